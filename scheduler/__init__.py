@@ -1,0 +1,1 @@
+"""Where a job goes: jobs, communication groups, placement algorithms and the one evaluator."""

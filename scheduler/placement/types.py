@@ -1,0 +1,130 @@
+"""What every placement algorithm takes and returns.
+
+An algorithm proposes; it never says what its proposal is worth.  ``scheduler.spread`` evaluates every proposal the same
+way, whoever made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from scheduler.job import Job
+from topology.cluster import Cluster, IntArray
+
+Pair = tuple[int, int]
+"""(S, R): DP spread and PP spread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long an algorithm may take, and what makes it repeatable.
+
+    :param seconds: wall-clock limit; an anytime algorithm returns its best placement when it runs out.
+    :param seed: same seed, same answer, as long as time did not run out.
+    :param workers: threads a solver may use.
+    :param progress: called now and then with a short sentence; ``None`` = nobody waits.
+    """
+
+    seconds: float = 10.0
+    seed: int = 0
+    workers: int = 2
+    progress: Callable[[str], None] | None = None
+
+    def say(self, message: str) -> None:
+        """Tell whoever waits."""
+        if self.progress is not None:
+            self.progress(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """Why no placement with (S, R) at most ``pair`` exists.
+
+    :param by: name of the bound or search that refuted it: ``product``, ``coverage``, ``rectangles``, ...
+    :param sentence: the reason in words a platform engineer understands.
+    """
+
+    pair: Pair
+    by: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParetoPoint:
+    """One corner of the trade between DP and PP spread.
+
+    :param proved: no placement is at least as good in both and better in one.
+    """
+
+    dp: int
+    pp: int
+    proved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PriceOption:
+    """One way to treat slow nodes, as weighed by ``avoid: price``.
+
+    :param slowest: nodes up to this slowdown were admitted; 1.0 = none of the flagged ones.
+    :param objective: Eq. 2 of the best placement found that way; ``None`` when the job does not fit that way, or when
+        ``skipped`` says that it could not have won.
+    :param step_time: predicted step time, 1.0 = no spread and no slow node.
+    :param chosen: whether this option was taken.
+    """
+
+    slowest: float
+    objective: float | None
+    step_time: float | None
+    chosen: bool
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What an algorithm answers.
+
+    :param nodes: shape [rows, columns], index of the node each cell goes to; ``None`` = nothing found.
+    :param lower_bound: certified: no valid placement (of the admitted nodes) has a smaller objective; ``None`` = the
+        algorithm makes no such claim.
+    :param complete: whether the algorithm ended by itself; false = time ran out.
+    :param infeasible: why no valid placement exists, when the algorithm proved that; else empty.
+    :param pareto: corners of the (S, R) trade known so far.
+    :param refutations: pairs that cannot be had and why, for ``explain``.
+    :param prices: how slow nodes were weighed.
+    :param solve_seconds: wall time inside the algorithm.
+    :param notes: what a user should know about this run, one sentence each.
+    """
+
+    nodes: IntArray | None
+    lower_bound: float | None = None
+    complete: bool = True
+    infeasible: str = ""
+    pareto: tuple[ParetoPoint, ...] = ()
+    refutations: tuple[Refutation, ...] = ()
+    prices: tuple[PriceOption, ...] = ()
+    solve_seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    statistics: Mapping[str, float] = field(default_factory=dict)
+
+
+class PlacementAlgorithm(Protocol):
+    """A way to place a job.  Registered as an entry point in the group ``arnold.placement``: a class (or any callable
+    without arguments) that makes an object with this face.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name on the command line."""
+
+    @property
+    def summary(self) -> str:
+        """One line for ``arnold compare --list``."""
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """Propose nodes for every cell of the job.
+
+        :raises InvalidJob: the job cannot be cut into nodes.
+        :raises UnknownName: the job names a level that the cluster does not have.
+        """

@@ -1,0 +1,304 @@
+"""Cluster, Level, Node: an immutable tree of network domains of any depth.
+
+The tree is stored as one integer array per level (``domain_of[node]``), from the broadest level to the closest, so that
+100,000 nodes cost a few megabytes and every hot loop runs over NumPy arrays.  Each level is a partition of the nodes
+that refines the level above it.
+
+Uneven depth: a node whose path has no domain at some level belongs there to its closest broader domain (the switch it
+hangs on), shown as an *implicit* domain of the same name; a node without any broader domain hangs on the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from topology.errors import InvalidTopology, UnknownName
+from topology.flags import FAULTY, HEALTHY, NodeFlag
+
+IntArray = npt.NDArray[np.int32]
+FloatArray = npt.NDArray[np.float64]
+
+ROOT = "(root)"
+"""Name of the implicit domain of nodes that hang on no switch of a level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A row of the cluster, for people and edges; hot loops use the arrays of :class:`Cluster`."""
+
+    name: str
+    path: tuple[str, ...]
+    gpus: int
+    free_gpus: int
+    slowdown: float = HEALTHY
+
+    @property
+    def free(self) -> bool:
+        """Whether a gang of whole nodes may use it: no GPU of it is in use, and it is not faulty."""
+        return self.free_gpus == self.gpus and self.slowdown != FAULTY
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Level:
+    """One layer of the tree, a partition of the nodes.
+
+    :param name: what the level is called: ``minipod``, ``rack``, ...
+    :param domains: names of its domains, in order of first appearance.
+    :param domain_of: shape [nodes], index into ``domains``.
+    :param parent_of: shape [domains], index of the domain one level broader; all zero for the broadest level.
+    :param implicit: shape [domains], true where the domain stands for nodes that hang directly on a broader switch.
+    """
+
+    name: str
+    domains: tuple[str, ...]
+    domain_of: IntArray
+    parent_of: IntArray
+    implicit: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.domains)
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """An immutable cluster; derive variants with :meth:`replace`.
+
+    :param names: names of the nodes, unique.
+    :param gpus: shape [nodes], GPUs of each node, at least 1.
+    :param free_gpus: shape [nodes], GPUs not in use, 0 .. gpus.
+    :param levels: from the broadest to the closest.
+    :param flags: findings about nodes, at most one a node, active ones only.
+    """
+
+    names: tuple[str, ...]
+    gpus: IntArray
+    free_gpus: IntArray
+    levels: tuple[Level, ...]
+    flags: Mapping[int, NodeFlag]
+
+    def __post_init__(self) -> None:
+        for array in (self.gpus, self.free_gpus, *(level.domain_of for level in self.levels)):
+            array.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[Node]:
+        return (self.node(i) for i in range(len(self)))
+
+    @cached_property
+    def index_of(self) -> Mapping[str, int]:
+        """Node name -> index."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    @cached_property
+    def slowdown(self) -> FloatArray:
+        """Shape [nodes]: 1.0 healthy, above 1 slow by that factor, ``inf`` faulty."""
+        slowdown = np.full(len(self), HEALTHY)
+        for node, flag in self.flags.items():
+            slowdown[node] = flag.slowdown
+        slowdown.setflags(write=False)
+        return slowdown
+
+    @cached_property
+    def idle(self) -> npt.NDArray[np.bool_]:
+        """Shape [nodes]: no GPU of the node is in use and the node is not faulty."""
+        idle: npt.NDArray[np.bool_] = (self.free_gpus == self.gpus) & np.isfinite(self.slowdown)
+        idle.setflags(write=False)
+        return idle
+
+    def node(self, which: int | str) -> Node:
+        """One node, by index or by name.
+
+        :raises UnknownName: no node has that name.
+        """
+        i = which if isinstance(which, int) else self.index(which)
+        path = tuple(level.domains[level.domain_of[i]] for level in self.levels)
+        return Node(self.names[i], path, int(self.gpus[i]), int(self.free_gpus[i]), float(self.slowdown[i]))
+
+    def index(self, name: str) -> int:
+        """Index of the node of that name.
+
+        :raises UnknownName: no node has that name.
+        """
+        try:
+            return self.index_of[name]
+        except KeyError:
+            raise UnknownName(f"no node is called {name!r}", fix="use a node name of the cluster file") from None
+
+    def level(self, name: str) -> Level:
+        """The level of that name.
+
+        :raises UnknownName: no level has that name.
+        """
+        for level in self.levels:
+            if level.name == name:
+                return level
+        known = ", ".join(level.name for level in self.levels) or "none"
+        raise UnknownName(f"the cluster has no level {name!r}", fix=f"use one of its levels: {known}")
+
+    def level_index(self, name: str) -> int:
+        """Depth of the level of that name, 0 the broadest.
+
+        :raises UnknownName: no level has that name.
+        """
+        return self.levels.index(self.level(name))
+
+    def default_level(self) -> Level:
+        """The broadest level with more than one domain; the broadest when none has.
+
+        :raises InvalidTopology: the cluster has no level at all.
+        """
+        if not self.levels:
+            raise InvalidTopology("the cluster has no levels", fix="give the nodes at least one level, e.g. a rack")
+        return next((level for level in self.levels if len(level) > 1), self.levels[0])
+
+    def replace(self, **changes: Any) -> Cluster:
+        """A copy with some fields changed (names of fields as in the class)."""
+        return dataclass_replace(self, **changes)
+
+    def with_busy(self, nodes: Iterable[int]) -> Cluster:
+        """A copy in which all GPUs of the given nodes are in use."""
+        free = self.free_gpus.copy()
+        free[np.fromiter(nodes, dtype=np.int64)] = 0
+        return self.replace(free_gpus=free)
+
+    def with_flags(self, flags: Iterable[NodeFlag]) -> Cluster:
+        """A copy with more flags; of two flags for one node the slower wins.
+
+        :raises UnknownName: a flag names a node that the cluster does not have.
+        """
+        merged = dict(self.flags)
+        for flag in flags:
+            i = self.index(flag.node)
+            if i not in merged or merged[i].slowdown < flag.slowdown:
+                merged[i] = flag
+        return self.replace(flags=merged)
+
+    def emptied(self) -> Cluster:
+        """A copy in which no GPU is in use (flags stay): for "would it fit if the cluster were empty?"."""
+        return self.replace(free_gpus=self.gpus.copy())
+
+
+def build_cluster(
+    level_names: Sequence[str],
+    nodes: Iterable[Node],
+    *,
+    flags: Iterable[NodeFlag] = (),
+    where: Sequence[str] = (),
+) -> Cluster:
+    """Make a cluster from rows, checking all that can be wrong with a tree.
+
+    :param level_names: from the broadest to the closest, unique.
+    :param nodes: rows with one path entry a level; an empty entry means the node has no domain there.  A row with a
+        slowdown above 1 becomes a flag.
+    :param flags: further flags.
+    :param where: for each row the place it was read from ("cluster.csv:12"), for error messages.
+    :raises InvalidTopology: no nodes, a node twice, a domain under two parents, impossible GPU counts.
+    """
+    rows = list(nodes)
+    _check_level_names(level_names)
+    if not rows:
+        raise InvalidTopology("the cluster has no nodes", where=where[0] if where else "", fix="list at least one node")
+    seen: dict[str, int] = {}
+    for i, row in enumerate(rows):
+        _check_row(row, len(level_names), _place(where, i))
+        if (first := seen.setdefault(row.name, i)) != i:
+            earlier = f" (first at {where[first]})" if where else ""
+            raise InvalidTopology(
+                f"node {row.name!r} appears twice{earlier}", where=_place(where, i), fix="keep one row for each node"
+            )
+    own_flags = [
+        NodeFlag(
+            row.name, "faulty" if row.slowdown == FAULTY else "straggler", slowdown=row.slowdown, source="cluster file"
+        )
+        for row in rows
+        if row.slowdown > HEALTHY
+    ]
+    cluster = Cluster(
+        names=tuple(row.name for row in rows),
+        gpus=np.array([row.gpus for row in rows], dtype=np.int32),
+        free_gpus=np.array([row.free_gpus for row in rows], dtype=np.int32),
+        levels=_build_levels(level_names, rows, where),
+        flags={},
+    )
+    return cluster.with_flags([*own_flags, *flags])
+
+
+def _place(where: Sequence[str], i: int) -> str:
+    return where[i] if i < len(where) else ""
+
+
+def _check_level_names(names: Sequence[str]) -> None:
+    for i, name in enumerate(names):
+        if not name:
+            raise InvalidTopology("a level has no name", fix="name every level column")
+        if name in names[:i]:
+            raise InvalidTopology(f"two levels are called {name!r}", fix="give every level its own name")
+
+
+def _check_row(row: Node, depth: int, where: str) -> None:
+    if not row.name:
+        raise InvalidTopology("a node has no name", where=where, fix="name every node")
+    if len(row.path) != depth:
+        raise InvalidTopology(
+            f"node {row.name!r} has {len(row.path)} levels instead of {depth}", where=where, fix="fill every level"
+        )
+    if row.gpus < 1:
+        raise InvalidTopology(
+            f"node {row.name!r} has {row.gpus} GPUs", where=where, fix="give every node at least one GPU"
+        )
+    if not 0 <= row.free_gpus <= row.gpus:
+        raise InvalidTopology(
+            f"node {row.name!r} has {row.free_gpus} free GPUs of {row.gpus}",
+            where=where,
+            fix="free GPUs lie between 0 and the node's GPUs",
+        )
+
+
+def _build_levels(level_names: Sequence[str], rows: Sequence[Node], where: Sequence[str]) -> tuple[Level, ...]:
+    levels: list[Level] = []
+    broader: list[int] = [0] * len(rows)
+    broader_names: list[str] = [ROOT]
+    for depth, level_name in enumerate(level_names):
+        numbers: dict[tuple[str, int], int] = {}
+        names: list[str] = []
+        parents: list[int] = []
+        implicit: list[bool] = []
+        parent_of_name: dict[str, int] = {}
+        domain_of = [0] * len(rows)
+        for i, row in enumerate(rows):
+            name, parent = row.path[depth], broader[i]
+            if name and parent_of_name.setdefault(name, parent) != parent:
+                first = broader_names[parent_of_name[name]]
+                raise InvalidTopology(
+                    f"{level_name} {name!r} lies in two domains of {level_names[depth - 1]}: "
+                    f"{first!r} and {broader_names[parent]!r}",
+                    where=_place(where, i),
+                    fix=f"a {level_name} belongs to one {level_names[depth - 1]}; rename one of the two",
+                )
+            key = (name, parent)
+            if key not in numbers:
+                numbers[key] = len(names)
+                names.append(name or broader_names[parent])
+                parents.append(parent)
+                implicit.append(not name)
+            domain_of[i] = numbers[key]
+        levels.append(
+            Level(
+                name=level_name,
+                domains=tuple(names),
+                domain_of=np.array(domain_of, dtype=np.int32),
+                parent_of=np.array(parents, dtype=np.int32),
+                implicit=np.array(implicit, dtype=np.bool_),
+            )
+        )
+        broader, broader_names = domain_of, names
+    return tuple(levels)

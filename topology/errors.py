@@ -1,0 +1,69 @@
+"""The one exception tree of Arnold.
+
+Every error a user can cause says three things: what is wrong, where (file and line, or option), and what to do
+about it ("To fix: ...").  The command line turns them into exit codes and, with ``--json``, into
+``{"error": {"kind", "message", "where", "fix"}}``; nothing below the command line prints or exits.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ArnoldError(Exception):
+    """Base of every error that Arnold raises on purpose.
+
+    :param message: what is wrong, one sentence.
+    :param where: the place of the fault: ``"cluster.csv:12"``, ``"--alpha"``, ...; empty when there is none.
+    :param fix: what the user can do, in the imperative, without the words "To fix".
+    """
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, message: str, *, where: str = "", fix: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.fix = fix
+
+    @property
+    def kind(self) -> str:
+        """Stable name of the kind of error, as shown in JSON."""
+        return type(self).__name__
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        remedy = f"\nTo fix: {self.fix}" if self.fix else ""
+        return f"{place}{self.message}{remedy}"
+
+
+class InvalidInput(ArnoldError):
+    """A file or option cannot be read at all: missing, empty, binary, truncated, not the promised format."""
+
+
+class InvalidTopology(InvalidInput):
+    """The file was read, and what it says of a cluster cannot be."""
+
+
+class InvalidJob(InvalidInput):
+    """The file was read, and what it says of a job cannot be."""
+
+
+class InvalidPlacement(ArnoldError):
+    """A placement breaks a rule of the job or the cluster.  Raised by the evaluator alone."""
+
+
+class Infeasible(ArnoldError):
+    """No valid placement exists; the message names the constraint that binds."""
+
+    exit_code = 3
+
+
+class SolverTimeout(ArnoldError):
+    """Time ran out before any valid placement was found."""
+
+    exit_code = 4
+
+
+class UnknownName(InvalidInput):
+    """A name (algorithm, preset, format, level) that does not exist; the fix lists those that do."""
