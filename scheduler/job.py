@@ -4,9 +4,9 @@ Megatron numbers the GPUs of a job by a mixed radix over its dimensions, the fir
 (Megatron-LM, ``parallel_state.RankGenerator``).  Expert parallelism does not multiply the number of GPUs: an expert
 group is cut out of ``ep`` consecutive ranks of the combined context x data dimension, as Megatron does it.
 
-A *cell* is one node: ``gpus_per_node`` consecutive ranks.  Tensor-parallel groups never leave it.  The cells form a grid
-of ``rows`` x ``columns``: a row is a pipeline (PP) group, a column holds the cells of one pipeline stage, over which
-gradients are reduced (Megatron's data-parallel group with context parallel): the DP group of the Arnold paper, Eq. 2.
+A *cell* is one node: ``gpus_per_node`` consecutive ranks.  Tensor-parallel groups never leave it.  The cells form a
+grid of ``rows`` x ``columns``: a row is a pipeline (PP) group, a column holds the cells of one pipeline stage, over
+which gradients are reduced (Megatron's data-parallel group with context parallel): the DP group of the Arnold paper.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 It knows no algorithm.  Every algorithm's result passes through :func:`evaluate` before anyone sees it.
 
 Spread of a group = number of distinct domains its cells touch.  The objective is Eq. 2 of the Arnold paper
-(arXiv 2509.15940): ``alpha * max over DP groups + beta * max over PP groups`` of spread, plus the soft terms a job asks for.
+(arXiv 2509.15940): ``alpha * max over DP groups + beta * max over PP groups`` of spread, plus the soft terms that a
+job asks for.
 """
 
 from __future__ import annotations
