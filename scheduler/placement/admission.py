@@ -1,0 +1,61 @@
+"""Which nodes a gang may use, decided in one place for every algorithm.
+
+A gang takes whole nodes: idle (no GPU in use), of the job's size, never faulty.  Slow nodes are admitted unless the job
+says ``avoid: strict``; weighing them under ``avoid: price`` is the business of the algorithm that can, and it narrows
+the admitted nodes with ``slowest``.  Hard constraints of a job (``holds``) concern groups, not nodes: they are no part
+of this.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.job import Job
+from topology.cluster import Cluster
+from topology.flags import FAULTY, HEALTHY
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> BoolArray:
+    """Nodes that may host a cell of the job.
+
+    :param slowest: admit nodes up to this slowdown, 1.0 = no flagged node; default by the job's ``avoid``: 1.0 when
+        ``strict``, any otherwise.
+    :returns: shape [nodes].
+    """
+    limit = _slowest(job) if slowest is None else slowest
+    admitted: BoolArray = cluster.idle & (cluster.gpus == job.gpus_per_node) & (cluster.slowdown <= limit)
+    return admitted
+
+
+def shortage(cluster: Cluster, job: Job) -> str:
+    """Why the job cannot fit whatever its shape: fewer admissible nodes than cells, and what holds the others.
+
+    :returns: one sentence for the user; empty when there are enough nodes.
+    :raises InvalidJob: the job cannot be cut into nodes.
+    """
+    free = int(admissible(cluster, job).sum())
+    if free >= job.grid.cells:
+        return ""
+    fits_size = cluster.gpus == job.gpus_per_node
+    faulty = cluster.slowdown == FAULTY
+    in_use = cluster.free_gpus != cluster.gpus
+    held = {
+        f"without {job.gpus_per_node} GPUs": ~fits_size,
+        "faulty": fits_size & faulty,
+        "in use": fits_size & ~faulty & in_use,
+        "flagged (avoid: strict)": fits_size & ~faulty & ~in_use & (cluster.slowdown > _slowest(job)),
+    }
+    others = ", ".join(f"{int(nodes.sum())} {why}" for why, nodes in held.items() if nodes.any())
+    return (
+        f"the job needs {job.grid.cells} free nodes of {job.gpus_per_node} GPUs, the cluster has {free} of "
+        f"{len(cluster)}" + (f" ({others})" if others else "")
+    )
+
+
+def _slowest(job: Job) -> float:
+    return HEALTHY if job.avoid == "strict" else inf

@@ -1,0 +1,60 @@
+"""Which nodes a gang may use."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from scheduler.job import Job, Parallelism
+from scheduler.placement.admission import admissible, shortage
+from topology.cluster import Cluster, Node, build_cluster
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Six nodes, one of each kind: good, in use, partly in use, slow, faulty, small."""
+    return build_cluster(
+        ["minipod"],
+        [
+            Node("good", ("m0",), 8, 8),
+            Node("used", ("m0",), 8, 0),
+            Node("part", ("m0",), 8, 4),
+            Node("slow", ("m1",), 8, 8, 1.3),
+            Node("dead", ("m1",), 8, 8, inf),
+            Node("small", ("m1",), 4, 4),
+        ],
+    )
+
+
+def job(avoid: str = "price", dp: int = 2) -> Job:
+    """A job of ``dp`` cells."""
+    return Job("job", Parallelism(tp=8, dp=dp), avoid=avoid)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("avoid", "expected"), [("strict", ["good"]), ("price", ["good", "slow"]), ("ignore", ["good", "slow"])]
+)
+def test_admissible_by_avoid(cluster: Cluster, avoid: str, expected: list[str]) -> None:
+    """Only idle nodes of the right size that are not faulty; slow ones unless the job is strict."""
+    admitted = admissible(cluster, job(avoid))
+    assert [name for name, ok in zip(cluster.names, admitted, strict=True) if ok] == expected
+
+
+def test_slowest_narrows_what_price_admits(cluster: Cluster) -> None:
+    """``slowest`` overrides the job: 1.2 leaves out the node slowed by 1.3, ``inf`` still leaves out the faulty one."""
+    assert admissible(cluster, job(), slowest=1.2).sum() == 1
+    assert admissible(cluster, job("strict"), slowest=inf).sum() == 2
+
+
+def test_no_shortage_when_cells_equal_admissible_nodes(cluster: Cluster) -> None:
+    """Two cells fit on the two nodes admitted under price."""
+    assert shortage(cluster, job(dp=2)) == ""
+
+
+def test_shortage_says_what_holds_every_other_node(cluster: Cluster) -> None:
+    """The sentence counts each node once, under the first reason that excludes it."""
+    assert shortage(cluster, job("strict", dp=2)) == (
+        "the job needs 2 free nodes of 8 GPUs, the cluster has 1 of 6 "
+        "(1 without 8 GPUs, 1 faulty, 2 in use, 1 flagged (avoid: strict))"
+    )
