@@ -1,0 +1,118 @@
+"""The group ``arnold`` and the table of its commands.
+
+A command is named here with the place it is imported from and one line of help, so that listing commands imports none
+of them.  Other packages add commands through the entry-point group ``arnold.commands``: each entry point names a table
+like :data:`COMMANDS`, kept in a module that imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from topology.errors import UnknownName, did_you_mean
+
+ENTRY_POINTS = "arnold.commands"
+
+
+class CommandRow(NamedTuple):
+    """Where a command is found, and its line in ``arnold --help``.
+
+    :param target: ``module:attribute`` of a :class:`click.Command`.
+    """
+
+    target: str
+    help: str
+
+
+COMMANDS: Mapping[str, CommandRow] = {
+    "demo": CommandRow("scheduler.cli.demo:command", "See it work: 9,600 GPUs, every algorithm, one page. No input."),
+    "place": CommandRow("scheduler.cli.place:command", "Find where a job goes, proved optimal or with its gap."),
+    "explain": CommandRow("scheduler.cli.explain:command", "Say why it cannot be better, or why it does not fit."),
+    "compare": CommandRow("scheduler.cli.compare:command", "Run every algorithm on one job and one cluster."),
+    "repair": CommandRow("scheduler.cli.repair:command", "Replace lost nodes of a placement, moving little."),
+    "study": CommandRow("scheduler.cli.study:command", "Run a placement study, the paper's table among them."),
+    "topology": CommandRow("scheduler.cli.topology:command", "Convert, show or validate a cluster file."),
+    "schema": CommandRow("scheduler.cli.schema:command", "Print the JSON Schema of a command's --json output."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is called."""
+
+    def __init__(self, *, table: Mapping[str, CommandRow], plugins: str = "", **settings: Any) -> None:
+        super().__init__(**settings)
+        self._own = table
+        self._plugins = plugins
+
+    def table(self) -> dict[str, CommandRow]:
+        """Rows of all commands: our own first, then those of other packages."""
+        rows = dict(self._own)
+        if self._plugins:
+            from importlib.metadata import entry_points
+
+            for point in sorted(entry_points(group=self._plugins), key=lambda point: point.name):
+                for name, row in point.load().items():
+                    rows.setdefault(name, CommandRow(*row))
+        return rows
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Names of all commands, without importing one."""
+        return list(self.table())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import one command."""
+        row = self._own.get(cmd_name) or self.table().get(cmd_name)
+        if row is None:
+            return None
+        module, _, attribute = row.target.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments name.
+
+        :raises UnknownName: there is none; with the closest name.
+        """
+        name = args[0]
+        command = self.get_command(ctx, name)
+        if command is None and not name.startswith("-"):
+            raise UnknownName(
+                f"there is no command {name!r}",
+                where=ctx.command_path,
+                fix=f"{did_you_mean(name, self.table())}commands: {', '.join(self.table())}",
+            )
+        return (name, command, args[1:]) if command else super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The commands' lines in the help, from the table."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row.help) for name, row in self.table().items()])
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        click.echo(f"arnold {version('arnold-scheduler')}")
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    plugins=ENTRY_POINTS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 ok, 2 usage or bad input, 3 infeasible, 4 out of time with nothing valid. "
+    "Each command explains itself: arnold place --help.",
+)
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Show the version."
+)
+def arnold() -> None:
+    """Place large GPU training jobs on a cluster, proved optimal or with an honest gap."""

@@ -1,0 +1,112 @@
+"""One run of ``arnold``: from arguments to an exit code.
+
+Exit codes: 0 ok; 1 a fault of Arnold; 2 usage or bad input; 3 infeasible, or merely too big; 4 out of time with nothing
+valid; 130 interrupted; 141 whoever read the output stopped reading.  Errors go to stderr as text; with ``--json`` they
+are the one JSON document on stdout: ``{"error": {"kind", "message", "where", "fix"}}``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from scheduler.cli.commands import arnold
+from topology.errors import ArnoldError, TooLarge
+
+FAULT = 1
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command line; never raises.
+
+    :returns: the exit code.
+    """
+    as_json = "--json" in args
+    try:
+        if "_ARNOLD_COMPLETE" in os.environ:
+            arnold.main(list(args), prog_name="arnold")
+        code = _invoke(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted.", err=True)
+        return INTERRUPTED
+    except Exception as error:
+        if os.environ.get("ARNOLD_DEBUG"):
+            raise
+        return _report(_explain(error), as_json=as_json)
+    return code
+
+
+def _invoke(args: Sequence[str]) -> int:
+    try:
+        with arnold.make_context("arnold", list(args)) as context:
+            code = arnold.invoke(context)
+            return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as missing:
+        click.echo(missing.format_message(), err=True)
+        return missing.exit_code
+
+
+class _Fault(ArnoldError):
+    """Arnold's own mistake."""
+
+    exit_code = FAULT
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(
+            f"Arnold failed unexpectedly: {type(cause).__name__}: {cause}",
+            fix="report this as a bug with the command line and its input; ARNOLD_DEBUG=1 shows where it happened",
+        )
+
+    @property
+    def kind(self) -> str:
+        return "Fault"
+
+
+class _UsageError(ArnoldError):
+    """The command line itself is wrong."""
+
+    @property
+    def kind(self) -> str:
+        return "UsageError"
+
+
+def _explain(error: Exception) -> ArnoldError:
+    """Any exception as an error that says what, where and what to do."""
+    if isinstance(error, ArnoldError):
+        return error
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "arnold"
+        return _UsageError(error.format_message(), where=path, fix=f"see `{path} --help`")
+    if isinstance(error, MemoryError):
+        return TooLarge(
+            "this machine has not enough memory for it", fix="take a smaller cluster or job, or more memory"
+        )
+    return _Fault(error)
+
+
+def _report(error: ArnoldError, *, as_json: bool) -> int:
+    if as_json:
+        import json
+
+        text = {"kind": error.kind, "message": error.message, "where": error.where, "fix": error.fix}
+        click.echo(json.dumps({"error": text}, indent=2))
+    else:
+        click.echo(f"Error: {error}", err=True)
+    return error.exit_code
+
+
+def _silence_stdout() -> None:
+    """Keep the interpreter from complaining about the broken pipe once more when it closes stdout."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

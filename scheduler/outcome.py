@@ -1,0 +1,105 @@
+"""What came of a run: an algorithm's proposal, weighed by the one evaluator.
+
+Every command, study and service calls algorithms through :func:`run`, so that no algorithm scores itself and no
+placement that breaks a rule is ever shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from scheduler.job import Job
+from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
+from scheduler.spread import Evaluation, evaluate, objective_of
+from topology.cluster import Cluster
+from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
+
+Status = Literal["optimal", "feasible", "infeasible", "timeout", "gave-up", "refused"]
+"""``optimal``: proved; ``feasible``: valid, with a gap; ``infeasible``: the algorithm shows that its rule admits no
+placement; ``timeout``: out of time with nothing valid; ``gave-up``: a heuristic ended without a placement and proved
+nothing; ``refused``: the algorithm proposed what the evaluator refuses."""
+
+TOLERANCE = 1e-9
+"""Two objectives closer than this are the same: they are sums of a few products of small integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A proposal with its worth.
+
+    :param evaluation: present exactly when the status is ``optimal`` or ``feasible``.
+    :param bound: no placement has a smaller objective; present with ``evaluation``.
+    :param gap: (objective - bound) / objective, 0 when proved; present with ``evaluation``.
+    :param reason: why there is no placement; empty when there is one.
+    :param notes: what a user should know about this run, one sentence each.
+    """
+
+    algorithm: str
+    status: Status
+    proposal: Proposal
+    evaluation: Evaluation | None = None
+    bound: float | None = None
+    gap: float | None = None
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def objective(self) -> float | None:
+        """Worth of the placement, if there is one."""
+        return None if self.evaluation is None else self.evaluation.objective
+
+
+def trivial_bound(job: Job) -> float:
+    """What any placement costs: every group touches one domain at least."""
+    return objective_of(job, 1, 1, sum(count.weight for count in job.counts))
+
+
+def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
+    """Let an algorithm propose, and weigh its proposal.
+
+    :raises InvalidJob: the job cannot be cut into nodes.
+    :raises UnknownName: the job names a level that the cluster does not have.
+    """
+    try:
+        proposal = algorithm.place(cluster, job, limits)
+    except Infeasible as error:
+        proposal = Proposal(None, infeasible=error.message)
+    except SolverTimeout:
+        proposal = Proposal(None, complete=False)
+    return judge(algorithm.name, cluster, job, proposal)
+
+
+def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
+    """Weigh a proposal, whoever made it."""
+    if proposal.nodes is None:
+        return _without_placement(name, proposal)
+    try:
+        evaluation = evaluate(cluster, job, proposal.nodes)
+    except InvalidPlacement as error:
+        return Outcome(name, "refused", proposal, reason=error.message, notes=proposal.notes)
+    notes = proposal.notes
+    bound = trivial_bound(job)
+    if proposal.lower_bound is not None and proposal.lower_bound > evaluation.objective + TOLERANCE:
+        notes += (f"{name} claims the bound {proposal.lower_bound:g}, which its own placement refutes: report this.",)
+    elif proposal.lower_bound is not None:
+        bound = max(bound, proposal.lower_bound)
+    proved = bound >= evaluation.objective - TOLERANCE
+    return Outcome(
+        name,
+        "optimal" if proved else "feasible",
+        proposal,
+        evaluation=evaluation,
+        bound=evaluation.objective if proved else bound,
+        gap=0.0 if proved else (evaluation.objective - bound) / evaluation.objective,
+        notes=notes,
+    )
+
+
+def _without_placement(name: str, proposal: Proposal) -> Outcome:
+    if proposal.infeasible:
+        return Outcome(name, "infeasible", proposal, reason=proposal.infeasible, notes=proposal.notes)
+    if not proposal.complete:
+        reason = "time ran out before a valid placement was found"
+        return Outcome(name, "timeout", proposal, reason=reason, notes=proposal.notes)
+    return Outcome(name, "gave-up", proposal, reason=f"{name} found no placement", notes=proposal.notes)
