@@ -2,3 +2,5 @@
 
 This package knows nothing of jobs and needs no solver to import.
 """
+
+DISTRIBUTION = "arnold-scheduler"

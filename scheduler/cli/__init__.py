@@ -13,6 +13,12 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Entry point of the console script."""
+    from scheduler.guard import check_packages
+
+    try:
+        check_packages("topology", "scheduler")
+    except ImportError as error:
+        sys.exit(f"Error: {error}")
     from scheduler.cli.run import run
 
     sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,74 @@
+# Two commands are all a newcomer needs: `make demo` and `make test`.  Each makes the virtual environment and installs
+# what requirements.lock pins when something changed, then does its job.
+
+VENV  ?= .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP   := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# Which interpreter makes the environment; the first of these that is Python 3.11 or later unless PYTHON says otherwise.
+PYTHON     ?=
+CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench lock clean
+
+help: ## show the commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+demo: $(STAMP) ## place a 9,600-GPU job on a fragmented cluster and write arnold-demo.html
+	$(BIN)/arnold demo
+
+test: $(STAMP) ## run the tests
+	$(BIN)/python -m pytest
+
+lint: $(STAMP) ## check style, types and who imports whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## rewrite the code in house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## a short run of every benchmark; benchmarks/README.md has the long ones
+	$(BIN)/python -m benchmarks quick
+
+lock: ## pin the newest versions that pyproject.toml allows in requirements.lock
+	@$(environment)
+	@$(PIP) install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --fork-strategy fewest --upgrade \
+	  --generate-hashes --no-annotate --no-emit-index-url --quiet \
+	  --custom-compile-command "make lock" --output-file requirements.lock
+
+clean: ## remove the virtual environment and everything that was built
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(environment)
+	@echo "Installing what requirements.lock pins (about 120 MB to download the first time)"
+	@$(PIP) install --quiet --retries 10 --require-hashes --requirement requirements.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The environment is made anew only where pip is missing from it (a half-made one has no pip).
+define environment
+if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+  for python in $(CANDIDATES); do \
+    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && found=$$python && break; \
+  done; \
+  if [ -z "$$found" ]; then \
+    echo "Arnold needs Python 3.11 or later; none of these is: $(CANDIDATES)" >&2; \
+    echo "To fix: install one, or name it: make PYTHON=/path/to/python3.11 demo" >&2; \
+    exit 1; \
+  fi; \
+  echo "Making the virtual environment $(VENV) with $$($$found --version)"; \
+  rm -rf $(VENV); \
+  if ! $$found -m venv $(VENV); then \
+    rm -rf $(VENV); \
+    echo "To fix: install the venv module of that Python (Debian, Ubuntu: apt-get install python3-venv)" >&2; \
+    exit 1; \
+  fi; \
+fi
+endef

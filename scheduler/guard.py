@@ -1,0 +1,30 @@
+"""Stop early where ``scheduler`` or ``topology`` is somebody else's package.
+
+PyPI has another distribution that installs a top-level package ``scheduler``.  pip lets two distributions write the same
+file: the one installed last owns ``scheduler/__init__.py``, and when it is uninstalled nobody does.  Arnold would then
+run with another project's package around its own modules.  A mark in each ``__init__.py`` shows that; it is
+an attribute, so that looking at it costs no start-up time, as reading the metadata of what is installed would.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+DISTRIBUTION = "arnold-scheduler"
+"""The mark that each of our top-level packages carries under the same name."""
+
+
+def check_packages(*names: str) -> None:
+    """Check that top-level packages carry our mark.
+
+    :raises ImportError: one does not; the message says where it lies and what to do.
+    """
+    for name in names:
+        package = import_module(name)
+        if getattr(package, "DISTRIBUTION", None) != DISTRIBUTION:
+            place = getattr(package, "__file__", None) or ", ".join(package.__path__)
+            raise ImportError(
+                f"the package {name!r} at {place} does not belong to {DISTRIBUTION}: another distribution has replaced "
+                "it or stands before it on the path\n"
+                f"To fix: give Arnold an environment of its own, for example: pipx install {DISTRIBUTION}"
+            )
