@@ -7,6 +7,9 @@ about it ("To fix: ...").  The command line turns them into exit codes and, with
 
 from __future__ import annotations
 
+from bisect import bisect
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import ClassVar
 
 
@@ -45,6 +48,12 @@ class InvalidTopology(InvalidInput):
     """The file was read, and what it says of a cluster cannot be."""
 
 
+class TooLarge(InvalidInput):
+    """The input is well formed and bigger than Arnold takes on."""
+
+    exit_code = 3
+
+
 class InvalidJob(InvalidInput):
     """The file was read, and what it says of a job cannot be."""
 
@@ -67,3 +76,16 @@ class SolverTimeout(ArnoldError):
 
 class UnknownName(InvalidInput):
     """A name (algorithm, preset, format, level) that does not exist; the fix lists those that do."""
+
+
+def did_you_mean(name: str, known: Iterable[str], *, among: int = 2_000) -> str:
+    """``"did you mean 'alpha'? "``, or nothing when no known name is close: the start of a fix.
+
+    :param among: of more names than this only the nearest in sorted order are compared, to answer at once.
+    """
+    names = sorted(known)
+    if len(names) > among:
+        middle = bisect(names, name)
+        names = names[max(0, middle - among // 2) : middle + among // 2]
+    close = get_close_matches(name[:200], names, n=1)
+    return f"did you mean {close[0]!r}? " if close else ""

@@ -1,0 +1,158 @@
+"""YAML and JSON from untrusted hands: plain data, and the line on which each piece of it stands.
+
+YAML is read by the core schema of YAML 1.2 (so ``no`` is a word and ``1e-3`` a number), keys are always strings, as in
+JSON.  What a data file does not need and a hostile one does is refused: anchors and aliases ("billion laughs"), tags,
+several documents, a key twice, deep nesting.  NaN and infinities pass: whoever gives the data a meaning refuses them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from topology import json_text, yaml_text
+from topology.errors import InvalidInput, did_you_mean
+from topology.files import Source
+
+T = TypeVar("T")
+Path = Sequence[str | int]
+
+_BEGINS_LIKE_JSON = re.compile(r'\s*[\[{][\s\[{]*(?:["\]}]|$)')
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Data of a YAML or JSON file.
+
+    :param data: dictionaries with string keys, lists, str, int, float, bool, None.
+    :param locate: line (from 1) of a path that exists in ``data``.
+    """
+
+    source: Source
+    data: Any
+    locate: Callable[[Path], int]
+
+    def where(self, *path: str | int) -> str:
+        """Where a key or list entry stands, ``"job.yaml:12"``: as much of the path as there is.
+
+        >>> document.where("parallelism", "tp")  # doctest: +SKIP
+        'job.yaml:3'
+        """
+        return self.source.at(self.locate(_existing(self.data, path)))
+
+    def parse(self, shape: type[T], *, error: type[InvalidInput] = InvalidInput) -> T:
+        """The data as a pydantic model, or any other type pydantic knows (``list[Model]``).
+
+        :raises InvalidInput: (or the subclass given as ``error``) the data have another shape; says the line, and for
+            an unknown key the one that was probably meant.
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        adapter = TypeAdapter(shape)
+        try:
+            return adapter.validate_python(self.data)
+        except ValidationError as invalid:
+            problems = invalid.errors(include_url=False)
+        first = min(problems[:20], key=lambda problem: self.locate(_existing(self.data, problem["loc"])))
+        message, fix = _explain(first, adapter.json_schema)
+        others = f" ({len(problems) - 1} more after this one)" if len(problems) > 1 else ""
+        raise error(message + others, where=self.where(*first["loc"]), fix=fix)
+
+
+def load_document(source: Source) -> Document:
+    """Read YAML or JSON, whichever the text is.
+
+    :raises InvalidInput: broken syntax, truncated, no data at all, or something refused (see the module).
+    :raises TooLarge: YAML of a size that would take minutes.
+    """
+    if source.text.lstrip()[:1] in ("{", "["):
+        try:
+            data = json_text.parse(source)
+        except InvalidInput:
+            if _BEGINS_LIKE_JSON.match(source.text):
+                raise
+        else:
+            return Document(source, data, lambda path: json_text.line_of(source.text, path))
+    data, line_of = yaml_text.parse(source)
+    if data is None:
+        raise InvalidInput("holds no data", where=source.name, fix="give a file with content")
+    return Document(source, data, line_of)
+
+
+def _existing(data: Any, path: Path) -> list[str | int]:
+    """The longest beginning of a path that leads somewhere."""
+    found: list[str | int] = []
+    for key in path:
+        is_key = isinstance(data, dict) and key in data
+        if not is_key and not (isinstance(data, list) and isinstance(key, int) and 0 <= key < len(data)):
+            break
+        data = data[key]
+        found.append(key)
+    return found
+
+
+def _explain(problem: Mapping[str, Any], schema: Callable[[], dict[str, Any]]) -> tuple[str, str]:
+    """Message and fix for one problem found by pydantic."""
+    path = tuple(problem["loc"])
+    name = _dotted(path)
+    match problem["type"]:
+        case "extra_forbidden":
+            known = _known_keys(schema(), path[:-1])
+            hint = did_you_mean(str(path[-1]), known)
+            return f"unknown key {name!r}", f"{hint}known keys: {', '.join(known)}"
+        case "missing":
+            return f"the key {name!r} is missing", f"add {name!r}"
+        case "string_type" if isinstance(problem["input"], int | float):
+            return f"{name} must be text, not {problem['input']!r}", "put the value in quotes"
+        case "model_type" | "dataclass_type" | "dict_type":
+            reason = f"keys with values are expected here, not {_short(problem['input'])}"
+        case "value_error" | "assertion_error":
+            reason = str(problem["ctx"]["error"])
+        case _:
+            reason = f"{problem['msg'][:1].lower()}{problem['msg'][1:]}, not {_short(problem['input'])}"
+    return f"{name}: {reason}" if path else reason, f"correct {name}" if path else "correct the file"
+
+
+def _dotted(path: Path) -> str:
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key[:60]}" for key in path).lstrip(".")
+
+
+def _short(value: Any) -> str:
+    match value:
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case _:
+            text = repr(value) if not isinstance(value, int) or abs(value) < 10**18 else "a huge number"
+            return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _known_keys(schema: dict[str, Any], path: Path) -> list[str]:
+    """Keys that a JSON schema allows at a path; all keys of all alternatives where it offers several."""
+    here = [schema]
+    for key in path:
+        here = [step for node in _alternatives(schema, here) if (step := _child(node, key)) is not None]
+    return [name for node in _alternatives(schema, here) for name in node.get("properties", {})]
+
+
+def _alternatives(schema: dict[str, Any], nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    resolved: list[dict[str, Any]] = []
+    for node in nodes:
+        choices = node.get("anyOf") or node.get("oneOf") or node.get("allOf")
+        if "$ref" in node:
+            resolved += _alternatives(schema, [schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]])
+        elif choices:
+            resolved += _alternatives(schema, choices)
+        else:
+            resolved.append(node)
+    return resolved
+
+
+def _child(node: dict[str, Any], key: str | int) -> dict[str, Any] | None:
+    step = node.get("items") if isinstance(key, int) else node.get("properties", {}).get(key)
+    if step is None and isinstance(node.get("additionalProperties"), dict):
+        step = node["additionalProperties"]
+    return step

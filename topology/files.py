@@ -1,0 +1,128 @@
+"""Files that come from anywhere and files that must never be half written.
+
+Every reader starts from a :class:`Source`: text that is known to be of bounded size, UTF-8 and not binary, together
+with the name by which errors call it.  Every writer ends in :func:`write_file`, which leaves the whole file or none.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from topology.errors import InvalidInput, TooLarge
+
+STDIN = "-"
+"""The file name that means standard input."""
+
+MAX_BYTES = 256 * 1024 * 1024
+"""Largest input; ``kubectl get nodes -o json`` of 10,000 nodes is about 100 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Text of one input, and the name that errors call it by."""
+
+    name: str
+    text: str
+
+    def at(self, line: int | None = None) -> str:
+        """Where something stands: ``"cluster.csv:12"``, or the name alone."""
+        return self.name if line is None else f"{self.name}:{line}"
+
+
+def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Source:
+    """Read a file, or standard input for ``-``.
+
+    :raises InvalidInput: missing, a directory, unreadable, empty, binary, not UTF-8.
+    :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
+    """
+    name = "stdin" if str(path) == STDIN else str(path)
+    try:
+        if str(path) == STDIN:
+            data = _read_bounded(sys.stdin.buffer, name, max_bytes)
+        else:
+            with Path(path).open("rb") as file:
+                data = _read_bounded(file, name, max_bytes)
+    except FileNotFoundError:
+        raise InvalidInput("there is no such file", where=name, fix="check the path") from None
+    except IsADirectoryError:
+        raise InvalidInput("this is a directory", where=name, fix="give the path of a file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InvalidInput(f"cannot be read: {reason}", where=name, fix="check the path and permissions") from error
+    return decode_source(name, data)
+
+
+def decode_source(name: str, data: bytes) -> Source:
+    """Text from bytes.
+
+    :raises InvalidInput: empty, binary, not UTF-8.
+    """
+    if data.startswith(b"\x1f\x8b"):
+        raise InvalidInput("is compressed with gzip", where=name, fix=f"pass it through gunzip: gunzip -c {name}")
+    if (zero := data.find(b"\0")) >= 0:
+        raise InvalidInput(
+            "is binary or not UTF-8: it holds a zero byte",
+            where=_line_at(name, data, zero),
+            fix="give a text file in UTF-8",
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"is not UTF-8 text: {error.reason} at byte {error.start}",
+            where=_line_at(name, data, error.start),
+            fix="save the file as UTF-8 text",
+        ) from None
+    if not text or text.isspace():
+        raise InvalidInput("is empty", where=name, fix="give a file with content")
+    return Source(name, text)
+
+
+def write_file(path: str | Path, content: str | bytes) -> None:
+    """Write a file whole or not at all: a neighbour is written first and then takes the name.
+
+    :raises InvalidInput: the place cannot be written to; what stood there before stands still.
+    """
+    target = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+            return
+        target = target.resolve()
+        draft = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
+        try:
+            with draft.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists():
+                draft.chmod(target.stat().st_mode)
+            draft.replace(target)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                draft.unlink()
+            raise
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InvalidInput(
+            f"cannot be written: {reason}", where=str(path), fix="choose a folder that exists and may be written to"
+        ) from error
+
+
+def _read_bounded(file: BinaryIO, name: str, max_bytes: int) -> bytes:
+    data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise TooLarge(
+            f"is larger than {max_bytes // 2**20} MB", where=name, fix="split it, or leave out what is not needed"
+        )
+    return data
+
+
+def _line_at(name: str, data: bytes, position: int) -> str:
+    return f"{name}:{data.count(10, 0, position) + 1}"

@@ -1,0 +1,112 @@
+"""JSON with line numbers: parsed at full speed, positions looked up only when an error asks for one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from topology.errors import InvalidInput
+from topology.files import Source
+
+_SPACE = " \t\n\r"
+
+
+class _KeyTwice(Exception):
+    """An object has a key twice."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        raise _KeyTwice(Counter(key for key, _ in pairs).most_common(1)[0][0])
+    return mapping
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique)
+_PLAIN = json.JSONDecoder()
+
+
+def parse(source: Source) -> Any:
+    """Data of a JSON text.
+
+    :raises InvalidInput: broken syntax, truncated, a key twice, nested too deep.
+    """
+    try:
+        return _STRICT.decode(source.text)
+    except _KeyTwice as twice:
+        raise InvalidInput(
+            f"has the key {twice.key!r} twice",
+            where=source.at(_line(source.text, _second(source.text, twice.key))),
+            fix="keep one of the two",
+        ) from None
+    except json.JSONDecodeError as error:
+        truncated = error.pos >= len(source.text.rstrip()) or error.msg.startswith("Unterminated string")
+        raise InvalidInput(
+            "is truncated: the JSON text ends in the middle" if truncated else f"is not JSON: {error.msg.lower()}",
+            where=source.at(error.lineno),
+            fix="get the whole file again" if truncated else f"correct line {error.lineno}, column {error.colno}",
+        ) from None
+    except RecursionError:
+        raise InvalidInput("is nested too deep", where=source.name, fix="flatten it") from None
+    except ValueError:
+        raise InvalidInput(
+            "has a number of thousands of digits", where=source.name, fix="use a number that fits"
+        ) from None
+
+
+def line_of(text: str, path: Sequence[str | int]) -> int:
+    """Line (from 1) of a path that exists; of a key, not of its value."""
+    start, here = _skip(text, 0), _skip(text, 0)
+    for wanted in path:
+        here, start = next((key, value) for name, key, value in _members(text, start) if name == wanted)
+    return _line(text, here)
+
+
+def _second(text: str, key: str) -> int:
+    """Position of the second appearance of a key in the first object that has it twice."""
+    start = _skip(text, 0)
+    while True:
+        positions = []
+        for name, here, value in _members(text, start):
+            if name == key:
+                positions.append(here)
+            try:
+                _STRICT.raw_decode(text, value)
+            except _KeyTwice:
+                start = value
+                break
+        else:
+            return positions[1]
+
+
+def _members(text: str, start: int) -> Iterator[tuple[str | int, int, int]]:
+    """Key, position of the key and position of the value of each member of the object or list at ``start``."""
+    in_object = text[start] == "{"
+    here, number = _skip(text, start + 1), 0
+    while text[here] not in "]}":
+        name: str | int = number
+        value = here
+        if in_object:
+            name, end = _PLAIN.raw_decode(text, here)
+            value = _skip(text, _skip(text, end) + 1)
+        yield name, here, value
+        end = _PLAIN.raw_decode(text, value)[1]
+        here, number = _skip(text, end), number + 1
+        if text[here] == ",":
+            here = _skip(text, here + 1)
+
+
+def _skip(text: str, here: int) -> int:
+    while here < len(text) and text[here] in _SPACE:
+        here += 1
+    return here
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
