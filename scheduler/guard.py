@@ -1,9 +1,9 @@
 """Stop early where ``scheduler`` or ``topology`` is somebody else's package.
 
-PyPI has another distribution that installs a top-level package ``scheduler``.  pip lets two distributions write the same
-file: the one installed last owns ``scheduler/__init__.py``, and when it is uninstalled nobody does.  Arnold would then
-run with another project's package around its own modules.  A mark in each ``__init__.py`` shows that; it is
-an attribute, so that looking at it costs no start-up time, as reading the metadata of what is installed would.
+PyPI has another distribution that installs a top-level package ``scheduler``.  pip lets two distributions write the
+same file: the one installed last owns ``scheduler/__init__.py``, and when it is uninstalled nobody does.  Arnold would
+then run with another project's package around its own modules.  A mark in each ``__init__.py`` shows that; it is an
+attribute, so that looking at it costs no start-up time, as reading the metadata of what is installed would.
 """
 
 from __future__ import annotations
