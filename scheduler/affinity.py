@@ -1,0 +1,196 @@
+"""Alpha and beta from a model description: how much a job gains from aligning its DP groups, and its PP groups.
+
+The Arnold paper (arXiv 2509.15940, sections 3.2 and 4.1) derives two ratios of a job from its communication volumes and
+looks up the nearest measured job in a characterisation table; alpha is the share that DP alignment has in the gains
+measured there.  There is no interpolation.
+
+The paper takes the Euclidean distance of (r1, r2), in which r2, a few hundred times larger, decides alone.  Here the
+distance is taken of (ln r1, ln r2): both are ratios, and twice as much is as far away as half as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import hypot, log
+
+from scheduler.job import Parallelism
+from topology.errors import InvalidJob
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """Mixture of experts in place of the dense MLP of each layer.
+
+    :param experts: experts of a layer.
+    :param top_k: experts that compute one token.
+    :param ffn_hidden: inner width of an expert of two matrices; ``None`` = 4 * hidden.
+    """
+
+    experts: int
+    top_k: int = 2
+    ffn_hidden: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Shape of a GPT-like model and how it is trained.
+
+    :param hidden: width h.
+    :param layers: depth l.
+    :param vocab: vocabulary V.
+    :param sequence_length: s, tokens.
+    :param micro_batch: mb, sequences.
+    :param global_batch: gb, sequences a step; ``None`` = not known, and so is the number of microbatches.
+    :param gpu: type of GPU, to look up records of the same; ``None`` = any.
+    :param bytes_per_value: of weights, gradients and activations on the wire; 2 = bf16.
+    """
+
+    hidden: int
+    layers: int
+    vocab: int
+    sequence_length: int
+    micro_batch: int = 1
+    global_batch: int | None = None
+    gpu: str | None = None
+    moe: Experts | None = None
+    bytes_per_value: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """What one pipeline stage of one replica holds and sends, in bytes.
+
+    :param weights: v_w, weights that compute a token.
+    :param dp: v_d, gradients reduced in a step.
+    :param pp: v_p, activations sent to the next stage for one microbatch.
+    """
+
+    weights: float
+    dp: float
+    pp: float
+    micro_batch: int = 1
+
+    @property
+    def r1(self) -> float:
+        """Computation to communication: ``mb * v_w / (v_d + v_p)``."""
+        return self.micro_batch * self.weights / (self.dp + self.pp)
+
+    @property
+    def r2(self) -> float:
+        """DP to PP communication: ``v_d / v_p``."""
+        return self.dp / self.pp
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One measured job of the characterisation table.
+
+    :param gpu: type of GPU it ran on.
+    :param dp_gain: throughput gained by aligning DP groups, percent, at least 0.
+    :param pp_gain: the same for PP groups; not both 0.
+    :param published: what the source says, and which source.
+    :param inferred: what had to be assumed to make it a record.
+    """
+
+    name: str
+    gpu: str
+    model: Model
+    parallelism: Parallelism
+    dp_gain: float
+    pp_gain: float
+    published: str
+    inferred: str = ""
+
+    @property
+    def alpha(self) -> float:
+        """``j_dp / (j_dp + j_pp)``."""
+        return self.dp_gain / (self.dp_gain + self.pp_gain)
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity:
+    """The answer, and where it comes from.
+
+    :param record: the nearest record; ``None`` where the parallelism alone decides.
+    :param reason: one sentence for the user.
+    """
+
+    alpha: float
+    volumes: Volumes
+    record: Record | None
+    reason: str
+
+
+def volumes(model: Model, parallelism: Parallelism) -> Volumes:
+    """Communication volumes of one stage (paper, section 4.1).
+
+    DP: ``h (V + s) + (l / pp) (4h^2 + 2h + 8h^2 + 7h)`` parameters, the last two terms being the MLP.  With experts
+    they become the layer norm, the router and ``E / ep`` experts of two matrices, of which ``top_k`` compute a token
+    (ours: the paper leaves experts out).  PP: ``mb * s * h`` values, cut by context parallelism (ours again).
+
+    A 7B model (h 4096, l 32, V 32000, s 4096, pp 8) has a DP volume of about 2 GB and a PP volume of about 30 MB.
+    """
+    h, stage_layers = model.hidden, model.layers / parallelism.pp
+    outside = h * (model.vocab + model.sequence_length) + stage_layers * (4 * h**2 + 2 * h)
+    reduced, active = _mlp(model, parallelism.ep)
+    activations = model.micro_batch * model.sequence_length * h / parallelism.cp
+    return Volumes(
+        weights=model.bytes_per_value * (outside + stage_layers * active),
+        dp=model.bytes_per_value * (outside + stage_layers * reduced),
+        pp=model.bytes_per_value * activations,
+        micro_batch=model.micro_batch,
+    )
+
+
+def _mlp(model: Model, ep: int) -> tuple[float, float]:
+    """Parameters of a layer's MLP: whose gradients a replica reduces, and which compute a token."""
+    h = model.hidden
+    if model.moe is None:
+        return 8 * h**2 + 7 * h, 8 * h**2 + 7 * h
+    inner = model.moe.ffn_hidden or 4 * h
+    expert = 2 * h * inner + inner + h
+    shared = 2 * h + h * model.moe.experts
+    return shared + expert * model.moe.experts / ep, shared + expert * model.moe.top_k
+
+
+def microbatches(model: Model, parallelism: Parallelism) -> int | None:
+    """``m = gb / (mb * dp)``; ``None`` when the global batch is not known.
+
+    :raises InvalidJob: the batch does not divide.
+    """
+    if model.global_batch is None:
+        return None
+    together = model.micro_batch * parallelism.dp
+    if model.global_batch % together:
+        raise InvalidJob(
+            f"a global batch of {model.global_batch} does not divide into {parallelism.dp} replicas with microbatches "
+            f"of {model.micro_batch}",
+            where="model.global_batch",
+            fix=f"choose a multiple of micro_batch * dp = {together}",
+        )
+    return model.global_batch // together
+
+
+def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) -> Affinity:
+    """The DP affinity of a job.
+
+    Records of the model's own GPU type are preferred; of another type only when there are none.
+    """
+    own = volumes(model, parallelism)
+    if parallelism.pp == 1:
+        return Affinity(1.0, own, None, "alpha 1: without pipeline stages there are only DP groups to align")
+    if parallelism.dp * parallelism.cp == 1:
+        return Affinity(0.0, own, None, "alpha 0: with a single replica there are only PP groups to align")
+    same_gpu = [record for record in records if model.gpu and record.gpu.lower() == model.gpu.lower()]
+    record = min(same_gpu or records, key=lambda record: _distance(own, volumes(record.model, record.parallelism)))
+    caveat = "" if same_gpu or model.gpu is None else f"; nothing is recorded for {model.gpu}"
+    reason = (
+        f"alpha {record.alpha:.2g} from the nearest record, {record.name} (r1 {own.r1:.2g}, r2 {own.r2:.3g}; "
+        f"DP alignment {record.dp_gain:+.2g} %, PP alignment {record.pp_gain:+.2g} %){caveat}"
+    )
+    return Affinity(record.alpha, own, record, reason)
+
+
+def _distance(one: Volumes, other: Volumes) -> float:
+    return hypot(log(one.r1 / other.r1), log(one.r2 / other.r2))

@@ -1,0 +1,191 @@
+"""Reading job files: what is taken, and how mistakes are named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.affinity import Record
+from scheduler.job import Count, Hold
+from scheduler.jobfile import MAX_CELLS, JobFile, Overrides, load_job, load_records
+from topology.cluster import Node, build_cluster
+from topology.errors import ArnoldError, InvalidInput, InvalidJob, TooLarge, UnknownName
+from topology.files import Source
+
+START = "name: llm\nparallelism: {tp: 8, pp: 8, dp: 150}\n"
+
+
+def read(text: str, *, overrides: Overrides = Overrides(), records: Sequence[Record] = ()) -> JobFile:
+    """The job of a text, as if from job.yaml."""
+    return load_job(Source("job.yaml", text), overrides=overrides, records=records)
+
+
+def test_the_example_of_the_documentation_is_read() -> None:
+    """Every key of the documented example arrives in the job."""
+    job = read(
+        "name: llm-400b\ngpus_per_node: 8\nparallelism: {tp: 8, pp: 8, dp: 150}\nalpha: 0.3\nlevel: minipod\n"
+        "avoid: strict\n"
+    ).job
+    assert (job.name, job.gpus_per_node, job.alpha, job.level, job.avoid) == ("llm-400b", 8, 0.3, "minipod", "strict")
+    assert (job.grid.rows, job.grid.columns) == (150, 8)
+
+
+def test_json_is_yaml() -> None:
+    """The same job as JSON."""
+    assert read('{"parallelism": {"tp": 8, "dp": 2}, "alpha": 1}').job.alpha == 1.0
+
+
+def test_defaults_are_said() -> None:
+    """Without alpha and model, alpha is 0.5 and a note says so; 8 GPUs a node; slow nodes have a price."""
+    found = read(START)
+    assert (found.job.alpha, found.job.gpus_per_node, found.job.avoid, found.job.level) == (0.5, 8, "price", None)
+    assert "0.5 by default" in found.notes[0]
+
+
+def test_constraints_become_holds_and_counts() -> None:
+    """`within` is hard, `level` with `weight` is soft."""
+    job = read(START + "constraints: [{family: ep, within: rack}, {family: cp, level: rack, weight: 0.1}]").job
+    assert job.holds == (Hold("ep", "rack"),)
+    assert job.counts == (Count("cp", "rack", 0.1),)
+
+
+@pytest.mark.parametrize(
+    "text", [f"{START}order: tp-cp-ep-pp-dp", "parallelism: {tp: 8, pp: 8, dp: 2, order: tp-cp-ep-pp-dp}"]
+)
+def test_order_stands_in_either_place(text: str) -> None:
+    """`order` is a key of the job or of its parallelism."""
+    assert read(text).job.parallelism.order == "tp-cp-ep-pp-dp"
+
+
+def test_a_model_gives_alpha_and_microbatches() -> None:
+    """A described 7B on L20 wants DP alignment (alpha 1); m = gb / (mb * dp) = 1500 / 150 = 10."""
+    model = "model: {hidden: 4096, layers: 32, vocab: 32000, sequence_length: 4096, global_batch: 1500, gpu: L20}"
+    found = read(START + model)
+    assert (found.job.alpha, found.job.microbatches) == (1.0, 10)
+    assert "7B dense on L20" in found.notes[0]
+
+
+def test_the_command_line_wins() -> None:
+    """Overrides replace what the file says, and nothing is noted about the file's alpha."""
+    found = read(f"{START}alpha: 0.1\nlevel: a", overrides=Overrides(alpha=0.9, level="b", avoid="ignore"))
+    assert (found.job.alpha, found.job.level, found.job.avoid) == (0.9, "b", "ignore")
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (START + "alhpa: 0.3", 3, "did you mean 'alpha'"),
+        ("parallelism: {tp: 8, ddp: 8}", 1, "did you mean"),
+        (START + "alpha: 1.5", 3, "less than or equal to 1"),
+        (START + "alpha: -0.1", 3, "greater than or equal to 0"),
+        (START + "alpha: .nan", 3, "finite"),
+        (START + "alpha: .inf", 3, "alpha"),
+        (START + "alpha: high", 3, "valid number"),
+        (START + "alpha: '0.3'", 3, "valid number"),
+        (START + "gpus_per_node: eight", 3, "valid integer"),
+        (START + "gpus_per_node: 0", 3, "greater than or equal to 1"),
+        (START + "avoid: maybe", 3, "'strict', 'price' or 'ignore'"),
+        (START + "order: tp-dp", 3, "tp-cp-ep-dp-pp"),
+        (START + "constraints:\n- {family: ep}", 4, "within"),
+        (START + "constraints:\n- {family: ep, within: rack, weight: 1}", 4, "within"),
+        (START + "constraints:\n- {family: xp, within: rack}", 4, "'ep'"),
+        (START + "constraints:\n- {family: ep, level: rack, weight: -1}", 4, "greater than or equal to 0"),
+        (START + "model: {hidden: 4096}", 3, "missing"),
+        (
+            START + "model:\n  {hidden: 64, layers: 1, vocab: 9, sequence_length: 8,\n  global_batch: 7}",
+            5,
+            "multiple of",
+        ),
+        ("name: x", 1, "'parallelism' is missing"),
+        ("parallelism:\n  tp: 3\n  dp: 8", 2, "divide a node of 8"),
+        ("parallelism:\n  tp: 8\n  dp: 0", 3, "greater than or equal to 1"),
+        ("parallelism: {tp: 8, cp: 3, ep: 4, dp: 3}", 1, "expert groups of 4"),
+        ("parallelism: {tp: 4}", 1, "less than one node"),
+        ("[1, 2]", 1, "keys with values"),
+    ],
+)
+def test_mistakes_are_named_with_line_and_remedy(text: str, line: int, words: str) -> None:
+    """One error, at the line of the mistake, with what to do."""
+    with pytest.raises(InvalidJob) as caught:
+        read(text)
+    assert caught.value.where == f"job.yaml:{line}"
+    assert words in str(caught.value)
+    assert caught.value.fix
+
+
+def test_a_job_beyond_measure_is_too_big_not_wrong() -> None:
+    """4e8 nodes are refused at once (exit 3), and the limit is named; nothing of that size is built."""
+    with pytest.raises(TooLarge, match=f"{MAX_CELLS:,}") as caught:
+        read("parallelism: {tp: 8, dp: 400000000}")
+    assert caught.value.exit_code == 3
+
+
+def test_an_alpha_option_out_of_range_is_blamed_on_the_option() -> None:
+    """The job file is not at fault when --alpha is."""
+    with pytest.raises(InvalidJob) as caught:
+        read(START, overrides=Overrides(alpha=float("nan")))
+    assert caught.value.where == "--alpha"
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "where"),
+    [
+        (START + "level: minipot", Overrides(), "job.yaml:3"),
+        (START, Overrides(level="minipot"), "--level"),
+        (START + "constraints:\n- {family: ep, within: minipot}", Overrides(), "job.yaml:4"),
+        (START + "constraints:\n- {family: ep, level: minipot, weight: 1}", Overrides(), "job.yaml:4"),
+    ],
+)
+def test_a_level_that_the_cluster_lacks(text: str, overrides: Overrides, where: str) -> None:
+    """Every place that names a level is checked against the cluster, with the closest name that exists."""
+    cluster = build_cluster(["minipod"], [Node("n1", ("a",), 8, 8)])
+    with pytest.raises(UnknownName, match="did you mean 'minipod'") as caught:
+        read(text, overrides=overrides).check_levels(cluster)
+    assert caught.value.where == where
+
+
+def test_own_measurements_extend_the_table() -> None:
+    """A record of the same model wins, with alpha = 3 / (3 + 1)."""
+    model = "{hidden: 999, layers: 9, vocab: 9000, sequence_length: 900, gpu: GB300}"
+    records = load_records(
+        Source(
+            "own.yaml",
+            f"records: [{{name: ours, gpu: GB300, model: {model}, parallelism: {{tp: 8, pp: 8, dp: 150}},"
+            " dp_gain: 3, pp_gain: 1}]",
+        )
+    )
+    assert read(f"{START}model: {model}", records=records).job.alpha == 0.75
+
+
+def test_a_measurement_without_gain_is_refused() -> None:
+    """An alpha of 0 / 0 means nothing."""
+    text = "records: [{name: a, gpu: b, model: {hidden: 1, layers: 1, vocab: 1, sequence_length: 1}, parallelism: {}, "
+    with pytest.raises(InvalidInput, match="above 0"):
+        load_records(Source("own.yaml", text + "dp_gain: 0, pp_gain: 0}]"))
+
+
+@settings(max_examples=100)
+@given(
+    st.text(max_size=200)
+    | st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["parallelism", "tp", "dp", "pp", "alpha", "model", "constraints", "name", "level"]),
+                inner,
+                max_size=5,
+            )
+        ),
+        max_leaves=12,
+    ).map(str)
+)
+def test_nonsense_never_escapes_as_another_exception(text: str) -> None:
+    """Any text is either a job or an ArnoldError."""
+    with suppress(ArnoldError):
+        assert isinstance(read(text), JobFile)
