@@ -53,7 +53,7 @@ def test_a_model_of_the_table_finds_itself(record: Record) -> None:
     [("24B dense on H800", 0.0), ("24B MoE on H800", 0.3), ("7B dense on L20", 1.0), ("14B dense on L20", 0.0)],
 )
 def test_the_table_holds_the_published_points(name: str, alpha: float) -> None:
-    """Alpha is as the paper used it: 24B dense 0, 24B MoE 0.3; on L20 the 7B wants DP alignment, the 14B PP alignment."""
+    """Alpha as the paper used it: 24B dense 0, 24B MoE 0.3; on L20 the 7B wants DP aligned, the 14B PP."""
     record = next(record for record in RECORDS if record.name == name)
     assert record.alpha == pytest.approx(alpha)
 

@@ -16,10 +16,11 @@ from topology.cluster import Node, build_cluster
 from topology.errors import ArnoldError, InvalidInput, InvalidJob, TooLarge, UnknownName
 from topology.files import Source
 
+FILE_ALONE = Overrides()
 START = "name: llm\nparallelism: {tp: 8, pp: 8, dp: 150}\n"
 
 
-def read(text: str, *, overrides: Overrides = Overrides(), records: Sequence[Record] = ()) -> JobFile:
+def read(text: str, *, overrides: Overrides = FILE_ALONE, records: Sequence[Record] = ()) -> JobFile:
     """The job of a text, as if from job.yaml."""
     return load_job(Source("job.yaml", text), overrides=overrides, records=records)
 
