@@ -1,0 +1,100 @@
+"""Published fabrics as clusters.  Every size is a parameter, its default the published one."""
+
+from __future__ import annotations
+
+from topology.cluster import Cluster
+from topology.errors import InvalidTopology
+from topology.generate.grow import Leaf, check_sizes, check_total, grow, regular, split_nodes
+
+
+def minipods(
+    *, minipods: int = 22, nodes: int = 2046, rack_nodes: int = 4, gpus: int = 8, unevenness: float = 0.0, seed: int = 0
+) -> Cluster:
+    """The Arnold paper's cluster: minipods of racks of nodes, nodes split over the minipods.
+
+    Source: arXiv 2509.15940, section 2: a leaf switch joins a rack, the spine switches over a group of racks make a
+    minipod, core switches join the minipods; 32 ports up and 32 down at each layer, one port a GPU, hence 4 nodes of
+    8 GPUs under a leaf.  "Above 2,000 nodes" is all that is said of the size: the default is that of the 9,600-GPU run.
+
+    :param minipods: number of minipods.
+    :param nodes: nodes of the whole cluster.
+    :param rack_nodes: nodes in a rack; the last rack of a minipod holds what is left.
+    :param gpus: GPUs in a node.
+    :param unevenness: minipods differ from the mean by up to this share; 0 = as even as can be.
+    :param seed: which uneven split.
+    :raises InvalidTopology: sizes that make no cluster.
+    """
+    check_sizes(minipods=minipods, nodes=nodes, rack_nodes=rack_nodes, gpus=gpus)
+    check_total(nodes)
+    leaves: list[Leaf] = []
+    for pod, size in enumerate(split_nodes(nodes, minipods, unevenness=unevenness, seed=seed)):
+        for start in range(0, size, rack_nodes):
+            leaves.append(((pod, len(leaves)), min(rack_nodes, size - start)))
+    return grow([("minipod", "mp"), ("rack", "r")], leaves, gpus=gpus)
+
+
+def fat_tree(*, k: int = 48, gpus: int = 8) -> Cluster:
+    """A fat tree of k-port switches in three layers: k pods of k/2 edge switches of k/2 hosts, k^3/4 in all.
+
+    Source: Al-Fares, Loukissas, Vahdat, "A scalable, commodity data center network architecture", SIGCOMM 2008,
+    section 2.2; k = 48 is its example of 27,648 hosts.  A host with one port a GPU stands on as many equal trees side
+    by side (rails), which changes bandwidth and not who is near to whom.
+
+    :param k: ports of a switch, even.
+    :param gpus: GPUs in a node.
+    :raises InvalidTopology: k is odd, or sizes that make no cluster.
+    """
+    check_sizes(k=k, gpus=gpus)
+    if k % 2:
+        raise InvalidTopology(f"k is {k}", where="k", fix="k is even: half of a switch's ports go up, half down")
+    return regular([("pod", "p"), ("edge", "e")], [k, k // 2], nodes=k // 2, gpus=gpus)
+
+
+def llama3_pods(*, pods: int = 8, racks: int = 192, rack_nodes: int = 2, gpus: int = 8) -> Cluster:
+    """Meta's RoCE cluster of the Llama 3 training: 8 pods of 192 racks of 2 servers, 24,576 GPUs.
+
+    Source: "The Llama 3 herd of models", arXiv 2407.21783, section 3.3.1: a rack holds 16 GPUs in two servers under one
+    top-of-rack switch; 192 racks make a pod of 3,072 GPUs with full bisection bandwidth; eight pods are joined by
+    aggregation switches with an oversubscription of 1:7.
+
+    :param pods: number of pods.
+    :param racks: racks in a pod.
+    :param rack_nodes: servers in a rack.
+    :param gpus: GPUs in a server.
+    :raises InvalidTopology: sizes that make no cluster.
+    """
+    check_sizes(pods=pods, racks=racks, rack_nodes=rack_nodes, gpus=gpus)
+    return regular([("pod", "pod"), ("rack", "r")], [pods, racks], nodes=rack_nodes, gpus=gpus)
+
+
+def hpn_segments(*, pods: int = 1, segments: int = 15, segment_nodes: int = 128, gpus: int = 8) -> Cluster:
+    """Alibaba HPN: a pod of 15 segments of 128 hosts, 15,360 GPUs.
+
+    Source: Qian et al., "Alibaba HPN: a data center network for large language model training", SIGCOMM 2024: the
+    rails of 128 hosts (8 more stand by as spares, left out here) end on one set of dual top-of-rack switches, which
+    makes a segment of 1,024 GPUs one hop wide; 15 segments make a pod; aggregation to core is oversubscribed 15:1.
+
+    :param pods: number of pods behind the core; most jobs see one.
+    :param segments: segments in a pod.
+    :param segment_nodes: hosts in a segment.
+    :param gpus: GPUs in a host.
+    :raises InvalidTopology: sizes that make no cluster.
+    """
+    check_sizes(pods=pods, segments=segments, segment_nodes=segment_nodes, gpus=gpus)
+    return regular([("pod", "pod"), ("segment", "seg")], [pods, segments], nodes=segment_nodes, gpus=gpus)
+
+
+def nvl72(*, blocks: int = 16, racks: int = 8, rack_nodes: int = 18, gpus: int = 4) -> Cluster:
+    """GB200 NVL72 racks: 18 compute trays of 4 GPUs in one NVLink domain, 8 racks in a block, 9,216 GPUs.
+
+    Source: NVIDIA GB200 NVL72 data sheet (18 trays, 72 GPUs); NVIDIA DGX SuperPOD reference architecture for GB200
+    systems (a scalable unit of 8 racks with 576 GPUs, 16 units in the largest design).
+
+    :param blocks: scalable units.
+    :param racks: racks in a block; each is one NVLink domain.
+    :param rack_nodes: compute trays in a rack.
+    :param gpus: GPUs in a tray.
+    :raises InvalidTopology: sizes that make no cluster.
+    """
+    check_sizes(blocks=blocks, racks=racks, rack_nodes=rack_nodes, gpus=gpus)
+    return regular([("block", "b"), ("rack", "r")], [blocks, racks], nodes=rack_nodes, gpus=gpus)

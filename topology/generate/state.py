@@ -1,0 +1,116 @@
+"""Seeded state for a made cluster: nodes in use, as running jobs leave them, and findings about nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from topology.cluster import Cluster, IntArray
+from topology.errors import InvalidInput
+from topology.flags import FAULTY, NodeFlag
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def fragment(cluster: Cluster, busy_share: float, seed: int, *, scattered: float = 0.3, partly: float = 0.1) -> Cluster:
+    """Use nodes the way running jobs do: gangs on neighbouring nodes, small jobs anywhere.
+
+    Each domain of the default level gets its own popularity, so that free nodes are uneven over the domains.  Gangs of
+    2 nodes up to a whole domain (log-uniform: many small, few large) take runs of free nodes in the order of the tree,
+    from a random place on; small jobs take single nodes.
+
+    :param busy_share: share of all nodes that will not be free for a gang; the number is exact: it is rounded to whole
+        nodes, nodes that are busy already count.
+    :param seed: same seed, same nodes.
+    :param scattered: share of the newly used nodes that go to small jobs.
+    :param partly: share of the newly used nodes of which only some GPUs are in use; these are small jobs' nodes.
+    :raises InvalidInput: a share outside [0, 1], or the cluster has more busy or fewer free nodes than asked for.
+    """
+    for name, share in (("busy_share", busy_share), ("scattered", scattered), ("partly", partly)):
+        if not 0.0 <= share <= 1.0:
+            raise InvalidInput(f"{name} is {share}", where=name, fix="a share lies between 0 and 1")
+    line = _free_nodes_along_the_tree(cluster)
+    new = round(busy_share * len(cluster)) - int((cluster.free_gpus < cluster.gpus).sum())
+    if not 0 <= new <= len(line):
+        raise InvalidInput(
+            f"{new} more nodes would have to be busy and {len(line)} are free",
+            where="busy_share",
+            fix="choose a share between that of the nodes busy already and that of all nodes that are not faulty",
+        )
+    rng = np.random.default_rng(seed)
+    small = round(scattered * new)
+    domain_of = cluster.default_level().domain_of if cluster.levels else np.zeros(len(cluster), dtype=np.int32)
+    popularity = rng.gamma(1.0, size=int(domain_of.max()) + 1) + 0.02
+    gangs = _gangs(line, popularity[domain_of], new - small, largest=int(np.bincount(domain_of).max()), rng=rng)
+    line = np.setdiff1d(line, gangs)
+    weights = popularity[domain_of[line]]
+    singles = rng.choice(line, size=small, replace=False, p=weights / weights.sum()) if small else line[:0]
+    free_gpus = cluster.free_gpus.copy()
+    free_gpus[gangs] = 0
+    free_gpus[singles] = 0
+    shared = singles[cluster.gpus[singles] > 1][: round(partly * new)]
+    free_gpus[shared] = rng.integers(1, cluster.gpus[shared])
+    return cluster.replace(free_gpus=free_gpus)
+
+
+def _free_nodes_along_the_tree(cluster: Cluster) -> IntArray:
+    """Free nodes, those of one domain next to each other at every level."""
+    keys = tuple(level.domain_of for level in reversed(cluster.levels)) or (np.zeros(len(cluster)),)
+    order = np.lexsort(keys).astype(np.int32)
+    return order[cluster.idle[order]]
+
+
+def _gangs(line: IntArray, weight: FloatArray, total: int, *, largest: int, rng: np.random.Generator) -> IntArray:
+    """Nodes of gangs of ``total`` nodes in all, each a run of what is still free.
+
+    :param line: free nodes along the tree.
+    :param weight: shape [nodes], how likely a gang starts there.
+    """
+    taken = [line[:0]]
+    while total > 0:
+        size = min(total, int(np.exp(rng.uniform(np.log(2), np.log(max(largest, 2) + 1)))))
+        sum_of_weights = np.cumsum(weight[line])
+        start = int(np.searchsorted(sum_of_weights, rng.uniform(0.0, sum_of_weights[-1])))
+        run = np.arange(start, start + size) % len(line)
+        taken.append(line[run])
+        line = np.delete(line, run)
+        total -= size
+    return np.concatenate(taken)
+
+
+def flag_some(cluster: Cluster, count: int, seed: int, *, faulty_share: float = 0.2) -> Cluster:
+    """Flag free nodes as slow or faulty.
+
+    Slow nodes are 10 % to 100 % slower, the range of the stragglers injected and measured by the what-if analysis of
+    arXiv 2505.05713 (1.16 to 2.03); small factors are the more likely ones.
+
+    :param count: how many nodes; drawn among free nodes without a flag, where a flag matters to the next job.
+    :param seed: same seed, same flags.
+    :param faulty_share: share of them that must never be used, rounded to whole nodes.
+    :raises InvalidInput: fewer than ``count`` such nodes, or a share outside [0, 1].
+    """
+    candidates = np.array([i for i in np.flatnonzero(cluster.idle) if int(i) not in cluster.flags], dtype=np.int64)
+    if not 0 <= count <= len(candidates):
+        raise InvalidInput(
+            f"cannot flag {count} nodes: {len(candidates)} are free and without a flag",
+            where="count",
+            fix=f"flag between 0 and {len(candidates)} nodes",
+        )
+    if not 0.0 <= faulty_share <= 1.0:
+        raise InvalidInput(f"faulty_share is {faulty_share}", where="faulty_share", fix="a share lies between 0 and 1")
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(candidates, size=count, replace=False) if count else candidates[:0]
+    slowdown = np.round(1.1 + 0.9 * rng.beta(1.0, 3.0, count), 2)
+    faulty = round(faulty_share * count)
+    return cluster.with_flags(
+        NodeFlag(cluster.names[node], "faulty", slowdown=FAULTY, source="generated", evidence="made faulty by a seed")
+        if i < faulty
+        else NodeFlag(
+            cluster.names[node],
+            "straggler",
+            slowdown=float(slowdown[i]),
+            source="generated",
+            evidence=f"made {slowdown[i] - 1:.0%} slower by a seed",
+        )
+        for i, node in enumerate(chosen)
+    )

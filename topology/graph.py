@@ -1,0 +1,132 @@
+"""The network between the nodes: lowest common domain, paths, link capacity, and a networkx view of all of it.
+
+A cluster is a tree, so that what most callers ask is answered from its arrays; networkx is for those who want a graph
+to analyse.  A node is known by its name, a switch by its level and name, the switch above the broadest level by
+:data:`CORE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from topology.cluster import ROOT, Cluster, FloatArray, IntArray
+from topology.domains import domain_tree
+from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Switch = tuple[str, str]
+"""Level and name."""
+
+CORE: Switch = ("", ROOT)
+
+GPU_BANDWIDTH = 50.0
+"""GB/s from a GPU into the network: one port of 400 Gb/s a GPU, 400 GB/s for a node of eight (arXiv 2509.15940)."""
+
+
+def lowest_common_domain(cluster: Cluster, nodes: Sequence[int] | IntArray) -> Switch:
+    """The closest switch that all the given nodes lie below.
+
+    :param nodes: indices of at least one node.
+    """
+    indices = np.asarray(nodes)
+    for level in reversed(cluster.levels):
+        domains = level.domain_of[indices]
+        first = int(domains[0])
+        if (domains == first).all() and not level.implicit[first]:
+            return level.name, level.domains[first]
+    return CORE
+
+
+def path(cluster: Cluster, source: int, target: int) -> list[str | Switch]:
+    """Everything on the way from one node to another: up to their lowest common domain and down again.
+
+    :returns: node, switches, node; just the node when both are the same.
+    """
+    if source == target:
+        return [cluster.names[source]]
+    top = lowest_common_domain(cluster, [source, target])
+    up, down = (_switches_below(cluster, node, top) for node in (source, target))
+    return [cluster.names[source], *up, top, *reversed(down), cluster.names[target]]
+
+
+def _switches_below(cluster: Cluster, node: int, top: Switch) -> list[Switch]:
+    """Switches from a node upwards, up to but without ``top``."""
+    switches: list[Switch] = []
+    for level in reversed(cluster.levels):
+        domain = level.domain_of[node]
+        if not level.implicit[domain]:
+            switch = (level.name, level.domains[domain])
+            if switch == top:
+                break
+            switches.append(switch)
+    return switches
+
+
+def uplinks(
+    cluster: Cluster, *, gpu_bandwidth: float = GPU_BANDWIDTH, oversubscription: Mapping[str, float] | None = None
+) -> dict[str, FloatArray]:
+    """What the links from each switch upwards carry together, in one direction.
+
+    A switch has as much upwards as the links below it, divided by the oversubscription of its level.
+
+    :param gpu_bandwidth: GB/s between one GPU and the network.
+    :param oversubscription: level -> ratio of bandwidth below to bandwidth upwards; levels left out have 1, that is no
+        oversubscription.
+    :returns: level -> shape [domains], GB/s.  An implicit domain has no links of its own: its entry is the sum of what
+        hangs on it.
+    :raises UnknownName: no level is called that.
+    :raises InvalidInput: a ratio or a bandwidth that is not above 0.
+    """
+    ratios = dict(oversubscription or {})
+    for name, value in (("gpu_bandwidth", gpu_bandwidth), *ratios.items()):
+        if not value > 0.0:
+            raise InvalidInput(f"{name} is {value}", where=name, fix="bandwidths and ratios are above 0")
+    for name in ratios:
+        cluster.level(name)
+    capacity: dict[str, FloatArray] = {}
+    below = cluster.gpus.astype(np.float64) * gpu_bandwidth
+    for depth in range(len(cluster.levels) - 1, -1, -1):
+        level = cluster.levels[depth]
+        closest = depth == len(cluster.levels) - 1
+        hangs_on = level.domain_of if closest else cluster.levels[depth + 1].parent_of
+        below = np.bincount(hangs_on, weights=below, minlength=len(level)).astype(np.float64)
+        below /= np.where(level.implicit, 1.0, ratios.get(level.name, 1.0))
+        capacity[level.name] = below
+    return {level.name: capacity[level.name] for level in cluster.levels}
+
+
+def network(
+    cluster: Cluster, *, gpu_bandwidth: float = GPU_BANDWIDTH, oversubscription: Mapping[str, float] | None = None
+) -> nx.DiGraph[str | Switch]:
+    """The tree as a networkx graph, edges pointing from a switch to what hangs on it.
+
+    Vertices carry ``kind`` (``switch`` or ``node``) and ``nodes`` (nodes below, 1 for a node); edges carry ``capacity``
+    (GB/s).
+
+    :param gpu_bandwidth: as for :func:`uplinks`, like the errors.
+    :param oversubscription: as for :func:`uplinks`.
+    """
+    import networkx as nx
+
+    capacity = uplinks(cluster, gpu_bandwidth=gpu_bandwidth, oversubscription=oversubscription)
+    upwards = {
+        (level.name, name): float(capacity[level.name][i])
+        for level in cluster.levels
+        for i, name in enumerate(level.domains)
+        if not level.implicit[i]
+    }
+    graph: nx.DiGraph[str | Switch] = nx.DiGraph()
+    for domain in domain_tree(cluster).walk():
+        graph.add_node(domain.key, kind="switch", nodes=len(domain.nodes))
+        for child in domain.children:
+            graph.add_edge(domain.key, child.key, capacity=upwards[child.key])
+        for i in domain.own:
+            name = cluster.names[i]
+            graph.add_node(name, kind="node", nodes=1)
+            graph.add_edge(domain.key, name, capacity=float(cluster.gpus[i]) * gpu_bandwidth)
+    return graph
