@@ -1,0 +1,144 @@
+"""``python -m benchmarks NAME``: run one benchmark and print its part of docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from benchmarks import house, memory, proofs, scale, speed, startup
+from benchmarks.rows import Campaign
+from scheduler.placement.registry import algorithm_names
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+PLOT = HERE.parent / "docs" / "time-against-nodes.svg"
+BEST = "exact"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point."""
+    options = _parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], str] = options.run
+    print(run(options))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="NAME")
+    add = partial(_add, commands)
+
+    command = add("proofs", _proofs, "share of proved placements over seeded instances")
+    _add_campaign(command)
+    command.add_argument("--algorithm", default=BEST, choices=algorithm_names(), metavar="NAME")
+
+    command = add("house", _house, "whether another algorithm is ever better; uses the rows of `proofs`")
+    _add_campaign(command)
+    others = [name for name in algorithm_names() if name != BEST]
+    command.add_argument("--others", nargs="+", default=others, choices=others, metavar="NAME")
+    command.add_argument("--others-seconds", type=float, default=1.0, help="time limit of the others (default 1)")
+
+    command = add("speed", _speed, "150 x 8 cells on 22 minipods, against the literal MIP")
+    command.add_argument("--clusters", type=int, default=5, help="seeded clusters, each at three affinities")
+    command.add_argument("--seconds", type=float, default=10.0, help="limit of exact")
+    command.add_argument("--mip-seconds", type=float, default=60.0, help="limit of the MIP")
+
+    command = add("large", _large, "12,500 free nodes in 50 domains")
+    command.add_argument("--seeds", type=int, default=3)
+
+    command = add("growth", _growth, "time against nodes up to 100,000, with a plot")
+    command.add_argument("--seeds", type=int, default=3)
+    command.add_argument("--sizes", type=int, nargs="+", default=list(scale.SIZES))
+    command.add_argument("--plot", type=Path, default=PLOT, help="SVG or PNG")
+
+    command = add("memory", _memory, "peak memory of `arnold place` on 100,000 nodes")
+    command.add_argument("--nodes", type=int, default=scale.HUGE_NODES)
+
+    command = add("startup", _startup, "`arnold --help` against `python -c pass`")
+    command.add_argument("--runs", type=int, default=60)
+
+    add("quick", _quick, "a few minutes of everything, to see that it works")
+    return parser
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    run: Callable[[argparse.Namespace], str],
+    summary: str,
+) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_campaign(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--n", type=int, default=1000, help="instances (default 1,000)")
+    command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--seconds", type=float, default=10.0, help="time limit of one instance (default 10)")
+    command.add_argument("--jobs", type=int, default=1, help="processes; each solver uses two threads (default 1)")
+    command.add_argument("--results", type=Path, default=RESULTS, help="folder of the rows")
+    command.add_argument("--fresh", action="store_true", help="forget the rows that stand")
+
+
+def _campaign(options: argparse.Namespace, algorithm: str, seconds: float) -> Campaign:
+    return Campaign(algorithm, options.n, options.seed, seconds, options.jobs, options.results)
+
+
+def _proofs(options: argparse.Namespace) -> str:
+    campaign = _campaign(options, options.algorithm, options.seconds)
+    return proofs.report(campaign, campaign.collect(fresh=options.fresh))
+
+
+def _house(options: argparse.Namespace) -> str:
+    rows = {BEST: _campaign(options, BEST, options.seconds).collect()}
+    for name in options.others:
+        rows[name] = _campaign(options, name, options.others_seconds).collect(fresh=options.fresh)
+    return house.report(BEST, rows)
+
+
+def _speed(options: argparse.Namespace) -> str:
+    races = speed.measure(options.clusters, seconds=options.seconds, mip_seconds=options.mip_seconds)
+    return speed.report(races, mip_seconds=options.mip_seconds)
+
+
+def _large(options: argparse.Namespace) -> str:
+    return scale.report_large(scale.measure_large(options.seeds))
+
+
+def _growth(options: argparse.Namespace) -> str:
+    points = scale.measure_growth(options.seeds, options.sizes)
+    scale.plot(points, options.plot)
+    return scale.report_growth(points)
+
+
+def _memory(options: argparse.Namespace) -> str:
+    return memory.report(memory.measure(options.nodes))
+
+
+def _startup(options: argparse.Namespace) -> str:
+    return startup.report(startup.measure(options.runs))
+
+
+QUICK = (
+    ["proofs", "--n", "20", "--seconds", "5"],
+    ["house", "--n", "20", "--seconds", "5", "--others-seconds", "0.5"],
+    ["speed", "--clusters", "1", "--mip-seconds", "10"],
+    ["large", "--seeds", "1"],
+    ["memory", "--nodes", "20000"],
+    ["startup", "--runs", "15"],
+)
+"""The benchmarks of ``quick``, and how small each is made."""
+
+
+def _quick(options: argparse.Namespace) -> str:  # noqa: ARG001
+    for arguments in QUICK:
+        main(arguments)
+    return "This was the short run; benchmarks/README.md has the long ones."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

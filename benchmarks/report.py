@@ -1,0 +1,53 @@
+"""Markdown tables, and what we promise next to what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One line of what the project wants of itself.
+
+    :param wanted: the promise in words: ``"at least 94 % proved"``.
+    :param measured: what came out, in the same unit.
+    """
+
+    wanted: str
+    measured: str
+    met: bool
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table; columns of numbers stand to the right."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    right = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(header))]
+    widths = [max(len(row[i]) for row in [list(header), *cells]) for i in range(len(header))]
+    lines = [_line(header, widths, right)]
+    lines.append(
+        "| " + " | ".join("-" * (w - 1) + ":" if r else "-" * w for w, r in zip(widths, right, strict=True)) + " |"
+    )
+    lines.extend(_line(row, widths, right) for row in cells)
+    return "\n".join(lines)
+
+
+def promises(lines: Sequence[Promise]) -> str:
+    """Every promise with its measurement."""
+    return table(
+        ["promise", "measured", "met"], [(line.wanted, line.measured, "yes" if line.met else "no") for line in lines]
+    )
+
+
+def section(title: str, *parts: str) -> str:
+    """A titled part of the report."""
+    return "\n\n".join([f"## {title}", *(part for part in parts if part)]) + "\n"
+
+
+def _line(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    cells = [cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True)]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _is_number(text: str) -> bool:
+    return text == "-" or text[:1].isdigit() or text[:2] in (">=", "> ")

@@ -1,0 +1,181 @@
+"""Large clusters: 12,500 free nodes in 50 uneven domains, 100,000 nodes, and how time grows in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.instances import grid_job
+from benchmarks.report import Promise, promises, section, table
+from benchmarks.rows import watched
+from scheduler.outcome import Outcome, run
+from scheduler.placement.registry import load_algorithm
+from scheduler.placement.types import Limits
+from topology.cluster import Cluster
+from topology.generate import fragment, minipods
+
+ALPHAS = (0.3, 0.5, 0.7)
+COLUMNS = 16
+LARGE_ROWS = (460, 480, 620, 780)
+LARGE_NODES, LARGE_FREE, LARGE_DOMAINS = 15_625, 12_500, 50
+LARGE_SECONDS, LARGE_GAP = 10.0, 0.05
+HUGE_NODES = 100_000
+HUGE_SECONDS = 30.0
+SIZES = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, HUGE_NODES)
+DOMAIN_NODES = 250
+BUSY_SHARE = 0.3
+JOB_SHARE = 0.6
+UNEVENNESS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run.
+
+    :param nodes: nodes of the cluster.
+    :param free: free nodes.
+    """
+
+    nodes: int
+    free: int
+    domains: int
+    rows: int
+    alpha: float
+    seed: int
+    outcome: Outcome
+
+    @property
+    def seconds(self) -> float:
+        """Solver alone."""
+        return self.outcome.proposal.solve_seconds
+
+
+def large_cluster(seed: int) -> Cluster:
+    """50 uneven minipods with exactly 12,500 free nodes among 15,625."""
+    whole = minipods(minipods=LARGE_DOMAINS, nodes=LARGE_NODES, rack_nodes=8, unevenness=UNEVENNESS, seed=seed)
+    return fragment(whole, 1 - LARGE_FREE / LARGE_NODES, seed)
+
+
+def growing_cluster(nodes: int, seed: int) -> Cluster:
+    """Uneven minipods of 250 nodes on average, 30 % of the nodes busy in a fragmented way."""
+    count = nodes // DOMAIN_NODES
+    whole = minipods(minipods=count, nodes=nodes, rack_nodes=8, unevenness=UNEVENNESS, seed=seed)
+    return fragment(whole, BUSY_SHARE, seed)
+
+
+def measure_large(seeds: int, *, seconds: float = LARGE_SECONDS) -> list[Point]:
+    """Jobs of 7,360 to 12,480 cells on the 12,500 free nodes."""
+    cases = [
+        (large_cluster(seed), rows, ALPHAS[(seed + i) % len(ALPHAS)], seed)
+        for seed in range(1, seeds + 1)
+        for i, rows in enumerate(LARGE_ROWS)
+    ]
+    return _measure(cases, label="12,500 nodes", seconds=seconds)
+
+
+def measure_growth(seeds: int, sizes: Sequence[int] = SIZES, *, seconds: float = HUGE_SECONDS) -> list[Point]:
+    """Jobs on 60 % of the free nodes of clusters of growing size."""
+    cases = []
+    for nodes in sizes:
+        for seed in range(1, seeds + 1):
+            cluster = growing_cluster(nodes, seed)
+            rows = int(JOB_SHARE * np.count_nonzero(cluster.idle)) // COLUMNS
+            cases.append((cluster, rows, ALPHAS[seed % len(ALPHAS)], seed))
+    return _measure(cases, label="growth", seconds=seconds)
+
+
+def _measure(cases: Sequence[tuple[Cluster, int, float, int]], *, label: str, seconds: float) -> list[Point]:
+    exact = load_algorithm("exact")
+    run(
+        exact, growing_cluster(SIZES[0], 0), grid_job(20, COLUMNS, alpha=0.5), Limits(seconds=seconds)
+    )  # imports solvers
+    points = []
+    for cluster, rows, alpha, seed in watched(cases, label=label, total=len(cases)):
+        outcome = run(exact, cluster, grid_job(rows, COLUMNS, alpha=alpha), Limits(seconds=seconds))
+        free = int(np.count_nonzero(cluster.idle))
+        points.append(Point(len(cluster), free, len(cluster.levels[0]), rows, alpha, seed, outcome))
+    return points
+
+
+def exponent(points: Sequence[Point]) -> float:
+    """Slope of log time over log nodes, least squares through the median of every size."""
+    nodes, seconds = medians(points)
+    return float(np.polyfit(np.log(nodes), np.log(seconds), 1)[0])
+
+
+def medians(points: Sequence[Point]) -> tuple[list[int], list[float]]:
+    """Sizes, and the median time of each."""
+    sizes = sorted({point.nodes for point in points})
+    return sizes, [float(np.median([p.seconds for p in points if p.nodes == nodes])) for nodes in sizes]
+
+
+def report_large(points: Sequence[Point]) -> str:
+    """Time and gap at 12,500 nodes."""
+    slowest = max(point.seconds for point in points)
+    gap = max(_gap(point) for point in points)
+    lines = [
+        Promise(f"every run below {LARGE_SECONDS:g} s", f"{slowest:.2f} s", slowest < LARGE_SECONDS),
+        Promise(f"gap at most {LARGE_GAP:.0%}", f"{gap:.1%}", gap <= LARGE_GAP),
+    ]
+    return section("12,500 free nodes in 50 uneven, fragmented domains", _table(points), promises(lines))
+
+
+def report_growth(points: Sequence[Point]) -> str:
+    """Time over size, with the exponent."""
+    largest = [point for point in points if point.nodes == HUGE_NODES]
+    lines = []
+    if largest:
+        slowest = max(point.seconds for point in largest)
+        lines.append(Promise(f"100,000 nodes below {HUGE_SECONDS:g} s", f"{slowest:.2f} s", slowest < HUGE_SECONDS))
+    fitted = f"Time grows as nodes to the power {exponent(points):.2f}." if len(medians(points)[0]) > 1 else ""
+    return section("Time against nodes", _table(points), fitted, promises(lines) if lines else "")
+
+
+def plot(points: Sequence[Point], file: Path) -> None:
+    """Draw time over nodes with the fitted power."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    sizes, seconds = medians(points)
+    power = exponent(points)
+    scale = float(np.exp(np.mean(np.log(seconds) - power * np.log(sizes))))
+    axes.loglog([p.nodes for p in points], [p.seconds for p in points], "o", color="#9aa5b1", ms=4, label="one run")
+    axes.loglog(sizes, seconds, "o-", color="#1f5fa8", label="median")
+    axes.loglog(sizes, [scale * n**power for n in sizes], "--", color="#c8553d", label=f"nodes$^{{{power:.2f}}}$")
+    axes.set(
+        xlabel="nodes of the cluster",
+        ylabel="seconds of the solver",
+        title="Time to place a job on 60 % of the free nodes",
+    )
+    axes.grid(True, which="both", alpha=0.25)
+    axes.legend(frameon=False)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
+
+
+def _gap(point: Point) -> float:
+    return 1.0 if point.outcome.gap is None else point.outcome.gap
+
+
+def _table(points: Sequence[Point]) -> str:
+    header = ["nodes", "free", "domains", "cells", "alpha", "seed", "(S, R)", "status", "gap", "s"]
+    lines = [
+        [
+            f"{point.nodes:,}",
+            f"{point.free:,}",
+            str(point.domains),
+            f"{point.rows}x{COLUMNS} = {point.rows * COLUMNS:,}",
+            str(point.alpha),
+            str(point.seed),
+            f"({found.dp}, {found.pp})" if (found := point.outcome.evaluation) else "-",
+            point.outcome.status,
+            f"{_gap(point):.1%}",
+            f"{point.seconds:.2f}",
+        ]
+        for point in points
+    ]
+    return table(header, lines)

@@ -1,0 +1,60 @@
+"""What gets shipped."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("topology", "scheduler")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel, built from a copy so that nothing is left in the checkout and nothing old slips in."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(folder / "dist"),
+        str(folder),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (file,) = (folder / "dist").glob("*.whl")
+    return zipfile.ZipFile(file)
+
+
+def test_wheel_holds_our_packages_whole(wheel: zipfile.ZipFile) -> None:
+    """Every file of the packages is in the wheel, data files and type markers included, and nothing else is."""
+    shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    ours = {
+        str(file.relative_to(ROOT).as_posix())
+        for package in PACKAGES
+        for file in (ROOT / package).rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    assert shipped == ours
+
+
+def test_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
+    """Licence, command and algorithms are in the metadata."""
+    files = {Path(name).name: name for name in wheel.namelist() if ".dist-info/" in name}
+    assert "Apache License" in wheel.read(files["LICENSE"]).decode()
+    assert "License-Expression: Apache-2.0" in wheel.read(files["METADATA"]).decode()
+    points = wheel.read(files["entry_points.txt"]).decode()
+    assert "arnold = scheduler.cli:main" in points
+    assert "[arnold.placement]" in points
