@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as dataclass_replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from topology.errors import InvalidTopology, UnknownName
+from topology.errors import InvalidTopology, TooLarge, UnknownName, did_you_mean
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 
 IntArray = npt.NDArray[np.int32]
@@ -27,6 +28,15 @@ FloatArray = npt.NDArray[np.float64]
 
 ROOT = "(root)"
 """Name of the implicit domain of nodes that hang on no switch of a level."""
+
+MAX_NODES = 1_000_000
+"""Nodes of the largest cluster: ten times the largest built, about 2 GB of memory while a file is read."""
+
+MAX_LEVELS = 32
+"""Levels of the deepest tree."""
+
+MAX_GPUS = 4096
+"""GPUs of the largest node: more than any rack has, less than any integer here can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +141,8 @@ class Cluster:
         try:
             return self.index_of[name]
         except KeyError:
-            raise UnknownName(f"no node is called {name!r}", fix="use a node name of the cluster file") from None
+            hint = did_you_mean(name, self.names)
+            raise UnknownName(f"no node is called {name!r}", fix=f"{hint}use a node name of the cluster file") from None
 
     def level(self, name: str) -> Level:
         """The level of that name.
@@ -142,7 +153,8 @@ class Cluster:
             if level.name == name:
                 return level
         known = ", ".join(level.name for level in self.levels) or "none"
-        raise UnknownName(f"the cluster has no level {name!r}", fix=f"use one of its levels: {known}")
+        hint = did_you_mean(name, (level.name for level in self.levels))
+        raise UnknownName(f"the cluster has no level {name!r}", fix=f"{hint}use one of its levels: {known}")
 
     def level_index(self, name: str) -> int:
         """Depth of the level of that name, 0 the broadest.
@@ -201,9 +213,13 @@ def build_cluster(
         slowdown above 1 becomes a flag.
     :param flags: further flags.
     :param where: for each row the place it was read from ("cluster.csv:12"), for error messages.
-    :raises InvalidTopology: no nodes, a node twice, a domain under two parents, impossible GPU counts.
+    :raises InvalidTopology: no nodes, a node twice, a domain under two parents, impossible GPU counts, names that
+        cannot be printed.
+    :raises TooLarge: more than :data:`MAX_NODES` nodes.
     """
-    rows = list(nodes)
+    rows = list(islice(nodes, MAX_NODES + 1))
+    if len(rows) > MAX_NODES:
+        raise TooLarge(f"the cluster has more than {MAX_NODES:,} nodes", fix="describe a part of it")
     _check_level_names(level_names)
     if not rows:
         raise InvalidTopology("the cluster has no nodes", where=where[0] if where else "", fix="list at least one node")
@@ -237,16 +253,31 @@ def _place(where: Sequence[str], i: int) -> str:
 
 
 def _check_level_names(names: Sequence[str]) -> None:
+    if len(names) > MAX_LEVELS:
+        raise InvalidTopology(f"the tree has {len(names)} levels", fix=f"describe it with at most {MAX_LEVELS} levels")
     for i, name in enumerate(names):
+        _check_printable("level", name, "")
         if not name:
             raise InvalidTopology("a level has no name", fix="name every level column")
         if name in names[:i]:
             raise InvalidTopology(f"two levels are called {name!r}", fix="give every level its own name")
 
 
+def _check_printable(what: str, name: str, where: str) -> None:
+    if not name.isprintable():
+        raise InvalidTopology(
+            f"the name of a {what} has control characters: {name[:60]!r}", where=where, fix="use a printable name"
+        )
+
+
+def _short(number: int) -> str:
+    return str(number) if abs(number) < 10**12 else "an absurd number of"
+
+
 def _check_row(row: Node, depth: int, where: str) -> None:
     if not row.name:
         raise InvalidTopology("a node has no name", where=where, fix="name every node")
+    _check_printable("node", row.name, where)
     if len(row.path) != depth:
         raise InvalidTopology(
             f"node {row.name!r} has {len(row.path)} levels instead of {depth}", where=where, fix="fill every level"
@@ -255,9 +286,13 @@ def _check_row(row: Node, depth: int, where: str) -> None:
         raise InvalidTopology(
             f"node {row.name!r} has {row.gpus} GPUs", where=where, fix="give every node at least one GPU"
         )
+    if row.gpus > MAX_GPUS:
+        raise InvalidTopology(
+            f"node {row.name!r} has {_short(row.gpus)} GPUs", where=where, fix=f"a node has at most {MAX_GPUS} GPUs"
+        )
     if not 0 <= row.free_gpus <= row.gpus:
         raise InvalidTopology(
-            f"node {row.name!r} has {row.free_gpus} free GPUs of {row.gpus}",
+            f"node {row.name!r} has {_short(row.free_gpus)} free GPUs of {row.gpus}",
             where=where,
             fix="free GPUs lie between 0 and the node's GPUs",
         )
@@ -286,6 +321,7 @@ def _build_levels(level_names: Sequence[str], rows: Sequence[Node], where: Seque
                 )
             key = (name, parent)
             if key not in numbers:
+                _check_printable(level_name, name, _place(where, i))
                 numbers[key] = len(names)
                 names.append(name or broader_names[parent])
                 parents.append(parent)

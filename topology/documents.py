@@ -116,7 +116,8 @@ def _explain(problem: Mapping[str, Any], schema: Callable[[], dict[str, Any]]) -
 
 
 def _dotted(path: Path) -> str:
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key[:60]}" for key in path).lstrip(".")
+    words = (key if isinstance(key, int) or key.isprintable() else repr(key) for key in path)
+    return "".join(f"[{word}]" if isinstance(word, int) else f".{word[:60]}" for word in words).lstrip(".")
 
 
 def _short(value: Any) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, overload
 
 from topology.errors import InvalidInput, TooLarge
 
@@ -32,6 +33,29 @@ class Source:
     def at(self, line: int | None = None) -> str:
         """Where something stands: ``"cluster.csv:12"``, or the name alone."""
         return self.name if line is None else f"{self.name}:{line}"
+
+
+class Places(Sequence[str]):
+    """Where each of many rows stands, spelled out only when an error asks for one.
+
+    :param spell: from the number of a row to its place, ``"cluster.csv:12"``.
+    """
+
+    def __init__(self, size: int, spell: Callable[[int], str]) -> None:
+        self._size = size
+        self._spell = spell
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        if isinstance(row, slice):
+            return [self._spell(i) for i in range(*row.indices(self._size))]
+        return self._spell(range(self._size)[row])
 
 
 def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Source:
