@@ -1,0 +1,213 @@
+"""One level down: from the domain of each cell to the child of that domain it goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import monotonic
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.job import FAMILIES, Family, Job
+from scheduler.placement.admission import BoolArray
+from scheduler.placement.blocks import Blocks, blocks_at, capacity_by_level
+from scheduler.placement.seating.choose import (
+    Filling,
+    Weights,
+    choose_fillings,
+    local_score,
+    measure,
+    without_twins,
+)
+from scheduler.placement.seating.parcel import Groups, Parcel
+from scheduler.placement.seating.shelves import shelf_fillings
+from scheduler.spread import spread
+from topology.cluster import Cluster, IntArray, Level
+
+GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
+"""``(rows, columns, capacities, alpha, seconds)`` -> shape [rows, columns], an index into the capacities for each cell;
+``None`` when it found nothing in time.  The capacities descend and are positive."""
+
+_KEPT = 12
+"""Fillings kept for each domain to choose from."""
+
+_MOST_PIECES = 4
+"""Parcels of more rectangles than this are left to shelves: solved one by one, their children no longer match."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A parcel with where it lies: flat numbers of its cells, and the domains its capacities belong to."""
+
+    parcel: Parcel
+    cells: npt.NDArray[np.int64]
+    children: IntArray
+
+
+def refine(
+    cluster: Cluster,
+    job: Job,
+    *,
+    depth: int,
+    domain_of_cell: IntArray,
+    pool: BoolArray,
+    solve_grid: GridSolver | None,
+    seconds: float,
+) -> IntArray:
+    """Share the cells of every domain of one level out among its children.
+
+    :param depth: index of the level that ``domain_of_cell`` speaks of.
+    :param domain_of_cell: shape [rows, columns].
+    :param pool: shape [nodes], the nodes that may be used; they have room for all cells in whole blocks.
+    :param solve_grid: exact search for one rectangle; ``None`` = none.
+    :param seconds: wall-clock limit of all exact searches together.
+    :returns: shape [rows, columns], the domain of the next level.
+    """
+    closer = cluster.levels[depth + 1]
+    blocks = blocks_at(cluster, job, depth + 1)
+    capacity = capacity_by_level(cluster, job, pool)[depth + 1] // blocks.size
+    sites = list(_sites(job, closer, blocks, domain_of_cell=domain_of_cell, capacity=capacity))
+    families = _families(job)
+    weights = Weights(
+        soft={family: _soft_weight(job, family, closer) for family in families},
+        affinity={"dp": job.alpha, "pp": job.beta},
+    )
+    in_one_domain = _scaled(weights, job, domain_of_cell)
+    exact = _Exact(solve_grid, in_one_domain, monotonic() + seconds)
+    options: list[list[Filling]] = [[] for _ in sites]
+    known: dict[tuple[bytes, ...], list[Filling]] = {}
+    largest_first = sorted(range(len(sites)), key=lambda i: (-len(sites[i].parcel), i))
+    for done, i in enumerate(largest_first):
+        parcel = sites[i].parcel
+        if parcel.shape not in known:
+            known[parcel.shape] = _options(parcel, in_one_domain, exact, others=len(sites) - done)
+        options[i] = known[parcel.shape]
+    group_counts = {family: _group_count(job, family) for family in families}
+    parcels = [site.parcel for site in sites]
+    chosen = choose_fillings(parcels, options, weights=weights, group_counts=group_counts)
+    total = (np.bincount(closer.domain_of, minlength=len(closer)) // blocks.size).astype(np.int32)
+    child_of_cell = np.empty(domain_of_cell.size, dtype=np.int32)
+    for site, filling in zip(sites, chosen, strict=True):
+        child = _best_fit(filling.child, site.parcel.capacities, total[site.children])
+        child_of_cell[site.cells] = site.children[child][site.parcel.block_of_cell]
+    return child_of_cell.reshape(domain_of_cell.shape)
+
+
+def _families(job: Job) -> list[Family]:
+    """The families that tell one filling from another: DP and PP, and those with groups of several cells."""
+    return [family for family in FAMILIES if family in ("dp", "pp") or _group_count(job, family) < job.grid.cells]
+
+
+def _group_count(job: Job, family: Family) -> int:
+    return int(job.grid.groups[family].max()) + 1
+
+
+def _soft_weight(job: Job, family: Family, level: Level) -> float:
+    return sum(count.weight for count in job.counts if (count.family, count.level) == (family, level.name))
+
+
+def _sites(job: Job, closer: Level, blocks: Blocks, *, domain_of_cell: IntArray, capacity: IntArray) -> Iterator[_Site]:
+    """The parcel of every domain that holds cells, in order of the domains."""
+    groups = {family: job.grid.groups[family].ravel() for family in _families(job)}
+    block_of = blocks.of_cell.ravel()
+    by_domain = np.argsort(domain_of_cell.ravel(), kind="stable")
+    domains, starts = np.unique(domain_of_cell.ravel()[by_domain], return_index=True)
+    by_parent = np.argsort(closer.parent_of, kind="stable")
+    first_child = np.searchsorted(closer.parent_of, domains, side="left", sorter=by_parent)
+    last_child = np.searchsorted(closer.parent_of, domains, side="right", sorter=by_parent)
+    for cells, first, last in zip(np.split(by_domain, starts[1:]), first_child, last_child, strict=True):
+        children = by_parent[first:last]
+        children = children[capacity[children] > 0]
+        children = children[np.argsort(-capacity[children], kind="stable")]
+        numbers, block_of_cell = np.unique(block_of[cells], return_inverse=True)
+        parcel = Parcel(
+            rows=(numbers // blocks.columns).astype(np.int32),
+            columns=(numbers % blocks.columns).astype(np.int32),
+            capacities=capacity[children],
+            block_of_cell=block_of_cell.astype(np.int32),
+            groups={family: _groups(of_cell[cells]) for family, of_cell in groups.items()},
+        )
+        yield _Site(parcel, cells, children.astype(np.int32))
+
+
+def _groups(of_cell: IntArray) -> Groups:
+    ids, inner = np.unique(of_cell, return_inverse=True)
+    return Groups(ids, inner.astype(np.int32))
+
+
+def _scaled(weights: Weights, job: Job, domain_of_cell: IntArray) -> Weights:
+    """Weights for one domain on its own: a column touches S domains, so a child more in each of them costs S times."""
+    groups = job.grid.groups
+    scaled = {family: weight * spread(groups[family], domain_of_cell) for family, weight in weights.affinity.items()}
+    return Weights(weights.soft, scaled)
+
+
+class _Exact:
+    """Exact fillings within what is left of the time."""
+
+    def __init__(self, solve: GridSolver | None, weights: Weights, deadline: float) -> None:
+        self._solve = solve
+        self._alpha = weights.affinity["dp"] / (sum(weights.affinity.values()) or 1.0)
+        self._deadline = deadline
+
+    def filling(self, parcel: Parcel, *, others: int) -> IntArray | None:
+        """Shape [blocks], the child of each block: the rectangles of the parcel solved one after another, the largest
+        first, each on what the ones before left.
+
+        :param others: number of parcels that share the time that is left.
+        """
+        seconds = (self._deadline - monotonic()) / others
+        if self._solve is None or seconds <= 0.0:
+            return None
+        piece, row, column = parcel.pieces
+        sizes = np.bincount(piece)
+        if len(sizes) > _MOST_PIECES:
+            return None
+        child = np.empty(len(parcel), dtype=np.int32)
+        left = parcel.capacities.copy()
+        for one in np.argsort(-sizes, kind="stable"):
+            members = np.flatnonzero(piece == one)
+            roomy = np.argsort(-left, kind="stable")
+            roomy = roomy[left[roomy] > 0]
+            shape = int(row[members].max()) + 1, int(column[members].max()) + 1
+            capacities = tuple(int(c) for c in left[roomy])
+            answer = self._solve(*shape, capacities, self._alpha, seconds * len(members) / len(parcel))
+            if answer is None:
+                return None
+            child[members] = roomy[answer[row[members], column[members]]]
+            left -= np.bincount(child[members], minlength=len(left)).astype(left.dtype)
+        return child
+
+
+def _options(parcel: Parcel, weights: Weights, exact: _Exact, *, others: int) -> list[Filling]:
+    """Fillings of one parcel, the best first."""
+    if len(parcel) <= parcel.capacities[0]:
+        return [measure(parcel, np.zeros(len(parcel), dtype=np.int32))]
+    fillings = [measure(parcel, child) for child in shelf_fillings(parcel)]
+    if (child := exact.filling(parcel, others=others)) is not None:
+        fillings.append(measure(parcel, child))
+    fillings.sort(key=lambda filling: local_score(filling, weights))
+    return without_twins(fillings)[:_KEPT]
+
+
+def _best_fit(child: IntArray, capacities: IntArray, total: IntArray) -> IntArray:
+    """The same filling on the children that leave the most for others: loads go, the largest first, to the child with
+    the least room left over, and a child that is all free is not broken into while another fits.
+
+    :param child: shape [blocks].
+    :param capacities: shape [children], descending.
+    :param total: shape [children], blocks the child could take if no node of it were in use.
+    """
+    loads = np.bincount(child, minlength=len(capacities))
+    free = np.ones(len(capacities), dtype=np.bool_)
+    moved = np.arange(len(capacities), dtype=np.int32)
+    for one in np.argsort(-loads, kind="stable"):
+        if not loads[one]:
+            break
+        fits = np.flatnonzero(free & (capacities >= loads[one]))
+        over = capacities[fits] - loads[one]
+        breaks = (capacities[fits] == total[fits]) & (over > 0)
+        moved[one] = fits[np.lexsort((fits, over, breaks))[0]]
+        free[moved[one]] = False
+    return moved[child]
