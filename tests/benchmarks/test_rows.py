@@ -70,7 +70,7 @@ def test_fresh_forgets(tmp_path: Path) -> None:
 
 
 def test_promises_of_a_run() -> None:
-    """Three proved of four is below the 94 % we want, a gap of 10 % above the 5 %; time and validity are as promised."""
+    """Three proved of four is below the 94 % we want, a gap of 10 % above the 5 %; time and validity are kept."""
     four = [row(i, objective=2.0, bound=2.0) for i in range(3)] + [row(3, objective=2.0, bound=1.8)]
     assert [(promise.measured, promise.met) for promise in proofs.kept(four)] == [
         ("75.0%", False),
