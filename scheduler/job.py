@@ -133,6 +133,15 @@ class Parallelism:
         }
         return Grid(rows, columns, node_rank, groups)
 
+    def shape(self, gpus_per_node: int) -> tuple[int, int]:
+        """Rows and columns of the grid, without building it.
+
+        :raises InvalidJob: as :meth:`grid`.
+        """
+        inside, degree = self._split(gpus_per_node)
+        self._expert_rows(inside["cp"] * inside["dp"])
+        return degree["cp"] * degree["dp"], degree["pp"]
+
     def _split(self, gpus_per_node: int) -> tuple[dict[str, int], dict[str, int]]:
         """How much of each dimension lies inside a node, and what is left of it at node level."""
         if gpus_per_node % self.tp:

@@ -50,6 +50,18 @@ class Outcome:
         return None if self.evaluation is None else self.evaluation.objective
 
 
+class RefusedPlacement(InvalidPlacement):
+    """An algorithm proposed what the evaluator refuses: the algorithm's doing, not the user's."""
+
+    exit_code = 1
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(
+            f"the algorithm {outcome.algorithm!r} proposed an invalid placement: {outcome.reason}",
+            fix="use --algorithm exact, which heeds all constraints; if that is refused, report it as a bug",
+        )
+
+
 def trivial_bound(job: Job) -> float:
     """What any placement costs: every group touches one domain at least."""
     return objective_of(job, 1, 1, sum(count.weight for count in job.counts))

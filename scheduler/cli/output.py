@@ -6,29 +6,54 @@ terminal only; rich honours ``NO_COLOR``.
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console
+    from rich.table import Table
 
 PLAIN_WIDTH = 120
-"""Width of text that goes to a file or a pipe."""
+"""Width of text that goes to a file or a pipe, and of lines of JSON."""
 
 
 def to_json(document: BaseModel) -> str:
-    """A document as JSON text, keys in the order of the model's fields.
+    """A document as JSON text, keys in the order of the model's fields, short pieces on one line.
 
     :raises ValueError: a number is not finite; JSON has no word for it.
     """
-    import json
+    return _layout(document.model_dump(mode="json"), "")
 
-    return json.dumps(document.model_dump(mode="json", by_alias=True), indent=2, allow_nan=False)
+
+def _layout(value: Any, indent: str) -> str:
+    """JSON text that fits on a line as one, else member by member."""
+    line = json.dumps(value, allow_nan=False, ensure_ascii=True)
+    if not isinstance(value, dict | list) or len(indent) + len(line) <= PLAIN_WIDTH:
+        return line
+    deeper = indent + "  "
+    if isinstance(value, dict):
+        members = [f"{json.dumps(key)}: {_layout(member, deeper)}" for key, member in value.items()]
+    else:
+        members = [_layout(member, deeper) for member in value]
+    inner = ",\n".join(deeper + member for member in members)
+    start, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{start}\n{inner}\n{indent}{end}"
+
+
+def table(*headers: str, title: str, left: Sequence[str] = ()) -> Table:
+    """A plain table; the first column and those named in ``left`` are aligned left, the others right."""
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for i, header in enumerate(headers):
+        made.add_column(header, justify="left" if i == 0 or header in left else "right")
+    return made
 
 
 def emit_json(document: BaseModel) -> None:
@@ -37,10 +62,11 @@ def emit_json(document: BaseModel) -> None:
 
 
 def console() -> Console:
-    """The console for text results, on stdout."""
+    """The console for text results, on stdout; names of users are never taken for markup."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 @contextmanager

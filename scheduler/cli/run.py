@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
 
 from scheduler.cli.commands import arnold
+from scheduler.cli.output import emit_json
 from topology.errors import ArnoldError, TooLarge
 
 FAULT = 1
@@ -39,9 +41,10 @@ def run(args: Sequence[str]) -> int:
         click.echo("\nInterrupted.", err=True)
         return INTERRUPTED
     except Exception as error:
-        if os.environ.get("ARNOLD_DEBUG"):
-            raise
-        return _report(_explain(error), as_json=as_json)
+        explained = _explain(error)
+        if isinstance(explained, _Fault) and os.environ.get("ARNOLD_DEBUG"):
+            traceback.print_exception(error)
+        return _report(explained, as_json=as_json)
     return code
 
 
@@ -98,10 +101,9 @@ def _explain(error: Exception) -> ArnoldError:
 
 def _report(error: ArnoldError, *, as_json: bool) -> int:
     if as_json:
-        import json
+        from scheduler.documents.error import error_document
 
-        text = {"kind": error.kind, "message": error.message, "where": error.where, "fix": error.fix}
-        click.echo(json.dumps({"error": text}, indent=2))
+        emit_json(error_document(error))
     else:
         click.echo(f"Error: {error}", err=True)
     return error.exit_code

@@ -1,0 +1,125 @@
+"""``arnold explain``: why it cannot be better, or why it does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scheduler.cli.command import JsonCommand
+from scheduler.cli.instance import cluster_options, job_options, limit_options, limits_of, read_instance
+from scheduler.cli.output import console, emit_json, progress
+from scheduler.cli.place import EXIT_CODES, OUT_OF_TIME
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from scheduler.cli.instance import Instance
+    from scheduler.documents.explain import ExplainDocument
+    from scheduler.outcome import Outcome
+
+EXAMPLES = """\b
+Examples:
+  arnold explain --cluster cluster.csv --job job.yaml
+  arnold explain --cluster cluster.csv --job job.yaml --alpha 0.8 --json
+"""
+
+SECONDS_A_CHANGE = 2.0
+"""Time for each changed instance that is solved to verify a suggestion."""
+
+
+@click.command("explain", cls=JsonCommand, document="scheduler.documents.explain:ExplainDocument", epilog=EXAMPLES)
+@cluster_options
+@job_options
+@limit_options
+def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inputs: Any) -> int:
+    """Say why a placement cannot be better, or why the job does not fit and what would help.
+
+    Every cheaper pair of spreads is shown with what rules it out; every suggestion was verified by solving the changed
+    instance. Exits 3 if the job does not fit, 4 if time ran out with nothing valid.
+    """
+    from scheduler.documents.explain import explain_document
+    from scheduler.explain import cheaper_pairs
+    from scheduler.outcome import run
+    from scheduler.placement.registry import load_algorithm
+    from scheduler.remedies import diagnose
+
+    solver = load_algorithm("exact")
+    instance = read_instance(**inputs)
+    cluster, job = instance.cluster, instance.job
+    with progress(f"Explaining {job.name}") as say:
+        limits = limits_of(time_limit=time_limit, seed=seed, workers=workers, progress=say)
+        outcome = run(solver, cluster, job, limits)
+        diagnosis = None
+        if outcome.status == "infeasible":
+            each = replace(limits, seconds=min(time_limit, SECONDS_A_CHANGE))
+            diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=each)
+    document = explain_document(
+        cluster,
+        job,
+        outcome,
+        pairs=cheaper_pairs(cluster, job, outcome),
+        diagnosis=diagnosis,
+        source=instance.source,
+        notes=instance.notes,
+    )
+    if as_json:
+        emit_json(document)
+    else:
+        _print(console(), instance, outcome, document)
+    return EXIT_CODES.get(outcome.status, OUT_OF_TIME)
+
+
+def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument) -> None:
+    from scheduler.cli.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
+
+    print_head(out, instance)
+    out.print(document.verdict, style=COLOURS.get(outcome.status, BAD))
+    out.print()
+    if document.diagnosis is not None:
+        _print_diagnosis(out, document)
+    elif outcome.evaluation is not None:
+        print_sentences(out, _heading(document), [*_reasons(document)] or ["every group touches one domain"])
+        out.print()
+        print_pareto(out, instance, outcome)
+    print_sentences(out, "Slow nodes", [price.sentence for price in document.prices])
+    print_sentences(out, "Notes", document.notes)
+
+
+def _heading(document: ExplainDocument) -> str:
+    if not document.cheaper:
+        return "Nothing can be cheaper"
+    return f"What would be cheaper, and why it cannot be ({len(document.cheaper)} pairs, the decisive ones shown)"
+
+
+def _reasons(document: ExplainDocument) -> list[str]:
+    from scheduler.documents.words import decimal
+
+    return [
+        f"DP spread {pair.dp}, PP spread {pair.pp} ({decimal(pair.objective)}): "
+        + (pair.sentence or "not settled within the time; a longer --time-limit may help")
+        for pair in document.cheaper
+        if pair.maximal
+    ]
+
+
+def _print_diagnosis(out: Console, document: ExplainDocument) -> None:
+    from scheduler.cli.place_text import print_sentences
+
+    diagnosis = document.diagnosis
+    if diagnosis is None:
+        return
+    binds = {
+        "nodes": "There are too few nodes, whatever the shape of the job.",
+        "hold": "There are enough nodes; a hard constraint of the job binds.",
+        "unknown": "There are enough nodes.",
+    }
+    empty = {
+        True: "If the cluster were empty, the job would fit.",
+        False: "Even if the cluster were empty, the job would not fit.",
+        None: "Whether it would fit on the empty cluster was not settled in time.",
+    }
+    print_sentences(out, "Why", [binds[diagnosis.constraint], empty[diagnosis.would_fit_if_empty]])
+    changes = [change.sentence for change in diagnosis.changes]
+    print_sentences(out, "Any one of these would help", changes or ["no single change that was tried"])

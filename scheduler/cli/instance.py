@@ -1,0 +1,155 @@
+"""The options that say what to place where, shared by all commands that do, and what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from scheduler.job import Job
+    from scheduler.placement.types import Limits
+    from topology.cluster import Cluster
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A job and the cluster it is to be placed on.
+
+    :param source: name of the cluster's file.
+    :param notes: what is worth knowing about how the two were read.
+    """
+
+    cluster: Cluster
+    job: Job
+    source: str
+    notes: tuple[str, ...]
+
+
+def finite(_: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Refuse NaN and infinities, which click's ranges let through."""
+    if value is not None and not isfinite(value):
+        raise click.BadParameter(f"{value} is not a finite number.", param=parameter)
+    return value
+
+
+def cluster_options(command: F) -> F:
+    """``--cluster`` and what lies over it."""
+    return _with(
+        command,
+        click.option("--cluster", required=True, metavar="FILE", help="The cluster, in any known format; - is stdin."),
+        click.option("--format", metavar="NAME", help="Format of the cluster file  [default: recognised by content]"),
+        click.option("--levels", metavar="A,B,..", help="Labels to take as levels, broad to close (Kubernetes)."),
+        click.option("--busy", metavar="FILE", help="Nodes in use besides: a node or Slurm hostlist a line."),
+        click.option("--flags", metavar="FILE", help="Slow and faulty nodes besides: YAML or JSON."),
+    )
+
+
+def job_options(command: F) -> F:
+    """``--job`` and what wins over it."""
+    return _with(
+        command,
+        click.option("--job", "job_file", required=True, metavar="FILE", help="The job, YAML or JSON; - is stdin."),
+        click.option("--alpha", type=float, callback=finite, help="DP affinity, instead of the job's."),
+        click.option("--level", metavar="NAME", help="Level whose domains spread counts, instead of the job's."),
+        click.option(
+            "--avoid",
+            type=click.Choice(["strict", "price", "ignore"]),
+            help="Slow nodes: never, at a price, or freely.",
+        ),
+        click.option("--records", metavar="FILE", help="Own measurements, where the job leaves alpha to its model."),
+    )
+
+
+def limit_options(command: F) -> F:
+    """``--time-limit``, ``--seed``, ``--workers``."""
+    return _with(
+        command,
+        click.option(
+            "--time-limit",
+            type=click.FloatRange(min=0, min_open=True),
+            callback=finite,
+            default=10.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="Then the best placement so far and its bound.",
+        ),
+        click.option(
+            "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Same seed, same answer."
+        ),
+        click.option(
+            "--workers", type=click.IntRange(1, 1024), default=2, show_default=True, help="Threads of a solver."
+        ),
+    )
+
+
+def _with(command: F, *options: Callable[[F], F]) -> F:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def read_cluster(
+    *, cluster: str, format: str | None, levels: str | None, busy: str | None, flags: str | None
+) -> tuple[Cluster, tuple[str, ...]]:
+    """The cluster that ``cluster_options`` describe, and notes about it.
+
+    :raises ArnoldError: a file is unusable.
+    """
+    from topology.readers import load_topology
+
+    named: Sequence[str] | None = None if levels is None else [level.strip() for level in levels.split(",")]
+    loaded = load_topology(cluster, format=format, levels=named, busy=busy, flags=flags)
+    return loaded.cluster, loaded.notes
+
+
+def read_instance(
+    *,
+    cluster: str,
+    job_file: str,
+    alpha: float | None,
+    level: str | None,
+    avoid: Any,
+    records: str | None,
+    **state: str | None,
+) -> Instance:
+    """The instance that ``cluster_options`` and ``job_options`` describe.
+
+    :raises ArnoldError: a file is unusable, or the job names a level that the cluster does not have.
+    """
+    from scheduler.jobfile import Overrides, load_job, load_records
+    from topology.files import read_source
+
+    inputs = {
+        "--cluster": cluster,
+        "--job": job_file,
+        "--busy": state["busy"],
+        "--flags": state["flags"],
+        "--records": records,
+    }
+    if len(from_stdin := [option for option, path in inputs.items() if path == "-"]) > 1:
+        raise InvalidInput(
+            f"{' and '.join(from_stdin)} both read standard input",
+            where=from_stdin[1],
+            fix="give a file for all but one",
+        )
+    overrides = Overrides(alpha=alpha, level=level, avoid=avoid)
+    measured = () if records is None else load_records(read_source(records))
+    job = load_job(read_source(job_file), overrides=overrides, records=measured)
+    tree, notes = read_cluster(cluster=cluster, **state)
+    job.check_levels(tree)
+    return Instance(tree, job.job, cluster, (*notes, *job.notes))
+
+
+def limits_of(*, time_limit: float, seed: int, workers: int, progress: Callable[[str], None] | None = None) -> Limits:
+    """The limits that ``limit_options`` describe."""
+    from scheduler.placement.types import Limits
+
+    return Limits(seconds=time_limit, seed=seed, workers=workers, progress=progress)

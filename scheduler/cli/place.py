@@ -1,0 +1,89 @@
+"""``arnold place``: where a job goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scheduler.cli.command import JsonCommand
+from scheduler.cli.instance import cluster_options, job_options, limit_options, limits_of, read_instance
+from scheduler.cli.output import console, emit_json, progress, to_json
+from topology.files import write_file
+
+if TYPE_CHECKING:
+    from scheduler.cli.instance import Instance
+    from scheduler.documents.place import PlaceDocument
+    from scheduler.outcome import Outcome
+    from scheduler.placement.types import Limits
+
+EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
+OUT_OF_TIME = 4
+"""Of every other status: nothing valid was found, and nothing proved."""
+
+EXAMPLES = """\b
+Examples:
+  arnold place --cluster cluster.csv --job job.yaml
+  arnold place --cluster cluster.csv --job job.yaml --json > placement.json
+  arnold place --cluster topology.conf --busy busy.txt --flags flags.yaml --job job.yaml --html placement.html
+  kubectl get nodes -o json | arnold place --cluster - --job job.yaml --level rack --alpha 0.7
+"""
+
+
+@click.command("place", cls=JsonCommand, document="scheduler.documents.place:PlaceDocument", epilog=EXAMPLES)
+@cluster_options
+@job_options
+@limit_options
+@click.option("--algorithm", default="exact", show_default=True, metavar="NAME", help="See `arnold compare --list`.")
+@click.option("--output", metavar="FILE", help="Save the placement as JSON too, for `arnold repair`.")
+def command(
+    *,
+    as_json: bool,
+    algorithm: str,
+    output: str | None,
+    time_limit: float,
+    seed: int,
+    workers: int,
+    **inputs: Any,
+) -> int:
+    """Find where a job goes, proved optimal or with its gap.
+
+    Exits 3 if the job does not fit, 4 if time ran out with nothing valid.
+    """
+    from scheduler.outcome import run
+    from scheduler.placement.registry import load_algorithm
+
+    chosen = load_algorithm(algorithm)
+    instance = read_instance(**inputs)
+    with progress(f"Placing {instance.job.name}") as say:
+        limits = limits_of(time_limit=time_limit, seed=seed, workers=workers, progress=say)
+        outcome = run(chosen, instance.cluster, instance.job, limits)
+        document = _document(instance, outcome, limits)
+    if outcome.evaluation is not None and output is not None:
+        write_file(output, to_json(document) + "\n")
+    if as_json:
+        emit_json(document)
+    else:
+        from scheduler.cli.place_text import print_placement
+
+        print_placement(console(), instance, outcome, document)
+    return EXIT_CODES.get(outcome.status, OUT_OF_TIME)
+
+
+def _document(instance: Instance, outcome: Outcome, limits: Limits) -> PlaceDocument:
+    from scheduler.documents.place import place_document
+    from scheduler.placement.registry import load_algorithm
+    from scheduler.remedies import fits
+
+    would_fit = None
+    if outcome.status == "infeasible":
+        solver = load_algorithm("exact")
+        would_fit = fits(instance.cluster.emptied(), instance.job, solver=solver, limits=limits)
+    return place_document(
+        instance.cluster,
+        instance.job,
+        outcome,
+        source=instance.source,
+        notes=instance.notes,
+        would_fit_if_empty=would_fit,
+    )

@@ -1,0 +1,137 @@
+"""A placement for a person: the verdict first, then where the cells are, then what could be had instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from scheduler.cli.output import table
+from scheduler.documents.words import decimal, verdict
+from scheduler.job import FAMILIES
+from scheduler.placement.admission import admissible
+from scheduler.spread import job_level, objective_of
+from topology.capacity import count_nodes
+from topology.hostlist import fold_hostlist
+
+if TYPE_CHECKING:
+    from scheduler.cli.instance import Instance
+    from scheduler.documents.place import PlaceDocument
+    from scheduler.outcome import Outcome
+
+LONGEST = 40
+"""Most rows of a table on a terminal."""
+
+GOOD, SO_SO, BAD = "bold green", "bold yellow", "bold red"
+COLOURS = {"optimal": GOOD, "feasible": SO_SO}
+
+
+def print_placement(out: Console, instance: Instance, outcome: Outcome, document: PlaceDocument) -> None:
+    """Print all of it."""
+    print_head(out, instance)
+    seconds = f"  ({outcome.algorithm}, {document.solve_seconds:.2f} s)"
+    out.print(Text(verdict(outcome), COLOURS.get(outcome.status, BAD)) + Text(seconds, "dim"), "")
+    if outcome.evaluation is None:
+        _print_way_out(out, document)
+    else:
+        _print_domains(out, instance, outcome)
+        print_pareto(out, instance, outcome)
+        _print_levels(out, document)
+        _print_flagged(out, document)
+    print_sentences(out, "Slow nodes", [price.sentence for price in document.prices])
+    print_sentences(out, "Notes", document.notes)
+
+
+def print_head(out: Console, instance: Instance) -> None:
+    """One line about the job, one about the cluster."""
+    job, cluster = instance.job, instance.cluster
+    grid = job.grid
+    size = f": {grid.rows} x {grid.columns} cells, {grid.cells:,} nodes of {job.gpus_per_node} GPUs; "
+    out.print(Text(job.name, "bold") + Text(size + f"alpha {decimal(job.alpha)}, beta {decimal(job.beta)}"))
+    level = job_level(cluster, job)
+    out.print(
+        f"{instance.source}: {len(cluster):,} nodes, {int(admissible(cluster, job).sum()):,} usable; "
+        f"spread counts {len(level)} domains of {level.name!r}\n"
+    )
+
+
+def print_pareto(out: Console, instance: Instance, outcome: Outcome) -> None:
+    """The corners of the trade between the two spreads."""
+    points = sorted(outcome.proposal.pareto, key=lambda point: (point.dp, point.pp))
+    evaluation = outcome.evaluation
+    if not points or evaluation is None:
+        return
+    cost_at = f"at alpha {decimal(instance.job.alpha)}"
+    rows = table("DP spread", "PP spread", cost_at, "", title="Trade between the spreads", left=[""])
+    for point in points:
+        here = (point.dp, point.pp) == (evaluation.dp, evaluation.pp)
+        remark = ("this one" if here else "") + ("" if point.proved else " (not proved)")
+        cost = decimal(objective_of(instance.job, point.dp, point.pp))
+        rows.add_row(str(point.dp), str(point.pp), cost, remark.strip(), style="bold" if here else "")
+    out.print(rows, "")
+
+
+def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
+    """A titled list of sentences; nothing when there are none."""
+    if sentences:
+        out.print(Text(title, "bold"))
+        for sentence in sentences:
+            out.print(Text(f"  - {sentence}"))
+
+
+def _print_way_out(out: Console, document: PlaceDocument) -> None:
+    if document.status != "infeasible":
+        out.print("A longer --time-limit may help.")
+        return
+    answers = {
+        True: "It would fit if the cluster were empty.",
+        False: "It would not fit even if the cluster were empty.",
+    }
+    if document.would_fit_if_empty is not None:
+        out.print(answers[document.would_fit_if_empty])
+    out.print("`arnold explain` with the same options shows what would have to change.")
+
+
+def _print_domains(out: Console, instance: Instance, outcome: Outcome) -> None:
+    nodes = outcome.proposal.nodes
+    if nodes is None:
+        return
+    cluster = instance.cluster
+    level = job_level(cluster, instance.job)
+    cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))
+    usable = count_nodes(level, admissible(cluster, instance.job))
+    title = f"Cells in {np.count_nonzero(cells)} domains"
+    rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"])
+    rows.columns[4].overflow = "ellipsis"
+    rows.columns[4].no_wrap = True
+    used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
+    for k in used[:LONGEST]:
+        names = fold_hostlist(cluster.names[i] for i in np.sort(nodes[level.domain_of[nodes] == k]))
+        rows.add_row(level.domains[k], str(cells[k]), str(usable[k]), _bar(int(cells[k]), int(usable[k])), names)
+    if len(used) > LONGEST:
+        rows.add_row(f"... {len(used) - LONGEST} more", str(cells[used[LONGEST:]].sum()), "", "", "")
+    out.print(rows, "")
+
+
+def _bar(part: int, whole: int, width: int = 10) -> str:
+    filled = round(width * part / whole) if whole else 0
+    return "█" * filled + "░" * (width - filled)
+
+
+def _print_levels(out: Console, document: PlaceDocument) -> None:
+    rows = table("largest spread at", *FAMILIES, title="Every level and family")
+    for level, families in document.spread_by_level.items():
+        rows.add_row(level, *(str(families[family]) for family in FAMILIES))
+    out.print(rows, "")
+
+
+def _print_flagged(out: Console, document: PlaceDocument) -> None:
+    for words, names in (("left out", document.avoided), ("in use", document.used_flagged)):
+        if names:
+            shown = fold_hostlist(names)
+            out.print(
+                Text(f"{len(names)} flagged nodes {words}: {shown if len(shown) <= 200 else shown[:197] + '...'}")
+            )

@@ -1,0 +1,66 @@
+"""``arnold schema``: the JSON Schema of what a command prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from scheduler.cli.command import JsonCommand, document_at
+from scheduler.cli.commands import arnold
+from topology.errors import UnknownName, did_you_mean
+
+OTHERS: Mapping[str, str] = {
+    "error": "scheduler.documents.error:ErrorDocument",
+    "job": "scheduler.documents.job:JobDocument",
+    "records": "scheduler.documents.job:RecordsDocument",
+}
+"""Documents that belong to no command: errors, and the files that users write."""
+
+
+@click.command(
+    "schema", epilog="\b\nExamples:\n  arnold schema place\n  arnold schema topology validate\n  arnold schema job"
+)
+@click.argument("command", nargs=-1, required=True)
+def command(command: tuple[str, ...]) -> None:
+    """Print the JSON Schema of a command's --json output.
+
+    COMMAND is a command (`place`, `topology show`), or `error` for what any command prints when it fails, or one of the
+    files that you write: `job`, `records`.
+    """
+    from pydantic import TypeAdapter
+
+    name = " ".join(command)
+    document = document_at(OTHERS[name]) if name in OTHERS else _document_of(command)
+    schema = TypeAdapter(document).json_schema(mode="validation" if name in OTHERS else "serialization")
+    title = schema.pop("title", name)
+    heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    click.echo(json.dumps(heading | schema, indent=2))
+
+
+def _document_of(words: Sequence[str]) -> Any:
+    found: click.Command | None = arnold
+    for word in words:
+        found = found.get_command(click.Context(found), word) if isinstance(found, click.Group) else None
+    if isinstance(found, JsonCommand):
+        return found.document()
+    known = [*_documented(arnold), *OTHERS]
+    name = " ".join(words)
+    raise UnknownName(
+        f"there is no schema for {name!r}",
+        where="arnold schema",
+        fix=f"{did_you_mean(name, known)}use one of: {', '.join(known)}",
+    )
+
+
+def _documented(group: click.Group, prefix: str = "") -> Iterator[str]:
+    """Names of all commands below a group that print a JSON document."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        member = group.get_command(context, name)
+        if isinstance(member, JsonCommand):
+            yield prefix + name
+        elif isinstance(member, click.Group):
+            yield from _documented(member, f"{prefix}{name} ")

@@ -1,0 +1,259 @@
+"""Why a job does not fit, and the smallest changes that would make it fit.
+
+Each change is verified by solving the changed instance; one that was not settled within its time is not suggested.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from scheduler.job import Hold, Job
+from scheduler.outcome import Outcome, run
+from scheduler.placement.admission import BoolArray, admissible, shortage
+from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.spread import job_level
+from topology.capacity import count_nodes
+from topology.cluster import Cluster, IntArray
+from topology.errors import InvalidJob
+
+ChangeKind = Literal["smaller-dp", "free-nodes", "admit-flagged", "drop-constraint", "other-node-size"]
+Constraint = Literal["nodes", "hold", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change that makes the job fit.
+
+    :param sentence: what to do, for the user.
+    :param dp: the smaller data parallelism, for ``smaller-dp``.
+    :param free: nodes to free, by name, for ``free-nodes``.
+    :param outcome: what the exact solver makes of the changed instance: always a placement.
+    """
+
+    kind: ChangeKind
+    sentence: str
+    outcome: Outcome
+    dp: int | None = None
+    free: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a job does not fit.
+
+    :param constraint: what binds: too few nodes, or a hard constraint although there are enough nodes.
+    :param reason: the same in one sentence.
+    :param would_fit_if_empty: ``None`` = not settled in time.
+    :param changes: smallest changes that help, each verified.
+    """
+
+    constraint: Constraint
+    reason: str
+    would_fit_if_empty: bool | None
+    changes: tuple[Change, ...]
+
+
+def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Diagnosis:
+    """Why the job does not fit, and what would help.
+
+    :param outcome: of the solver on this very instance, infeasible.
+    :param limits: for each of the changed instances.
+    """
+    too_few = shortage(cluster, job)
+    binding: Constraint = "nodes" if too_few else "hold" if job.holds else "unknown"
+    return Diagnosis(
+        constraint=binding,
+        reason=too_few or outcome.reason,
+        would_fit_if_empty=fits(cluster.emptied(), job, solver=solver, limits=limits),
+        changes=tuple(_changes(cluster, job, solver, limits)),
+    )
+
+
+def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:
+    """Whether a job has any placement; ``None`` = not settled in time.
+
+    Without hard constraints any choice of enough admissible nodes is a placement.
+    """
+    if shortage(cluster, job):
+        return False
+    if not job.holds:
+        return True
+    outcome = run(solver, cluster, job, limits)
+    if outcome.evaluation is not None:
+        return True
+    return False if outcome.status == "infeasible" else None
+
+
+def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+    attempts = {
+        "with slow nodes": _admit_flagged,
+        "with fewer constraints": _drop_constraint,
+        "with nodes freed": _free_nodes,
+        "with a smaller dp": _smaller_dp,
+        "on nodes of another size": _other_node_size,
+    }
+    for words, attempt in attempts.items():
+        limits.say(f"does it fit {words}?")
+        yield from attempt(cluster, job, solver, limits)
+
+
+def _solved(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Outcome | None:
+    """The outcome of a changed instance, if it has a placement."""
+    if shortage(cluster, job):
+        return None
+    outcome = run(solver, cluster, job, limits)
+    return outcome if outcome.evaluation is not None else None
+
+
+def _worth(outcome: Outcome) -> str:
+    evaluation = outcome.evaluation
+    return "" if evaluation is None else f"; then DP spread {evaluation.dp}, PP spread {evaluation.pp}"
+
+
+def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+    if job.avoid != "strict":
+        return
+    outcome = _solved(cluster, job.replace(avoid="price"), solver, limits)
+    if outcome is not None and outcome.evaluation is not None:
+        flagged = len(outcome.evaluation.flagged)
+        sentence = f"Admit slow nodes (avoid: price): {flagged} of them would be used{_worth(outcome)}."
+        yield Change("admit-flagged", sentence, outcome)
+
+
+def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+    for hold in job.holds:
+        others = tuple(other for other in job.holds if other != hold)
+        outcome = _solved(cluster, job.replace(holds=others), solver, limits)
+        if outcome is not None and outcome.evaluation is not None:
+            touched = outcome.evaluation.by_level[hold.level][hold.family]
+            sentence = (
+                f"Drop the constraint that every {hold.family.upper()} group stays in one {hold.level}, or make it "
+                f"soft: a group would touch up to {touched}{_worth(outcome)}."
+            )
+            yield Change("drop-constraint", sentence, outcome)
+
+
+def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+    """The largest dp that fits: what holds a job holds the same job with fewer replicas, so bisection finds it."""
+    candidates = list(_smaller_jobs(job, int(admissible(cluster, job).sum())))
+    found: tuple[Job, Outcome] | None = None
+    low, high = 0, len(candidates)
+    while low < high:
+        middle = (low + high) // 2 if job.holds else low
+        outcome = _solved(cluster, candidates[middle], solver, limits)
+        if outcome is None:
+            low = middle + 1
+        else:
+            found, high = (candidates[middle], outcome), middle
+    if found is not None:
+        smaller, outcome = found
+        dp = smaller.parallelism.dp
+        yield Change("smaller-dp", f"Lower dp from {job.parallelism.dp} to {dp}{_worth(outcome)}.", outcome, dp=dp)
+
+
+def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
+    """The job with fewer replicas and at most that many nodes, largest first, where its groups cut into nodes."""
+    most = nodes * job.gpus_per_node * job.parallelism.dp // job.parallelism.gpus
+    for dp in range(min(job.parallelism.dp - 1, most), 0, -1):
+        try:
+            parallelism = replace(job.parallelism, dp=dp)
+            parallelism.shape(job.gpus_per_node)
+        except InvalidJob:
+            continue
+        yield job.replace(parallelism=parallelism)
+
+
+def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+    """Nodes of another size, where the cluster has mostly those."""
+    sizes = Counter(int(size) for size in cluster.gpus[cluster.idle] if size != job.gpus_per_node)
+    for size, _ in sizes.most_common(2):
+        try:
+            job.parallelism.shape(size)
+        except InvalidJob:
+            continue
+        outcome = _solved(cluster, job.replace(gpus_per_node=size), solver, limits)
+        if outcome is not None:
+            sentence = f"Use the nodes of {size} GPUs (gpus_per_node: {size}){_worth(outcome)}."
+            yield Change("other-node-size", sentence, outcome)
+
+
+def _free_nodes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+    freed = _nodes_to_free(cluster, job)
+    if not len(freed):
+        return
+    free_gpus = cluster.free_gpus.copy()
+    free_gpus[freed] = cluster.gpus[freed]
+    outcome = _solved(cluster.replace(free_gpus=free_gpus), job, solver, limits)
+    if outcome is None:
+        return
+    level = _freeing_level(cluster, job)
+    counts = count_nodes(cluster.level(level), np.isin(np.arange(len(cluster)), freed))
+    domains = cluster.level(level).domains
+    shares = ", ".join(f"{counts[k]} in {domains[k]}" for k in np.argsort(-counts, kind="stable") if counts[k])
+    sentence = f"Free {len(freed)} of the nodes in use: {shares}{_worth(outcome)}."
+    yield Change("free-nodes", sentence, outcome, free=tuple(cluster.names[i] for i in freed))
+
+
+def _freeing_level(cluster: Cluster, job: Job) -> str:
+    return job.holds[0].level if job.holds else job_level(cluster, job).name
+
+
+def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
+    """Nodes in use whose end would make room, as few as possible, in the domains that need fewest.
+
+    Without hard constraints any (cells - free) nodes do, and they are taken where most nodes are free already, so that
+    large domains become whole.  Under a hard constraint a domain hosts ``floor(free / g)`` groups of g cells, and nodes
+    are taken where the next group is cheapest.
+
+    :returns: indices of nodes; empty when no choice helps.
+    """
+    level = cluster.level(_freeing_level(cluster, job))
+    admitted = admissible(cluster, job)
+    freeable = admissible(cluster.emptied(), job) & ~admitted
+    free, room = count_nodes(level, admitted), count_nodes(level, freeable)
+    take = _for_groups(free, room, job, job.holds[0]) if job.holds else np.zeros_like(free)
+    missing = job.grid.cells - int(free.sum() + take.sum())
+    for k in np.argsort(-free, kind="stable"):
+        more = min(max(missing, 0), int(room[k] - take[k]))
+        take[k] += more
+        missing -= more
+    if missing > 0:
+        return np.zeros(0, dtype=np.int32)
+    return _choose(cluster, level.domain_of, freeable, take)
+
+
+def _for_groups(free: IntArray, room: IntArray, job: Job, hold: Hold) -> IntArray:
+    """How many nodes to free in each domain so that enough whole groups fit, cheapest next group first.
+
+    :param free: shape [domains], admissible nodes.
+    :param room: shape [domains], nodes that could be freed.
+    """
+    sizes = np.bincount(job.grid.groups[hold.family].ravel())
+    size = int(sizes.max())
+    missing = len(sizes) - int((free // size).sum())
+    steps: list[tuple[int, int, int]] = []
+    for k, (have, more) in enumerate(zip(free.tolist(), room.tolist(), strict=True)):
+        groups = (have + more) // size - have // size
+        costs = [size - have % size, *[size] * (groups - 1)][:groups]
+        steps += [(cost, -have, k) for cost in costs]
+    take = np.zeros_like(free)
+    for cost, _, k in sorted(steps)[: max(missing, 0)]:
+        take[k] += cost
+    return take
+
+
+def _choose(cluster: Cluster, domain_of: IntArray, freeable: BoolArray, take: IntArray) -> IntArray:
+    """Of each domain the nodes with most GPUs free already: they disturb fewest jobs."""
+    chosen: list[int] = []
+    left = take.copy()
+    candidates = np.flatnonzero(freeable)
+    for node in candidates[np.argsort(-cluster.free_gpus[candidates], kind="stable")]:
+        if left[domain_of[node]] > 0:
+            left[domain_of[node]] -= 1
+            chosen.append(int(node))
+    return np.array(chosen, dtype=np.int32)
