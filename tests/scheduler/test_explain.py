@@ -1,0 +1,183 @@
+"""Explanations: which pairs would be cheaper, what rules them out, and what would make a job fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from scheduler.explain import cheaper_pairs, maximal
+from scheduler.job import Hold, Job, Parallelism
+from scheduler.outcome import judge, run
+from scheduler.placement.admission import admissible
+from scheduler.placement.types import Limits, Proposal, Refutation
+from scheduler.remedies import Diagnosis, diagnose, fits
+from scheduler.spread import evaluate
+from topology.cluster import Cluster, Node, build_cluster
+from topology.errors import InvalidPlacement
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Exhaustive:
+    """Tries every way to seat the cells: right by construction, for a handful of nodes."""
+
+    name: str = "exhaustive"
+    summary: str = "tries everything"
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """The best of all valid placements."""
+        best, worth = None, float("inf")
+        shape = (job.grid.rows, job.grid.columns)
+        for choice in permutations(np.flatnonzero(admissible(cluster, job)), job.grid.cells):
+            nodes = np.array(choice, dtype=np.int32).reshape(shape)
+            try:
+                objective = evaluate(cluster, job, nodes).objective
+            except InvalidPlacement:
+                continue
+            if objective < worth:
+                best, worth = nodes, objective
+        if best is None:
+            return Proposal(None, infeasible="no way to seat the cells is valid")
+        return Proposal(best, lower_bound=worth)
+
+
+SOLVER = Exhaustive()
+
+
+def racks(*sizes: int, busy: int = 0, slow: int = 0, gpus: int = 8) -> Cluster:
+    """Racks of the given sizes; of each the first ``busy`` nodes are in use, of the last ``slow`` are slow."""
+    rows = []
+    for k, size in enumerate(sizes):
+        for i in range(size):
+            is_slow = slow and k == len(sizes) - 1 and i >= size - slow
+            rows.append(Node(f"r{k}n{i}", (f"r{k}",), gpus, 0 if i < busy else gpus, slowdown=1.5 if is_slow else 1.0))
+    return build_cluster(["rack"], rows)
+
+
+def job(dp: int, pp: int = 1, *, alpha: float = 0.5, holds: tuple[Hold, ...] = (), avoid: str = "price") -> Job:
+    """A job of dp x pp whole nodes."""
+    return Job("job", Parallelism(tp=8, dp=dp, pp=pp), alpha=alpha, holds=holds, avoid=avoid)  # type: ignore[arg-type]
+
+
+def diagnosed(cluster: Cluster, wanted: Job) -> Diagnosis:
+    """Why it does not fit, by the exhaustive solver."""
+    outcome = run(SOLVER, cluster, wanted, LIMITS)
+    assert outcome.status == "infeasible"
+    return diagnose(cluster, wanted, outcome, solver=SOLVER, limits=LIMITS)
+
+
+# What would be cheaper
+
+
+def test_cheaper_pairs_are_those_below_the_objective() -> None:
+    """3 racks of 2 nodes, 2 x 2 cells, placed at (2, 2) = 2.0: cheaper are (1,1), (1,2), (2,1) and, with S up to the
+    two rows and R up to the two columns, nothing else.
+    """
+    cluster, wanted = racks(2, 2, 2), job(2, 2)
+    outcome = judge("test", cluster, wanted, Proposal(np.array([[0, 2], [4, 1]], dtype=np.int32)))
+    assert outcome.objective == 2.0
+    pairs = cheaper_pairs(cluster, wanted, outcome)
+    assert [(pair.dp, pair.pp, pair.objective) for pair in pairs] == [(1, 2, 1.5), (2, 1, 1.5), (1, 1, 1.0)]
+    assert [(pair.dp, pair.pp) for pair in maximal(pairs)] == [(1, 2), (2, 1)]
+
+
+def test_a_refuted_pair_rules_out_all_below_it() -> None:
+    """(1,1) is as good as (1,2) in both, so what refutes (1,2) refutes it too; (2,1) stays open."""
+    cluster, wanted = racks(2, 2, 2), job(2, 2)
+    known = Refutation((1, 2), "edges", "a column does not fit into one rack")
+    proposal = Proposal(np.array([[0, 2], [4, 1]], dtype=np.int32), refutations=(known,))
+    pairs = cheaper_pairs(cluster, wanted, judge("test", cluster, wanted, proposal))
+    assert {(pair.dp, pair.pp): pair.refutation for pair in pairs} == {(1, 2): known, (1, 1): known, (2, 1): None}
+
+
+def test_nothing_is_cheaper_than_one_domain() -> None:
+    """A job inside one rack has nothing to explain."""
+    cluster, wanted = racks(4), job(2, 2)
+    assert cheaper_pairs(cluster, wanted, run(SOLVER, cluster, wanted, LIMITS)) == ()
+
+
+# What would make it fit
+
+
+def test_too_few_nodes() -> None:
+    """3 of 6 nodes are free for 5 cells: the empty cluster would do, two nodes must be freed, or dp lowered to 3."""
+    found = diagnosed(racks(3, 3, busy=1).with_busy([1]), job(5))
+    assert (found.constraint, found.would_fit_if_empty) == ("nodes", True)
+    assert "needs 5 free nodes" in found.reason
+    changes = {change.kind: change for change in found.changes}
+    assert set(changes) == {"free-nodes", "smaller-dp"}
+    assert changes["smaller-dp"].dp == 3
+    # r1 has two free nodes, r0 one: freeing in the fuller-free rack first makes r1 whole, the second node is from r0
+    assert len(changes["free-nodes"].free) == 2
+    assert "1 in r0" in changes["free-nodes"].sentence
+    assert "1 in r1" in changes["free-nodes"].sentence
+
+
+def test_every_change_was_really_solved() -> None:
+    """Each suggestion carries a valid placement of the changed instance."""
+    found = diagnosed(racks(3, 3, busy=1), job(5))
+    assert found.changes
+    assert all(change.outcome.evaluation is not None for change in found.changes)
+
+
+def test_the_empty_cluster_is_too_small_as_well() -> None:
+    """8 cells on 6 nodes never fit; freeing nodes is not suggested, a smaller dp is."""
+    found = diagnosed(racks(3, 3), job(8))
+    assert found.would_fit_if_empty is False
+    assert [(change.kind, change.dp) for change in found.changes] == [("smaller-dp", 6)]
+
+
+def test_partly_used_nodes_are_freed_first() -> None:
+    """Of two nodes in use the one with GPUs left disturbs fewer jobs."""
+    rows = [Node("busy", ("r0",), 8, 0), Node("partly", ("r0",), 8, 6), Node("free", ("r0",), 8, 8)]
+    found = diagnosed(build_cluster(["rack"], rows), job(2))
+    assert next(change for change in found.changes if change.kind == "free-nodes").free == ("partly",)
+
+
+def test_strict_avoidance_binds() -> None:
+    """4 cells, 4 free nodes, one of them slow and banned: admitting it helps."""
+    found = diagnosed(racks(4, slow=1), job(4, avoid="strict"))
+    change = next(change for change in found.changes if change.kind == "admit-flagged")
+    assert "1 of them would be used" in change.sentence
+    assert found.would_fit_if_empty is False
+
+
+def test_a_hard_constraint_binds() -> None:
+    """2 x 2 cells on racks of 3 and 1: enough nodes, but for two PP groups of 2, each in one rack, there are only
+    3 // 2 + 1 // 2 = 1 places.  Dropping the constraint helps, and so does dp 1; no node is in use that could be freed.
+    """
+    found = diagnosed(racks(3, 1), job(2, 2, holds=(Hold("pp", "rack"),)))
+    assert (found.constraint, found.would_fit_if_empty) == ("hold", False)
+    changes = {change.kind: change for change in found.changes}
+    assert set(changes) == {"drop-constraint", "smaller-dp"}
+    assert changes["smaller-dp"].dp == 1
+    assert "up to 2" in changes["drop-constraint"].sentence
+
+
+def test_nodes_are_freed_where_the_next_group_is_cheapest() -> None:
+    """PP groups of 2 held in racks with 3 and 2 free nodes of 4 and 4: two groups fit, three are wanted.  One freed
+    node in r0 makes room for another group; in r1 it would take two.
+    """
+    cluster = racks(4, 4).with_busy([0, 4, 5])
+    found = diagnosed(cluster, job(3, 2, holds=(Hold("pp", "rack"),)))
+    change = next(change for change in found.changes if change.kind == "free-nodes")
+    assert change.free == ("r0n0",)
+
+
+def test_nodes_of_another_size() -> None:
+    """A job of 2 nodes of 8 GPUs on a cluster of 4-GPU nodes: with gpus_per_node 4 its tensor groups do not fit, with
+    smaller tensor groups they do.
+    """
+    assert diagnosed(racks(4, gpus=4), job(2)).changes == ()
+    small = Job("job", Parallelism(tp=4, dp=4), gpus_per_node=8)
+    assert [change.kind for change in diagnosed(racks(4, gpus=4), small).changes] == ["other-node-size"]
+
+
+@pytest.mark.parametrize(("dp", "expected"), [(4, True), (5, False)])
+def test_without_constraints_counting_decides(dp: int, expected: bool) -> None:
+    """No solver is asked: any choice of enough free nodes is a placement."""
+    assert fits(racks(2, 2), job(dp), solver=None, limits=LIMITS) is expected  # type: ignore[arg-type]

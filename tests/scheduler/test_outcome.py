@@ -1,0 +1,98 @@
+"""Weighing proposals: status, bound and gap, and what no algorithm gets away with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scheduler.job import Count, Job, Parallelism
+from scheduler.outcome import Outcome, judge, run
+from scheduler.placement.types import Limits, Proposal
+from topology.cluster import Cluster, Node, build_cluster
+from topology.errors import Infeasible, SolverTimeout
+
+JOB = Job("small", Parallelism(tp=8, dp=2, pp=2), alpha=0.25)
+
+SPLIT = np.array([[0, 1], [2, 3]], dtype=np.int32)
+"""Rows whole, columns split over the two domains: S = 2, R = 1, objective 0.25 * 2 + 0.75 = 1.25."""
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Two domains of two nodes."""
+    return build_cluster(["rack"], [Node(f"n{i}", (f"r{i // 2}",), 8, 8) for i in range(4)])
+
+
+def judged(cluster: Cluster, **claims: object) -> Outcome:
+    """The outcome of the split placement with some claims."""
+    return judge("test", cluster, JOB, Proposal(SPLIT, **claims))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("bound", "status", "gap"),
+    [
+        (1.25, "optimal", 0.0),
+        (1.25 - 1e-12, "optimal", 0.0),
+        (1.0, "feasible", 0.2),
+        (None, "feasible", 0.2),
+        (0.3, "feasible", 0.2),
+    ],
+)
+def test_bound_and_gap(cluster: Cluster, bound: float | None, status: str, gap: float) -> None:
+    """Gap = (objective - bound) / objective = 0.25 / 1.25; without a claim, or a weaker one, alpha + beta = 1 holds."""
+    outcome = judged(cluster, lower_bound=bound)
+    assert (outcome.status, outcome.gap) == (status, pytest.approx(gap))
+    assert outcome.objective == 1.25
+    assert outcome.bound is not None
+    assert outcome.bound >= 1.0
+
+
+def test_soft_terms_cost_at_least_their_weight(cluster: Cluster) -> None:
+    """A group touches one domain at least, so a soft term of weight 2 adds 2 to the trivial bound."""
+    job = JOB.replace(counts=(Count("tp", "rack", 2.0),))
+    outcome = judge("test", cluster, job, Proposal(SPLIT))
+    assert outcome.bound == 3.0
+    assert outcome.objective == 3.25
+
+
+def test_a_bound_above_the_own_placement_is_not_believed(cluster: Cluster) -> None:
+    """A claim that the placement itself refutes proves nothing, and is reported."""
+    outcome = judged(cluster, lower_bound=2.0)
+    assert (outcome.status, outcome.bound) == ("feasible", 1.0)
+    assert "refutes" in outcome.notes[-1]
+
+
+def test_what_the_evaluator_refuses_is_no_placement(cluster: Cluster) -> None:
+    """A node twice: no evaluation, no bound, the reason in words."""
+    outcome = judge("test", cluster, JOB, Proposal(np.zeros((2, 2), dtype=np.int32), lower_bound=1.0))
+    assert (outcome.status, outcome.evaluation, outcome.bound) == ("refused", None, None)
+    assert "used twice" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("proposal", "status"),
+    [
+        (Proposal(None, infeasible="no room"), "infeasible"),
+        (Proposal(None, complete=False), "timeout"),
+        (Proposal(None), "gave-up"),
+    ],
+)
+def test_no_placement(cluster: Cluster, proposal: Proposal, status: str) -> None:
+    """Proved infeasible, out of time, and given up are told apart; each has a reason."""
+    outcome = judge("test", cluster, JOB, proposal)
+    assert outcome.status == status
+    assert outcome.reason
+
+
+@pytest.mark.parametrize(("error", "status"), [(Infeasible("no room"), "infeasible"), (SolverTimeout(""), "timeout")])
+def test_algorithms_may_raise_instead(cluster: Cluster, error: Exception, status: str) -> None:
+    """An algorithm that raises Infeasible or SolverTimeout says the same as one that returns it."""
+
+    class Raises:
+        name, summary = "raises", ""
+
+        def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+            """Never returns."""
+            raise error
+
+    assert run(Raises(), cluster, JOB, Limits()).status == status
