@@ -1,0 +1,113 @@
+"""The frame that all quick rules share: admit, apply the rule, time it.
+
+A rule sees a :class:`Request` and answers with nodes, or raises :class:`~topology.errors.Infeasible` when it admits no
+placement.  It never scores itself, and it knows nothing of a job's hard constraints (``holds``): the evaluator refuses
+what breaks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import Literal
+
+import numpy as np
+
+from scheduler.job import Grid, Job
+from scheduler.placement.admission import BoolArray, admissible, shortage
+from scheduler.placement.types import Limits, Proposal
+from scheduler.spread import job_level
+from topology.cluster import Cluster, IntArray, Level
+from topology.errors import Infeasible
+
+RankOrder = Literal["job", "columns", "rows"]
+"""Which cell gets which rank: as the job numbers its nodes; down the columns, ``r = p * D + d`` (consecutive ranks form
+a DP group, Megatron's own order); along the rows, ``r = d * P + p`` (consecutive ranks form a PP group)."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a rule may look at.
+
+    :param level: the level whose domains the job's spread counts.
+    :param admitted: shape [nodes], the nodes it may use; at least as many as the job has cells.
+    :param seed: for rules that toss a coin.
+    """
+
+    cluster: Cluster
+    job: Job
+    level: Level
+    admitted: BoolArray
+    seed: int
+
+    @property
+    def grid(self) -> Grid:
+        """The job's cells."""
+        return self.job.grid
+
+    @property
+    def level_index(self) -> int:
+        """Depth of the job's level, 0 the broadest."""
+        return self.cluster.level_index(self.level.name)
+
+    @cached_property
+    def pools(self) -> tuple[IntArray, ...]:
+        """Admitted nodes of each domain of the job's level, neighbours of the closer levels side by side."""
+        closer = [level.domain_of for level in self.cluster.levels[self.level_index :]]
+        order = np.lexsort(tuple(reversed(closer)))
+        order = order[self.admitted[order]].astype(np.int32)
+        ends = np.cumsum(np.bincount(self.level.domain_of[order], minlength=len(self.level)))
+        return tuple(np.split(order, ends[:-1]))
+
+
+Rule = Callable[[Request], IntArray]
+"""Nodes for every cell, shape [rows, columns].  Raises Infeasible when the rule admits no placement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heuristic:
+    """A placement algorithm made of one quick rule."""
+
+    name: str
+    summary: str
+    rule: Rule
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """Apply the rule to the admitted nodes.
+
+        :raises InvalidJob: the job cannot be cut into nodes.
+        :raises UnknownName: the job names a level that the cluster does not have.
+        """
+        start = perf_counter()
+        level = job_level(cluster, job)
+        if reason := shortage(cluster, job):
+            return Proposal(None, infeasible=reason, solve_seconds=perf_counter() - start)
+        request = Request(cluster, job, level, admissible(cluster, job), limits.seed)
+        try:
+            nodes = self.rule(request)
+        except Infeasible as refusal:
+            return Proposal(None, infeasible=refusal.message, solve_seconds=perf_counter() - start)
+        return Proposal(nodes, solve_seconds=perf_counter() - start)
+
+
+def by_rank(choose: Callable[[Request], IntArray], order: RankOrder) -> Rule:
+    """The rule of a system that lists nodes and hands them to ranks 0, 1, 2, ... one after another.
+
+    :param choose: nodes in the order of ranks, shape [cells] or longer.
+    """
+
+    def rule(request: Request) -> IntArray:
+        nodes: IntArray = choose(request)[rank_of_cell(request.grid, order)].astype(np.int32)
+        return nodes
+
+    return rule
+
+
+def rank_of_cell(grid: Grid, order: RankOrder) -> IntArray:
+    """The rank of each cell, shape [rows, columns]."""
+    if order == "job":
+        return grid.node_rank
+    ranks = np.arange(grid.cells, dtype=np.int32)
+    return ranks.reshape(grid.columns, grid.rows).T if order == "columns" else ranks.reshape(grid.rows, grid.columns)

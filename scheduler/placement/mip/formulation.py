@@ -1,0 +1,153 @@
+"""The mixed-integer program of the Arnold paper, Eq. 4-10 (arXiv 2509.15940).
+
+A unit i is a PP group of L nodes, a bin j a minipod with ``free_j`` free nodes, G the number of units:
+
+    min  alpha * sum_j y_j + beta * T
+    sum_j s_ij <= T              for all i      no group touches more than T minipods
+    sum_i n_ij <= free_j * y_j   for all j      room, and y_j says that minipod j is used
+    sum_j n_ij  = L              for all i      every group is placed
+    n_ij <= L * s_ij             for all i, j   s_ij says that group i touches minipod j
+
+The paper counts a fraction p_ij of a unit; half a node does not exist, so this counts nodes, n_ij = L * p_ij, integer.
+``sum_j y_j`` stands in for the DP spread of Eq. 2: equal to it when T = 1, else an upper bound of it.  What this
+program proves is therefore about its own objective.
+
+Cuts (valid, not in the paper): ``sum free_j * y_j >= G * L``; with a binary t1 and ``T >= 2 - t1``, ``sum
+floor(free_j / L) * y_j >= G * t1``: T = 1 only if the minipods in use hold all groups whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+
+from topology.cluster import IntArray
+
+Solver = Literal["scip", "highs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The numbers of one instance.
+
+    :param free: shape [minipods], free nodes of each.
+    :param groups: G, number of PP groups.
+    :param length: L, nodes of a PP group.
+    """
+
+    free: IntArray
+    groups: int
+    length: int
+    alpha: float
+    beta: float
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """Weights of ``sum y`` and T, both positive.
+
+        With alpha or beta at 0 the program leaves that term free to drift; a weight too small to be worth one unit of
+        the other makes it the second criterion.
+        """
+        small = 1.0 / (1 + len(self.free) + self.length)
+        return max(self.alpha, small * self.beta), max(self.beta, small * self.alpha)
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What the solver found.
+
+    :param counts: shape [groups, minipods], nodes of each group in each minipod; ``None`` = nothing in time.
+    :param objective: worth of ``counts`` in the program's own terms.
+    :param bound: the solver's bound on that objective.
+    :param proved: whether the solver ended with a proof.
+    :param seconds: wall time of model and solver.
+    """
+
+    counts: IntArray | None
+    objective: float
+    bound: float
+    proved: bool
+    seconds: float
+
+
+def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed: int) -> Solution:
+    """Solve the program with OR-Tools.
+
+    :param seconds: wall-clock limit for building the model and solving it.
+    """
+    from ortools.math_opt.python import mathopt
+
+    start = perf_counter()
+    built = _build(mathopt, program, cuts=cuts, deadline=start + seconds)
+    left = start + seconds - perf_counter()
+    if built is None or left <= 0:
+        return Solution(None, np.inf, 0.0, False, perf_counter() - start)
+    model, counts = built
+    which, parameters = _solver(mathopt, solver)
+    parameters.time_limit = timedelta(seconds=left)
+    parameters.random_seed = seed
+    result = mathopt.solve(model, which, params=parameters)
+    proved = result.termination.reason == mathopt.TerminationReason.OPTIMAL
+    bound = float(result.best_objective_bound())
+    if not result.has_primal_feasible_solution():
+        return Solution(None, np.inf, bound, False, perf_counter() - start)
+    values = result.variable_values([variable for row in counts for variable in row])
+    found = np.rint(values).astype(np.int32).reshape(len(counts), -1)
+    return Solution(found, _worth(program, found), bound, proved, perf_counter() - start)
+
+
+def _solver(mathopt: Any, solver: Solver) -> tuple[Any, Any]:
+    """The solver and its parameters for one thread, the only way to the same answer twice."""
+    if solver == "scip":
+        return mathopt.SolverType.GSCIP, mathopt.SolveParameters(threads=1)
+    from ortools.math_opt.solvers.highs_pb2 import HighsOptionsProto
+
+    serial = HighsOptionsProto(string_options={"parallel": "off"})
+    return mathopt.SolverType.HIGHS, mathopt.SolveParameters(highs=serial)
+
+
+def _worth(program: Program, counts: IntArray) -> float:
+    """The program's objective of a solution, from the counts alone."""
+    wide, deep = program.weights
+    return wide * int((counts.sum(axis=0) > 0).sum()) + deep * int((counts > 0).sum(axis=1).max())
+
+
+def _build(mathopt: Any, program: Program, *, cuts: bool, deadline: float) -> tuple[Any, list[list[Any]]] | None:
+    """The model and its variables n_ij; ``None`` when the deadline passed meanwhile."""
+    free = [int(nodes) for nodes in program.free]
+    length = program.length
+    model = mathopt.Model(name="arnold")
+    used = [model.add_binary_variable(name=f"y{j}") for j in range(len(free))]
+    widest = model.add_integer_variable(lb=1, ub=min(length, len(free)), name="T")
+    counts: list[list[Any]] = []
+    for i in range(program.groups):
+        if perf_counter() > deadline:
+            return None
+        nodes = [
+            model.add_integer_variable(lb=0, ub=min(length, room), name=f"n{i}_{j}") for j, room in enumerate(free)
+        ]
+        touches = [model.add_binary_variable(name=f"s{i}_{j}") for j in range(len(free))]
+        model.add_linear_constraint(mathopt.fast_sum(touches) <= widest)
+        model.add_linear_constraint(mathopt.fast_sum(nodes) == length)
+        for count, touch in zip(nodes, touches, strict=True):
+            model.add_linear_constraint(count <= length * touch)
+        counts.append(nodes)
+    for j, room in enumerate(free):
+        model.add_linear_constraint(mathopt.fast_sum([row[j] for row in counts]) <= room * used[j])
+    if cuts:
+        whole = model.add_binary_variable(name="t1")
+        held = [room // length for room in free]
+        model.add_linear_constraint(
+            mathopt.fast_sum([room * y for room, y in zip(free, used, strict=True)]) >= program.groups * length
+        )
+        model.add_linear_constraint(widest >= 2 - whole)
+        model.add_linear_constraint(
+            mathopt.fast_sum([room * y for room, y in zip(held, used, strict=True)]) >= program.groups * whole
+        )
+    wide, deep = program.weights
+    model.minimize(wide * mathopt.fast_sum(used) + deep * widest)
+    return model, counts
