@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from scheduler.placement.types import Limits
     from topology.cluster import Cluster
 
+FILE = click.Path()
+"""Any file name; what is wrong with the file is said by its reader.  Shells complete it."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -44,11 +47,15 @@ def cluster_options(command: F) -> F:
     """``--cluster`` and what lies over it."""
     return _with(
         command,
-        click.option("--cluster", required=True, metavar="FILE", help="The cluster, in any known format; - is stdin."),
+        click.option(
+            "--cluster", required=True, type=FILE, metavar="FILE", help="The cluster, in any known format; - is stdin."
+        ),
         click.option("--format", metavar="NAME", help="Format of the cluster file  [default: recognised by content]"),
         click.option("--levels", metavar="A,B,..", help="Labels to take as levels, broad to close (Kubernetes)."),
-        click.option("--busy", metavar="FILE", help="Nodes in use besides: a node or Slurm hostlist a line."),
-        click.option("--flags", metavar="FILE", help="Slow and faulty nodes besides: YAML or JSON."),
+        click.option(
+            "--busy", type=FILE, metavar="FILE", help="Nodes in use besides: a node or Slurm hostlist a line."
+        ),
+        click.option("--flags", type=FILE, metavar="FILE", help="Slow and faulty nodes besides: YAML or JSON."),
     )
 
 
@@ -56,7 +63,9 @@ def job_options(command: F) -> F:
     """``--job`` and what wins over it."""
     return _with(
         command,
-        click.option("--job", "job_file", required=True, metavar="FILE", help="The job, YAML or JSON; - is stdin."),
+        click.option(
+            "--job", "job_file", required=True, type=FILE, metavar="FILE", help="The job, YAML or JSON; - is stdin."
+        ),
         click.option("--alpha", type=float, callback=finite, help="DP affinity, instead of the job's."),
         click.option("--level", metavar="NAME", help="Level whose domains spread counts, instead of the job's."),
         click.option(
@@ -64,7 +73,9 @@ def job_options(command: F) -> F:
             type=click.Choice(["strict", "price", "ignore"]),
             help="Slow nodes: never, at a price, or freely.",
         ),
-        click.option("--records", metavar="FILE", help="Own measurements, where the job leaves alpha to its model."),
+        click.option(
+            "--records", type=FILE, metavar="FILE", help="Own measurements, where the job leaves alpha to its model."
+        ),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduler.cli.command import JsonCommand
-from scheduler.cli.instance import cluster_options, job_options, limit_options, limits_of, read_instance
+from scheduler.cli.instance import FILE, cluster_options, job_options, limit_options, limits_of, read_instance
 from scheduler.cli.output import console, emit_json, progress, to_json
 from topology.files import write_file
 
@@ -30,12 +30,26 @@ Examples:
 """
 
 
+def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Names of algorithms, for the shell."""
+    from scheduler.placement.registry import algorithm_names
+
+    return [name for name in algorithm_names() if name.startswith(incomplete)]
+
+
 @click.command("place", cls=JsonCommand, document="scheduler.documents.place:PlaceDocument", epilog=EXAMPLES)
 @cluster_options
 @job_options
 @limit_options
-@click.option("--algorithm", default="exact", show_default=True, metavar="NAME", help="See `arnold compare --list`.")
-@click.option("--output", metavar="FILE", help="Save the placement as JSON too, for `arnold repair`.")
+@click.option(
+    "--algorithm",
+    default="exact",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=complete_algorithm,
+    help="See `arnold compare --list`.",
+)
+@click.option("--output", type=FILE, metavar="FILE", help="Save the placement as JSON too, for `arnold repair`.")
 def command(
     *,
     as_json: bool,
