@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from topology import json_text, yaml_text
 from topology.errors import InvalidInput, did_you_mean
@@ -55,19 +55,25 @@ class Document:
             return adapter.validate_python(self.data)
         except ValidationError as invalid:
             problems = invalid.errors(include_url=False)
-        first = min(problems[:20], key=lambda problem: self.locate(_existing(self.data, problem["loc"])))
+        first = min(problems[:20], key=self._rank)
         message, fix = _explain(first, adapter.json_schema)
         others = f" ({len(problems) - 1} more after this one)" if len(problems) > 1 else ""
         raise error(message + others, where=self.where(*first["loc"]), fix=fix)
 
+    def _rank(self, problem: Mapping[str, Any]) -> tuple[int, bool]:
+        """Problems in the order of the file; a misspelled key before the one that is missing for it."""
+        line = self.locate(_existing(self.data, problem["loc"]))
+        return line, problem["type"] != "extra_forbidden"
 
-def load_document(source: Source) -> Document:
+
+def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any") -> Document:
     """Read YAML or JSON, whichever the text is.
 
+    :param syntax: ``yaml`` reads JSON with the YAML parser too: slower, and every line is known at no further cost.
     :raises InvalidInput: broken syntax, truncated, no data at all, or something refused (see the module).
     :raises TooLarge: YAML of a size that would take minutes.
     """
-    if source.text.lstrip()[:1] in ("{", "["):
+    if syntax == "any" and source.text.lstrip()[:1] in ("{", "["):
         try:
             data = json_text.parse(source)
         except InvalidInput:
@@ -103,7 +109,8 @@ def _explain(problem: Mapping[str, Any], schema: Callable[[], dict[str, Any]]) -
             hint = did_you_mean(str(path[-1]), known)
             return f"unknown key {name!r}", f"{hint}known keys: {', '.join(known)}"
         case "missing":
-            return f"the key {name!r} is missing", f"add {name!r}"
+            inside = f" in {_dotted(path[:-1])}" if len(path) > 1 else ""
+            return f"the key {path[-1]!r} is missing{inside}", f"add {path[-1]!r}"
         case "string_type" if isinstance(problem["input"], int | float):
             return f"{name} must be text, not {problem['input']!r}", "put the value in quotes"
         case "model_type" | "dataclass_type" | "dict_type":

@@ -6,6 +6,7 @@ Detectors write flags and the scheduler reads them; neither knows the other.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -17,6 +18,22 @@ HEALTHY = 1.0
 
 FAULTY = math.inf
 """Slowdown that stands for a node which must never be used."""
+
+
+_FACTOR = re.compile(r"[0-9]{1,18}(?:\.[0-9]{0,20})?(?:[eE][-+]?[0-9]{1,3})?")
+
+
+def parse_slowdown(text: str) -> float:
+    """A slowdown as people write it: a factor of at least 1, or ``faulty``.
+
+    :raises ValueError: neither.
+    """
+    if text.strip().lower() == "faulty":
+        return FAULTY
+    factor = float(text) if _FACTOR.fullmatch(text.strip()) else math.nan
+    if not HEALTHY <= factor < math.inf:
+        raise ValueError(f"{text[:40]!r} is neither a factor of at least 1 nor 'faulty'")
+    return factor
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,8 +49,7 @@ def fold_hostlist(names: Iterable[str]) -> str:
     families: dict[tuple[str, str], list[str]] = {}
     words: list[str] = []
     for name in names:
-        if not _NAME.fullmatch(name):
-            raise InvalidInput(f"the name {name!r} cannot stand in a Slurm hostlist", fix="rename it")
+        check_name(name)
         if parts := _LAST_NUMBER.fullmatch(name):
             prefix, number, suffix = parts.groups()
             families.setdefault((prefix, suffix), []).append(number)
@@ -60,6 +59,15 @@ def fold_hostlist(names: Iterable[str]) -> str:
         ranges = str(RangeSet(",".join(numbers))) if len(numbers) > 1 else numbers[0]
         words.append(f"{prefix}[{ranges}]{suffix}" if len(numbers) > 1 else f"{prefix}{ranges}{suffix}")
     return ",".join(words)
+
+
+def check_name(name: str) -> None:
+    """Whether a name can stand in a hostlist and in Slurm's files.
+
+    :raises InvalidInput: it cannot: it has a space, a bracket, a comma, a quote, ...
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(f"the name {name!r} cannot stand in a Slurm hostlist", fix="rename it")
 
 
 def _expand(text: str, where: str) -> list[str]:

@@ -1,0 +1,134 @@
+"""From a path to a cluster: formats recognised by content, state laid over, errors with their place."""
+
+import io
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from topology.errors import InvalidInput, TooLarge, UnknownName
+from topology.files import Source
+from topology.readers import load_cluster, load_topology
+from topology.readers.registry import load_reader, reader_names, recognise
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+SAMPLES = {
+    "csv": "node,minipod\nn1,a\nn2,a\n",
+    "lingjun": "ip,DSW,PSW,ASW\nn1,G,P,S\nn2,G,P,S\n",
+    "slurm-conf": "# our tree\n\n   switchname=a Nodes=n[1-2]\n",
+    "slurm-yaml": "# our tree\n---\n- topology: t\n  tree:\n    switches:\n    - switch: a\n      nodes: n[1-2]\n",
+    "topograph": '{"instances": [{"id": "n1", "network_layers": ["a"]}, {"id": "n2", "network_layers": ["a"]}]}',
+    "kubernetes": """
+apiVersion: v1
+kind: List
+items:
+- kind: Node
+  metadata: {name: n1, labels: {topology.kubernetes.io/zone: a}}
+  status: {capacity: {nvidia.com/gpu: "8"}}
+- kind: Node
+  metadata: {name: n2, labels: {topology.kubernetes.io/zone: a}}
+  status: {capacity: {nvidia.com/gpu: "8"}}
+""",
+}
+
+
+@pytest.fixture
+def csv_file(tmp_path: Path) -> Path:
+    """Two nodes in one minipod."""
+    file = tmp_path / "cluster.csv"
+    file.write_text(SAMPLES["csv"])
+    return file
+
+
+def test_every_installed_reader_has_a_sample_here() -> None:
+    """So that a new format cannot be forgotten by the tests below; each says what it reads."""
+    assert set(reader_names()) == set(SAMPLES)
+    assert all(load_reader(name).name == name and load_reader(name).summary for name in SAMPLES)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_format_is_recognised_by_its_content(name: str, tmp_path: Path) -> None:
+    """Whatever the file is called; all samples describe the same two nodes."""
+    file = tmp_path / "cluster.txt"
+    file.write_text(SAMPLES[name])
+    topology = load_topology(file)
+    assert topology.format == name
+    assert topology.cluster.names == ("n1", "n2")
+    assert len(topology.cluster.levels[-1]) == 1
+
+
+def test_json_of_the_api_server_is_recognised() -> None:
+    """A NodeList begins with its kind, and its items do not repeat theirs."""
+    text = '{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"n1"}}]}'
+    assert recognise(Source("f", text)).name == "kubernetes"
+
+
+def test_the_name_of_a_format_overrides() -> None:
+    """And a wrong one is answered with the one that was meant."""
+    with pytest.raises(UnknownName, match="'slurm_conf'") as caught:
+        load_reader("slurm_conf")
+    assert "did you mean 'slurm-conf'?" in caught.value.fix
+
+
+def test_an_overridden_format_reads_what_it_is_told_to(csv_file: Path) -> None:
+    """The CSV is not JSON, and says so with its line."""
+    with pytest.raises(InvalidInput) as caught:
+        load_topology(csv_file, format="topograph")
+    assert caught.value.where == f"{csv_file}:1"
+
+
+@pytest.mark.parametrize("text", ["hello", "a: 1", "{}", "[1, 2]", "<html></html>", "nodes,minipod\nn1,a", "\ufeff,"])
+def test_an_unknown_format_is_answered_with_the_known_ones(text: str, tmp_path: Path) -> None:
+    """With a line on each."""
+    file = tmp_path / "f"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInput, match="no format that is known") as caught:
+        load_topology(file)
+    assert all(name in caught.value.fix for name in SAMPLES)
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For ``-``; but only for one of the files."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SAMPLES["slurm-conf"].encode())))
+    assert len(load_cluster("-")) == 2
+    with pytest.raises(InvalidInput, match="once"):
+        load_cluster("-", busy="-")
+
+
+def test_state_is_laid_over(csv_file: Path, tmp_path: Path) -> None:
+    """Busy nodes and flags; a flag that has ended is left out with a note."""
+    (tmp_path / "busy").write_text("n[1-2]\n")
+    (tmp_path / "flags").write_text(
+        "- {node: n1, kind: faulty}\n- {node: n2, kind: straggler, slowdown: 2, until: 2026-01-01T00:00:00Z}\n"
+    )
+    topology = load_topology(csv_file, busy=tmp_path / "busy", flags=tmp_path / "flags", now=NOW)
+    assert topology.cluster.free_gpus.tolist() == [0, 0]
+    assert topology.cluster.slowdown.tolist() == [float("inf"), 1.0]
+    assert "1 flags" in topology.notes[0]
+
+
+def test_levels_have_a_meaning_for_some_formats_only(csv_file: Path) -> None:
+    """A CSV names its own."""
+    with pytest.raises(InvalidInput, match="names its own levels"):
+        load_topology(csv_file, levels=["minipod"])
+
+
+def test_errors_about_the_whole_file_name_the_file(tmp_path: Path) -> None:
+    """Where there is no line to point at."""
+    file = tmp_path / "cluster.csv"
+    file.write_text("node,minipod\n")
+    with pytest.raises(InvalidInput, match="no nodes") as caught:
+        load_topology(file)
+    assert caught.value.where == str(file)
+
+
+def test_a_cluster_beyond_the_limit_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Well formed and merely too big: exit code 3."""
+    monkeypatch.setattr("topology.readers.table.MAX_NODES", 1)
+    file = tmp_path / "cluster.csv"
+    file.write_text(SAMPLES["csv"])
+    with pytest.raises(TooLarge) as caught:
+        load_topology(file)
+    assert caught.value.exit_code == 3

@@ -1,0 +1,123 @@
+"""Slurm's topology.conf."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from topology.errors import InvalidInput, TooLarge
+from topology.files import Source
+from topology.readers.slurm_conf import SlurmConf
+from topology.readers.types import Reading
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def read(text: str) -> Reading:
+    """Read a text called f."""
+    return SlurmConf().read(Source("f", text), levels=None, now=NOW)
+
+
+TREE = """
+# topology/tree
+SwitchName=s0 Nodes=dev[0-5]
+SwitchName=s1 Nodes=dev[6-11] LinkSpeed=100   # a comment
+switchname=s2 \\
+   NODES="dev[12-17]"
+SwitchName=s3 Switches=s[0-2]
+"""
+
+BLOCKS = """
+BlockName=block1 Nodes=node[001-032]
+BlockName=block2 Nodes=node[033-064]
+BlockName=block3 Nodes=node[065-096]
+BlockName=block4 Nodes=node[097-128]
+BlockSizes=30,60,120
+"""
+
+
+def test_a_tree() -> None:
+    """Levels have no names in Slurm: level-0 is the broadest.  Comments, case, quotes, continued lines as there."""
+    cluster = read(TREE).cluster
+    assert [level.name for level in cluster.levels] == ["level-0", "level-1"]
+    assert len(cluster) == 18
+    assert cluster.node("dev7").path == ("s3", "s1")
+    assert cluster.node("dev17").path == ("s3", "s2")
+    assert cluster.node("dev0").gpus == 8
+
+
+def test_leaf_switches_at_different_depths() -> None:
+    """A node's switch at a level is its ancestor there: a1 hangs on the root switch, b1 two below it."""
+    text = "SwitchName=top Switches=mid,a\nSwitchName=mid Switches=b\nSwitchName=b Nodes=b1\nSwitchName=a Nodes=a1\n"
+    cluster = read(text).cluster
+    assert cluster.node("b1").path == ("top", "mid", "b")
+    assert cluster.node("a1").path == ("top", "a", "a")
+    closest = cluster.levels[2]
+    assert closest.implicit[closest.domain_of[cluster.index("a1")]]
+
+
+def test_a_switch_with_nodes_and_switches() -> None:
+    """Slurm wants one or the other; both are understood."""
+    cluster = read("SwitchName=top Nodes=a1 Switches=b\nSwitchName=b Nodes=b1\n").cluster
+    assert cluster.node("a1").path == ("top", "top")
+    assert cluster.node("b1").path == ("top", "b")
+
+
+def test_blocks_and_what_they_are_joined_to() -> None:
+    """120 = 4 x 30 joins four blocks in the order of the file, 60 two: topology.conf(5)."""
+    cluster = read(BLOCKS).cluster
+    assert [level.name for level in cluster.levels] == ["block-120", "block-60", "block"]
+    assert cluster.node("node001").path == ("block1..block4", "block1..block2", "block1")
+    assert cluster.node("node128").path == ("block1..block4", "block3..block4", "block4")
+
+
+def test_blocks_without_sizes_are_one_level() -> None:
+    """And a last, incomplete group of blocks is a group all the same."""
+    assert [level.name for level in read("BlockName=b Nodes=n[1-2]\n").cluster.levels] == ["block"]
+    text = "BlockName=a Nodes=n1\nBlockName=b Nodes=n2\nBlockName=c Nodes=n3\nBlockSizes=1,2\n"
+    assert read(text).cluster.node("n3").path == ("c..c", "c")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint", "where", "fix"),
+    [
+        ("SwitchName=s Nodes=n1\nSwitchName=t Nodes=n1", r"'n1' appears twice \(first at f:1\)", "f:2", "one row"),
+        ("SwitchName=s Nodes=n1\nSwitchName=s Nodes=n2", r"switch 's' appears twice \(first at f:1\)", "f:2", "once"),
+        ("SwitchName=s Nodes=n[1-3],n2", "names a node twice", "f:1", "once"),
+        ("SwitchName=a Switches=b\nSwitchName=b Switches=a", "below itself", "f:1", "circle"),
+        ("SwitchName=r Nodes=x\nSwitchName=a Switches=a", "'a' lies below itself", "f:2", "circle"),
+        ("SwitchName=a Switches=c\nSwitchName=b Switches=c\nSwitchName=c Nodes=n", "two switches", "f:2", "tree"),
+        ("SwitchName=a Switches=leaf1\nSwitchName=leaf2 Nodes=n", "'leaf1' .* not described", "f:1", "'leaf2'"),
+        ("SwitchName=a", "nothing below it", "f:1", "give it nodes"),
+        ('SwitchName="" Nodes=n', "no name", "f:1", "name every switch"),
+        ("SwitchName=a Node=n1", "unknown key 'Node'", "f:1", "did you mean 'Nodes'?"),
+        ("Switchname=a Nodes=n1\nSwitch=b Nodes=n2", "unknown key 'Switch'", "f:2", "SwitchName"),
+        ("SwitchName=a Nodes=n1 Nodes=n2", "stands twice", "f:1", "keep one"),
+        ("SwitchName=a Nodes=n[1-", "broken", "f:1", "ranges like"),
+        ("SwitchName=a Nodes=@all", "broken", "f:1", "ranges like"),
+        ("SwitchName=a Nodes=n1 and more", "cannot read 'and more'", "f:1", "pairs"),
+        ("SwitchName=a Nodes=n1 \\", "not finished", "f:1", "backslash"),
+        ("SwitchName=a Nodes=n1\nInclude more.conf", "cannot read 'Include", "f:2", "pairs"),
+        ("SwitchName=a Nodes=n1\nBlockName=b Nodes=n2", "switches and blocks", "f:2", "not both"),
+        ("BlockName=b Nodes=n1\nBlockSizes=4,12", "12 is not the base size 4 times", "f:2", "sizes such as"),
+        ("BlockName=b Nodes=n1\nBlockSizes=4,x", "BlockSizes is '4,x'", "f:2", "whole numbers"),
+        ("BlockSizes=4", "no switch and no block", "f", "add lines"),
+        ("RingName=r Nodes=n[1-4]", "a ring has no levels", "f:1", "as a tree"),
+    ],
+)
+def test_bad_files_are_refused(text: str, complaint: str, where: str, fix: str) -> None:
+    """Each fault gives the line, what is wrong, and what to do."""
+    with pytest.raises(InvalidInput, match=complaint) as caught:
+        read(text)
+    assert caught.value.where == where
+    assert fix in caught.value.fix
+
+
+def test_absurd_sizes_end_at_once() -> None:
+    """One range of 4e8 nodes, many ranges that add up to too much, a chain of switches without end."""
+    with pytest.raises(TooLarge):
+        read("SwitchName=s Nodes=n[0-400000000]")
+    with pytest.raises(TooLarge):
+        read("".join(f"SwitchName=s{i} Nodes=n{i}x[1-250000]\n" for i in range(5)))
+    chain = "".join(f"SwitchName=s{i} Switches=s{i + 1}\n" for i in range(20_000))
+    with pytest.raises(InvalidInput, match="deeper than"):
+        read(chain + "SwitchName=s20000 Nodes=n\n")

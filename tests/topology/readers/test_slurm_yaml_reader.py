@@ -1,0 +1,106 @@
+"""Slurm's topology.yaml."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from topology.errors import InvalidInput, TooLarge
+from topology.files import Source
+from topology.readers.slurm_yaml import SlurmYaml
+from topology.readers.types import Reading
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def read(text: str) -> Reading:
+    """Read a text called f."""
+    return SlurmYaml().read(Source("f", text), levels=None, now=NOW)
+
+
+TREE = """---
+- topology: topo1
+  cluster_default: true
+  tree:
+    switches:
+      - switch: sw_root
+        children: s[1-2]
+      - switch: s1
+        nodes: node[01-02]
+      - switch: s2
+        nodes: node[03-04]
+"""
+
+BLOCKS = """
+- topology: topo2
+  cluster_default: false
+  block:
+    block_sizes:
+      - 4
+      - 16
+    blocks:
+      - block: b1
+        nodes: node[01-04]
+      - block: b2
+        nodes: node[05-08]
+      - block: b3
+        nodes: node[09-12]
+      - block: b4
+        nodes: node[13-16]
+"""
+
+FLAT = "- topology: topo3\n  cluster_default: false\n  flat: true\n"
+
+
+def test_a_tree() -> None:
+    """The example of topology.yaml(5)."""
+    cluster = read(TREE).cluster
+    assert [level.name for level in cluster.levels] == ["level-0", "level-1"]
+    assert cluster.node("node03").path == ("sw_root", "s2")
+
+
+def test_blocks() -> None:
+    """The example of topology.yaml(5): 16 = 4 x 4 joins four blocks."""
+    cluster = read(BLOCKS).cluster
+    assert [level.name for level in cluster.levels] == ["block-16", "block"]
+    assert cluster.node("node05").path == ("b1..b4", "b2")
+
+
+def test_of_several_the_default_is_read() -> None:
+    """Else the first that is not flat; a note says which."""
+    both = read(FLAT + BLOCKS + TREE.removeprefix("---\n"))
+    assert both.cluster.levels[0].name == "level-0"
+    assert both.notes == ("of 3 topologies, 'topo1' was read",)
+    no_default = read(FLAT + BLOCKS)
+    assert no_default.cluster.levels[0].name == "block-16"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint", "where", "fix"),
+    [
+        (TREE.replace("nodes: node[01", "node: node[01"), "unknown key .*node'", "f:9", "did you mean 'nodes'?"),
+        (TREE.replace("s[1-2]", "s[1-3]"), "switch 's3' .* not described", "f:6", "describe it"),
+        (TREE.replace("03-04", "02-04"), r"'node02' appears twice \(first at f:8\)", "f:10", "one row"),
+        (TREE.replace("switch: s1", "switch: 1"), "must be text, not 1", "f:8", "quotes"),
+        (TREE.replace("- switch: s1\n        nodes", "- nodes"), "'switch' is missing", "f:8", "add 'switch'"),
+        (TREE.replace("node[01-02]", "node[01-"), "broken", "f:8", "ranges like"),
+        (BLOCKS.replace("- 16", "- 12"), "12 is not the base size", "f:5", "sizes such as"),
+        (BLOCKS.replace("- 16", "- many"), "block_sizes", "f:7", "correct"),
+        (FLAT, "neither a tree nor blocks", "f:1", "cluster_default"),
+        ("- topology: t\n  ring: {rings: []}\n", "neither a tree nor blocks", "f:1", "cluster_default"),
+        ("- topology: t\n  tree: {switches: []}\n", "no switches", "f:2", "at least one"),
+        ("topology: t\ntree: {switches: []}\n", "valid list", "f:1", "correct the file"),
+        ("[]", "empty", "f", "describe one"),
+    ],
+)
+def test_bad_files_are_refused(text: str, complaint: str, where: str, fix: str) -> None:
+    """Each fault gives the line, what is wrong, and what to do."""
+    with pytest.raises(InvalidInput, match=complaint) as caught:
+        read(text)
+    assert caught.value.where == where
+    assert fix in caught.value.fix
+
+
+def test_absurd_sizes_end_at_once() -> None:
+    """4e8 nodes in one range."""
+    with pytest.raises(TooLarge):
+        read(TREE.replace("node[01-02]", "n[0-400000000]"))

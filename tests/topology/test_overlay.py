@@ -1,0 +1,159 @@
+"""Busy nodes and flags laid over a cluster."""
+
+import math
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topology.cluster import Cluster, Node, build_cluster
+from topology.errors import ArnoldError, InvalidInput, InvalidTopology, TooLarge
+from topology.files import Source
+from topology.overlay import with_busy_file, with_flag_file
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+CLUSTER = build_cluster(["rack"], [Node(f"n{i}", ("r",), 8, 8) for i in range(1, 10)])
+
+
+def busy(text: str) -> list[str]:
+    """Names of the nodes in use after a busy file."""
+    cluster = with_busy_file(CLUSTER, Source("busy", text))
+    return [node.name for node in cluster if node.free_gpus == 0]
+
+
+def flagged(text: str) -> tuple[Cluster, int]:
+    """The cluster after a flag file, and the number of flags that are not active."""
+    return with_flag_file(CLUSTER, Source("flags", text), now=NOW)
+
+
+def test_a_busy_file_lists_nodes_and_hostlists() -> None:
+    """Comments and empty lines are skipped; a node may be listed twice, as two jobs may share it."""
+    assert busy("# squeue -h -o %N\nn1\n\n  n[3-4,6]  # job 17\nn4,n9\n") == ["n1", "n3", "n4", "n6", "n9"]
+    assert busy("# nothing runs\n") == []
+
+
+def test_a_name_that_looks_like_a_hostlist_is_a_name() -> None:
+    """Names of the cluster come first."""
+    cluster = build_cluster(["rack"], [Node("gpu node 1", ("r",), 8, 8), Node("n1", ("r",), 8, 8)])
+    assert with_busy_file(cluster, Source("busy", "gpu node 1")).free_gpus.tolist() == [0, 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint", "where", "fix"),
+    [
+        ("n1\nn22\n", "no node 'n22'", "busy:2", "did you mean 'n2'?"),
+        ("n[8-12]\n", "no node 'n10'", "busy:1", "names of the cluster"),
+        ("n1 n2\n", "broken at character 3", "busy:1", "ranges like"),
+        ("n[1-\n", "broken", "busy:1", "ranges like"),
+        ("@all\n", "broken", "busy:1", "ranges like"),
+    ],
+)
+def test_bad_busy_files_are_refused(text: str, complaint: str, where: str, fix: str) -> None:
+    """With the line, and the node that was probably meant."""
+    with pytest.raises(InvalidInput, match=complaint) as caught:
+        busy(text)
+    assert caught.value.where == where
+    assert fix in caught.value.fix
+
+
+def test_a_busy_file_of_absurd_size_ends_at_once() -> None:
+    """One range too large."""
+    with pytest.raises(TooLarge):
+        busy("n[0-400000000]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- node: n2\n  kind: straggler\n  slowdown: 1.3\n  source: replay\n  evidence: slow in 9 of 10 steps\n",
+        '[{"node": "n2", "kind": "straggler", "slowdown": 1.3, "source": "replay", "since": null, '
+        '"evidence": "slow in 9 of 10 steps"}]',
+        '{"slowdown": 1.9, "flags": [{"node": "n2", "kind": "straggler", "slowdown": 1.3, "source": "replay", '
+        '"evidence": "slow in 9 of 10 steps"}]}',
+    ],
+    ids=["yaml", "json", "output of arnold stragglers"],
+)
+def test_a_flag_file_in_each_of_its_forms(text: str) -> None:
+    """YAML, JSON, and a JSON document with flags in it."""
+    cluster, expired = flagged(text)
+    assert expired == 0
+    flag = cluster.flags[1]
+    assert (flag.node, flag.slowdown, flag.source) == ("n2", 1.3, "replay")
+    assert flag.evidence == "slow in 9 of 10 steps"
+
+
+@pytest.mark.parametrize("slowdown", ["", ", slowdown: .inf", ", slowdown: null"])
+def test_a_faulty_node_needs_no_slowdown(slowdown: str) -> None:
+    """It is never used, however it is written."""
+    cluster, _ = flagged(f"- {{node: n1, kind: faulty{slowdown}}}")
+    assert cluster.slowdown[0] == math.inf
+
+
+@pytest.mark.parametrize(
+    ("validity", "active"),
+    [
+        ("since: 2026-11-21T12:00:00Z", True),
+        ("since: 2026-11-21T12:00:01Z", False),
+        ("until: 2026-11-21T12:00:00Z", False),
+        ("until: 2026-11-21T13:00:01+01:00", True),
+        ("since: 2026-01-01T00:00:00Z, until: 2027-01-01T00:00:00Z", True),
+    ],
+)
+def test_flags_hold_from_since_up_to_until(validity: str, active: bool) -> None:
+    """It is noon in UTC; the end is exclusive."""
+    cluster, expired = flagged(f"- {{node: n1, kind: degraded, slowdown: 2, {validity}}}")
+    assert bool(cluster.flags) == active
+    assert expired == (not active)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint", "where", "fix"),
+    [
+        ("- {node: n1, kind: faulty}\n- {node: n11, kind: faulty}", "no node 'n11'", "flags:2", "did you mean 'n1'?"),
+        ('{"flags": [\n{"node": "n11", "kind": "faulty"}]}', "no node 'n11'", "flags:2", "did you mean 'n1'?"),
+        ("- node: n1\n  kind: straggler\n  slodown: 1.3", "unknown key .*slodown", "flags:3", "'slowdown'"),
+        ("- node: n1\n  kind: slow\n  slowdown: 2", "kind: .*'straggler', 'degraded' or 'faulty'", "flags:2", "kind"),
+        ("- node: n1\n  kind: straggler", "needs a slowdown", "flags:1", "correct"),
+        ("- node: n1\n  kind: straggler\n  slowdown: .inf", "needs a slowdown", "flags:1", "correct"),
+        ("- node: n1\n  kind: straggler\n  slowdown: .nan", "greater than or equal to 1", "flags:3", "slowdown"),
+        ("- node: n1\n  kind: straggler\n  slowdown: 0.5", "greater than or equal to 1", "flags:3", "slowdown"),
+        ("- node: n1\n  kind: straggler\n  slowdown: much", "valid number", "flags:3", "slowdown"),
+        ("- node: n1\n  kind: faulty\n  slowdown: 2", "no slowdown, and this one has 2", "flags:1", "correct"),
+        ("- node: n1\n  kind: faulty\n  until: 2026-11-22", "until", "flags:3", "until"),
+        ("- node: n1\n  kind: faulty\n  until: 2026-11-22T00:00:00", "timezone", "flags:3", "until"),
+        ("- node: 1\n  kind: faulty", "must be text, not 1", "flags:1", "quotes"),
+        ("- kind: faulty", "'node' is missing", "flags:1", "add 'node'"),
+        ("n1", "valid list", "flags:1", "correct"),
+        ("node: n1", "'flags' is missing", "flags:1", "add 'flags'"),
+        ("- &a {node: n1, kind: faulty}\n- *a", "anchor", "flags:1", "write the value out"),
+    ],
+)
+def test_bad_flag_files_are_refused(text: str, complaint: str, where: str, fix: str) -> None:
+    """With the line, what is wrong, and what to do."""
+    with pytest.raises(InvalidInput, match=complaint) as caught:
+        flagged(text)
+    assert caught.value.where == where
+    assert fix in caught.value.fix
+
+
+def test_a_node_that_does_not_exist_is_a_fault_of_the_topology() -> None:
+    """Not of the format: the kind of error says so."""
+    with pytest.raises(InvalidTopology):
+        busy("nobody")
+
+
+FLAG = "- {node: n1, kind: straggler, slowdown: 1.3, since: 2026-01-01T00:00:00Z, evidence: x}\n"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, len(FLAG)), st.text("n1[]{}-:,.\n&*!'\"", max_size=4), st.integers(0, 5))
+def test_no_text_breaks_the_overlays(at: int, inserted: str, removed: int) -> None:
+    """A valid flag with a piece replaced, as flags and as busy nodes: a cluster or an ArnoldError."""
+    text = FLAG[:at] + inserted + FLAG[at + removed :]
+    for read in (flagged, busy):
+        try:
+            read(text)
+        except ArnoldError:
+            continue

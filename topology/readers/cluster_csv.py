@@ -1,0 +1,123 @@
+"""Our own format: a CSV with a row for each node.
+
+``node``, then one column per level from broad to close (any names), then optional ``gpus`` (default 8), ``free_gpus``
+(default gpus) and ``slowdown`` (empty or 1.0 healthy, 1.3 = 30 % slower, ``faulty`` = never use).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from difflib import get_close_matches
+
+from topology.cluster import Node, build_cluster
+from topology.errors import InvalidInput, InvalidTopology, did_you_mean
+from topology.files import Source
+from topology.flags import HEALTHY, parse_slowdown
+from topology.readers.table import Table, read_header, read_table
+from topology.readers.types import Reading
+
+NODE = "node"
+ATTRIBUTES = ("gpus", "free_gpus", "slowdown")
+DEFAULT_GPUS = 8
+
+_INTEGER = re.compile(r"[-+]?[0-9]{1,12}")
+
+
+class ClusterCsv:
+    """Reader of the cluster CSV."""
+
+    name = "csv"
+    summary = "a CSV whose first column is `node`, then a column per level"
+    chooses_levels = False
+
+    def recognises(self, head: str) -> bool:
+        """The first column of the first line is ``node``."""
+        return read_header(head)[:1] == (NODE,)
+
+    def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
+        """Read the table.
+
+        :raises InvalidInput: not such a table, a cell that is not what its column holds.
+        :raises InvalidTopology: a node twice, a domain under two parents, impossible GPU counts.
+        """
+        table = read_table(source)
+        depth = _check_header(table.header, table.header_place)
+        rows = _nodes(table, depth)
+        return Reading(build_cluster(table.header[1 : depth + 1], rows, where=table.places))
+
+
+def _check_header(header: tuple[str, ...], where: str) -> int:
+    """Number of level columns."""
+    if header[:1] != (NODE,):
+        first = header[0] if header else ""
+        raise InvalidInput(
+            f"the first column is {first!r}", where=where, fix=f"{did_you_mean(first, [NODE])}name it {NODE!r}"
+        )
+    for i, name in enumerate(header):
+        if not name:
+            raise InvalidInput(f"column {i + 1} has no name", where=where, fix="name every column")
+        if name in header[:i]:
+            raise InvalidInput(f"two columns are called {name!r}", where=where, fix="give every column its own name")
+    depth = next((i for i, name in enumerate(header[1:]) if name in ATTRIBUTES), len(header) - 1)
+    for name in header[1 : depth + 1]:
+        if close := get_close_matches(name.lower(), ATTRIBUTES, n=1, cutoff=0.8):
+            raise InvalidInput(
+                f"the level column {name!r} looks like the attribute {close[0]!r}",
+                where=where,
+                fix=f"did you mean {close[0]!r}? Else give the level another name",
+            )
+    for name in header[depth + 1 :]:
+        if name not in ATTRIBUTES:
+            raise InvalidInput(
+                f"unknown column {name!r} after {header[depth + 1]!r}",
+                where=where,
+                fix=f"{did_you_mean(name, ATTRIBUTES)}level columns come before; then only {', '.join(ATTRIBUTES)}",
+            )
+    return depth
+
+
+def _nodes(table: Table, depth: int) -> Iterator[Node]:
+    column = {name: i for i, name in enumerate(table.header)}
+    gpus_at, free_at, slowdown_at = (column.get(name) for name in ATTRIBUTES)
+    for i, row in enumerate(table.rows):
+        gpus = _integer(table, i, gpus_at, DEFAULT_GPUS)
+        yield Node(
+            name=row[0],
+            path=tuple(row[1 : depth + 1]),
+            gpus=gpus,
+            free_gpus=_integer(table, i, free_at, gpus),
+            slowdown=_slowdown(table, i, slowdown_at),
+        )
+
+
+def _integer(table: Table, row: int, column: int | None, default: int) -> int:
+    text = "" if column is None else table.rows[row][column]
+    if column is None or not text:
+        return default
+    if not _INTEGER.fullmatch(text):
+        raise InvalidTopology(
+            f"{table.header[column]} of node {table.rows[row][0]!r} is {_short(text)}, not a whole number",
+            where=table.places[row],
+            fix=f"write a number such as {DEFAULT_GPUS}, or leave the cell empty",
+        )
+    return int(text)
+
+
+def _slowdown(table: Table, row: int, column: int | None) -> float:
+    text = "" if column is None else table.rows[row][column]
+    if not text:
+        return HEALTHY
+    try:
+        return parse_slowdown(text)
+    except ValueError as error:
+        raise InvalidTopology(
+            f"slowdown of node {table.rows[row][0]!r}: {error}",
+            where=table.places[row],
+            fix="write a factor such as 1.3 (30 % slower), 'faulty', or leave the cell empty",
+        ) from None
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")

@@ -1,0 +1,230 @@
+"""Kubernetes nodes: ``kubectl get nodes -o json``, or ``kubectl get nodes,pods -A -o json`` to know what is in use.
+
+Levels come from node labels (:mod:`topology.readers.kubernetes_labels`), GPUs from the status; nodes without GPUs are
+left out.  A node that no new pod may use is *faulty* here, not busy, because emptying the cluster would not free it:
+
+- it is cordoned, or its condition Ready is not True;
+- it has a taint NoSchedule or NoExecute; except ``nvidia.com/gpu``, which GPU pods tolerate, and except a taint that
+  every GPU node has: that marks the pool, and jobs for it tolerate it;
+- fewer GPUs are allocatable than it has.
+
+The annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``), until ``arnold.dev/slowdown-until``, is a flag.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from topology.cluster import MAX_LEVELS, Cluster, Node, build_cluster
+from topology.documents import Document, load_document
+from topology.errors import InvalidInput, InvalidTopology
+from topology.files import Places, Source
+from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
+from topology.readers.kubernetes_labels import check_labels, choose_labels
+from topology.readers.kubernetes_objects import GPU, Item, ItemList, quantity
+from topology.readers.paths import qualified
+from topology.readers.types import Reading
+
+SLOWDOWN = "arnold.dev/slowdown"
+UNTIL = "arnold.dev/slowdown-until"
+
+_MARK = re.compile(r"\s*(?:---\s*)?\{?\s*[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
+_REPELLING = ("NoSchedule", "NoExecute")
+_OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+
+Taint = tuple[str, str]
+
+
+class Kubernetes:
+    """Reader of lists of Kubernetes nodes."""
+
+    name = "kubernetes"
+    summary = "kubectl get nodes -o json"
+    chooses_levels = True
+
+    def recognises(self, head: str) -> bool:
+        """Its first key is one of a Kubernetes list."""
+        return bool(_MARK.match(head))
+
+    def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
+        """Read the nodes.
+
+        :raises InvalidInput: not a list of Kubernetes objects.
+        :raises InvalidTopology: no GPU node, no known label, a number of GPUs or an annotation that is none.
+        :raises UnknownName: ``levels`` names a label that no node carries.
+        """
+        listing = _Listing(load_document(source))
+        machines = listing.machines()
+        labels = [machine.item.metadata.labels or {} for machine in machines]
+        if levels is None:
+            chosen, sentence = choose_labels(labels)
+            notes = [sentence]
+        else:
+            chosen, notes = check_labels(levels[: MAX_LEVELS + 1], labels), []
+        paths, repeated = qualified([tuple(node.get(label, "") for label in chosen) for node in labels])
+        held, pool = listing.held_gpus(), _pool_taints(machines)
+        rows = [
+            Node(machine.name, path, machine.gpus, max(0, machine.allocatable - held[machine.name]))
+            for machine, path in zip(machines, paths, strict=True)
+        ]
+        flags = [flag for machine in machines for flag in listing.flags(machine, pool)]
+        active = [flag for flag in flags if flag.active(now)]
+        places = Places(len(rows), lambda row: machines[row].place)
+        cluster = build_cluster(chosen, rows, flags=active, where=places)
+        notes += _notes(cluster, chosen, repeated, pool)
+        if left_out := listing.nodes - len(machines):
+            notes.append(f"{left_out} nodes without {GPU} were left out")
+        if expired := len(flags) - len(active):
+            notes.append(f"{expired} annotations {SLOWDOWN} are past their end and were left out")
+        return Reading(cluster, tuple(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """A node with GPUs.
+
+    :param number: its place among the items.
+    """
+
+    document: Document
+    number: int
+    item: Item
+    gpus: int
+    allocatable: int
+
+    @property
+    def name(self) -> str:
+        return self.item.metadata.name
+
+    @property
+    def place(self) -> str:
+        return self.document.where("items", self.number)
+
+    def taints(self) -> set[Taint]:
+        """Taints that keep pods away which do not tolerate them, but for that of GPUs."""
+        found = self.item.spec.taints or []
+        return {(taint.key, taint.value or "") for taint in found if taint.effect in _REPELLING and taint.key != GPU}
+
+    def faults(self, pool: set[Taint]) -> Iterable[str]:
+        """Why no new pod may use it."""
+        if self.item.spec.unschedulable:
+            yield "cordoned"
+        for condition in self.item.status.conditions or []:
+            if condition.type == "Ready" and condition.status != "True":
+                yield "not Ready"
+        if self.allocatable < self.gpus:
+            yield f"{self.gpus - self.allocatable} of {self.gpus} GPUs are not allocatable"
+        for key, value in sorted(self.taints() - pool):
+            yield f"taint {key}={value}" if value else f"taint {key}"
+
+
+class _Listing:
+    """The items of a file."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        if isinstance(document.data, dict) and "items" not in document.data:
+            raise InvalidInput(
+                "holds no items", where=document.where(), fix="give what `kubectl get nodes -o json` prints"
+            )
+        self.items = document.parse(ItemList).items
+        self.nodes = sum(item.kind == "Node" for item in self.items)
+
+    def machines(self) -> list[_Machine]:
+        """All nodes with GPUs."""
+        found = []
+        for number, item in enumerate(self.items):
+            if item.kind == "Node":
+                capacity = self._gpus(number, "capacity", (item.status.capacity or {}).get(GPU))
+                allocatable = self._gpus(number, "allocatable", (item.status.allocatable or {}).get(GPU))
+                gpus = max(capacity or 0, allocatable or 0)
+                if gpus:
+                    free = gpus if allocatable is None else allocatable
+                    found.append(_Machine(self.document, number, item, gpus, free))
+        if not found:
+            raise InvalidTopology(
+                f"none of the {self.nodes} nodes has {GPU}",
+                where=self.document.where("items"),
+                fix="list nodes whose GPU device plugin runs",
+            )
+        return found
+
+    def held_gpus(self) -> Counter[str]:
+        """GPUs that the pods of the file hold on each node."""
+        held: Counter[str] = Counter()
+        for number, item in enumerate(self.items):
+            node = item.spec.node_name
+            if item.kind == "Pod" and node and item.status.phase not in ("Succeeded", "Failed"):
+                try:
+                    held[node] += item.pod_gpus()
+                except ValueError as error:
+                    raise InvalidTopology(
+                        f"pod {item.metadata.name!r}: {error}",
+                        where=self.document.where("items", number),
+                        fix="write a whole number",
+                    ) from None
+        return held
+
+    def flags(self, machine: _Machine, pool: set[Taint]) -> Iterable[NodeFlag]:
+        """What Kubernetes and the annotation say against a node."""
+        if faults := ", ".join(machine.faults(pool)):
+            yield NodeFlag(machine.name, "faulty", FAULTY, source="kubernetes", evidence=faults)
+        annotations = machine.item.metadata.annotations or {}
+        text = annotations.get(SLOWDOWN)
+        if text is None:
+            return
+        try:
+            slowdown = parse_slowdown(text)
+        except ValueError:
+            raise self._bad_annotation(machine, SLOWDOWN, text, "write a factor such as 1.3, or faulty") from None
+        until = _instant(annotations[UNTIL]) if UNTIL in annotations else None
+        if UNTIL in annotations and until is None:
+            raise self._bad_annotation(machine, UNTIL, annotations[UNTIL], "write a time such as 2026-11-21T18:00:00Z")
+        if slowdown > HEALTHY:
+            kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
+            yield NodeFlag(machine.name, kind, slowdown, source=f"annotation {SLOWDOWN}", until=until)
+
+    def _bad_annotation(self, machine: _Machine, key: str, text: str, fix: str) -> InvalidTopology:
+        place = self.document.where("items", machine.number, "metadata", "annotations", key)
+        return InvalidTopology(f"annotation {key} of node {machine.name!r} is {text[:40]!r}", where=place, fix=fix)
+
+    def _gpus(self, number: int, field: str, value: object) -> int | None:
+        try:
+            return None if value is None else quantity(value)
+        except ValueError as error:
+            place = self.document.where("items", number, "status", field, GPU)
+            raise InvalidTopology(f"{field}: {error}", where=place, fix="write a whole number") from None
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return instant if instant.tzinfo is not None else None
+
+
+def _pool_taints(machines: Sequence[_Machine]) -> set[Taint]:
+    """Taints that all of several nodes have, but for those that Kubernetes sets itself."""
+    if len(machines) < 2:
+        return set()
+    common = set.intersection(*(machine.taints() for machine in machines))
+    return {taint for taint in common if not taint[0].startswith(_OWN_TAINTS)}
+
+
+def _notes(cluster: Cluster, labels: Sequence[str], repeated: Sequence[int], pool: set[Taint]) -> list[str]:
+    notes = [
+        f"{count} values of {label} lie below several broader domains; each place counts as its own domain"
+        for label, count in zip(labels, repeated, strict=True)
+        if count
+    ]
+    if pool:
+        names = ", ".join(sorted(key for key, _ in pool))
+        notes.append(f"every GPU node has the taint {names}: jobs are taken to tolerate it")
+    if faulty := sum(flag.kind == "faulty" for flag in cluster.flags.values()):
+        notes.append(f"{faulty} nodes cannot take new pods and count as faulty")
+    return notes

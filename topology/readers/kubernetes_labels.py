@@ -1,0 +1,89 @@
+"""Node labels in which clouds and tools say where a node is, as presets from broad to close.
+
+The order of a family of labels cannot be guessed (AWS numbers its layers from broad, Topograph from close), so it is
+written down here, with its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from topology.errors import InvalidTopology, UnknownName, did_you_mean
+
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A family of labels.
+
+    :param labels: from broad to close; a cluster may lack some of them.
+    :param fallback: says little of the network: taken only when no other preset is present.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    fallback: bool = False
+
+
+_TOPOGRAPH = "network.topology.nvidia.com"
+_TIERS = tuple(f"fabric.topograph.run/tier-{number}" for number in reversed(range(16)))
+_GKE = "cloud.google.com/gce-topology"
+_COREWEAVE = "backend.coreweave.cloud"
+
+PRESETS = (
+    # docs.nvidia.com/topograph, node labels and annotations: v1.0, v0.4, v0.1
+    Preset("topograph", (*_TIERS, "accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")),
+    Preset("topograph-0.4", tuple(f"{_TOPOGRAPH}/{layer}" for layer in ("core", "spine", "leaf", "accelerator"))),
+    Preset(
+        "topograph-0.1", tuple(f"{_TOPOGRAPH}/{layer}" for layer in ("datacenter", "spine", "block", "accelerator"))
+    ),
+    # docs.aws.amazon.com/eks, network topology labels: layer 1 is the broadest; some instance types have a fourth
+    Preset("aws", tuple(f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3, 4))),
+    Preset("gke", tuple(f"{_GKE}-{layer}" for layer in ("block", "subblock", "host"))),
+    Preset("oci", tuple(f"oci.oraclecloud.com/host.{layer}" for layer in ("network_block_id", "rack_id"))),
+    Preset("coreweave", tuple(f"{_COREWEAVE}/{layer}" for layer in ("fabric", "superpod", "leafgroup"))),
+    Preset("gpu-clique", ("nvidia.com/gpu.clique",), fallback=True),
+    Preset("zone", ("topology.kubernetes.io/zone",), fallback=True),
+)
+
+
+def choose_labels(nodes: Sequence[Labels]) -> tuple[tuple[str, ...], str]:
+    """The labels of the preset that most nodes carry, and a sentence that says so.
+
+    Of two presets on as many nodes, the one with more labels wins; labels that no node carries are left out.
+
+    :param nodes: labels of each node.
+    :raises InvalidTopology: no node carries a label of any preset.
+    """
+    carried = {preset.name: [sum(label in node for node in nodes) for label in preset.labels] for preset in PRESETS}
+    bearers = {preset.name: sum(any(label in node for label in preset.labels) for node in nodes) for preset in PRESETS}
+    present = [preset for preset in PRESETS if bearers[preset.name]]
+    if not present:
+        raise InvalidTopology(
+            f"none of the {len(nodes)} GPU nodes carries a topology label that is known",
+            fix="name the labels from broad to close: --levels LABEL,LABEL",
+        )
+    best = max(present, key=lambda preset: (not preset.fallback, bearers[preset.name], sum(carried[preset.name])))
+    labels = tuple(label for label, count in zip(best.labels, carried[best.name], strict=True) if count)
+    others = [f"{preset.name} ({bearers[preset.name]})" for preset in present if preset is not best]
+    rest = f"; labels of other presets, not used: {', '.join(others)}" if others else ""
+    share = f"{bearers[best.name]} of {len(nodes)} GPU nodes"
+    return labels, f"levels are the labels {', '.join(labels)} (preset {best.name}, on {share}){rest}"
+
+
+def check_labels(labels: Sequence[str], nodes: Sequence[Labels]) -> tuple[str, ...]:
+    """The labels that the user named, each carried by some node.
+
+    :raises UnknownName: no node carries one of them.
+    """
+    for label in labels:
+        if not any(label in node for node in nodes):
+            known = sorted({key for node in nodes for key in node})
+            raise UnknownName(
+                f"no GPU node carries the label {label!r}",
+                where="--levels",
+                fix=f"{did_you_mean(label, known)}name labels of the nodes, from broad to close",
+            )
+    return tuple(labels)

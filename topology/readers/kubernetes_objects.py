@@ -1,0 +1,115 @@
+"""The few fields of Kubernetes nodes and pods that say where GPUs are and who holds them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+GPU = "nvidia.com/gpu"
+"""Resource name of a GPU."""
+
+_WHOLE = re.compile(r"[0-9]{1,9}")
+
+
+class _Object(BaseModel):
+    """Anything of Kubernetes, which writes nodeName; unknown fields are none of ours, absent ones may be null."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+
+class Metadata(_Object):
+    """Who an object is."""
+
+    name: str
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class Taint(_Object):
+    """Why pods should stay away."""
+
+    key: str
+    value: str | None = None
+    effect: str
+
+
+class Condition(_Object):
+    """A finding of the kubelet or of others about a node."""
+
+    type: str
+    status: str
+
+
+class Resources(_Object):
+    """What a container asks for."""
+
+    requests: dict[str, Any] | None = None
+    limits: dict[str, Any] | None = None
+
+    def gpus(self) -> int:
+        """GPUs; for extended resources the limit is the request."""
+        return quantity((self.requests or {}).get(GPU, (self.limits or {}).get(GPU, 0)))
+
+
+class Container(_Object):
+    """A container of a pod."""
+
+    resources: Resources | None = None
+
+    def gpus(self) -> int:
+        """GPUs it asks for."""
+        return self.resources.gpus() if self.resources else 0
+
+
+class Spec(_Object):
+    """What is wanted: of a node or of a pod."""
+
+    unschedulable: bool | None = None
+    taints: list[Taint] | None = None
+    node_name: str | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+
+
+class Status(_Object):
+    """What is: of a node or of a pod."""
+
+    capacity: dict[str, Any] | None = None
+    allocatable: dict[str, Any] | None = None
+    conditions: list[Condition] | None = None
+    phase: str | None = None
+
+
+class Item(_Object):
+    """A node or a pod."""
+
+    kind: str = "Node"
+    metadata: Metadata
+    spec: Spec = Field(default_factory=Spec)
+    status: Status = Field(default_factory=Status)
+
+    def pod_gpus(self) -> int:
+        """GPUs a pod holds: of all its containers, or of the hungriest one that runs before them."""
+        before = max((container.gpus() for container in self.spec.init_containers or []), default=0)
+        return max(before, sum(container.gpus() for container in self.spec.containers or []))
+
+
+class ItemList(_Object):
+    """The answer of ``kubectl get nodes -o json``."""
+
+    items: list[Item]
+
+
+def quantity(value: Any) -> int:
+    """A number of GPUs as Kubernetes writes it, ``"8"`` or ``8``.
+
+    :raises ValueError: not a whole number.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9:
+        return value
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    raise ValueError(f"{str(value)[:40]!r} is not a number of GPUs")

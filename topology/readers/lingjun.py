@@ -1,0 +1,52 @@
+"""The topology of Alibaba's Lingjun data set 2023: a CSV of hosts below three layers of switches.
+
+Columns ``ip,DSW,PSW,ASW``.  Names of access switches (ASW) repeat below different pod switches (PSW): the pair is the
+key, so an access switch is called ``P10/S14`` here.  Hosts have 8 GPUs.
+Source: github.com/alibaba/alibaba-lingjun-dataset-2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from topology.cluster import Node, build_cluster
+from topology.errors import InvalidInput
+from topology.files import Source
+from topology.readers.table import read_header, read_table
+from topology.readers.types import Reading
+
+COLUMNS = ("ip", "DSW", "PSW", "ASW")
+LEVELS = ("dsw", "psw", "asw")
+GPUS = 8
+
+
+class Lingjun:
+    """Reader of the Lingjun topology."""
+
+    name = "lingjun"
+    summary = f"a CSV with the columns {','.join(COLUMNS)}"
+    chooses_levels = False
+
+    def recognises(self, head: str) -> bool:
+        """The first line is the data set's."""
+        return read_header(head) == COLUMNS
+
+    def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
+        """Read the table.
+
+        :raises InvalidInput: not such a table.
+        :raises InvalidTopology: a host twice, a switch below two others.
+        """
+        table = read_table(source)
+        if table.header != COLUMNS:
+            raise InvalidInput(
+                f"the columns are {','.join(table.header)[:80]}",
+                where=table.header_place,
+                fix=f"use {','.join(COLUMNS)}",
+            )
+        rows = (
+            Node(name=ip, path=(dsw, psw, f"{psw}/{asw}" if psw and asw else asw), gpus=GPUS, free_gpus=GPUS)
+            for ip, dsw, psw, asw in table.rows
+        )
+        return Reading(build_cluster(LEVELS, rows, where=table.places))

@@ -1,0 +1,89 @@
+"""From a path to a cluster: read, recognise, lay state over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from topology.cluster import Cluster
+from topology.errors import InvalidInput
+from topology.files import read_source
+from topology.overlay import with_busy_file, with_flag_file
+from topology.readers.registry import load_reader, recognise
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTopology:
+    """A cluster with all that was said about it on the way.
+
+    :param format: name of the format of the file.
+    :param notes: what a user should know, one sentence each.
+    """
+
+    cluster: Cluster
+    format: str
+    notes: tuple[str, ...]
+
+
+def load_topology(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    busy: str | Path | None = None,
+    flags: str | Path | None = None,
+    levels: Sequence[str] | None = None,
+    now: datetime | None = None,
+) -> LoadedTopology:
+    """Read a cluster in any known format, and lay busy nodes and flags over it.
+
+    :param path: the file, or ``-`` for standard input.
+    :param format: name of the format; ``None`` = recognise it by content.
+    :param busy: a file with one node or hostlist a line: nodes in use.
+    :param flags: a YAML or JSON file with a list of flags; those that are not active at ``now`` are left out.
+    :param levels: for formats that leave the levels open (Kubernetes): labels from broad to close.
+    :param now: timezone-aware; ``None`` = the present.
+    :raises InvalidInput: a file cannot be read, is of no known format, or damaged.
+    :raises InvalidTopology: what it says of a cluster cannot be, or an overlay names a node that does not exist.
+    :raises TooLarge: well formed and bigger than Arnold takes on.
+    """
+    instant = datetime.now(UTC) if now is None else now
+    _check_stdin(path, busy, flags)
+    source = read_source(path)
+    try:
+        reader = recognise(source) if format is None else load_reader(format)
+        if levels is not None and not reader.chooses_levels:
+            raise InvalidInput(
+                f"the format {reader.name} names its own levels", where="--levels", fix="leave --levels out"
+            )
+        reading = reader.read(source, levels=levels, now=instant)
+    except InvalidInput as error:
+        error.where = error.where or source.name
+        raise
+    cluster, notes = reading.cluster, list(reading.notes)
+    if busy is not None:
+        cluster = with_busy_file(cluster, read_source(busy))
+    if flags is not None:
+        cluster, expired = with_flag_file(cluster, read_source(flags), now=instant)
+        if expired:
+            notes.append(f"{expired} flags of {flags} are not active now and were left out")
+    return LoadedTopology(cluster, reader.name, tuple(notes))
+
+
+def load_cluster(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    busy: str | Path | None = None,
+    flags: str | Path | None = None,
+    levels: Sequence[str] | None = None,
+    now: datetime | None = None,
+) -> Cluster:
+    """The cluster of :func:`load_topology`, for those who need nothing else."""
+    return load_topology(path, format=format, busy=busy, flags=flags, levels=levels, now=now).cluster
+
+
+def _check_stdin(*paths: str | Path | None) -> None:
+    if sum(str(path) == "-" for path in paths if path is not None) > 1:
+        raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")

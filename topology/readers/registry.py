@@ -1,0 +1,52 @@
+"""Topology readers, found through the entry-point group ``arnold.topology_readers``."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+from topology.errors import InvalidInput, UnknownName, did_you_mean
+from topology.files import Source
+from topology.readers.types import TopologyReader
+
+GROUP = "arnold.topology_readers"
+
+HEAD = 65_536
+"""Characters of a text that readers look at to recognise their format."""
+
+
+def reader_names() -> tuple[str, ...]:
+    """Names of all formats that can be read, sorted."""
+    return tuple(sorted(point.name for point in entry_points(group=GROUP)))
+
+
+def load_reader(name: str) -> TopologyReader:
+    """The reader of that name; only its own module is imported.
+
+    :raises UnknownName: no installed package offers it.
+    """
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in found:
+        raise UnknownName(
+            f"no topology format is called {name!r}",
+            where="--format",
+            fix=f"{did_you_mean(name, found)}use one of {', '.join(sorted(found))}",
+        )
+    reader: TopologyReader = found[name].load()()
+    return reader
+
+
+def recognise(source: Source) -> TopologyReader:
+    """The reader of a text, by its content.
+
+    :raises InvalidInput: no reader, or more than one, recognises it.
+    """
+    readers = [load_reader(name) for name in reader_names()]
+    head = source.text[:HEAD]
+    fitting = [reader for reader in readers if reader.recognises(head)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        names = " and ".join(reader.name for reader in fitting)
+        raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
+    known = "; ".join(f"{reader.name}: {reader.summary}" for reader in readers)
+    raise InvalidInput("is in no format that is known", where=source.name, fix=f"give one of these ({known})")

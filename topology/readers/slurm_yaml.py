@@ -1,0 +1,131 @@
+"""Slurm's ``topology.yaml`` (25.05 and later): a list of topologies, each a tree, blocks, or flat.
+
+Source: the manual page topology.yaml(5).  Of several topologies the first with ``cluster_default: true`` counts, else
+the first that is not flat.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from topology.cluster import MAX_NODES
+from topology.documents import Document, load_document
+from topology.errors import InvalidTopology
+from topology.files import Source
+from topology.hostlist import expand_hostlist
+from topology.readers.switches import Switch, block_cluster, tree_cluster
+from topology.readers.types import Reading
+
+_MARK = re.compile(
+    r"^\s*-?\s*[\"']?(?:topology[\"']?\s*:|cluster_default[\"']?\s*:)|[\[{,]\s*\"topology\"\s*:", re.MULTILINE
+)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Switch(_Strict):
+    switch: str
+    children: str | None = None
+    nodes: str | None = None
+
+
+class _Tree(_Strict):
+    switches: list[_Switch]
+
+
+class _Block(_Strict):
+    block: str
+    nodes: str
+
+
+class _Blocks(_Strict):
+    block_sizes: list[Annotated[int, Field(ge=1, le=10**9)]] = []
+    blocks: list[_Block]
+
+
+class _Topology(_Strict):
+    topology: str
+    cluster_default: bool = False
+    tree: _Tree | None = None
+    block: _Blocks | None = None
+    flat: bool = False
+    ring: Any = None
+    torus3d: Any = None
+
+
+class SlurmYaml:
+    """Reader of ``topology.yaml``."""
+
+    name = "slurm-yaml"
+    summary = "Slurm topology.yaml, a list of `- topology: NAME` with tree or block"
+    chooses_levels = False
+
+    def recognises(self, head: str) -> bool:
+        """It has a key ``topology`` at the beginning of a line or list entry."""
+        return bool(_MARK.search(head))
+
+    def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
+        """Read the topology that is the default.
+
+        :raises InvalidInput: not such a document, a broken hostlist.
+        :raises InvalidTopology: not a tree, or a kind of topology without levels.
+        :raises TooLarge: more nodes than a cluster has.
+        """
+        document = load_document(source, syntax="yaml")
+        topologies = document.parse(list[_Topology])
+        number = _chosen(topologies, source)
+        chosen = topologies[number]
+        notes = () if len(topologies) == 1 else (f"of {len(topologies)} topologies, {chosen.topology!r} was read",)
+        if chosen.tree is not None:
+            rows = [(switch.switch, switch.children, switch.nodes) for switch in chosen.tree.switches]
+            switches = _switches(document, rows, (number, "tree", "switches"))
+            _check_any(switches, document.where(number, "tree"))
+            return Reading(tree_cluster(switches), notes)
+        if chosen.block is not None:
+            blocks = _switches(
+                document,
+                [(block.block, None, block.nodes) for block in chosen.block.blocks],
+                (number, "block", "blocks"),
+            )
+            _check_any(blocks, document.where(number, "block"))
+            sizes, place = chosen.block.block_sizes, document.where(number, "block", "block_sizes")
+            return Reading(block_cluster(blocks, sizes, place=place), notes)
+        raise InvalidTopology(
+            f"topology {chosen.topology!r} is neither a tree nor blocks",
+            where=document.where(number),
+            fix="mark a tree or block topology with cluster_default: true",
+        )
+
+
+def _chosen(topologies: Sequence[_Topology], source: Source) -> int:
+    if not topologies:
+        raise InvalidTopology("the list of topologies is empty", where=source.name, fix="describe one")
+    defaults = [i for i, topology in enumerate(topologies) if topology.cluster_default]
+    layered = [i for i, topology in enumerate(topologies) if topology.tree or topology.block]
+    return (defaults or layered or [0])[0]
+
+
+def _switches(
+    document: Document, rows: Iterable[tuple[str, str | None, str | None]], path: tuple[str | int, ...]
+) -> list[Switch]:
+    switches: list[Switch] = []
+    budget = MAX_NODES
+    for i, (name, children, nodes) in enumerate(rows):
+        place = document.where(*path, i)
+        below = () if children is None else tuple(expand_hostlist(children, where=place, limit=budget))
+        held = () if nodes is None else tuple(expand_hostlist(nodes, where=place, limit=budget))
+        budget -= len(held)
+        switches.append(Switch(name, below, held, place))
+    return switches
+
+
+def _check_any(switches: Sequence[Switch], place: str) -> None:
+    if not switches:
+        raise InvalidTopology("the topology has no switches", where=place, fix="describe at least one")

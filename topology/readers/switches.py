@@ -1,0 +1,147 @@
+"""Trees of named switches, as Slurm describes them: from lines "this switch holds those" to a cluster.
+
+A node's switch at a level is its ancestor there.  Slurm does not name levels: they are called ``level-0`` (broadest)
+onwards.  Leaf switches may hang at different depths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from topology.cluster import MAX_LEVELS, Cluster, Node, build_cluster
+from topology.errors import InvalidTopology, did_you_mean
+
+GPUS = 8
+"""GPUs of a node, of which Slurm's topology files say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A switch and what hangs on it directly.
+
+    :param place: where it is described, ``"topology.conf:12"``; empty when it comes from no file.
+    """
+
+    name: str
+    children: tuple[str, ...]
+    nodes: tuple[str, ...]
+    place: str = ""
+
+
+def tree_cluster(switches: Sequence[Switch]) -> Cluster:
+    """The cluster of a forest of switches.
+
+    :raises InvalidTopology: a switch twice, below two others, below itself, not described, with nothing below it; a
+        node on two switches; more than :data:`MAX_LEVELS` levels.
+    """
+    parent = _parents(switches)
+    path: dict[str, tuple[str, ...]] = {}
+    depth = 0
+    for switch in _from_roots(switches, parent):
+        above = parent.get(switch.name)
+        path[switch.name] = (*path[above], switch.name) if above is not None else (switch.name,)
+        if switch.nodes:
+            depth = max(depth, len(path[switch.name]))
+    rows: list[Node] = []
+    places: list[str] = []
+    for switch in switches:
+        here = (path[switch.name] + ("",) * depth)[:depth]
+        rows += [Node(name, here, GPUS, GPUS) for name in switch.nodes]
+        places += [switch.place] * len(switch.nodes)
+    return build_cluster([f"level-{i}" for i in range(depth)], rows, where=places)
+
+
+def block_cluster(blocks: Sequence[Switch], sizes: Sequence[int], *, place: str) -> Cluster:
+    """The cluster of Slurm's block topology.
+
+    The base block is the level ``block``.  Each further block size joins contiguous base blocks, in the order of the
+    file, as many as that size is a multiple of the first: the level ``block-120`` for a size of 120.  An aggregated
+    block is called by its first and last base block.
+
+    :param sizes: BlockSizes, the planning base block size first; may be empty.
+    :param place: where they stand.
+    :raises InvalidTopology: a block twice, a node in two blocks, sizes that are not the base size times a power of two.
+    """
+    _check_unique(blocks, "block")
+    for size in sizes:
+        joined, rest = divmod(size, sizes[0]) if sizes[0] > 0 else (0, 1)
+        if rest or joined.bit_count() != 1:
+            raise InvalidTopology(
+                f"block size {size} is not the base size {sizes[0]} times a power of two",
+                where=place,
+                fix="write sizes such as 30,60,120",
+            )
+    widths = sorted({size // sizes[0]: size for size in sizes}.items(), reverse=True)
+    aggregates = [(width, size) for width, size in widths if width > 1]
+    rows: list[Node] = []
+    places: list[str] = []
+    for number, block in enumerate(blocks):
+        path = []
+        for width, _ in aggregates:
+            first = number - number % width
+            last = min(first + width, len(blocks)) - 1
+            path.append(f"{blocks[first].name}..{blocks[last].name}")
+        here = (*path, block.name)
+        rows += [Node(name, here, GPUS, GPUS) for name in block.nodes]
+        places += [block.place] * len(block.nodes)
+    return build_cluster([*(f"block-{size}" for _, size in aggregates), "block"], rows, where=places)
+
+
+def _check_unique(switches: Sequence[Switch], what: str) -> dict[str, Switch]:
+    named: dict[str, Switch] = {}
+    for switch in switches:
+        if not switch.name:
+            raise InvalidTopology(f"a {what} has no name", where=switch.place, fix=f"name every {what}")
+        if (first := named.setdefault(switch.name, switch)) is not switch:
+            raise InvalidTopology(
+                f"{what} {switch.name!r} appears twice (first at {first.place})",
+                where=switch.place,
+                fix=f"describe every {what} once",
+            )
+        if not switch.nodes and not switch.children:
+            raise InvalidTopology(
+                f"{what} {switch.name!r} has nothing below it", where=switch.place, fix="give it nodes, or remove it"
+            )
+    return named
+
+
+def _parents(switches: Sequence[Switch]) -> dict[str, str]:
+    named = _check_unique(switches, "switch")
+    parent: dict[str, str] = {}
+    for switch in switches:
+        for child in switch.children:
+            if child not in named:
+                raise InvalidTopology(
+                    f"switch {child!r} below {switch.name!r} is not described",
+                    where=switch.place,
+                    fix=f"{did_you_mean(child, named)}describe it, or remove it here",
+                )
+            if (first := parent.setdefault(child, switch.name)) != switch.name:
+                raise InvalidTopology(
+                    f"switch {child!r} lies below two switches, {first!r} and {switch.name!r}",
+                    where=switch.place,
+                    fix="a topology is a tree: keep it below one of them",
+                )
+    return parent
+
+
+def _from_roots(switches: Sequence[Switch], parent: dict[str, str]) -> list[Switch]:
+    """All switches, each after the one it hangs on."""
+    named = {switch.name: switch for switch in switches}
+    order = [switch for switch in switches if switch.name not in parent]
+    level, depth = order, 1
+    while level := [named[child] for switch in level for child in switch.children]:
+        order += level
+        depth += 1
+        if depth > MAX_LEVELS:
+            raise InvalidTopology(
+                f"the tree is deeper than {MAX_LEVELS} levels", where=level[0].place, fix="describe it with fewer"
+            )
+    if len(order) < len(switches):
+        reached = {switch.name for switch in order}
+        lost = next(switch for switch in switches if switch.name not in reached)
+        raise InvalidTopology(
+            f"switch {lost.name!r} lies below itself", where=lost.place, fix="break the circle: a topology is a tree"
+        )
+    return order

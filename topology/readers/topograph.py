@@ -1,0 +1,92 @@
+"""The ``graph`` JSON of NVIDIA Topograph: instances, each with the switches above it.
+
+``{"instances": [{"id": "i1", "network_layers": ["leaf", "spine"], "labels": {...}}]}``, layers from close to broad.
+The levels are called ``tier-2``, ``tier-1``, ``tier-0``, 0 the closest, as in Topograph's node labels.  A list that is
+shorter than the others hangs on a broader switch.  Accelerator domains (NVLink) become the closest levels.
+
+Source: github.com/NVIDIA/topograph, docs/engines/graph.md, v0.5 (``attributes.nvlink``) to v1.1 (``labels``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from topology.cluster import MAX_LEVELS, Node, build_cluster
+from topology.documents import load_document
+from topology.errors import InvalidTopology
+from topology.files import Places, Source
+from topology.readers.paths import qualified
+from topology.readers.types import Reading
+
+GPUS = 8
+"""GPUs of an instance, of which the format says nothing."""
+
+ACCELERATORS = ("accelerator", "accelerator-sub-domain")
+_LABELS = ("accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")
+_MARK = re.compile(r"^[\s{]*[\"']?instances[\"']?\s*:", re.MULTILINE)
+
+
+class _Instance(BaseModel):
+    id: str
+    network_layers: list[str] | None = None
+    labels: dict[str, str] | None = None
+    attributes: dict[str, Any] | None = None
+
+    def path(self, depth: int) -> tuple[str, ...]:
+        layers = [layer for layer in self.network_layers or [] if layer]
+        accelerators = [(self.labels or {}).get(label, "") for label in _LABELS]
+        nvlink = (self.attributes or {}).get("nvlink")
+        if not accelerators[0] and isinstance(nvlink, str):
+            accelerators[0] = nvlink
+        return (*layers[::-1], *([""] * (depth - len(layers))), *accelerators)
+
+
+class _Graph(BaseModel):
+    instances: list[_Instance]
+
+
+class Topograph:
+    """Reader of Topograph's graph."""
+
+    name = "topograph"
+    summary = 'Topograph graph JSON, {"instances": [...]}'
+    chooses_levels = False
+
+    def recognises(self, head: str) -> bool:
+        """Its first key is ``instances``."""
+        return bool(_MARK.match(head))
+
+    def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
+        """Read the instances.
+
+        :raises InvalidInput: not such a document.
+        :raises InvalidTopology: an instance twice.
+        """
+        document = load_document(source)
+        instances = document.parse(_Graph).instances
+        if not instances:
+            raise InvalidTopology("there are no instances", where=source.name, fix="list at least one")
+        depth = max(len([layer for layer in instance.network_layers or [] if layer]) for instance in instances)
+        if depth > MAX_LEVELS:
+            raise InvalidTopology(
+                f"an instance has {depth} network layers", where=source.name, fix=f"describe at most {MAX_LEVELS}"
+            )
+        names = [*(f"tier-{depth - 1 - i}" for i in range(depth)), *ACCELERATORS]
+        paths, repeated = qualified([instance.path(depth) for instance in instances])
+        kept = [i for i in range(len(names)) if i < depth or any(path[i] for path in paths)]
+        rows = [
+            Node(instance.id, tuple(path[i] for i in kept), GPUS, GPUS)
+            for instance, path in zip(instances, paths, strict=True)
+        ]
+        places = Places(len(rows), lambda row: document.where("instances", row))
+        notes = tuple(
+            f"{repeated[i]} names of {names[i]} lie below several broader domains; each place counts as its own domain"
+            for i in kept
+            if repeated[i]
+        )
+        return Reading(build_cluster([names[i] for i in kept], rows, where=places), notes)

@@ -1,0 +1,52 @@
+"""What every reader of a topology format takes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from topology.cluster import Cluster
+from topology.files import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A cluster and what its reader had to decide.
+
+    :param notes: what a user should know, one sentence each: which labels were taken as levels, what was left out.
+    """
+
+    cluster: Cluster
+    notes: tuple[str, ...] = ()
+
+
+class TopologyReader(Protocol):
+    """Reads one format.  Registered as an entry point in the group ``arnold.topology_readers``: a class (or any
+    callable without arguments) that makes an object with this face.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the format, as in ``--format``."""
+
+    @property
+    def summary(self) -> str:
+        """One line about the format, for people who wonder what they may give."""
+
+    @property
+    def chooses_levels(self) -> bool:
+        """Whether the format leaves open what the levels are, so that ``levels`` has a meaning."""
+
+    def recognises(self, head: str) -> bool:
+        """Whether a text looks like this format, from its first few thousand characters."""
+
+    def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
+        """Read a text of this format.
+
+        :param levels: what to take as levels, from broad to close; ``None`` = let the reader decide.
+        :param now: the instant at which flags with an end count as expired or not (timezone-aware).
+        :raises InvalidInput: the text is not of this format, or damaged.
+        :raises InvalidTopology: it says something of a cluster that cannot be.
+        """

@@ -1,0 +1,33 @@
+"""What a format cannot carry of a cluster, said in one sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topology.cluster import Cluster
+
+DEFAULT_GPUS = 8
+"""GPUs that readers assume where a format says nothing."""
+
+
+def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
+    """For formats that carry the tree and nothing else: no names of levels, no GPUs, no use, no flags."""
+    lost = []
+    if cluster.levels:
+        lost.append(f"the names of the levels ({', '.join(level.name for level in cluster.levels)})")
+    if others := int(np.count_nonzero(cluster.gpus != DEFAULT_GPUS)):
+        lost.append(f"the GPU counts of {others} nodes without {DEFAULT_GPUS} GPUs")
+    if used := int(np.count_nonzero(cluster.free_gpus < cluster.gpus)):
+        lost.append(f"the GPUs in use on {used} nodes")
+    if cluster.flags:
+        lost.append(f"the flags of {len(cluster.flags)} nodes")
+    return (f"{format_name} cannot carry {'; '.join(lost)}: left out",) if lost else ()
+
+
+def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
+    """For the CSV: of a flag it carries the slowdown."""
+    detailed = sum(
+        flag.kind == "degraded" or any((flag.score, flag.since, flag.until, flag.evidence))
+        for flag in cluster.flags.values()
+    )
+    return (f"{format_name} carries the slowdown of flags only: the rest of {detailed} left out",) if detailed else ()
