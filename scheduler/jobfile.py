@@ -6,21 +6,24 @@ or assumed is said in ``notes``, which commands pass on to the user.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduler.affinity import Affinity, Record, affinity, microbatches
-from scheduler.documents.job import JobDocument, RecordsDocument
+from scheduler.documents.job import JobDocument, ModelFile, RecordsDocument
 from scheduler.job import MEGATRON_ORDER, Avoid, Count, Hold, Job, Parallelism
 from topology.cluster import Cluster
-from topology.documents import Document, load_document
-from topology.errors import InvalidJob, TooLarge, UnknownName, did_you_mean
+from topology.documents import load_document
+from topology.errors import InvalidInput, InvalidJob, TooLarge, UnknownName, did_you_mean
 from topology.files import Source
 
 MAX_CELLS = 1_000_000
 """Most nodes of one job; ten times the largest cluster that is known."""
 
 DEFAULT_ALPHA = 0.5
+
+Where = Callable[..., str]
+"""File and line of a key: ``where("parallelism", "tp")`` is ``"job.yaml:3"``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +39,26 @@ class Overrides:
 class JobFile:
     """A job with what is worth saying about how it was read.
 
+    :param content: what the file says.
+    :param where: file and line of a key of the job: ``where("parallelism", "tp")``.
     :param affinity: how alpha was derived; ``None`` = it was given, or the default taken.
     :param notes: one sentence each, for the user.
     """
 
     job: Job
+    content: JobDocument
+    where: Where
+    overrides: Overrides
     affinity: Affinity | None
     notes: tuple[str, ...]
-    document: Document
-    overrides: Overrides
 
     def check_levels(self, cluster: Cluster) -> None:
         """Make sure that the cluster has every level that the job names.
 
         :raises UnknownName: it has not; says where the job names it.
         """
-        job = self.job
-        named = [] if job.level is None else [(job.level, "--level" if self.overrides.level else self._at("level"))]
-        constraints = self.document.data.get("constraints", ())
-        for i, constraint in enumerate(constraints):
-            key = "within" if "within" in constraint else "level"
-            named.append((constraint[key], self._at("constraints", i, key)))
         known = [level.name for level in cluster.levels]
-        for name, where in named:
+        for name, where in self._named_levels():
             if name not in known:
                 raise UnknownName(
                     f"the cluster has no level {name!r}",
@@ -66,8 +66,17 @@ class JobFile:
                     fix=f"{did_you_mean(name, known)}levels of this cluster: {', '.join(known) or 'none'}",
                 )
 
-    def _at(self, *path: str | int) -> str:
-        return self.document.where(*path)
+    def _named_levels(self) -> Iterator[tuple[str, str]]:
+        """Names of levels, and where each stands."""
+        if self.overrides.level is not None:
+            yield self.overrides.level, "--level"
+        elif self.content.level is not None:
+            yield self.content.level, self.where("level")
+        for i, constraint in enumerate(self.content.constraints):
+            if constraint.within is not None:
+                yield constraint.within, self.where("constraints", i, "within")
+            if constraint.level is not None:
+                yield constraint.level, self.where("constraints", i, "level")
 
 
 def load_job(source: Source, *, overrides: Overrides = Overrides(), records: Sequence[Record] = ()) -> JobFile:
@@ -81,10 +90,25 @@ def load_job(source: Source, *, overrides: Overrides = Overrides(), records: Seq
     """
     document = load_document(source)
     content = document.parse(JobDocument, error=InvalidJob)
-    parallelism = _parallelism(content, document)
+    return job_of(content, document.where, overrides=overrides, records=records)
+
+
+def job_of(
+    content: JobDocument, where: Where, *, overrides: Overrides = Overrides(), records: Sequence[Record] = ()
+) -> JobFile:
+    """The job that a document describes; see :func:`load_job`."""
     notes: list[str] = []
-    alpha, derived = _alpha(content, parallelism, records=records, notes=notes, given=overrides.alpha)
+    derived: Affinity | None = None
     try:
+        parallelism = _parallelism(content, where)
+        alpha = content.alpha if overrides.alpha is None else overrides.alpha
+        if alpha is None and content.model is not None:
+            derived = _derived(content.model, parallelism, records)
+            alpha = derived.alpha
+            notes.append(f"{derived.reason}.")
+        elif alpha is None:
+            alpha = DEFAULT_ALPHA
+            notes.append(f"alpha {DEFAULT_ALPHA} by default: the job gives neither alpha nor model.")
         job = Job(
             name=content.name,
             parallelism=parallelism,
@@ -104,8 +128,8 @@ def load_job(source: Source, *, overrides: Overrides = Overrides(), records: Seq
             job = job.replace(spread_cost=content.spread_cost)
         _ = job.grid
     except InvalidJob as error:
-        raise _placed(error, document, overrides) from None
-    return JobFile(job, derived, tuple(notes), document, overrides)
+        raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
+    return JobFile(job, content, where, overrides, derived, tuple(notes))
 
 
 def load_records(source: Source) -> tuple[Record, ...]:
@@ -113,59 +137,47 @@ def load_records(source: Source) -> tuple[Record, ...]:
 
     :raises InvalidInput: not YAML or JSON, unknown keys, impossible values; says the line.
     """
-    content = load_document(source).parse(RecordsDocument)
-    return tuple(
-        Record(
-            name=row.name,
-            gpu=row.gpu,
-            model=row.model.to_model(),
-            parallelism=Parallelism(**row.parallelism.model_dump(exclude_none=True)),
-            dp_gain=row.dp_gain,
-            pp_gain=row.pp_gain,
-            published=row.published,
+    document = load_document(source)
+    records: list[Record] = []
+    for i, row in enumerate(document.parse(RecordsDocument).records):
+        try:
+            parallelism = Parallelism(**row.parallelism.model_dump(exclude_none=True))
+        except InvalidJob as error:
+            where = document.where("records", i, *error.where.split("."))
+            raise InvalidInput(error.message, where=where, fix=error.fix) from None
+        records.append(
+            Record(
+                name=row.name,
+                gpu=row.gpu,
+                model=row.model.to_model(),
+                parallelism=parallelism,
+                dp_gain=row.dp_gain,
+                pp_gain=row.pp_gain,
+                published=row.published,
+            )
         )
-        for row in content.records
-    )
+    return tuple(records)
 
 
-def _parallelism(content: JobDocument, document: Document) -> Parallelism:
+def _parallelism(content: JobDocument, where: Where) -> Parallelism:
     degrees = content.parallelism.model_dump(exclude={"order"})
     if content.order is not None and content.parallelism.order is not None:
-        raise InvalidJob("order is given twice", where=document.where("order"), fix="keep one of the two")
-    order = content.order or content.parallelism.order or MEGATRON_ORDER
-    try:
-        parallelism = Parallelism(**degrees, order=order)
-    except InvalidJob as error:
-        raise _placed(error, document, Overrides()) from None
+        raise InvalidJob("order is given twice", where="order", fix="keep one of the two")
+    parallelism = Parallelism(**degrees, order=content.order or content.parallelism.order or MEGATRON_ORDER)
     nodes = parallelism.gpus // content.gpus_per_node
     if nodes > MAX_CELLS:
         raise TooLarge(
             f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}",
-            where=document.where("parallelism"),
+            where=where("parallelism"),
             fix="lower dp or pp, or check the degrees for a slip",
         )
     return parallelism
 
 
-def _alpha(
-    content: JobDocument,
-    parallelism: Parallelism,
-    *,
-    records: Sequence[Record],
-    notes: list[str],
-    given: float | None,
-) -> tuple[float, Affinity | None]:
-    said = content.alpha if given is None else given
-    if said is not None:
-        return said, None
-    if content.model is None:
-        notes.append(f"alpha {DEFAULT_ALPHA} by default: the job gives neither alpha nor model.")
-        return DEFAULT_ALPHA, None
+def _derived(model: ModelFile, parallelism: Parallelism, records: Sequence[Record]) -> Affinity:
     from scheduler.characterisation import RECORDS
 
-    derived = affinity(content.model.to_model(), parallelism, (*records, *RECORDS))
-    notes.append(derived.reason + ".")
-    return derived.alpha, derived
+    return affinity(model.to_model(), parallelism, (*records, *RECORDS))
 
 
 def _microbatches(content: JobDocument, parallelism: Parallelism) -> int | None:
@@ -174,12 +186,10 @@ def _microbatches(content: JobDocument, parallelism: Parallelism) -> int | None:
     return microbatches(content.model.to_model(), parallelism)
 
 
-def _placed(error: InvalidJob, document: Document, overrides: Overrides) -> InvalidJob:
-    """The same error with the line of the file, or the option, that it speaks of."""
-    if error.where == "alpha" and overrides.alpha is not None:
-        where = "--alpha"
-    elif error.where == "parallelism.order" and "order" in document.data:
-        where = document.where("order")
-    else:
-        where = document.where(*error.where.split("."))
-    return InvalidJob(error.message, where=where, fix=error.fix)
+def _place(key: str, content: JobDocument, where: Where, overrides: Overrides) -> str:
+    """File and line, or option, of what an error calls by its key."""
+    if key == "alpha" and overrides.alpha is not None:
+        return "--alpha"
+    if key == "parallelism.order" and content.order is not None:
+        return where("order")
+    return where(*key.split("."))

@@ -50,11 +50,13 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
     help="See `arnold compare --list`.",
 )
 @click.option("--output", type=FILE, metavar="FILE", help="Save the placement as JSON too, for `arnold repair`.")
+@click.option("--html", type=FILE, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
 def command(
     *,
     as_json: bool,
     algorithm: str,
     output: str | None,
+    html: str | None,
     time_limit: float,
     seed: int,
     workers: int,
@@ -73,8 +75,8 @@ def command(
         limits = limits_of(time_limit=time_limit, seed=seed, workers=workers, progress=say)
         outcome = run(chosen, instance.cluster, instance.job, limits)
         document = _document(instance, outcome, limits)
-    if outcome.evaluation is not None and output is not None:
-        write_file(output, to_json(document) + "\n")
+    if outcome.evaluation is not None:
+        _save(instance, outcome, document, output=output, html=html)
     if as_json:
         emit_json(document)
     else:
@@ -101,3 +103,14 @@ def _document(instance: Instance, outcome: Outcome, limits: Limits) -> PlaceDocu
         notes=instance.notes,
         would_fit_if_empty=would_fit,
     )
+
+
+def _save(
+    instance: Instance, outcome: Outcome, document: PlaceDocument, *, output: str | None, html: str | None
+) -> None:
+    if output is not None:
+        write_file(output, to_json(document) + "\n")
+    if html is not None:
+        from scheduler.report import placement_page
+
+        write_file(html, placement_page(instance.cluster, instance.job, [outcome]))

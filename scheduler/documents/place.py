@@ -135,12 +135,13 @@ def place_document(
             "avoided": _avoided(cluster, job, nodes),
             "used_flagged": [cluster.names[i] for i in evaluation.flagged],
             "domains": dict(evaluation.domains),
-            "assignment": _assignment(cluster, job, nodes),
+            "assignment": assignment_docs(cluster, job, nodes),
         }
     )
 
 
-def _assignment(cluster: Cluster, job: Job, nodes: IntArray) -> list[CellDoc]:
+def assignment_docs(cluster: Cluster, job: Job, nodes: IntArray) -> list[CellDoc]:
+    """One row for each cell, in order of node rank."""
     grid = job.grid
     order = np.argsort(grid.node_rank.ravel())
     flat = nodes.ravel()
