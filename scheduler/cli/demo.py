@@ -88,7 +88,7 @@ def _save(instance: Instance, folder: str | None) -> list[str]:
 
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDocument) -> None:
-    from scheduler.cli.place_text import BAD, COLOURS, print_head, print_pareto
+    from scheduler.cli.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
     from scheduler.documents.words import verdict
 
     print_head(out, instance)
@@ -96,8 +96,8 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDoc
     out.print()
     print_results(out, document.comparison)
     print_pareto(out, instance, outcome)
-    for price in document.comparison.results[0].notes:
-        out.print(price)
+    print_sentences(out, "Slow nodes", [price.sentence for price in outcome.proposal.prices])
+    out.print()
     out.print(f"The page with the picture: {document.page}")
     files = document.files
     if files:

@@ -10,7 +10,7 @@ import click
 from scheduler.cli.command import JsonCommand
 from scheduler.cli.instance import cluster_options, job_options, limit_options, limits_of, read_instance
 from scheduler.cli.output import console, emit_json, progress
-from scheduler.cli.place import EXIT_CODES, OUT_OF_TIME
+from scheduler.cli.place import EXIT_CODES, OUT_OF_TIME, SECONDS_A_CHANGE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,9 +24,6 @@ Examples:
   arnold explain --cluster cluster.csv --job job.yaml
   arnold explain --cluster cluster.csv --job job.yaml --alpha 0.8 --json
 """
-
-SECONDS_A_CHANGE = 2.0
-"""Time for each changed instance that is solved to verify a suggestion."""
 
 
 @click.command("explain", cls=JsonCommand, document="scheduler.documents.explain:ExplainDocument", epilog=EXAMPLES)

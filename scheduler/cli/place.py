@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
 OUT_OF_TIME = 4
 """Of every other status: nothing valid was found, and nothing proved."""
+
+SECONDS_A_CHANGE = 2.0
+"""Time for each changed instance that is solved to answer "would it fit if ...?"."""
 
 EXAMPLES = """\b
 Examples:
@@ -93,8 +97,8 @@ def _document(instance: Instance, outcome: Outcome, limits: Limits) -> PlaceDocu
 
     would_fit = None
     if outcome.status == "infeasible":
-        solver = load_algorithm("exact")
-        would_fit = fits(instance.cluster.emptied(), instance.job, solver=solver, limits=limits)
+        briefly = replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
+        would_fit = fits(instance.cluster.emptied(), instance.job, solver=load_algorithm("exact"), limits=briefly)
     return place_document(
         instance.cluster,
         instance.job,

@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -33,7 +34,8 @@ def run(args: Sequence[str]) -> int:
         if "_ARNOLD_COMPLETE" in os.environ:
             arnold.main(list(args), prog_name="arnold")
         code = _invoke(args)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
         _silence_stdout()
         return BROKEN_PIPE
@@ -44,7 +46,9 @@ def run(args: Sequence[str]) -> int:
         explained = _explain(error)
         if isinstance(explained, _Fault) and os.environ.get("ARNOLD_DEBUG"):
             traceback.print_exception(error)
-        return _report(explained, as_json=as_json)
+        code = _report(explained, as_json=as_json)
+        if isinstance(explained, _Refused):
+            _silence_stdout()
     return code
 
 
@@ -76,6 +80,21 @@ class _Fault(ArnoldError):
         return "Fault"
 
 
+class _Refused(ArnoldError):
+    """The system refused something that no file of the user's is to blame for: a full disk, mostly."""
+
+    exit_code = FAULT
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(
+            f"the system refused: {cause.strerror or cause}", fix="check the disk's space and the limits of the machine"
+        )
+
+    @property
+    def kind(self) -> str:
+        return "SystemRefused"
+
+
 class _UsageError(ArnoldError):
     """The command line itself is wrong."""
 
@@ -92,6 +111,8 @@ def _explain(error: Exception) -> ArnoldError:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "arnold"
         return _UsageError(error.format_message(), where=path, fix=f"see `{path} --help`")
+    if isinstance(error, OSError):
+        return _Refused(error)
     if isinstance(error, MemoryError):
         return TooLarge(
             "this machine has not enough memory for it", fix="take a smaller cluster or job, or more memory"
@@ -103,12 +124,17 @@ def _report(error: ArnoldError, *, as_json: bool) -> int:
     if as_json:
         from scheduler.documents.error import error_document
 
-        emit_json(error_document(error))
-    else:
-        click.echo(f"Error: {error}", err=True)
+        try:
+            emit_json(error_document(error))
+        except OSError:
+            _silence_stdout()
+        else:
+            return error.exit_code
+    click.echo(f"Error: {error}", err=True)
     return error.exit_code
 
 
 def _silence_stdout() -> None:
-    """Keep the interpreter from complaining about the broken pipe once more when it closes stdout."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Keep the interpreter from complaining once more when it closes stdout."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

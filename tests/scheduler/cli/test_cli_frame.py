@@ -110,6 +110,23 @@ def test_a_reader_that_stops_reading_is_no_error() -> None:
     assert (ran.returncode, ran.stderr) == (141, "")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [(["schema", "place"], 1, "the system refused: No space left"), (["plaec", "--json"], 2, "no command 'plaec'")],
+)
+def test_a_full_disk_is_said_plainly(args: list[str], code: int, words: str) -> None:
+    """A result or an error document that cannot be written ends with one message on stderr and no traceback."""
+    program = f"import sys; from scheduler.cli.run import run; sys.exit(run({args}))"
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-c", program]
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ran.returncode == code
+    assert ran.stderr.startswith("Error: ")
+    assert words in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
 def test_other_packages_add_commands(arnold: Arnold, monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry point of the group `arnold.commands` names a table of commands: listed, called, suggested."""
     rows = {"hello": ("scheduler.cli.schema:command", "Say hello.")}
