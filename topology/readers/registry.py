@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 
 from topology.errors import InvalidInput, UnknownName, did_you_mean
 from topology.files import Source
@@ -16,7 +17,7 @@ HEAD = 65_536
 
 def reader_names() -> tuple[str, ...]:
     """Names of all formats that can be read, sorted."""
-    return tuple(sorted(point.name for point in entry_points(group=GROUP)))
+    return tuple(sorted(_points()))
 
 
 def load_reader(name: str) -> TopologyReader:
@@ -24,7 +25,7 @@ def load_reader(name: str) -> TopologyReader:
 
     :raises UnknownName: no installed package offers it.
     """
-    found = {point.name: point for point in entry_points(group=GROUP)}
+    found = _points()
     if name not in found:
         raise UnknownName(
             f"no topology format is called {name!r}",
@@ -50,3 +51,8 @@ def recognise(source: Source) -> TopologyReader:
         raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
     known = "; ".join(f"{reader.name}: {reader.summary}" for reader in readers)
     raise InvalidInput("is in no format that is known", where=source.name, fix=f"give one of these ({known})")
+
+
+@cache
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}

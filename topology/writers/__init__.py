@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 
 from topology.errors import UnknownName, did_you_mean
 from topology.writers.types import Rendering, TopologyWriter
@@ -14,7 +15,7 @@ GROUP = "arnold.topology_writers"
 
 def writer_names() -> tuple[str, ...]:
     """Names of all formats that can be written, sorted."""
-    return tuple(sorted(point.name for point in entry_points(group=GROUP)))
+    return tuple(sorted(_points()))
 
 
 def load_writer(name: str) -> TopologyWriter:
@@ -22,7 +23,7 @@ def load_writer(name: str) -> TopologyWriter:
 
     :raises UnknownName: no installed package offers it.
     """
-    found = {point.name: point for point in entry_points(group=GROUP)}
+    found = _points()
     if name not in found:
         raise UnknownName(
             f"no topology format is written under the name {name!r}",
@@ -31,3 +32,8 @@ def load_writer(name: str) -> TopologyWriter:
         )
     writer: TopologyWriter = found[name].load()()
     return writer
+
+
+@cache
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}

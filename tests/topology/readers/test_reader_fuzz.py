@@ -1,0 +1,162 @@
+"""Whatever text a reader gets, only a cluster or an ArnoldError comes out."""
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from topology.errors import ArnoldError
+from topology.files import Source, decode_source
+from topology.readers import load_topology
+from topology.readers.registry import load_reader, reader_names
+from topology.writers import load_writer, writer_names
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+VALID = {
+    "csv": "node,minipod,rack,gpus,free_gpus,slowdown\nn1,a,r1,8,8,\nn2,a,r1,8,0,1.4\nn3,a,,8,,\nn4,b,r2,4,4,faulty\n",
+    "lingjun": "ip,DSW,PSW,ASW\nn1,G6,P10,S14\nn2,G6,P12,S2\nn3,G6,P10,S2\n",
+    "slurm-conf": (
+        "# tree\nSwitchName=s1 Nodes=n[01-04],x LinkSpeed=10\nSwitchName=s2 Nodes=a[1-2]b[3-4]\n"
+        "SwitchName=top Switches=s[1-2]\n#BlockName=b1 Nodes=n[1-2]\n#BlockSizes=1,2\n"
+    ),
+    "slurm-yaml": (
+        "- topology: t\n  cluster_default: true\n  tree:\n    switches:\n    - switch: top\n      children: s[1-2]\n"
+        "    - {switch: s1, nodes: 'n[01-04]'}\n    - {switch: s2, nodes: x}\n"
+        "- topology: u\n  block:\n    block_sizes: [1, 2]\n    blocks: [{block: b, nodes: 'n[1-2]'}]\n"
+    ),
+    "topograph": json.dumps(
+        {
+            "instances": [
+                {"id": "n1", "network_layers": ["l1", "s1"], "labels": {"accelerator.topograph.run/domain": "a"}},
+                {"id": "n2", "network_layers": ["l2", "s1"], "attributes": {"nvlink": "b"}},
+                {"id": "n3", "network_layers": None},
+            ]
+        },
+        indent=1,
+    ),
+    "kubernetes": json.dumps(
+        {
+            "apiVersion": "v1",
+            "items": [
+                {
+                    "kind": "Node",
+                    "metadata": {
+                        "name": "n1",
+                        "labels": {"cloud.google.com/gce-topology-block": "b", "topology.kubernetes.io/zone": "z"},
+                        "annotations": {"arnold.dev/slowdown": "1.3", "arnold.dev/slowdown-until": "2027-01-01T00:00Z"},
+                    },
+                    "spec": {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]},
+                    "status": {
+                        "capacity": {"nvidia.com/gpu": "8"},
+                        "conditions": [{"type": "Ready", "status": "True"}],
+                    },
+                },
+                {
+                    "kind": "Pod",
+                    "metadata": {"name": "p"},
+                    "spec": {
+                        "nodeName": "n1",
+                        "containers": [{"resources": {"requests": {"nvidia.com/gpu": 2}}}],
+                    },
+                    "status": {"phase": "Running"},
+                },
+            ],
+        },
+        indent=1,
+    ),
+}
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "",
+            ",",
+            "\n",
+            '"',
+            "'",
+            "[",
+            "]",
+            "{",
+            "}",
+            ":",
+            "-",
+            "=",
+            "#",
+            " ",
+            "\t",
+            "\\",
+            "&a",
+            "*a",
+            "!!x ",
+            "0",
+            "-1",
+        ),
+        *("1e999", "nan", "null", "true", "999999999999", "[1-999999999]", "\x00", "\x1b", "\ud800", "é", "node", "n1"),
+    ]
+)
+
+
+@st.composite
+def mutated(draw: st.DrawFn, text: str) -> str:
+    """A text with one to four pieces cut out, put in, doubled or moved."""
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(text)))
+        end = min(len(text), start + draw(st.sampled_from([0, 0, 1, 1, 3, 10, 60])))
+        middle = draw(st.one_of(PIECES, st.just(text[start:end] * 2), st.text(max_size=3)))
+        text = text[:start] + middle + text[end:]
+    return text
+
+
+def test_every_installed_reader_is_fuzzed() -> None:
+    """And what the fuzzing starts from is valid."""
+    assert set(VALID) == set(reader_names())
+    for name, text in VALID.items():
+        assert len(load_reader(name).read(Source("f", text), levels=None, now=NOW).cluster) >= 1
+
+
+@pytest.mark.parametrize("name", VALID)
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_mutations_of_a_valid_file(name: str, data: st.DataObject) -> None:
+    """What can still be read can be written in every format, or is refused there."""
+    text = data.draw(mutated(VALID[name]))
+    with suppress(ArnoldError):
+        source = decode_source("f", text.encode("utf-8", "surrogatepass"))
+        cluster = load_reader(name).read(source, levels=None, now=NOW).cluster
+        assert len(cluster) >= 1
+        for writer in writer_names():
+            with suppress(ArnoldError):
+                load_writer(writer).write(cluster)
+
+
+@pytest.mark.parametrize("name", VALID)
+@settings(max_examples=60, deadline=None)
+@given(text=st.text(max_size=60))
+def test_any_text(name: str, text: str) -> None:
+    """Given to each reader as if it had been recognised, by itself and after a valid beginning."""
+    for candidate in (text, VALID[name][: len(VALID[name]) // 2] + text):
+        with suppress(ArnoldError):
+            load_reader(name).read(Source("f", candidate), levels=None, now=NOW)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=200))
+def test_any_bytes(data: bytes, tmp_path: Path) -> None:
+    """From the file to the cluster."""
+    file = tmp_path / "f"
+    file.write_bytes(data)
+    with suppress(ArnoldError):
+        load_topology(file)
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_truncation_anywhere(name: str) -> None:
+    """A file cut off at any character is an error or a smaller cluster, never a crash."""
+    for end in range(0, len(VALID[name]), 3):
+        with suppress(ArnoldError):
+            load_reader(name).read(Source("f", VALID[name][:end]), levels=None, now=NOW)
