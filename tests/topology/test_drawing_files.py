@@ -1,0 +1,122 @@
+"""Drawings as files: the same bytes every time, one file that needs nothing else, nothing half written."""
+
+import json
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from topology.cluster import Cluster, Node, build_cluster
+from topology.drawing import FORMATS, draw_cluster, drawing
+from topology.errors import InvalidInput
+from topology.flags import NodeFlag
+from topology.generate import flag_some, fragment, minipods
+from topology.states import State, count_states, node_states
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Cluster:
+    """60 nodes in 3 minipods, half of them busy, five flagged."""
+    return flag_some(fragment(minipods(minipods=3, nodes=60), 0.5, seed=1), 5, seed=1)
+
+
+def page_data(page: str) -> dict[str, list[str]]:
+    """What the script of a page knows."""
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    data: dict[str, list[str]] = json.loads(found.group(1))
+    return data
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_same_cluster_same_bytes(cluster: Cluster, kind: str) -> None:
+    """No time, no random id, no version gets into a drawing."""
+    assert drawing(cluster, kind, title="Test") == drawing(cluster.replace(), kind, title="Test")
+
+
+@pytest.mark.parametrize(("kind", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("html", b"<!DOCTYPE html>")])
+def test_the_suffix_says_the_format(cluster: Cluster, tmp_path: Path, kind: str, start: bytes) -> None:
+    """Each suffix, in capitals too, gives a file of that format."""
+    for name in (f"cluster.{kind}", f"CLUSTER.{kind.upper()}"):
+        draw_cluster(cluster, tmp_path / name)
+        assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_another_suffix_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    """The error names the suffixes that can be drawn, and nothing is written."""
+    with pytest.raises(InvalidInput) as refusal:
+        draw_cluster(cluster, tmp_path / "cluster.pdf")
+    assert ".svg, .png, .html" in refusal.value.fix
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written_to_is_an_error(cluster: Cluster, tmp_path: Path) -> None:
+    """A folder that does not exist: an error that says so, no file."""
+    with pytest.raises(InvalidInput, match="cannot be written"):
+        draw_cluster(cluster, tmp_path / "nowhere" / "cluster.html")
+
+
+def test_the_picture_is_valid_xml(cluster: Cluster) -> None:
+    """The SVG file parses, and its size follows the layout."""
+    root = ElementTree.fromstring(drawing(cluster, "svg"))
+    assert root.tag.endswith("svg")
+
+
+def test_the_page_holds_every_node_with_its_state(cluster: Cluster) -> None:
+    """One square a node, its class the node's state, the legend's counts those of the cluster."""
+    page = drawing(cluster, "html").decode()
+    kinds = re.findall(r'<rect class="n (\w+)"', page)
+    counts = count_states(node_states(cluster))
+    assert [kinds.count(state.name.lower()) for state in State] == list(counts)
+    assert sorted(page_data(page)["names"]) == sorted(cluster.names)
+    for state in State:
+        shown = f"<b>{counts[state]}</b> {state.label}" in page
+        assert shown == (counts[state] > 0)
+
+
+def test_the_page_needs_no_network(cluster: Cluster) -> None:
+    """No address, no import, and a policy that forbids fetching anything."""
+    page = drawing(cluster, "html").decode()
+    assert not re.findall(r"(?:src|href)\s*=|@import|url\(|https?://", page)
+    assert "default-src 'none'" in unescape(page)
+
+
+def test_names_cannot_break_out_of_the_page() -> None:
+    """Names come from files: markup in them is text on the page, in attributes and in the script's data."""
+    nasty = '</script><script>alert("1")</script>'
+    rows = [Node(nasty, (f'{nasty}"&', "r1"), 8, 8), Node("n1", ("p2", "r2"), 8, 8), Node("n2", ("p2", "r2"), 8, 8)]
+    flagged = build_cluster(["pod", "rack"], rows).with_flags(
+        [NodeFlag(nasty, "faulty", slowdown=float("inf"), evidence=nasty)]
+    )
+    page = drawing(flagged, "html", title=nasty).decode()
+    assert "<script>alert" not in page
+    assert page_data(page)["names"][0] == nasty
+    assert b"<script" not in drawing(flagged, "svg", title=nasty)
+
+
+def test_a_dollar_in_a_name_is_a_dollar() -> None:
+    """Plotting libraries read mathematics between dollar signs; a half-open one must not stop a drawing."""
+    rows = [Node(f"n{i}", ("$x^{", "r1"), 8, 8) for i in range(4)]
+    assert drawing(build_cluster(["pod", "rack"], rows), "png", title="$\\frac{").startswith(b"\x89PNG")
+
+
+def test_large_clusters_stay_small_files() -> None:
+    """12,500 nodes, each drawn: the page stays below 2 MB; 100,000 nodes as bars below half a megabyte."""
+    assert len(drawing(minipods(minipods=50, nodes=12_500), "html")) < 2_000_000
+    assert len(drawing(minipods(minipods=500, nodes=100_000), "html")) < 500_000
+
+
+def test_the_door_is_closed_until_somebody_knocks() -> None:
+    """Importing the package imports no plotting and no templates, and drawing never touches pyplot's global state."""
+    program = (
+        "import sys, topology.drawing as d, topology.generate as g, topology.graph\n"
+        "print([m for m in ('matplotlib', 'jinja2', 'networkx') if m in sys.modules])\n"
+        "d.drawing(g.minipods(minipods=1, nodes=3), 'png')\n"
+        "print('matplotlib.pyplot' in sys.modules)\n"
+    )
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert output.stdout.split("\n")[:2] == ["[]", "False"]

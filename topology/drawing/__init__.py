@@ -1,0 +1,48 @@
+"""A cluster as something a person wants to look at: SVG, PNG or one self-contained HTML page.
+
+Geometry (:mod:`~topology.drawing.layout`) is apart from rendering, and there is one geometry for all renderers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from topology.cluster import Cluster
+from topology.drawing.labels import inventory
+from topology.drawing.layout import layout
+from topology.errors import InvalidInput
+from topology.files import write_file
+
+FORMATS = ("svg", "png", "html")
+"""Kinds of files that can be drawn, known by their suffix."""
+
+
+def draw_cluster(cluster: Cluster, output: str | Path, *, title: str = "Cluster") -> None:
+    """Draw a cluster into a file, written whole or not at all.
+
+    :param output: its suffix says the format, one of :data:`FORMATS`.
+    :param title: stands above the drawing.
+    :raises InvalidInput: another suffix, or a place that cannot be written to.
+    """
+    kind = Path(output).suffix.lower().removeprefix(".")
+    if kind not in FORMATS:
+        raise InvalidInput(
+            f"cannot draw into {Path(output).name!r}",
+            where=str(output),
+            fix=f"end the name of the file in one of {', '.join('.' + known for known in FORMATS)}",
+        )
+    write_file(output, drawing(cluster, kind, title=title))
+
+
+def drawing(cluster: Cluster, kind: str, *, title: str = "Cluster") -> bytes:
+    """The bytes of a drawing.  Same input, same bytes.
+
+    :param kind: one of :data:`FORMATS`.
+    """
+    from topology.drawing.figure import figure_bytes
+    from topology.drawing.page import cluster_page
+
+    subtitle = inventory(cluster)
+    if kind == "html":
+        return cluster_page(cluster, layout(cluster), title=title, subtitle=subtitle).encode()
+    return figure_bytes(cluster, layout(cluster), kind, title=title, subtitle=subtitle)

@@ -1,0 +1,82 @@
+"""What is written where: labels of boxes, cut to fit, and the counts of a legend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from topology.cluster import Cluster, IntArray
+from topology.drawing.layout import Layout
+from topology.drawing.simplify import Shape
+from topology.drawing.sizing import text_width
+from topology.states import State, count_states
+
+ELLIPSIS = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A line of text in a drawing.
+
+    :param x: left end, or right end when ``right``.
+    :param y: base line.
+    :param size: of the type.
+    :param name: whether it is the name of a domain (drawn with weight) or a note beside it.
+    :param frame: number of its box among the frames of the layout.
+    """
+
+    x: float
+    y: float
+    text: str
+    size: float
+    name: bool
+    frame: int
+    right: bool = False
+
+
+def labels(layout: Layout, note: Callable[[Shape], str]) -> Iterator[Label]:
+    """Labels of all boxes that have room for one: the name, and at the right a note where both fit.
+
+    :param note: what to say of a domain, a few characters.
+    """
+    for number, frame in enumerate(layout.frames):
+        if not frame.header:
+            continue
+        room = frame.width - 2 * frame.inside
+        y = frame.y + frame.inside + frame.font
+        name = fit(frame.shape.label, frame.font, room)
+        yield Label(frame.x + frame.inside, y, name, frame.font, name=True, frame=number)
+        text, size = note(frame.shape), frame.font - 1
+        if text_width(name + "  ", frame.font) + text_width(text, size) <= room:
+            yield Label(frame.x + frame.width - frame.inside, y, text, size, name=False, frame=number, right=True)
+
+
+def fit(text: str, size: float, room: float) -> str:
+    """A text cut to the room there is, with an ellipsis for what was cut."""
+    if text_width(text, size) <= room:
+        return text
+    for length in range(len(text) - 1, 0, -1):
+        if text_width(text[:length] + ELLIPSIS, size) <= room:
+            return text[:length] + ELLIPSIS
+    return ""
+
+
+def legend(states: IntArray) -> tuple[tuple[State, int], ...]:
+    """States that occur and how many nodes are in each, from best to worst."""
+    return tuple((State(i), count) for i, count in enumerate(count_states(states)) if count)
+
+
+def inventory(cluster: Cluster) -> str:
+    """One line on the size of a cluster: ``"22 minipods, 528 racks, 2,046 nodes, 16,368 GPUs"``."""
+    counts = [(int((~level.implicit).sum()), level.name) for level in cluster.levels]
+    return ", ".join(plural(n, noun) for n, noun in [*counts, (len(cluster), "node"), (int(cluster.gpus.sum()), "GPU")])
+
+
+def plural(count: int, noun: str) -> str:
+    """A count and what is counted: ``"1 minipod"``, ``"22 minipods"``."""
+    return f"{count:,} {noun if count == 1 else several(noun)}"
+
+
+def several(noun: str) -> str:
+    """The plural of a noun that follows the rules, as names of levels do: ``"minipods"``, ``"switches"``."""
+    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")

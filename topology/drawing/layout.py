@@ -1,0 +1,160 @@
+"""Where everything stands in a drawing of a cluster: pure geometry, one for all renderers.
+
+Domains are nested boxes in the order of the tree, siblings on a grid of equal columns; nodes are squares of one size
+inside the box of their closest domain.  The squares are made as large as the page allows.  Lengths are in pixels, y
+grows downwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from topology.cluster import Cluster, FloatArray, IntArray
+from topology.drawing.simplify import DETAIL, Shape, shapes
+from topology.drawing.sizing import BROAD, Block, Sizer
+
+WIDTH = 1200.0
+"""Default width of a drawing."""
+
+MOST_HEIGHT = 0.8
+"""Height that a drawing should not exceed, as a share of its width."""
+
+SIDES = (26, 22, 19, 16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3)
+"""Sides of a node's square to try, the largest first."""
+
+BAR_SIDES = (10.0, 8.0, 7.0, 6.0, 5.0, 4.5, 4.0, 3.5, 3.0, 2.5, 2.0, 1.6, 1.3, 1.0, 0.8, 0.6, 0.4)
+"""The same for nodes merged into bars: the side of the area that one node adds to its bar."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """The box of a domain.
+
+    :param depth: how many boxes it stands in, 0 for the outermost.
+    :param broad: whether it belongs to the level that divides the cluster first: drawn with more weight.
+    :param header: height of the strip at its top that holds the label; 0 = no label.
+    :param font: size of the label.
+    :param inside: padding between border and content.
+    """
+
+    shape: Shape
+    x: float
+    y: float
+    width: float
+    height: float
+    depth: int
+    broad: bool
+    header: float
+    font: float
+    inside: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bar:
+    """The area of nodes that are merged into one rectangle.
+
+    :param shape: the domain they belong to.
+    :param nodes: the nodes.
+    """
+
+    shape: Shape
+    nodes: IntArray
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """A drawing without colours.
+
+    :param frames: boxes, outer before inner.
+    :param bars: merged nodes; empty when nodes are squares.
+    :param nodes: shape [squares], which node each square is; empty when nodes are bars.
+    :param x: shape [squares], left edge.
+    :param y: shape [squares], top edge.
+    :param side: side of a square.
+    """
+
+    width: float
+    height: float
+    frames: tuple[Frame, ...]
+    bars: tuple[Bar, ...]
+    nodes: IntArray
+    x: FloatArray
+    y: FloatArray
+    side: float
+
+
+def layout(cluster: Cluster, *, width: float = WIDTH, detail: int = DETAIL) -> Layout:
+    """Lay a cluster out.
+
+    :param width: of the drawing; it may turn out narrower when there is little to draw.
+    :param detail: nodes up to which each has its own square; more are merged into bars.
+    """
+    root, bars = shapes(cluster, detail=detail)
+    levels = [level.name for level in cluster.levels]
+    sides: Sequence[float] = BAR_SIDES if bars else SIDES
+    for side in sides:
+        sizer = Sizer(root, levels, side=side, gap=0.0 if bars else _gap_between(side))
+        block = sizer.root(width)
+        if block.width <= width and block.height <= MOST_HEIGHT * width:
+            break
+    return _settle(block, sizer, bars)
+
+
+def _gap_between(side: float) -> float:
+    return 3.0 if side >= 16 else 2.0 if side >= 9 else 1.0
+
+
+def _settle(root: Block, sizer: Sizer, bars: bool) -> Layout:
+    """Give every block its place."""
+    frames: list[Frame] = []
+    merged: list[Bar] = []
+    order: list[IntArray] = [root.shape.nodes[:0]]
+    xs: list[FloatArray] = [np.zeros(0)]
+    ys: list[FloatArray] = [np.zeros(0)]
+    pitch = sizer.side + sizer.gap
+
+    def settle(block: Block, x: float, y: float, depth: int, *, boxed: bool) -> None:
+        if boxed:
+            style = block.style
+            frames.append(
+                Frame(
+                    block.shape,
+                    x,
+                    y,
+                    block.width,
+                    block.height,
+                    depth,
+                    broad=style is BROAD,
+                    header=block.header,
+                    font=style.font,
+                    inside=style.padding,
+                )
+            )
+        for part, dx, dy in block.parts:
+            settle(part, x + dx, y + dy, depth + boxed, boxed=part.shape is not block.shape)
+        if block.columns and bars:
+            merged.append(Bar(block.shape, block.shape.own, x, y, block.width, block.height))
+        elif block.columns:
+            place = np.arange(len(block.shape.own))
+            order.append(block.shape.own)
+            xs.append((x + place % block.columns * pitch).astype(np.float64))
+            ys.append((y + place // block.columns * pitch).astype(np.float64))
+
+    settle(root, 0.0, 0.0, 0, boxed=False)
+    return Layout(
+        width=root.width,
+        height=root.height,
+        frames=tuple(frames),
+        bars=tuple(merged),
+        nodes=np.concatenate(order),
+        x=np.concatenate(xs),
+        y=np.concatenate(ys),
+        side=float(sizer.side),
+    )

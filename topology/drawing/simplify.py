@@ -1,0 +1,81 @@
+"""What of a tree is worth a box: the domain tree as it is drawn.
+
+Three things are left out.  Below the broadest level, a domain of a single node says nothing that the node does not
+say.  A domain whose only content is one other domain shares that one's box.  And beyond :data:`DETAIL` nodes the
+closest domains become bars: one rectangle a domain, cut by state, so that any cluster makes a picture of a few
+megabytes at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from topology.cluster import Cluster, IntArray
+from topology.domains import Domain, domain_tree
+
+DETAIL = 15_000
+"""Nodes up to which each has its own square."""
+
+BARS = 3_000
+"""Most bars that a drawing may have."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """A domain as it is drawn.
+
+    :param levels: levels of the domains that share this box, from broad to close.
+    :param names: their names.
+    :param nodes: nodes below.
+    :param children: boxes inside.
+    :param own: nodes drawn right inside, as squares or as one bar.
+    """
+
+    levels: tuple[str, ...]
+    names: tuple[str, ...]
+    nodes: IntArray
+    children: tuple[Shape, ...]
+    own: IntArray
+
+    @property
+    def label(self) -> str:
+        """Names as read from outside to inside."""
+        return " / ".join(self.names)
+
+
+def shapes(cluster: Cluster, *, detail: int = DETAIL) -> tuple[Shape, bool]:
+    """What to draw of a cluster.
+
+    :param detail: nodes up to which each has its own square.
+    :returns: the root, and whether nodes are drawn as bars instead of squares.
+    """
+    bars = len(cluster) > detail
+    depth = _bar_depth(cluster) if bars else len(cluster.levels)
+    levels = {level.name for level in cluster.levels[:depth]}
+    return _shape(domain_tree(cluster), levels, keep_single=bars), bars
+
+
+def _bar_depth(cluster: Cluster) -> int:
+    """How many levels are drawn when the closest drawn ones become bars."""
+    fitting = [depth + 1 for depth, level in enumerate(cluster.levels) if len(level) <= BARS]
+    return max(fitting, default=0)
+
+
+def _shape(domain: Domain, levels: set[str], *, keep_single: bool) -> Shape:
+    drawn = [child for child in domain.children if child.level in levels]
+    own = [domain.own, *(child.nodes for child in domain.children if child.level not in levels)]
+    children = []
+    for child in drawn:
+        shape = _shape(child, levels, keep_single=keep_single)
+        if len(shape.nodes) == 1 and domain.level and not keep_single:
+            own.append(shape.nodes)
+        else:
+            children.append(shape)
+    levels_here, names = ((domain.level,), (domain.name,)) if domain.level else ((), ())
+    nodes_here = np.concatenate(own)
+    if domain.level and len(children) == 1 and not len(nodes_here):
+        only = children[0]
+        return Shape(levels_here + only.levels, names + only.names, only.nodes, only.children, only.own)
+    return Shape(levels_here, names, domain.nodes, tuple(children), nodes_here)

@@ -1,0 +1,180 @@
+"""How large every box is: columns, paddings and labels, from the closest level to the broadest."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from statistics import median, median_high
+
+from topology.drawing.packing import best_columns, pack
+from topology.drawing.simplify import Shape
+
+NARROW, NORMAL, WIDE = 0.36, 0.62, 0.9
+"""Widths of letters of a sans-serif face as shares of its size; generous, so that nothing runs over."""
+
+_NARROW_LETTERS, _WIDE_LETTERS = frozenset("fijlrtI.,:;|!'()[]/ "), frozenset("mwMW@%")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Distances of one kind of box."""
+
+    padding: float
+    gap: float
+    font: float
+
+
+BROAD = Style(padding=7, gap=10, font=11)
+MIDDLE = Style(padding=5, gap=6, font=9)
+CLOSE = Style(padding=2, gap=3, font=8)
+TIGHT = Style(padding=1, gap=2, font=8)
+"""For the closest boxes when squares are small, lest borders take more room than nodes."""
+
+SMALL_SIDE = 8.0
+
+ODD = 1.5
+"""A block wider than the usual one by more than this takes several columns."""
+
+MOST_BROAD = 80
+"""Domains of the level that divides the cluster up to which each is drawn with weight and always labelled."""
+
+MOST_LABELS = 600
+"""Domains of any level up to which they are labelled where there is room."""
+
+
+@dataclass(slots=True)
+class Block:
+    """A box of known size whose place is not known yet."""
+
+    shape: Shape
+    width: float
+    height: float
+    style: Style
+    header: float = 0.0
+    columns: int = 0
+    parts: list[tuple[Block, float, float]] = field(default_factory=list)
+
+
+class Sizer:
+    """Sizes of all boxes for one size of squares, found from the closest level to the broadest.
+
+    Boxes of one level share their number of columns, so that siblings look alike; only a domain much larger than is
+    usual at its level gets more.
+    """
+
+    def __init__(self, root: Shape, levels: Sequence[str], *, side: float, gap: float) -> None:
+        self.side, self.gap = side, gap
+        self._root = root
+        self._levels = levels
+        self._broad = _broad_level(root)
+        self._by_level: dict[str, list[Shape]] = defaultdict(list)
+        self._blocks: dict[int, Block] = {}
+        self._collect(root)
+
+    def _collect(self, shape: Shape) -> None:
+        for child in shape.children:
+            self._by_level[child.levels[0]].append(child)
+            self._collect(child)
+
+    def root(self, width: float) -> Block:
+        """The whole drawing as a block without a box."""
+        for level in reversed(self._levels):
+            if self._by_level[level]:
+                self._measure(self._by_level[level])
+        if not self._root.children:
+            return self._nodes_block(self._root, best_columns(len(self._root.own), aspect=2.0), BROAD)
+        inner = self._contents(self._root, BROAD)
+        fitting = max(1, int((width + BROAD.gap) // (_unit(inner) + BROAD.gap)))
+        columns = ceil(len(inner) / ceil(len(inner) / fitting))
+        return self._filled(self._root, inner, columns, BROAD)
+
+    def _measure(self, siblings: list[Shape]) -> None:
+        """Find the blocks of all domains of one level."""
+        broad = siblings[0].levels[0] == self._broad and len(siblings) <= MOST_BROAD
+        close = all(not shape.children for shape in siblings)
+        closest = CLOSE if self.side > SMALL_SIDE else TIGHT
+        style = BROAD if broad else closest if close else MIDDLE
+        labels = self._labels_fit(siblings, style, broad)
+        least = 0.0
+        if broad and labels:
+            least = min(90.0, median(text_width(shape.label, style.font) for shape in siblings))
+        full = [shape for shape in siblings if not shape.children]
+        nested = [shape for shape in siblings if shape.children]
+        usual = median_high(len(shape.own) for shape in full) if full else 1
+        usual_columns = best_columns(usual)
+        for shape in full:
+            columns = usual_columns if len(shape.own) <= 2 * usual else best_columns(len(shape.own))
+            self._close(self._nodes_block(shape, columns, style), style, labels, least)
+        contents = {id(shape): self._contents(shape, style) for shape in nested}
+        usual = median_high(len(inner) for inner in contents.values()) if nested else 1
+        for shape in nested:
+            inner = contents[id(shape)]
+            count = usual if len(inner) <= 2 * usual else len(inner)
+            columns = best_columns(
+                count, aspect=1.4, width=_unit(inner), height=median(block.height for block in inner)
+            )
+            self._close(self._filled(shape, inner, columns, style), style, labels, least)
+
+    def _labels_fit(self, siblings: list[Shape], style: Style, broad: bool) -> bool:
+        """Whether the boxes of a level are large enough for their labels to be read and not to drown the nodes."""
+        if broad:
+            return True
+        nodes = median(len(shape.nodes) for shape in siblings)
+        area = nodes * (self.side + self.gap) ** 2
+        letters = median(len(shape.label) for shape in siblings)
+        return len(siblings) <= MOST_LABELS and area >= 4.0 * style.font**2 * letters
+
+    def _contents(self, shape: Shape, style: Style) -> list[Block]:
+        inner = [self._blocks[id(child)] for child in shape.children]
+        if len(shape.own) and shape.children:
+            inner.append(self._nodes_block(shape, best_columns(len(shape.own)), style))
+        return inner
+
+    def _nodes_block(self, shape: Shape, columns: int, style: Style) -> Block:
+        """The nodes that stand right in a domain, as a block."""
+        columns = min(columns, len(shape.own))
+        rows = ceil(len(shape.own) / columns)
+        pitch = self.side + self.gap
+        return Block(shape, columns * pitch - self.gap, rows * pitch - self.gap, style, columns=columns)
+
+    def _filled(self, shape: Shape, inner: list[Block], columns: int, style: Style) -> Block:
+        """A block with other blocks inside."""
+        gap = inner[0].style.gap
+        packing = pack([(b.width, b.height) for b in inner], columns=columns, unit=_unit(inner), gap=gap)
+        parts = [(block, x, y) for block, (x, y) in zip(inner, packing.spots, strict=True)]
+        return Block(shape, packing.width, packing.height, style, parts=parts)
+
+    def _close(self, content: Block, style: Style, labels: bool, least: float) -> None:
+        """Put a border, and a label if there are labels, around a block."""
+        header = style.font + 6.0 if labels else 0.0
+        self._blocks[id(content.shape)] = Block(
+            content.shape,
+            max(content.width, least) + 2 * style.padding,
+            content.height + 2 * style.padding + header,
+            style,
+            header=header,
+            parts=[(content, style.padding, style.padding + header)],
+        )
+
+
+def _broad_level(root: Shape) -> str:
+    """The level that divides the cluster first: below boxes that hold just one box."""
+    shape = root
+    while len(shape.children) == 1 and shape.children[0].children:
+        shape = shape.children[0]
+    return shape.children[0].levels[0] if shape.children else ""
+
+
+def _unit(blocks: list[Block]) -> float:
+    """Width of a column: that of the widest block that is not out of the ordinary."""
+    widths = [block.width for block in blocks]
+    return max(width for width in widths if width <= ODD * median_high(widths))
+
+
+def text_width(text: str, size: float) -> float:
+    """About how wide a text is at a size of type."""
+    narrow = sum(letter in _NARROW_LETTERS for letter in text)
+    wide = sum(letter in _WIDE_LETTERS for letter in text)
+    return size * (NARROW * narrow + WIDE * wide + NORMAL * (len(text) - narrow - wide))

@@ -1,0 +1,131 @@
+"""The cluster as a tree of text with counts, for terminals and logs.
+
+:func:`tree_rows` says what stands in each line, for those who colour it; :func:`text_tree` puts it into plain columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from topology.cluster import Cluster, IntArray
+from topology.domains import Domain, domain_tree
+from topology.states import State, count_states, node_states
+
+MAX_ROWS = 60
+"""Lines that a person reads: deeper levels are shown as long as no more are needed."""
+
+MAX_CHILDREN = 40
+"""Domains listed under one domain; the rest is one line."""
+
+COLUMNS: tuple[tuple[str, tuple[State, ...]], ...] = (
+    ("free", (State.FREE,)),
+    ("partly busy", (State.PARTLY,)),
+    ("busy", (State.BUSY,)),
+    ("slow", (State.SLOW, State.SLOWER, State.SLOWEST)),
+    ("faulty", (State.FAULTY,)),
+)
+"""Columns of counts and the states each adds up."""
+
+BAR_MARKS = ("█", "▒", "░", "!", "x")
+"""What stands for each column in a bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRow:
+    """One line of the tree.
+
+    :param branch: the lines drawn before it: ``"├─ "``, ...
+    :param label: level and name of the domain, or how many domains the line stands for.
+    :param nodes: nodes below it.
+    :param counts: nodes in each column of :data:`COLUMNS`.
+    """
+
+    branch: str
+    label: str
+    nodes: int
+    counts: tuple[int, ...]
+
+    def bar(self, width: int) -> tuple[int, ...]:
+        """Shares of the columns as lengths that add up to ``width``; rounding favours the largest remainders."""
+        exact = np.array(self.counts) * width / self.nodes
+        lengths = np.floor(exact).astype(np.int64)
+        lengths[np.argsort(lengths - exact, kind="stable")[: width - int(lengths.sum())]] += 1
+        return tuple(int(length) for length in lengths)
+
+
+def tree_rows(cluster: Cluster, *, depth: int | None = None, max_children: int = MAX_CHILDREN) -> list[TreeRow]:
+    """Lines of the tree, the whole cluster first.
+
+    :param depth: levels to show, from the broadest; ``None`` = as many as fit into :data:`MAX_ROWS` lines, at least 1.
+    :param max_children: domains listed under one domain, at least 1.
+    """
+    root = domain_tree(cluster)
+    if depth is None:
+        sizes = [len(_rows_at(root, shown, max_children)) for shown in range(1, len(cluster.levels) + 1)]
+        depth = max([1, *(shown + 1 for shown, size in enumerate(sizes) if size <= MAX_ROWS)])
+    states = node_states(cluster)
+    return [
+        TreeRow(branch, label, len(nodes), _columns(states[nodes]))
+        for branch, label, nodes in _rows_at(root, depth, max_children)
+    ]
+
+
+def text_tree(
+    cluster: Cluster, *, depth: int | None = None, max_children: int = MAX_CHILDREN, bar_width: int = 20
+) -> str:
+    """The tree as plain text in columns, without a line break at the end.  Columns of zeros are left out.
+
+    :param bar_width: characters of the bar at the end of each line; 0 = no bar.
+    """
+    rows = tree_rows(cluster, depth=depth, max_children=max_children)
+    shown = [i for i in range(len(COLUMNS)) if rows[0].counts[i]]
+    table = [["", "nodes", *(COLUMNS[i][0] for i in shown)]]
+    table += [
+        [row.branch + row.label, *(f"{n:,}" for n in (row.nodes, *(row.counts[i] for i in shown)))] for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    bars = [
+        _key(shown) if bar_width else "",
+        *("".join(mark * n for mark, n in zip(BAR_MARKS, row.bar(bar_width), strict=True)) for row in rows),
+    ]
+    lines = (
+        "  ".join(
+            [cells[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(cells[1:], widths[1:], strict=True)), bar]
+        )
+        for cells, bar in zip(table, bars, strict=True)
+    )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _key(shown: Sequence[int]) -> str:
+    return " ".join(f"{BAR_MARKS[i]} {COLUMNS[i][0]}" for i in shown)
+
+
+def _columns(states: IntArray) -> tuple[int, ...]:
+    counts = count_states(states)
+    return tuple(sum(counts[state] for state in members) for _, members in COLUMNS)
+
+
+def _rows_at(root: Domain, depth: int, max_children: int) -> list[tuple[str, str, IntArray]]:
+    return [("", "cluster", root.nodes), *_rows_below(root, "", depth, max_children)]
+
+
+def _rows_below(domain: Domain, indent: str, depth: int, max_children: int) -> Iterator[tuple[str, str, IntArray]]:
+    """Branch, label and nodes of the lines below a domain."""
+    if depth == 0:
+        return
+    listed = domain.children[:max_children]
+    rest = domain.children[max_children:]
+    entries: list[tuple[str, IntArray, Domain | None]] = [(f"{c.level} {c.name}", c.nodes, c) for c in listed]
+    if rest:
+        entries.append((f"{len(rest):,} more", np.concatenate([child.nodes for child in rest]), None))
+    if domain.children and len(domain.own):
+        entries.append(("without a switch of their own", domain.own, None))
+    for i, (label, nodes, child) in enumerate(entries):
+        last = i == len(entries) - 1
+        yield indent + ("└─ " if last else "├─ "), label, nodes
+        if child is not None:
+            yield from _rows_below(child, indent + ("   " if last else "│  "), depth - 1, max_children)
