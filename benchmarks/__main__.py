@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import house, memory, proofs, scale, speed, startup
+from benchmarks import house, memory, proofs, scale, speed, startup, table1
 from benchmarks.rows import Campaign
 from scheduler.placement.registry import algorithm_names
 
@@ -59,6 +59,9 @@ def _parser() -> argparse.ArgumentParser:
 
     command = add("startup", _startup, "`arnold --help` against `python -c pass`")
     command.add_argument("--runs", type=int, default=60)
+
+    command = add("table1", _table1, "the paper's Table 1 against the values it must have")
+    command.add_argument("--seconds", type=float, default=60.0, help="limit of each algorithm")
 
     add("quick", _quick, "a few minutes of everything, to see that it works")
     return parser
@@ -123,6 +126,10 @@ def _startup(options: argparse.Namespace) -> str:
     return startup.report(startup.measure(options.runs))
 
 
+def _table1(options: argparse.Namespace) -> str:
+    return table1.report(table1.measure(options.seconds))
+
+
 QUICK = (
     ["proofs", "--n", "20", "--seconds", "5"],
     ["house", "--n", "20", "--seconds", "5", "--others-seconds", "0.5"],
@@ -130,6 +137,7 @@ QUICK = (
     ["large", "--seeds", "1"],
     ["memory", "--nodes", "20000"],
     ["startup", "--runs", "15"],
+    ["table1", "--seconds", "5"],
 )
 """The benchmarks of ``quick``, and how small each is made."""
 
