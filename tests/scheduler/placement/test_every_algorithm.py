@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -100,6 +101,12 @@ def test_name_and_summary(name: str) -> None:
     """An algorithm is called what it is registered as, and says in a line what it does."""
     assert algorithm(name).name == name
     assert 10 < len(algorithm(name).summary) < 90
+
+
+def test_documentation_names_every_algorithm() -> None:
+    """docs/algorithms.md has a word on each."""
+    page = (Path(__file__).parents[3] / "docs" / "algorithms.md").read_text(encoding="utf-8")
+    assert [name for name in algorithm_names() if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
