@@ -1,0 +1,186 @@
+"""The page of a placement: the cluster with the job on it, the job's own grid, the proof, the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from scheduler.documents.words import decimal
+from scheduler.job import FAMILIES, Job
+from scheduler.outcome import TOLERANCE, Outcome
+from scheduler.report.front import front_chart
+from scheduler.report.grid import grid_drawing
+from scheduler.report.painting import Painting, paint
+from scheduler.report.rows import algorithm_rows, price_rows, refutation_rows, spread_rows
+from scheduler.report.words import seconds, verdict
+from scheduler.spread import job_level, objective_of
+from topology.cluster import Cluster, IntArray
+from topology.drawing.labels import plural, several
+from topology.drawing.layout import Layout, layout
+from topology.drawing.page import domain_tip, node_data
+from topology.drawing.palette import ramp, wheel
+from topology.drawing.simplify import Shape
+from topology.drawing.svg import svg_drawing
+from topology.drawing.templates import asset, render
+from topology.errors import InvalidInput
+
+OWN = "scheduler.report"
+
+MOST_CELLS = 16_000
+"""Cells up to which the job's grid is drawn."""
+
+
+def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, title: str = "") -> str:
+    """One self-contained page; same input, same text.
+
+    :param outcomes: of one job on one cluster.  The first is the one the page is about; the others are compared with
+        it, and a reader can draw their placements too.  A single one is enough.
+    :param title: headline; empty = the job's name.
+    :raises InvalidInput: no outcome at all.
+    """
+    if not outcomes:
+        raise InvalidInput("a page needs at least one outcome", fix="run at least one algorithm")
+    chosen = outcomes[0]
+    placed = [outcome for outcome in outcomes if outcome.evaluation is not None]
+    runs = [(outcome.algorithm, outcome.proposal.nodes) for outcome in placed if outcome.proposal.nodes is not None]
+    level = job_level(cluster, job)
+    plan = layout(cluster)
+    painting = paint(cluster, job, chosen)
+    interactive = chosen.evaluation is not None and not plan.bars and job.grid.cells <= MOST_CELLS
+    raw = {
+        "cluster": _cluster_drawing(cluster, plan, painting, chosen, title=title or job.name),
+        "front": front_chart(job, chosen, outcomes[1:], level.name),
+        "grid": _grid(cluster, job, [nodes for _, nodes in runs]) if interactive else "",
+        "style": asset(OWN, "placement.css"),
+        "behaviour": asset(OWN, "placement.js"),
+    }
+    return render(
+        OWN,
+        "placement.html.j2",
+        raw=raw,
+        title=title or job.name,
+        job=job,
+        grid_shape=job.grid,
+        level=level.name,
+        levels=several(level.name),
+        verdict=verdict(job, chosen, level),
+        proved=chosen.status == "optimal",
+        placed=chosen.evaluation is not None,
+        facts=_facts(cluster, job, chosen, level.name),
+        stages=list(enumerate(painting.stage_colours)),
+        row_colours=ramp(9),
+        interactive=interactive,
+        bars=bool(plan.bars),
+        runs=[name for name, _ in runs],
+        algorithms=algorithm_rows(outcomes, placed),
+        chosen_name=chosen.algorithm,
+        bound=_bound_mark(chosen, placed),
+        refutations=refutation_rows(job, chosen),
+        prices=price_rows(chosen),
+        spreads=spread_rows(chosen),
+        families=FAMILIES,
+        notes=chosen.notes,
+        summary=_counts(painting),
+        data=_data(cluster, job, plan, painting, runs) if interactive else node_data(cluster, plan),
+    )
+
+
+def _cluster_drawing(cluster: Cluster, plan: Layout, painting: Painting, chosen: Outcome, *, title: str) -> str:
+    note = _note(cluster, chosen.proposal.nodes if chosen.evaluation is not None else None)
+    return svg_drawing(
+        plan,
+        painting.paint,
+        painting.classes,
+        title=f"{title} on the cluster",
+        note=note,
+        tip=domain_tip(cluster),
+        marks=painting.marks,
+    )
+
+
+def _note(cluster: Cluster, nodes: IntArray | None) -> Callable[[Shape], str]:
+    """What stands beside a domain's name: nodes that the job uses, of all its nodes."""
+    used = np.zeros(len(cluster), dtype=bool)
+    if nodes is not None:
+        used[nodes.ravel()] = True
+    return lambda shape: f"{int(used[shape.nodes].sum()):,}/{len(shape.nodes):,}"
+
+
+def _grid(cluster: Cluster, job: Job, placements: Sequence[IntArray]) -> str:
+    level = job_level(cluster, job)
+    title = f"Cells of the job by {level.name}: {plural(job.grid.rows, 'row')}, {plural(job.grid.columns, 'stage')}"
+    runs = [level.domain_of[nodes] for nodes in placements]
+    return grid_drawing(runs, level.domains, wheel(len(level)), title=title)
+
+
+def _facts(cluster: Cluster, job: Job, chosen: Outcome, level: str) -> list[tuple[str, str, str]]:
+    """Large number, what it is, small print."""
+    worth = chosen.evaluation
+    if worth is None or chosen.bound is None:
+        return []
+    flagged = [
+        i for i, flag in cluster.flags.items() if flag.slowdown > 1.0 and cluster.free_gpus[i] == cluster.gpus[i]
+    ]
+    weights = f"{decimal(job.alpha)} x {worth.dp} + {decimal(job.beta)} x {worth.pp}"
+    soft = worth.objective - objective_of(job, worth.dp, worth.pp)
+    if soft > TOLERANCE:
+        weights += f" + {decimal(soft)} of soft terms"
+    bound = "proved: nothing is lower" if chosen.status == "optimal" else f"nothing below {decimal(chosen.bound)}"
+    facts = [
+        (decimal(worth.objective), "objective", f"{weights}; {bound}"),
+        (str(worth.dp), "DP spread", f"{several(level)} that the widest DP group touches"),
+        (str(worth.pp), "PP spread", f"{several(level)} that the widest PP group touches"),
+        (f"{job.grid.cells:,}", "nodes", f"{job.grid.rows:,} rows x {plural(job.grid.columns, 'stage')}"),
+        (seconds(chosen.proposal.solve_seconds), "to solve", chosen.algorithm),
+    ]
+    if flagged:
+        avoided = len(flagged) - len(worth.flagged)
+        noun = "flagged node" if avoided == 1 else "flagged nodes"
+        facts.append((str(avoided), f"{noun} avoided", f"{len(worth.flagged)} of {len(flagged)} used"))
+    return facts
+
+
+def _bound_mark(chosen: Outcome, placed: Sequence[Outcome]) -> float | None:
+    """Where the certified bound stands in the bars of the comparison, percent of the longest."""
+    worst = max((outcome.objective or 0.0 for outcome in placed), default=0.0)
+    return None if chosen.bound is None or worst == 0.0 else round(100.0 * chosen.bound / worst, 2)
+
+
+def _counts(painting: Painting) -> list[tuple[str, str, str]]:
+    """Class, count and label of the nodes that the job does not use."""
+    return [(kind, f"{count:,}", label) for kind, count, label in painting.rest]
+
+
+def _data(
+    cluster: Cluster, job: Job, plan: Layout, painting: Painting, runs: Sequence[tuple[str, IntArray]]
+) -> dict[str, Any]:
+    """What the script knows: squares as :func:`node_data` has them, and every placement as positions of squares."""
+    level = job_level(cluster, job)
+    position = np.empty(len(cluster), dtype=np.int64)
+    position[plan.nodes] = np.arange(len(plan.nodes))
+    return node_data(cluster, plan) | {
+        "level": level.name,
+        "base": "".join(painting.base_letters[node] for node in plan.nodes),
+        "domain": level.domain_of[plan.nodes].tolist(),
+        "domains": list(level.domains),
+        "rows": job.grid.rows,
+        "columns": job.grid.columns,
+        "rank": job.grid.node_rank.ravel().tolist(),
+        "colours": {
+            "stage": list(painting.stage_colours),
+            "row": list(ramp(job.grid.rows)),
+            "domain": list(wheel(len(level))),
+        },
+        "runs": [
+            {"name": name, "cells": position[nodes.ravel()].tolist(), "notes": _notes(cluster, plan, nodes)}
+            for name, nodes in runs
+        ],
+    }
+
+
+def _notes(cluster: Cluster, plan: Layout, nodes: IntArray) -> dict[str, str]:
+    """Notes of all labelled boxes for one placement, by the number of the frame."""
+    note = _note(cluster, nodes)
+    return {str(i): note(frame.shape) for i, frame in enumerate(plan.frames) if frame.header}

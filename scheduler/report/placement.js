@@ -1,0 +1,125 @@
+"use strict";
+// Which placement is drawn, how its cells are coloured, and which row and column are lit.  Geometry is not touched.
+const CLASS_OF = { o: "open", p: "partly", b: "busy" };
+const cellsOfGrid = [...document.querySelectorAll("svg.grid .g")];
+const gridIndex = new Map(cellsOfGrid.map((cell, i) => [cell, i]));
+const select = document.getElementById("run");
+let run = 0;
+let mode = "stage";
+let cellAt = new Map(); // square -> cell of the run that is drawn
+let litCell = null;
+
+function colourOf(cell) {
+  if (mode === "stage") return page.colours.stage[cell % page.columns];
+  if (mode === "row") return page.colours.row[Math.floor(cell / page.columns)];
+  return page.colours.domain[page.domain[page.runs[run].cells[cell]]];
+}
+
+function draw() {
+  const cells = page.runs[run].cells;
+  cellAt = new Map(cells.map((square, cell) => [square, cell]));
+  squares.forEach((square, i) => {
+    const cell = cellAt.get(i);
+    const placed = cell !== undefined;
+    square.setAttribute("class", `n ${placed ? "placed" : CLASS_OF[page.base[i]]}`);
+    square.style.fill = placed ? colourOf(cell) : "";
+  });
+  cellsOfGrid.forEach((mark, cell) => { mark.style.fill = page.colours.domain[page.domain[cells[cell]]]; });
+  listDomains(cells);
+  document.querySelectorAll("svg.cluster .note").forEach((note) => {
+    note.textContent = page.runs[run].notes[note.dataset.frame];
+  });
+  document.querySelectorAll("[data-labels]").forEach((g) => g.toggleAttribute("hidden", Number(g.dataset.labels) !== run));
+  if (select) select.value = String(run);
+  document.querySelectorAll(".run-name").forEach((name) => { name.textContent = page.runs[run].name; });
+  document.querySelectorAll("tr[data-run]").forEach((row) => row.classList.toggle("on", Number(row.dataset.run) === run));
+  document.querySelectorAll("[data-key]").forEach((key) => { key.hidden = key.dataset.key !== mode; });
+  document.querySelectorAll("[data-mode]").forEach((button) => {
+    button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
+  });
+}
+
+function listDomains(cells) {
+  const list = document.getElementById("domains");
+  if (!list) return;
+  const counts = new Map();
+  for (const square of cells) counts.set(page.domain[square], (counts.get(page.domain[square]) || 0) + 1);
+  list.replaceChildren(...[...counts.keys()].sort((a, b) => a - b).map((domain) => {
+    const item = document.createElement("li");
+    const swatch = document.createElement("span");
+    swatch.className = "swatch";
+    swatch.style.background = page.colours.domain[domain];
+    const text = document.createElement("span");
+    const count = document.createElement("b");
+    count.textContent = counts.get(domain);
+    text.append(page.domains[domain], " ", count);
+    item.append(swatch, text);
+    item.addEventListener("pointerenter", () => light((cell) => page.domain[cells[cell]] === domain, null));
+    item.addEventListener("pointerleave", unlight);
+    return item;
+  }));
+}
+
+function light(chosen, target) {
+  const cells = page.runs[run].cells;
+  document.body.classList.add("lit");
+  cells.forEach((square, cell) => {
+    const glow = chosen(cell);
+    for (const element of [squares[square], cellsOfGrid[cell]]) {
+      if (!element) continue;
+      element.classList.toggle("glow", glow);
+      element.classList.toggle("target", cell === target);
+    }
+  });
+}
+
+function unlight() {
+  document.body.classList.remove("lit");
+  litCell = null;
+}
+
+function cellUnder(element) {
+  if (gridIndex.has(element)) return gridIndex.get(element);
+  return positionOf.has(element) ? cellAt.get(positionOf.get(element)) : undefined;
+}
+
+function follow(event) {
+  const cell = cellUnder(event.target);
+  if (cell === undefined) {
+    if (litCell !== null) unlight();
+    return;
+  }
+  if (cell === litCell) return;
+  litCell = cell;
+  const row = Math.floor(cell / page.columns);
+  const column = cell % page.columns;
+  light((other) => Math.floor(other / page.columns) === row || other % page.columns === column, cell);
+}
+
+function lineOfCell(cell) {
+  const row = Math.floor(cell / page.columns);
+  return `cell: dp ${row}, pp ${cell % page.columns}, node_rank ${page.rank[cell]}`;
+}
+
+function choose(number) {
+  run = number;
+  unlight();
+  draw();
+}
+
+moreLines.push((i) => (cellAt.has(i) ? [lineOfCell(cellAt.get(i))] : []));
+tipOf.push((element) => {
+  if (!gridIndex.has(element)) return null;
+  return linesOf(page.runs[run].cells[gridIndex.get(element)]);
+});
+
+document.addEventListener("pointermove", follow);
+document.addEventListener("pointerdown", follow);
+document.querySelectorAll("[data-mode]").forEach((button) => {
+  button.addEventListener("click", () => { mode = button.dataset.mode; draw(); });
+});
+document.querySelectorAll("tr[data-run]").forEach((row) => {
+  row.addEventListener("click", () => choose(Number(row.dataset.run)));
+});
+if (select) select.addEventListener("change", () => choose(Number(select.value)));
+draw();
