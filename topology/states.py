@@ -39,9 +39,9 @@ _LABELS = {
     State.FREE: "free",
     State.PARTLY: "partly busy",
     State.BUSY: "busy",
-    State.SLOW: f"slow, below {SLOWER_FROM:g}x",
-    State.SLOWER: f"slow, {SLOWER_FROM:g}x to {SLOWEST_FROM:g}x",
-    State.SLOWEST: f"slow, {SLOWEST_FROM:g}x and more",
+    State.SLOW: f"slow (below {SLOWER_FROM:g}x)",
+    State.SLOWER: f"slow ({SLOWER_FROM:g}x to {SLOWEST_FROM:g}x)",
+    State.SLOWEST: f"slow ({SLOWEST_FROM:g}x and more)",
     State.FAULTY: "faulty",
 }
 

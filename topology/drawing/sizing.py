@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from statistics import median, median_high
@@ -33,6 +33,9 @@ TIGHT = Style(padding=1, gap=2, font=8)
 """For the closest boxes when squares are small, lest borders take more room than nodes."""
 
 SMALL_SIDE = 8.0
+
+PAGE_ASPECT, BOX_ASPECT = 2.0, 1.4
+"""Width by height that is aimed at: for boxes around those that divide the cluster, and for all others."""
 
 ODD = 1.5
 """A block wider than the usual one by more than this takes several columns."""
@@ -109,13 +112,19 @@ class Sizer:
             self._close(self._nodes_block(shape, columns, style), style, labels, least)
         contents = {id(shape): self._contents(shape, style) for shape in nested}
         usual = median_high(len(inner) for inner in contents.values()) if nested else 1
+        aspect = PAGE_ASPECT if self._around(shape.levels[0] for shape in siblings) else BOX_ASPECT
         for shape in nested:
             inner = contents[id(shape)]
             count = usual if len(inner) <= 2 * usual else len(inner)
             columns = best_columns(
-                count, aspect=1.4, width=_unit(inner), height=median(block.height for block in inner)
+                count, aspect=aspect, width=_unit(inner), height=median(block.height for block in inner)
             )
             self._close(self._filled(shape, inner, columns, style), style, labels, least)
+
+    def _around(self, levels: Iterable[str]) -> bool:
+        """Whether boxes of these levels stand around those that divide the cluster, and so are as wide as the page."""
+        order = list(self._levels)
+        return bool(self._broad) and all(order.index(level) < order.index(self._broad) for level in levels)
 
     def _labels_fit(self, siblings: list[Shape], style: Style, broad: bool) -> bool:
         """Whether the boxes of a level are large enough for their labels to be read and not to drown the nodes."""
