@@ -13,13 +13,11 @@ from math import inf
 from statistics import fmean, median
 
 from scheduler.job import Job, Parallelism
+from scheduler.outcome import TOLERANCE
 from scheduler.study.sweep import Result
 from scheduler.study.table1 import EXACT, ratio
 from topology.cluster import Cluster
 from topology.generate import fragment, minipods
-
-TIE = 1e-9
-"""Objectives closer than this are the same."""
 
 MAX_CELLS = 1200
 """The 9,600-GPU job of the paper."""
@@ -126,7 +124,7 @@ def _line(name: str, results: Sequence[Result], exact: dict[int, float | None]) 
         objective=fmean(worth) if worth else None,
         mean_ratio=fmean(ratios) if ratios else None,
         largest_ratio=max(ratios, default=None),
-        level_with_exact=sum(value <= 1.0 + TIE for value in ratios),
+        level_with_exact=sum(value <= 1.0 + TOLERANCE for value in ratios),
         mean_seconds=fmean(seconds),
         median_seconds=median(seconds),
     )

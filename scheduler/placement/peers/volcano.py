@@ -84,13 +84,12 @@ def _hard(request: Request) -> IntArray:
     tiers = [level.domain_of for level in reversed(request.cluster.levels[: request.level_index + 1])]
     everywhere = np.zeros(len(request.cluster), dtype=np.int32)
     for tier in (*tiers, everywhere):
-        free = np.bincount(tier[request.admitted], minlength=int(tier.max()) + 1)
-        roomy = np.flatnonzero(free >= request.grid.cells)
+        roomy = np.flatnonzero(np.bincount(tier[request.admitted]) >= request.grid.cells)
         if len(roomy):
-            fullest = _best(_filled(request, tier, request.grid.cells)[roomy], rng)
-            inside = rng.permutation(np.flatnonzero(tier == roomy[fullest])).astype(np.int32)
-            return _one_by_one(request, tiers, inside, rng)
-    raise AssertionError("the whole cluster has room, as admission has checked")
+            break
+    fullest = roomy[_best(_filled(request, tier, request.grid.cells)[roomy], rng)]
+    inside = rng.permutation(np.flatnonzero(tier == fullest)).astype(np.int32)
+    return _one_by_one(request, tiers, inside, rng)
 
 
 def _partitions(request: Request, size: int) -> IntArray:
