@@ -42,7 +42,7 @@ def drawing(cluster: Cluster, kind: str, *, title: str = "Cluster") -> bytes:
     from topology.drawing.figure import figure_bytes
     from topology.drawing.page import cluster_page
 
-    subtitle = inventory(cluster)
+    subtitle = f"{inventory(cluster)}. Beside each name: nodes free for a gang / all nodes."
     if kind == "html":
         return cluster_page(cluster, layout(cluster), title=title, subtitle=subtitle).encode()
     return figure_bytes(cluster, layout(cluster), kind, title=title, subtitle=subtitle)
