@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from statistics import median, median_high
@@ -39,6 +39,12 @@ PAGE_ASPECT, BOX_ASPECT = 2.0, 1.4
 
 ODD = 1.5
 """A block wider than the usual one by more than this takes several columns."""
+
+MUCH_LARGER = 2
+"""A domain that holds more than this many times as much as is usual at its level gets its own number of columns."""
+
+MOST_FOR_LABEL = 90.0
+"""Width that a box is given for the sake of its label at most."""
 
 MOST_BROAD = 80
 """Domains of the level that divides the cluster up to which each is drawn with weight and always labelled."""
@@ -95,41 +101,49 @@ class Sizer:
 
     def _measure(self, siblings: list[Shape]) -> None:
         """Find the blocks of all domains of one level."""
-        broad = siblings[0].levels[0] == self._broad and len(siblings) <= MOST_BROAD
-        close = all(not shape.children for shape in siblings)
-        closest = CLOSE if self.side > SMALL_SIDE else TIGHT
-        style = BROAD if broad else closest if close else MIDDLE
-        labels = self._labels_fit(siblings, style, broad)
+        style = self._style(siblings)
+        labels = style is BROAD or self._labels_fit(siblings, style)
         least = 0.0
-        if broad and labels:
-            least = min(90.0, median(text_width(shape.label, style.font) for shape in siblings))
+        if style is BROAD:
+            least = min(MOST_FOR_LABEL, median(text_width(shape.label, style.font) for shape in siblings))
         full = [shape for shape in siblings if not shape.children]
         nested = [shape for shape in siblings if shape.children]
-        usual = median_high(len(shape.own) for shape in full) if full else 1
-        usual_columns = best_columns(usual)
-        for shape in full:
-            columns = usual_columns if len(shape.own) <= 2 * usual else best_columns(len(shape.own))
-            self._close(self._nodes_block(shape, columns, style), style, labels, least)
-        contents = {id(shape): self._contents(shape, style) for shape in nested}
-        usual = median_high(len(inner) for inner in contents.values()) if nested else 1
-        aspect = PAGE_ASPECT if self._around(shape.levels[0] for shape in siblings) else BOX_ASPECT
-        for shape in nested:
-            inner = contents[id(shape)]
-            count = usual if len(inner) <= 2 * usual else len(inner)
-            columns = best_columns(
-                count, aspect=aspect, width=_unit(inner), height=median(block.height for block in inner)
-            )
-            self._close(self._filled(shape, inner, columns, style), style, labels, least)
+        for content in [*self._fields(full, style), *self._nests(nested, style)]:
+            self._close(content, style, labels=labels, least=least)
+
+    def _style(self, siblings: list[Shape]) -> Style:
+        if siblings[0].levels[0] == self._broad and len(siblings) <= MOST_BROAD:
+            return BROAD
+        if any(shape.children for shape in siblings):
+            return MIDDLE
+        return CLOSE if self.side > SMALL_SIDE else TIGHT
+
+    def _fields(self, shapes: list[Shape], style: Style) -> Iterator[Block]:
+        """Contents of domains that hold nodes only."""
+        usual = median_high(len(shape.own) for shape in shapes) if shapes else 1
+        columns = best_columns(usual)
+        for shape in shapes:
+            odd = len(shape.own) > MUCH_LARGER * usual
+            yield self._nodes_block(shape, best_columns(len(shape.own)) if odd else columns, style)
+
+    def _nests(self, shapes: list[Shape], style: Style) -> Iterator[Block]:
+        """Contents of domains that hold other domains."""
+        inner = [self._contents(shape, style) for shape in shapes]
+        usual = median_high(len(blocks) for blocks in inner) if shapes else 1
+        aspect = PAGE_ASPECT if self._around(shape.levels[0] for shape in shapes) else BOX_ASPECT
+        for shape, blocks in zip(shapes, inner, strict=True):
+            count = len(blocks) if len(blocks) > MUCH_LARGER * usual else usual
+            height = median(block.height for block in blocks)
+            columns = best_columns(count, aspect=aspect, width=_unit(blocks), height=height)
+            yield self._filled(shape, blocks, columns, style)
 
     def _around(self, levels: Iterable[str]) -> bool:
         """Whether boxes of these levels stand around those that divide the cluster, and so are as wide as the page."""
         order = list(self._levels)
         return bool(self._broad) and all(order.index(level) < order.index(self._broad) for level in levels)
 
-    def _labels_fit(self, siblings: list[Shape], style: Style, broad: bool) -> bool:
+    def _labels_fit(self, siblings: list[Shape], style: Style) -> bool:
         """Whether the boxes of a level are large enough for their labels to be read and not to drown the nodes."""
-        if broad:
-            return True
         nodes = median(len(shape.nodes) for shape in siblings)
         area = nodes * (self.side + self.gap) ** 2
         letters = median(len(shape.label) for shape in siblings)
@@ -155,7 +169,7 @@ class Sizer:
         parts = [(block, x, y) for block, (x, y) in zip(inner, packing.spots, strict=True)]
         return Block(shape, packing.width, packing.height, style, parts=parts)
 
-    def _close(self, content: Block, style: Style, labels: bool, least: float) -> None:
+    def _close(self, content: Block, style: Style, *, labels: bool, least: float) -> None:
         """Put a border, and a label if there are labels, around a block."""
         header = style.font + 6.0 if labels else 0.0
         self._blocks[id(content.shape)] = Block(
