@@ -53,7 +53,7 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
 @click.command("compare", cls=JsonCommand, document="scheduler.documents.compare:CompareOutput", epilog=EXAMPLES)
 @cluster_options
 @job_options
-@limit_options
+@limit_options()
 @click.option("--algorithms", metavar="A,B,..", help="Only these  [default: all].")
 @click.option("--list", is_flag=True, expose_value=False, callback=_list_algorithms, help="List the algorithms.")
 def command(*, as_json: bool, algorithms: str | None, time_limit: float, seed: int, workers: int, **inputs: Any) -> int:
@@ -97,15 +97,16 @@ def run_all(
 
 
 def print_results(out: Console, document: CompareDocument) -> None:
-    """The table, best objective first."""
+    """The table, best objective first; below it those that found no placement, with the reason."""
+    from scheduler.cli.place_text import print_sentences
     from scheduler.documents.words import decimal
 
     headers = ("algorithm", "objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds", "")
     rows = table(*headers, title="Algorithms, best first", left=[""])
+    without: list[str] = []
     for result in document.results:
         if result.spread is None or result.objective is None or result.ratio is None:
-            remark = f"{result.status}: {result.reason}" if result.reason else result.status
-            rows.add_row(result.algorithm, *["-"] * 6, f"{result.solve_seconds:.3f}", remark)
+            without.append(f"{result.algorithm}: {result.status}" + (f"; {result.reason}" if result.reason else ""))
             continue
         rows.add_row(
             result.algorithm,
@@ -119,7 +120,10 @@ def print_results(out: Console, document: CompareDocument) -> None:
             "proved optimal" if result.status == "optimal" else "",
             style="bold" if result.ratio == 1.0 else "",
         )
-    out.print(rows, "")
+    if rows.row_count:
+        out.print()
+        out.print(rows)
+    print_sentences(out, "Without a placement", without)
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:

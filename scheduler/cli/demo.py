@@ -31,7 +31,7 @@ Examples:
 
 
 @click.command("demo", cls=JsonCommand, document="scheduler.documents.demo:DemoDocument", epilog=EXAMPLES)
-@limit_options
+@limit_options(seconds=5.0)
 @click.option("--output", type=FILE, default=PAGE, show_default=True, metavar="FILE", help="The HTML page to write.")
 @click.option("--save", type=FILE, metavar="FOLDER", help="Write the cluster and job file too, to play with.")
 def command(*, as_json: bool, output: str, save: str | None, time_limit: float, seed: int, workers: int) -> int:
@@ -92,8 +92,8 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDoc
     from scheduler.documents.words import verdict
 
     print_head(out, instance)
-    out.print(f"{outcome.algorithm}: {verdict(outcome)}", style=COLOURS.get(outcome.status, BAD))
     out.print()
+    out.print(f"{outcome.algorithm}: {verdict(outcome)}", style=COLOURS.get(outcome.status, BAD))
     print_results(out, document.comparison)
     print_pareto(out, instance, outcome)
     print_sentences(out, "Slow nodes", [price.sentence for price in outcome.proposal.prices])

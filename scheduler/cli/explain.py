@@ -29,7 +29,7 @@ Examples:
 @click.command("explain", cls=JsonCommand, document="scheduler.documents.explain:ExplainDocument", epilog=EXAMPLES)
 @cluster_options
 @job_options
-@limit_options
+@limit_options()
 def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inputs: Any) -> int:
     """Say why a placement cannot be better, or why the job does not fit and what would help.
 
@@ -72,13 +72,12 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: Explain
     from scheduler.cli.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
 
     print_head(out, instance)
-    out.print(document.verdict, style=COLOURS.get(outcome.status, BAD))
     out.print()
+    out.print(document.verdict, style=COLOURS.get(outcome.status, BAD))
     if document.diagnosis is not None:
         _print_diagnosis(out, document)
     elif outcome.evaluation is not None:
         print_sentences(out, _heading(document), [*_reasons(document)] or ["every group touches one domain"])
-        out.print()
         print_pareto(out, instance, outcome)
     print_sentences(out, "Slow nodes", [price.sentence for price in document.prices])
     print_sentences(out, "Notes", document.notes)

@@ -79,26 +79,37 @@ def job_options(command: F) -> F:
     )
 
 
-def limit_options(command: F) -> F:
-    """``--time-limit``, ``--seed``, ``--workers``."""
-    return _with(
-        command,
-        click.option(
-            "--time-limit",
-            type=click.FloatRange(min=0, min_open=True),
-            callback=finite,
-            default=10.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="Then the best placement so far and its bound.",
-        ),
-        click.option(
-            "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Same seed, same answer."
-        ),
-        click.option(
-            "--workers", type=click.IntRange(1, 1024), default=2, show_default=True, help="Threads of a solver."
-        ),
-    )
+def limit_options(*, seconds: float = 10.0) -> Callable[[F], F]:
+    """``--time-limit``, ``--seed``, ``--workers``.
+
+    :param seconds: default of the time limit.
+    """
+
+    def decorate(command: F) -> F:
+        return _with(
+            command,
+            click.option(
+                "--time-limit",
+                type=click.FloatRange(min=0, min_open=True),
+                callback=finite,
+                default=seconds,
+                show_default=True,
+                metavar="SECONDS",
+                help="Then the best placement so far and its bound.",
+            ),
+            click.option(
+                "--seed",
+                type=click.IntRange(0, 2**31 - 1),
+                default=0,
+                show_default=True,
+                help="Same seed, same answer.",
+            ),
+            click.option(
+                "--workers", type=click.IntRange(1, 1024), default=2, show_default=True, help="Threads of a solver."
+            ),
+        )
+
+    return decorate
 
 
 def _with(command: F, *options: Callable[[F], F]) -> F:

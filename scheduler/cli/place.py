@@ -44,7 +44,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
 @click.command("place", cls=JsonCommand, document="scheduler.documents.place:PlaceDocument", epilog=EXAMPLES)
 @cluster_options
 @job_options
-@limit_options
+@limit_options()
 @click.option(
     "--algorithm",
     default="exact",

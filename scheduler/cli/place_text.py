@@ -33,7 +33,8 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
     """Print all of it."""
     print_head(out, instance)
     seconds = f"  ({outcome.algorithm}, {document.solve_seconds:.2f} s)"
-    out.print(Text(verdict(outcome), COLOURS.get(outcome.status, BAD)) + Text(seconds, "dim"), "")
+    out.print()
+    out.print(Text(verdict(outcome), COLOURS.get(outcome.status, BAD)) + Text(seconds, "dim"))
     if outcome.evaluation is None:
         _print_way_out(out, document)
     else:
@@ -54,7 +55,7 @@ def print_head(out: Console, instance: Instance) -> None:
     level = job_level(cluster, job)
     out.print(
         f"{instance.source}: {len(cluster):,} nodes, {int(admissible(cluster, job).sum()):,} usable; "
-        f"spread counts {len(level)} domains of {level.name!r}\n"
+        f"spread counts {len(level)} domains of {level.name!r}"
     )
 
 
@@ -71,12 +72,14 @@ def print_pareto(out: Console, instance: Instance, outcome: Outcome) -> None:
         remark = ("this one" if here else "") + ("" if point.proved else " (not proved)")
         cost = decimal(objective_of(instance.job, point.dp, point.pp))
         rows.add_row(str(point.dp), str(point.pp), cost, remark.strip(), style="bold" if here else "")
-    out.print(rows, "")
+    out.print()
+    out.print(rows)
 
 
 def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
     """A titled list of sentences; nothing when there are none."""
     if sentences:
+        out.print()
         out.print(Text(title, "bold"))
         for sentence in sentences:
             out.print(Text(f"  - {sentence}"))
@@ -113,7 +116,8 @@ def _print_domains(out: Console, instance: Instance, outcome: Outcome) -> None:
         rows.add_row(level.domains[k], str(cells[k]), str(usable[k]), _bar(int(cells[k]), int(usable[k])), names)
     if len(used) > LONGEST:
         rows.add_row(f"... {len(used) - LONGEST} more", str(cells[used[LONGEST:]].sum()), "", "", "")
-    out.print(rows, "")
+    out.print()
+    out.print(rows)
 
 
 def _bar(part: int, whole: int, width: int = 10) -> str:
@@ -125,7 +129,8 @@ def _print_levels(out: Console, document: PlaceDocument) -> None:
     rows = table("largest spread at", *FAMILIES, title="Every level and family")
     for level, families in document.spread_by_level.items():
         rows.add_row(level, *(str(families[family]) for family in FAMILIES))
-    out.print(rows, "")
+    out.print()
+    out.print(rows)
 
 
 def _print_flagged(out: Console, document: PlaceDocument) -> None:

@@ -38,7 +38,7 @@ Examples:
     show_default=True,
     help="What comes first: fewest moved cells, or the best objective.",
 )
-@limit_options
+@limit_options()
 @click.option("--output", type=FILE, metavar="FILE", help="Save the new placement as JSON too.")
 def command(
     *,
@@ -113,11 +113,12 @@ def _print(out: Console, job: Job, document: RepairDocument) -> None:
     out.print(
         f"objective {decimal(document.before.objective)} -> {decimal(document.objective)} ({better}), "
         f"DP spread {document.before.spread.dp} -> {document.spread.dp}, "
-        f"PP spread {document.before.spread.pp} -> {document.spread.pp}\n"
+        f"PP spread {document.before.spread.pp} -> {document.spread.pp}"
     )
     rows = table("rank", "row (dp)", "stage (pp)", "from", "to", title="Moves", left=["from", "to"])
     for move in document.moves:
         rows.add_row(str(move.node_rank), str(move.dp), str(move.pp), move.source, move.target)
     if document.moves:
-        out.print(rows, "")
+        out.print()
+        out.print(rows)
     print_sentences(out, "Notes", document.notes)
