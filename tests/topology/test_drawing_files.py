@@ -98,6 +98,14 @@ def test_names_cannot_break_out_of_the_page() -> None:
     assert b"<script" not in drawing(flagged, "svg", title=nasty)
 
 
+@pytest.mark.parametrize("name", ["-->", "a--b", "机架一", "é" * 200, "🙂"])
+def test_any_printable_name_can_be_drawn(name: str) -> None:
+    """Ends of comments, letters that the picture's font lacks, long names: drawn without a warning, as valid XML."""
+    named = build_cluster(["pod"], [Node(f"n{i}", (name,), 8, 8) for i in range(12)])
+    ElementTree.fromstring(drawing(named, "svg", title=name))
+    assert name in unescape(drawing(named, "html", title=name).decode())
+
+
 def test_a_dollar_in_a_name_is_a_dollar() -> None:
     """Plotting libraries read mathematics between dollar signs; a half-open one must not stop a drawing."""
     rows = [Node(f"n{i}", ("$x^{", "r1"), 8, 8) for i in range(4)]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from topology.cluster import Cluster
+from topology.cluster import Cluster, IntArray
 from topology.drawing.labels import labels, legend
 from topology.drawing.layout import Layout
 from topology.drawing.palette import LIGHT
@@ -39,6 +38,9 @@ SCALE = 2
 def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, subtitle: str) -> bytes:
     """Draw a cluster into the bytes of a picture.  Same input, same bytes.
 
+    The font that comes with the library knows no Chinese or Japanese: such letters are drawn as empty boxes here, and
+    as they should be on the page (:mod:`~topology.drawing.page`).
+
     :param subtitle: a line below the title.
     """
     import matplotlib
@@ -50,7 +52,11 @@ def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, sub
     keys = list(_legend_spots(legend(states), width - 2 * MARGIN))
     top = MARGIN + TITLE + SUBTITLE + 34 + (keys[-1][1] if keys else 0.0) + 20
     height = top + layout.height + MARGIN
-    with matplotlib.rc_context({"svg.hashsalt": "arnold", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
+    with (
+        matplotlib.rc_context({"svg.hashsalt": "arnold", "svg.fonttype": "path", "font.family": "DejaVu Sans"}),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(width / 96, height / 96), dpi=96, facecolor=GROUND)
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0, 0, 1, 1))
@@ -138,7 +144,7 @@ def _draw_boxes(axes: Axes, layout: Layout) -> None:
         )
 
 
-def _draw_nodes(axes: Axes, layout: Layout, states: np.ndarray) -> None:
+def _draw_nodes(axes: Axes, layout: Layout, states: IntArray) -> None:
     from matplotlib.collections import PolyCollection
 
     corners = [_corners(x, y, layout.side, layout.side) for x, y in zip(layout.x, layout.y, strict=True)]

@@ -11,7 +11,7 @@ from statistics import median, median_high
 from topology.drawing.packing import best_columns, pack
 from topology.drawing.simplify import Shape
 
-NARROW, NORMAL, WIDE = 0.36, 0.62, 0.9
+NARROW, NORMAL, WIDE = 0.36, 0.62, 1.0
 """Widths of letters of a sans-serif face as shares of its size; generous, so that nothing runs over."""
 
 _NARROW_LETTERS, _WIDE_LETTERS = frozenset("fijlrtI.,:;|!'()[]/ "), frozenset("mwMW@%")
@@ -199,5 +199,5 @@ def _unit(blocks: list[Block]) -> float:
 def text_width(text: str, size: float) -> float:
     """About how wide a text is at a size of type."""
     narrow = sum(letter in _NARROW_LETTERS for letter in text)
-    wide = sum(letter in _WIDE_LETTERS for letter in text)
+    wide = sum(letter in _WIDE_LETTERS or letter >= "\u2e80" for letter in text)
     return size * (NARROW * narrow + WIDE * wide + NORMAL * (len(text) - narrow - wide))
