@@ -134,9 +134,9 @@ def _print_levels(out: Console, document: PlaceDocument) -> None:
 
 
 def _print_flagged(out: Console, document: PlaceDocument) -> None:
+    lines = []
     for words, names in (("left out", document.avoided), ("in use", document.used_flagged)):
         if names:
             shown = fold_hostlist(names)
-            out.print(
-                Text(f"{len(names)} flagged nodes {words}: {shown if len(shown) <= 200 else shown[:197] + '...'}")
-            )
+            lines.append(f"{len(names)} {words}: {shown if len(shown) <= 200 else shown[:197] + '...'}")
+    print_sentences(out, "Flagged nodes", lines)

@@ -106,10 +106,12 @@ def _lost_nodes(text: str, cluster: Cluster) -> list[str]:
 def _print(out: Console, job: Job, document: RepairDocument) -> None:
     from scheduler.cli.place_text import GOOD, print_sentences
     from scheduler.documents.words import decimal
+    from topology.drawing.labels import plural
 
     fewer = "fewer are impossible" if document.moves_proved else f"{document.fewest_moves} at least"
     better = "proved best" if document.objective_proved else f"at least {decimal(document.objective_bound)}"
-    out.print(f"{job.name}: {len(document.lost)} nodes lost, {len(document.moves)} cells move ({fewer})", style=GOOD)
+    lost, moved = plural(len(document.lost), "node"), plural(len(document.moves), "cell")
+    out.print(f"{job.name}: {lost} lost, {moved} moved ({fewer})", style=GOOD)
     out.print(
         f"objective {decimal(document.before.objective)} -> {decimal(document.objective)} ({better}), "
         f"DP spread {document.before.spread.dp} -> {document.spread.dp}, "

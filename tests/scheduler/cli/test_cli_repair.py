@@ -62,7 +62,7 @@ def test_a_repair_can_be_repaired(repair: Arnold, arnold: Arnold, cluster_file: 
 def test_text_says_what_moves(repair: Arnold) -> None:
     """Lost nodes, moved cells, the objective before and after, and each move."""
     out = repair("--lost", "n4").out
-    assert "1 nodes lost, 1 cells move (fewer are impossible)" in out
+    assert "1 node lost, 1 cell moved (fewer are impossible)" in out
     assert "objective 2.0 -> 2.0" in out
     assert "n4" in out
 
