@@ -161,7 +161,6 @@ def _data(
     position = np.empty(len(cluster), dtype=np.int64)
     position[plan.nodes] = np.arange(len(plan.nodes))
     return node_data(cluster, plan) | {
-        "level": level.name,
         "base": "".join(painting.base_letters[node] for node in plan.nodes),
         "domain": level.domain_of[plan.nodes].tolist(),
         "domains": list(level.domains),
