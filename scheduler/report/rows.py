@@ -14,6 +14,9 @@ from scheduler.spread import objective_of
 MOST_REFUTATIONS = 400
 """Refuted pairs that a page lists at most."""
 
+RULED_OUT = "none by its rule"
+"""Status of an algorithm that finds the job infeasible while others place it."""
+
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmRow:
@@ -76,14 +79,17 @@ def algorithm_rows(outcomes: Sequence[Outcome], placed: Sequence[Outcome]) -> li
             outcome.proposal.lower_bound is None,
         ),
     )
-    return [_algorithm_row(outcome, number.get(id(outcome)), best, worst) for outcome in ordered]
+    return [
+        _algorithm_row(outcome, number.get(id(outcome)), best=best, worst=worst, others_fit=bool(placed))
+        for outcome in ordered
+    ]
 
 
-def _algorithm_row(outcome: Outcome, run: int | None, best: float, worst: float) -> AlgorithmRow:
+def _algorithm_row(outcome: Outcome, run: int | None, *, best: float, worst: float, others_fit: bool) -> AlgorithmRow:
     worth, objective = outcome.evaluation, outcome.objective
     return AlgorithmRow(
         name=outcome.algorithm,
-        status=STATUS[outcome.status],
+        status=RULED_OUT if outcome.status == "infeasible" and others_fit else STATUS[outcome.status],
         proved=outcome.status == "optimal",
         run=run,
         objective="" if objective is None else decimal(objective),

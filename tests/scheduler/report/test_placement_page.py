@@ -190,7 +190,7 @@ def test_the_comparison_is_sorted_by_worth(page: str) -> None:
     rows = [text_of(row) for row in re.findall(r"<tr.*?</tr>", page.split('class="algorithms"')[1], re.DOTALL)[1:5]]
     assert rows[0].split() == ["exact", "1.75", "1.00x", "1", "2", "proved", "optimal", "0", "12.3", "ms"]
     assert rows[1].split() == ["scatter", "2.5", "1.43x", "4", "2", "valid", "2.5", "s"]
-    assert "no minipod has 16 nodes infeasible" in rows[2]
+    assert "no minipod has 16 nodes none by its rule" in rows[2]
     assert "time ran out before a valid placement was found out of time 60 s" in rows[3]
     assert "width:100.0%" in page
     assert "width:70.0%" in page
@@ -226,6 +226,7 @@ def test_a_job_that_does_not_fit_still_has_a_page() -> None:
     cluster = four_minipods()
     page = placement_page(cluster, JOB, [judge("exact", cluster, JOB, Proposal(None, infeasible="16 nodes are many"))])
     assert "No placement: 16 nodes are many." in text_of(page)
+    assert "16 nodes are many infeasible" in text_of(page)
     assert 'class="n placed' not in page
     assert '<svg class="front"' not in page
     assert "data-mode" not in page.split("</style>")[1]
