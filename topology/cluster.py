@@ -225,7 +225,7 @@ def build_cluster(
         raise InvalidTopology("the cluster has no nodes", where=where[0] if where else "", fix="list at least one node")
     seen: dict[str, int] = {}
     for i, row in enumerate(rows):
-        _check_row(row, len(level_names), _place(where, i))
+        _check_row(row, len(level_names), where, i)
         if (first := seen.setdefault(row.name, i)) != i:
             earlier = f" (first at {where[first]})" if where else ""
             raise InvalidTopology(
@@ -256,17 +256,19 @@ def _check_level_names(names: Sequence[str]) -> None:
     if len(names) > MAX_LEVELS:
         raise InvalidTopology(f"the tree has {len(names)} levels", fix=f"describe it with at most {MAX_LEVELS} levels")
     for i, name in enumerate(names):
-        _check_printable("level", name, "")
+        _check_printable("level", name, (), i)
         if not name:
             raise InvalidTopology("a level has no name", fix="name every level column")
         if name in names[:i]:
             raise InvalidTopology(f"two levels are called {name!r}", fix="give every level its own name")
 
 
-def _check_printable(what: str, name: str, where: str) -> None:
+def _check_printable(what: str, name: str, where: Sequence[str], i: int) -> None:
     if not name.isprintable():
         raise InvalidTopology(
-            f"the name of a {what} has control characters: {name[:60]!r}", where=where, fix="use a printable name"
+            f"the name of a {what} has control characters: {name[:60]!r}",
+            where=_place(where, i),
+            fix="use a printable name",
         )
 
 
@@ -274,26 +276,31 @@ def _short(number: int) -> str:
     return str(number) if abs(number) < 10**12 else "an absurd number of"
 
 
-def _check_row(row: Node, depth: int, where: str) -> None:
+def _check_row(row: Node, depth: int, where: Sequence[str], i: int) -> None:
+    """Check one row; its place is looked up only when there is something to say, as that may take long."""
     if not row.name:
-        raise InvalidTopology("a node has no name", where=where, fix="name every node")
-    _check_printable("node", row.name, where)
+        raise InvalidTopology("a node has no name", where=_place(where, i), fix="name every node")
+    _check_printable("node", row.name, where, i)
     if len(row.path) != depth:
         raise InvalidTopology(
-            f"node {row.name!r} has {len(row.path)} levels instead of {depth}", where=where, fix="fill every level"
+            f"node {row.name!r} has {len(row.path)} levels instead of {depth}",
+            where=_place(where, i),
+            fix="fill every level",
         )
     if row.gpus < 1:
         raise InvalidTopology(
-            f"node {row.name!r} has {row.gpus} GPUs", where=where, fix="give every node at least one GPU"
+            f"node {row.name!r} has {row.gpus} GPUs", where=_place(where, i), fix="give every node at least one GPU"
         )
     if row.gpus > MAX_GPUS:
         raise InvalidTopology(
-            f"node {row.name!r} has {_short(row.gpus)} GPUs", where=where, fix=f"a node has at most {MAX_GPUS} GPUs"
+            f"node {row.name!r} has {_short(row.gpus)} GPUs",
+            where=_place(where, i),
+            fix=f"a node has at most {MAX_GPUS} GPUs",
         )
     if not 0 <= row.free_gpus <= row.gpus:
         raise InvalidTopology(
             f"node {row.name!r} has {_short(row.free_gpus)} free GPUs of {row.gpus}",
-            where=where,
+            where=_place(where, i),
             fix="free GPUs lie between 0 and the node's GPUs",
         )
 
@@ -321,7 +328,7 @@ def _build_levels(level_names: Sequence[str], rows: Sequence[Node], where: Seque
                 )
             key = (name, parent)
             if key not in numbers:
-                _check_printable(level_name, name, _place(where, i))
+                _check_printable(level_name, name, where, i)
                 numbers[key] = len(names)
                 names.append(name or broader_names[parent])
                 parents.append(parent)

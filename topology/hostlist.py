@@ -1,40 +1,46 @@
 """Slurm hostlists, ``n[0001-0128,0200],login1``: names in few characters.
 
-ClusterShell expands and folds.  A hostlist is read and counted here first, so that ``n[0-400000000]`` is refused
-before anything of that size exists, and so that nothing but plain names and ranges reaches ClusterShell (no groups,
-which run commands, no set operators, no wildcards).
+ClusterShell's range sets know how to pad, expand and fold numbers; the names around them are put together here.  A
+hostlist is counted before it is expanded, so that ``n[0-400000000]`` is refused before anything of that size exists.
+ClusterShell's own node sets are not used: they know groups, which run commands, and set operators, and are slow.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from topology.cluster import MAX_NODES
 from topology.errors import InvalidInput, TooLarge
 
-_PIECE = re.compile(r"""\[(?P<ranges>[^\[\]]*)\]|(?P<comma>,)|[^\s,\[\]#="'\\&!^@*%?(){}]+""")
+_PIECE = re.compile(r"""\[(?P<ranges>[^\[\]]*)\]|(?P<comma>,)|(?P<word>[^\s,\[\]#="'\\&!^@*%?(){}]+)""")
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _NAME = re.compile(r"""[^\s,\[\]#="'\\&!^@*%?(){}]+""")
+_ABSURD = 10**15
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,18})([^0-9]*)")
+
+_Term = list[tuple[str, str]]
+"""One comma-separated part of a hostlist: words and insides of brackets, as pairs (word, ranges), one of them empty."""
 
 
 def expand_hostlist(text: str, *, where: str = "", limit: int = MAX_NODES) -> list[str]:
-    """All names of a hostlist, in natural order.
+    """All names of a hostlist, in the order it is written; the numbers of a bracket ascend.
 
     :param where: its place, for error messages.
     :raises InvalidInput: broken brackets or ranges, characters that no host name has, a name twice.
     :raises TooLarge: more than ``limit`` names.
     """
-    count, plain = _count(text, where)
+    terms = list(_terms(text, where))
+    count = sum(_count(term, text, where) for term in terms)
     if count > limit:
         raise TooLarge(
-            f"the hostlist {_short(text)} names {count if count < 10**15 else 'absurdly many'} nodes",
+            f"the hostlist {_short(text)} names {count if count < _ABSURD else 'absurdly many'} nodes",
             where=where,
             fix=f"a cluster has at most {MAX_NODES:,} nodes; correct the range",
         )
-    names = text.split(",") if plain else _expand(text, where)
-    if len(set(names)) != count:
+    names = list(chain.from_iterable(_expand(term) for term in terms))
+    if len(set(names)) < count:
         raise InvalidInput(f"the hostlist {_short(text)} names a node twice", where=where, fix="name every node once")
     return names
 
@@ -70,22 +76,10 @@ def check_name(name: str) -> None:
         raise InvalidInput(f"the name {name!r} cannot stand in a Slurm hostlist", fix="rename it")
 
 
-def _expand(text: str, where: str) -> list[str]:
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
-
-    try:
-        return list(NodeSet(text, resolver=RESOLVER_NOGROUP))
-    except NodeSetParseError as error:
-        raise InvalidInput(
-            f"the hostlist {_short(text)} cannot be expanded: {error}",
-            where=where,
-            fix="put a letter between two ranges: r[1-2]n[1-4]",
-        ) from None
-
-
-def _count(text: str, where: str) -> tuple[int, bool]:
-    """Number of names, and whether the hostlist is without brackets."""
-    total, term, at, plain = 0, 0, 0, True
+def _terms(text: str, where: str) -> Iterator[_Term]:
+    """Cut a hostlist at its commas and brackets."""
+    term: _Term = []
+    at = 0
     while at < len(text):
         piece = _PIECE.match(text, at)
         if piece is None or (piece["comma"] and not term):
@@ -96,33 +90,50 @@ def _count(text: str, where: str) -> tuple[int, bool]:
             )
         at = piece.end()
         if piece["comma"]:
-            total, term = total + term, 0
-        elif piece["ranges"] is not None:
-            plain = False
-            term = max(term, 1) * _count_ranges(piece["ranges"], text, where)
+            yield term
+            term = []
         else:
-            term = max(term, 1)
+            if piece["ranges"] == "":
+                _check_range("", text, where)
+            term.append((piece["word"] or "", piece["ranges"] or ""))
     if not term:
         raise InvalidInput(
             f"the hostlist {_short(text)} ends early", where=where, fix="write at least one name after each comma"
         )
-    return total + term, plain
+    yield term
 
 
-def _count_ranges(ranges: str, text: str, where: str) -> int:
-    total = 0
-    for part in ranges.split(","):
-        bounds = _RANGE.fullmatch(part)
-        first, last = (bounds[1], bounds[2] or bounds[1]) if bounds else ("1", "0")
-        padded = first.startswith("0") and len(first) > 1
-        if int(last) < int(first) or ((padded or last.startswith("0")) and len(first) != len(last)):
-            raise InvalidInput(
-                f"the range {_short(part)} in the hostlist {_short(text)} is not one",
-                where=where,
-                fix="write ranges like [001-128], low to high, both ends with as many digits",
-            )
-        total += int(last) - int(first) + 1
+def _count(term: _Term, text: str, where: str) -> int:
+    """How many names a term stands for; counting ends where the number is absurd."""
+    total = 1
+    for _, ranges in term:
+        if ranges and total < _ABSURD:
+            total *= sum(_check_range(part, text, where) for part in ranges.split(","))
     return total
+
+
+def _check_range(part: str, text: str, where: str) -> int:
+    """How many numbers a range holds."""
+    bounds = _RANGE.fullmatch(part)
+    first, last = (bounds[1], bounds[2] or bounds[1]) if bounds else ("1", "0")
+    padded = any(number.startswith("0") and len(number) > 1 for number in (first, last))
+    if int(last) < int(first) or (padded and len(first) != len(last)):
+        raise InvalidInput(
+            f"the range {_short(part)} in the hostlist {_short(text)} is not one",
+            where=where,
+            fix="write ranges like [001-128], low to high, both ends with as many digits",
+        )
+    return int(last) - int(first) + 1
+
+
+def _expand(term: _Term) -> list[str]:
+    from ClusterShell.RangeSet import RangeSet
+
+    names = [""]
+    for word, ranges in term:
+        numbers = list(RangeSet(ranges).striter()) if ranges else [word]
+        names = [name + number for name in names for number in numbers]
+    return names
 
 
 def _short(text: str) -> str:

@@ -21,6 +21,8 @@ from topology.hostlist import expand_hostlist, fold_hostlist
         ("login1,n[1-2],10.0.0.[1-2]", "10.0.0.1 10.0.0.2 login1 n1 n2"),
         ("n[1,01]", "n01 n1"),
         ("[1-2]", "1 2"),
+        ("r[1-2][8-9]", "r18 r19 r28 r29"),
+        ("r[1-2]0[8-9]", "r108 r109 r208 r209"),
     ],
 )
 def test_ranges_are_expanded(text: str, names: str) -> None:
@@ -59,7 +61,15 @@ def test_a_name_twice_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["n[0-400000000]", "a[0-9999]b[0-9999]", "n[1-9]x" * 400, "n[0-999999999999999999]", "n[1-999999],m[1-9]"]
+    "text",
+    [
+        "n[0-400000000]",
+        "a[0-9999]b[0-9999]",
+        "n[1-9]x" * 400,
+        "[0-9]" * 200_000,
+        "n[0-999999999999999999]",
+        "n[1-999999],m[1-9]",
+    ],
 )
 def test_absurd_sizes_end_at_once(text: str) -> None:
     """They are counted, not expanded: well formed and merely too big, exit code 3."""

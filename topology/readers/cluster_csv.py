@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 
-from topology.cluster import Node, build_cluster
+from topology.cluster import MAX_LEVELS, Node, build_cluster
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean
 from topology.files import Source
 from topology.flags import HEALTHY, parse_slowdown
@@ -54,6 +54,12 @@ def _check_header(header: tuple[str, ...], where: str) -> int:
         first = header[0] if header else ""
         raise InvalidInput(
             f"the first column is {first!r}", where=where, fix=f"{did_you_mean(first, [NODE])}name it {NODE!r}"
+        )
+    if len(header) > 1 + MAX_LEVELS + len(ATTRIBUTES):
+        raise InvalidInput(
+            f"the table has {len(header)} columns",
+            where=where,
+            fix=f"describe the tree with at most {MAX_LEVELS} levels",
         )
     for i, name in enumerate(header):
         if not name:

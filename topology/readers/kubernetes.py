@@ -32,7 +32,7 @@ from topology.readers.types import Reading
 SLOWDOWN = "arnold.dev/slowdown"
 UNTIL = "arnold.dev/slowdown-until"
 
-_MARK = re.compile(r"\s*(?:---\s*)?\{?\s*[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
+_MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
 _REPELLING = ("NoSchedule", "NoExecute")
 _OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 

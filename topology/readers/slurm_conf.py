@@ -33,7 +33,7 @@ _SPELLING = {
     "blocksizes": "BlockSizes",
 }
 _PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*("[^"]*"|[^\s"]+)(?=\s|$)')
-_MARK = re.compile(r"^\s*(?:SwitchName|BlockName|BlockSizes|RingName)\s*=", re.IGNORECASE | re.MULTILINE)
+_MARK = re.compile(r"^[ \t]*(?:SwitchName|BlockName|BlockSizes|RingName)[ \t]*=", re.IGNORECASE | re.MULTILINE)
 
 
 class SlurmConf:

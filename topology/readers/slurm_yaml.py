@@ -21,9 +21,8 @@ from topology.hostlist import expand_hostlist
 from topology.readers.switches import Switch, block_cluster, tree_cluster
 from topology.readers.types import Reading
 
-_MARK = re.compile(
-    r"^\s*-?\s*[\"']?(?:topology[\"']?\s*:|cluster_default[\"']?\s*:)|[\[{,]\s*\"topology\"\s*:", re.MULTILINE
-)
+_MARK = re.compile(r"^(?:[ \t]*-[ \t]+)?[\"']?(?:topology|cluster_default)[\"']?[ \t]*:", re.MULTILINE)
+_FLOW_MARK = re.compile(r"\s*+\[\s*+\{\s*+[\"']?(?:topology|cluster_default)[\"']?\s*:")
 
 
 class _Strict(BaseModel):
@@ -69,7 +68,7 @@ class SlurmYaml:
 
     def recognises(self, head: str) -> bool:
         """It has a key ``topology`` at the beginning of a line or list entry."""
-        return bool(_MARK.search(head))
+        return bool(_MARK.search(head) or _FLOW_MARK.match(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the topology that is the default.

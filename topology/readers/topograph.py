@@ -28,7 +28,7 @@ GPUS = 8
 
 ACCELERATORS = ("accelerator", "accelerator-sub-domain")
 _LABELS = ("accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")
-_MARK = re.compile(r"^[\s{]*[\"']?instances[\"']?\s*:", re.MULTILINE)
+_MARK = re.compile(r"[\s{]*[\"']?instances[\"']?\s*:")
 
 
 class _Instance(BaseModel):

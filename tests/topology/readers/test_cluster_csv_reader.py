@@ -108,7 +108,7 @@ def test_spaces_windows_lines_and_quotes_are_harmless() -> None:
         ("node,rack,GPUs\nn1,r,8\n", "'GPUs' looks like", "f:1", "did you mean 'gpus'?"),
         ("node,rack,gpus,slodown\nn1,r,8,1\n", "unknown column 'slodown'", "f:1", "did you mean 'slowdown'?"),
         ("node,rack,gpus,cache\nn1,r,8,1\n", "unknown column 'cache'", "f:1", "only gpus, free_gpus, slowdown"),
-        ("node," + ",".join(f"l{i}" for i in range(40)) + "\nn" + ",x" * 40, "40 levels", "", "at most"),
+        ("node," + ",".join(f"l{i}" for i in range(40)) + "\nn" + ",x" * 40, "41 columns", "f:1", "at most"),
     ],
 )
 def test_bad_tables_are_refused(text: str, complaint: str, where: str, fix: str) -> None:
