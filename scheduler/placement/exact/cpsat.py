@@ -1,0 +1,51 @@
+"""One way to run CP-SAT: repeatable, within the time that is left, and never trusted blindly.
+
+One worker and a limit in deterministic time make a run repeatable; the wall clock is a second limit.  The import of
+OR-Tools takes a third of a second and happens on first use only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+Answer = Literal["yes", "no", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """How long one search may run and how it goes about it.
+
+    :param effort: limit in CP-SAT's deterministic time, about seconds.
+    :param wall: limit in seconds of wall clock.
+    :param seed: random seed.
+    :param linearization: CP-SAT's linearization level, 0 (no LP) to 2 (all of it).
+    """
+
+    effort: float
+    wall: float
+    seed: int = 0
+    linearization: int = 1
+
+
+def solve(
+    model: cp_model.CpModel,
+    limit: Slice,
+    callback: cp_model.CpSolverSolutionCallback | None = None,
+) -> tuple[Answer, cp_model.CpSolver]:
+    """Search for any solution (or the best, when the model has an objective)."""
+    from ortools.sat.python import cp_model
+
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = limit.seed
+    solver.parameters.max_deterministic_time = limit.effort
+    solver.parameters.max_time_in_seconds = max(0.001, limit.wall)
+    solver.parameters.linearization_level = limit.linearization
+    status = solver.solve(model, callback)
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return "yes", solver
+    return ("no" if status == cp_model.INFEASIBLE else "unknown"), solver

@@ -1,0 +1,100 @@
+"""Width profiles: how many columns each domain might serve, before deciding which.
+
+The inequalities on widths, rows and cells are so tight at the interesting pairs that they leave few profiles, and a
+small model over *kinds* of domains (equal capacities together) produces them in hundredths of a second.  With the
+widths fixed, :class:`scheduler.placement.exact.skeleton.SkeletonModel` decides about as fast which columns they are.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+
+from scheduler.placement.exact.cpsat import Slice, solve
+from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.skeleton import minimal_patterns, usable_domains
+from scheduler.placement.types import Pair
+from topology.cluster import IntArray
+
+
+class Profiles:
+    """A stream of different width profiles for one pair."""
+
+    def __init__(self, problem: GridProblem, pair: Pair) -> None:
+        from ortools.sat.python import cp_model
+
+        self._dp, self._pp = pair
+        self._problem = problem
+        self._capacities = problem.capacities[: usable_domains(problem, pair)]
+        self._cp = cp_model.CpModel()
+        self._kinds = Counter(self._capacities)
+        self._how_many: dict[tuple[int, int], cp_model.IntVar] = {}
+        self._rows: dict[tuple[int, int], cp_model.IntVar] = {}
+        self._constrain()
+
+    def _constrain(self) -> None:
+        """The rectangle inequalities, the bound on domains in use, and rows of enough widths, per kind."""
+        cp, problem = self._cp, self._problem
+        cells = []
+        for capacity, count in self._kinds.items():
+            of_kind = []
+            for q in range(1, min(problem.columns, capacity) + 1):
+                height, rest = divmod(capacity, q)
+                top = min(problem.rows, height + (rest > 0))
+                most = min(capacity, problem.rows * q)
+                z = cp.new_int_var(0, count, "")
+                r = cp.new_int_var(0, count * top, "")
+                n = cp.new_int_var(0, count * most, "")
+                cp.add(r <= top * z)
+                cp.add(n <= q * r)
+                cp.add(n <= most * z)
+                cp.add(n >= z)
+                if height < problem.rows:
+                    cp.add(n <= rest * r + (q - rest) * height * z)
+                self._how_many[capacity, q], self._rows[capacity, q] = z, r
+                of_kind.append(z)
+                cells.append(n)
+            cp.add(sum(of_kind) <= count)
+        cp.add(sum(cells) == problem.cells)
+        cp.add(sum(self._rows.values()) <= self._pp * problem.rows)
+        cp.add(sum(q * z for (_, q), z in self._how_many.items()) <= self._dp * problem.columns)
+        cp.add(sum((q - 1) * z for (_, q), z in self._how_many.items()) >= problem.columns - self._pp)
+        patterns = list(minimal_patterns(problem.columns, self._pp))
+        rows_with = [cp.new_int_var(0, problem.rows, "") for _ in patterns]
+        cp.add(sum(rows_with) == problem.rows)
+        for q in range(1, problem.columns + 1):
+            wanted = [sum(w >= q for w in pattern) * y for pattern, y in zip(patterns, rows_with, strict=True)]
+            cp.add(sum(r for (_, width), r in self._rows.items() if width >= q) >= sum(wanted))
+
+    def next(self, limit: Slice) -> IntArray | None:
+        """A profile not seen before, at random by the seed of the limit; ``None`` when none was found in time.
+
+        :returns: shape [usable domains], columns that each domain serves, in the order of the problem's domains.
+        """
+        chance = random.Random(limit.seed)
+        self._cp.clear_objective()  # type: ignore[no-untyped-call]
+        self._cp.minimize(sum(chance.randint(-5, 5) * z for z in self._how_many.values()))
+        answer, solver = solve(self._cp, limit)
+        if answer == "unknown":
+            self._cp.clear_objective()  # type: ignore[no-untyped-call]
+            answer, solver = solve(self._cp, Slice(10 * limit.effort, limit.wall, limit.seed))
+        if answer != "yes":
+            return None
+        chosen = {key: solver.value(z) for key, z in self._how_many.items()}
+        differs = []
+        for key, z in self._how_many.items():
+            other = self._cp.new_bool_var("")
+            self._cp.add(z != chosen[key]).only_enforce_if(other)
+            differs.append(other)
+        self._cp.add_bool_or(differs)
+        return self._spelled_out(chosen)
+
+    def _spelled_out(self, chosen: dict[tuple[int, int], int]) -> IntArray:
+        """One width a domain; among domains of equal capacity in descending order."""
+        widths: list[int] = []
+        for capacity, count in self._kinds.items():
+            own = [q for q in range(self._problem.columns, 0, -1) for _ in range(chosen.get((capacity, q), 0))]
+            widths += own + [0] * (count - len(own))
+        return np.array(widths, dtype=np.int32)
