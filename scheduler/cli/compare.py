@@ -106,7 +106,8 @@ def print_results(out: Console, document: CompareDocument) -> None:
     without: list[str] = []
     for result in document.results:
         if result.spread is None or result.objective is None or result.ratio is None:
-            without.append(f"{result.algorithm}: {result.status}" + (f"; {result.reason}" if result.reason else ""))
+            status = "" if result.status == "infeasible" else f"{result.status}: "
+            without.append(f"{result.algorithm}: {status}{result.reason}")
             continue
         rows.add_row(
             result.algorithm,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from scheduler.cli.output import table
@@ -81,8 +82,10 @@ def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
     if sentences:
         out.print()
         out.print(Text(title, "bold"))
+        rows = Table.grid(padding=(0, 1))
         for sentence in sentences:
-            out.print(Text(f"  - {sentence}"))
+            rows.add_row("  -", sentence)
+        out.print(rows)
 
 
 def _print_way_out(out: Console, document: PlaceDocument) -> None:

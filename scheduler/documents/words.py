@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from scheduler.outcome import Outcome
 
+WITHOUT = {"timeout": "not settled", "gave-up": "nothing found"}
+"""Statuses without a placement, where another word says more."""
+
 
 def verdict(outcome: Outcome) -> str:
     """An outcome in one sentence: ``proved optimal: DP spread 2, PP spread 4, objective 3.0``."""
     if outcome.evaluation is None:
-        return {"infeasible": "does not fit", "timeout": "not settled"}.get(outcome.status, "no placement") + (
-            f": {outcome.reason}" if outcome.reason else ""
-        )
+        return f"{WITHOUT.get(outcome.status, outcome.status)}: {outcome.reason}"
     found = (
         f"DP spread {outcome.evaluation.dp}, PP spread {outcome.evaluation.pp}, "
         f"objective {decimal(outcome.evaluation.objective)}"

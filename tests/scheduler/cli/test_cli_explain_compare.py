@@ -42,7 +42,7 @@ def test_compare_puts_the_best_first(arnold: Arnold, fakes: None, cluster_file: 
     assert results[3]["status"] == "timeout"
     assert (ran.json["best"], ran.json["bound"]) == (1.25, 1.25)
     out = arnold(*args).out
-    assert out.index("exact") < out.index("first") < out.index("refused: ")
+    assert out.index("\nexact ") < out.index("\nfirst ") < out.index("twice: refused")
 
 
 def test_compare_runs_all_that_are_installed(arnold: Arnold, cluster_file: Path, job_file: Path) -> None:

@@ -58,7 +58,11 @@ def test_without_arguments_and_version(arnold: Arnold, args: Sequence[str]) -> N
         (["place", "--cluster", "c", "--job", "j", "--algorithm", "exat"], "UnknownName", "did you mean 'exact'"),
         (["place", "--cluster", "-", "--job", "-"], "InvalidInput", "standard input"),
         (["place", "--cluster", "nowhere.csv", "--job", "nowhere.yaml"], "InvalidInput", "no such file"),
-        (["compare", "--cluster", "c", "--job", "j", "--algorithms", "exact,frist"], "InvalidInput", "no such file"),
+        (
+            ["compare", "--cluster", "c", "--job", "j", "--algorithms", "exact,frist"],
+            "UnknownName",
+            "did you mean 'first'",
+        ),
         (["schema", "plaec"], "UnknownName", "did you mean 'place'"),
     ],
 )

@@ -24,9 +24,10 @@ def place(arnold: Arnold, fakes: None, cluster_file: Path, job_file: Path) -> Ar
     )
 
 
-def test_anyone_can_recompute_what_is_claimed(place: Arnold, cluster_file: Path) -> None:
+@pytest.mark.parametrize("algorithm", ["first", "exact", "gpu-packing"])
+def test_anyone_can_recompute_what_is_claimed(place: Arnold, cluster_file: Path, algorithm: str) -> None:
     """Spread and objective follow from `assignment` and the cluster file alone; every cell has its own free node."""
-    said = place("first", "--json").json
+    said = place(algorithm, "--json").json
     with cluster_file.open() as file:
         rows = {row["node"]: row for row in csv.DictReader(file)}
     cells = said["assignment"]
@@ -156,7 +157,7 @@ def test_text_says_the_verdict_first(place: Arnold) -> None:
 def test_text_of_a_job_that_does_not_fit(place: Arnold) -> None:
     """The reason, whether it would fit on the empty cluster, and the next command."""
     out = place("sure").out
-    assert "does not fit: the rule of this algorithm admits no placement" in out
+    assert "infeasible: the rule of this algorithm admits no placement" in out
     assert "would fit if the cluster were empty" in out
     assert "arnold explain" in out
 
