@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from scheduler.cli.instance import Instance
-    from scheduler.documents.explain import ExplainDocument
+    from scheduler.documents.explain import CheaperDoc, ExplainDocument
     from scheduler.outcome import Outcome
 
 EXAMPLES = """\b
@@ -93,11 +93,18 @@ def _reasons(document: ExplainDocument) -> list[str]:
     from scheduler.documents.words import decimal
 
     return [
-        f"DP spread {pair.dp}, PP spread {pair.pp} ({decimal(pair.objective)}): "
-        + (pair.sentence or "not settled within the time; a longer --time-limit may help")
+        f"DP spread {pair.dp}, PP spread {pair.pp} ({decimal(pair.objective)}): {_reason(pair)}"
         for pair in document.cheaper
         if pair.maximal
     ]
+
+
+def _reason(pair: CheaperDoc) -> str:
+    if pair.refuted is None:
+        return "not settled within the time; a longer --time-limit may help"
+    if (pair.refuted.dp, pair.refuted.pp) == (pair.dp, pair.pp):
+        return str(pair.sentence)
+    return f"not even {pair.refuted.dp} and {pair.refuted.pp} can be had: {pair.sentence}"
 
 
 def _print_diagnosis(out: Console, document: ExplainDocument) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 LONGEST = 40
 """Most rows of a table on a terminal."""
+
+LONGEST_NAMES = 72
+"""Most characters of a list of nodes."""
 
 GOOD, SO_SO, BAD = "bold green", "bold yellow", "bold red"
 COLOURS = {"optimal": GOOD, "feasible": SO_SO}
@@ -111,16 +114,20 @@ def _print_domains(out: Console, instance: Instance, outcome: Outcome) -> None:
     usable = count_nodes(level, admissible(cluster, instance.job))
     title = f"Cells in {np.count_nonzero(cells)} domains"
     rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"])
-    rows.columns[4].overflow = "ellipsis"
-    rows.columns[4].no_wrap = True
     used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
     for k in used[:LONGEST]:
-        names = fold_hostlist(cluster.names[i] for i in np.sort(nodes[level.domain_of[nodes] == k]))
+        names = _shown(cluster.names[i] for i in np.sort(nodes[level.domain_of[nodes] == k]))
         rows.add_row(level.domains[k], str(cells[k]), str(usable[k]), _bar(int(cells[k]), int(usable[k])), names)
     if len(used) > LONGEST:
         rows.add_row(f"... {len(used) - LONGEST} more", str(cells[used[LONGEST:]].sum()), "", "", "")
     out.print()
     out.print(rows)
+
+
+def _shown(names: Iterable[str]) -> str:
+    """Names as a hostlist, cut short where it does not fit on a line."""
+    folded = fold_hostlist(names)
+    return folded if len(folded) <= LONGEST_NAMES else f"{folded[: LONGEST_NAMES - 3]}..."
 
 
 def _bar(part: int, whole: int, width: int = 10) -> str:
@@ -140,6 +147,5 @@ def _print_flagged(out: Console, document: PlaceDocument) -> None:
     lines = []
     for words, names in (("left out", document.avoided), ("in use", document.used_flagged)):
         if names:
-            shown = fold_hostlist(names)
-            lines.append(f"{len(names)} {words}: {shown if len(shown) <= 200 else shown[:197] + '...'}")
+            lines.append(f"{len(names)} {words}: {_shown(names)}")
     print_sentences(out, "Flagged nodes", lines)

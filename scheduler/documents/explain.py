@@ -36,8 +36,10 @@ class CheaperDoc(Document):
     """PP spread R."""
     objective: float
     """What it would cost."""
+    refuted: SpreadDoc | None
+    """The pair that was refuted, at least as large in both, and rules this one out with it; null = not settled."""
     refuted_by: str | None
-    """The bound or search that rules it out; null = not settled."""
+    """The bound or search that refuted it."""
     sentence: str | None
     """The reason in words."""
     maximal: bool
@@ -153,6 +155,9 @@ def _cheaper_docs(pairs: Sequence[CheaperPair]) -> list[CheaperDoc]:
             dp=pair.dp,
             pp=pair.pp,
             objective=pair.objective,
+            refuted=None
+            if pair.refutation is None
+            else SpreadDoc(dp=pair.refutation.pair[0], pp=pair.refutation.pair[1]),
             refuted_by=None if pair.refutation is None else pair.refutation.by,
             sentence=None if pair.refutation is None else pair.refutation.sentence,
             maximal=pair in decisive,
