@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scheduler.job import Job
     from scheduler.placement.types import Limits
     from topology.cluster import Cluster
+    from topology.readers import LoadedTopology
 
 FILE = click.Path()
 """Any file name; what is wrong with the file is said by its reader.  Shells complete it."""
@@ -50,6 +51,14 @@ def cluster_options(command: F) -> F:
         click.option(
             "--cluster", required=True, type=FILE, metavar="FILE", help="The cluster, in any known format; - is stdin."
         ),
+        state_options,
+    )
+
+
+def state_options(command: F) -> F:
+    """How to read a cluster file, and what lies over it."""
+    return _with(
+        command,
         click.option("--format", metavar="NAME", help="Format of the cluster file  [default: recognised by content]"),
         click.option("--levels", metavar="A,B,..", help="Labels to take as levels, broad to close (Kubernetes)."),
         click.option(
@@ -125,11 +134,21 @@ def read_cluster(
 
     :raises ArnoldError: a file is unusable.
     """
+    loaded = load_state(cluster, format=format, levels=levels, busy=busy, flags=flags)
+    return loaded.cluster, loaded.notes
+
+
+def load_state(
+    path: str, *, format: str | None, levels: str | None, busy: str | None, flags: str | None
+) -> LoadedTopology:
+    """A cluster file with what ``state_options`` lay over it.
+
+    :raises ArnoldError: a file is unusable.
+    """
     from topology.readers import load_topology
 
     named: Sequence[str] | None = None if levels is None else [level.strip() for level in levels.split(",")]
-    loaded = load_topology(cluster, format=format, levels=named, busy=busy, flags=flags)
-    return loaded.cluster, loaded.notes
+    return load_topology(path, format=format, levels=named, busy=busy, flags=flags)
 
 
 def read_instance(

@@ -77,9 +77,9 @@ class Kubernetes:
         cluster = build_cluster(chosen, rows, flags=active, where=places)
         notes += _notes(cluster, chosen, repeated, pool)
         if left_out := listing.nodes - len(machines):
-            notes.append(f"{left_out} nodes without {GPU} were left out")
+            notes.append(f"left out, as they have no {GPU}: {left_out} of {listing.nodes} nodes")
         if expired := len(flags) - len(active):
-            notes.append(f"{expired} annotations {SLOWDOWN} are past their end and were left out")
+            notes.append(f"annotations {SLOWDOWN} past their end, left out: {expired}")
         return Reading(cluster, tuple(notes))
 
 
@@ -218,7 +218,7 @@ def _pool_taints(machines: Sequence[_Machine]) -> set[Taint]:
 
 def _notes(cluster: Cluster, labels: Sequence[str], repeated: Sequence[int], pool: set[Taint]) -> list[str]:
     notes = [
-        f"{count} values of {label} lie below several broader domains; each place counts as its own domain"
+        f"values of {label} below several broader domains, each place a domain of its own: {count}"
         for label, count in zip(labels, repeated, strict=True)
         if count
     ]
@@ -226,5 +226,5 @@ def _notes(cluster: Cluster, labels: Sequence[str], repeated: Sequence[int], poo
         names = ", ".join(sorted(key for key, _ in pool))
         notes.append(f"every GPU node has the taint {names}: jobs are taken to tolerate it")
     if faulty := sum(flag.kind == "faulty" for flag in cluster.flags.values()):
-        notes.append(f"{faulty} nodes cannot take new pods and count as faulty")
+        notes.append(f"faulty, as they cannot take new pods: {faulty} of {len(cluster)} nodes")
     return notes

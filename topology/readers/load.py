@@ -67,7 +67,7 @@ def load_topology(
     if flags is not None:
         cluster, expired = with_flag_file(cluster, read_source(flags), now=instant)
         if expired:
-            notes.append(f"{expired} flags of {flags} are not active now and were left out")
+            notes.append(f"flags of {flags} not active now, left out: {expired}")
     return LoadedTopology(cluster, reader.name, tuple(notes))
 
 

@@ -85,7 +85,7 @@ class Topograph:
         ]
         places = Places(len(rows), lambda row: document.where("instances", row))
         notes = tuple(
-            f"{repeated[i]} names of {names[i]} lie below several broader domains; each place counts as its own domain"
+            f"names of {names[i]} below several broader domains, each place a domain of its own: {repeated[i]}"
             for i in kept
             if repeated[i]
         )

@@ -111,14 +111,14 @@ def forest_notes(forest: Forest, switches: Sequence[Switch]) -> tuple[str, ...]:
     """What a user of Slurm should know about the switches."""
     notes = []
     if forest.renamed:
-        notes.append(f"{forest.renamed} switches have the name of their level put before, as the name alone was taken")
+        notes.append(f"switches with the name of their level put before, as the name alone was taken: {forest.renamed}")
     below = {child for switch in switches for child in switch.children}
     if (roots := sum(switch.name not in below for switch in switches)) > 1:
         notes.append(
             f"{roots} switches have none above them: for jobs across them Slurm needs one more that joins them"
         )
     if long := sum(len(switch.name) > SLURM_NAME_LENGTH for switch in switches):
-        notes.append(f"{long} switch names are longer than the {SLURM_NAME_LENGTH} characters that Slurm takes")
+        notes.append(f"switch names longer than the {SLURM_NAME_LENGTH} characters that Slurm takes: {long}")
     return tuple(notes)
 
 

@@ -14,13 +14,13 @@ def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     """For formats that carry the tree and nothing else: no names of levels, no GPUs, no use, no flags."""
     lost = []
     if cluster.levels:
-        lost.append(f"the names of the levels ({', '.join(level.name for level in cluster.levels)})")
+        lost.append(f"names of levels ({', '.join(level.name for level in cluster.levels)})")
     if others := int(np.count_nonzero(cluster.gpus != DEFAULT_GPUS)):
-        lost.append(f"the GPU counts of {others} nodes without {DEFAULT_GPUS} GPUs")
+        lost.append(f"GPU counts other than {DEFAULT_GPUS} ({others} of {len(cluster)} nodes)")
     if used := int(np.count_nonzero(cluster.free_gpus < cluster.gpus)):
-        lost.append(f"the GPUs in use on {used} nodes")
+        lost.append(f"GPUs in use ({used} of {len(cluster)} nodes)")
     if cluster.flags:
-        lost.append(f"the flags of {len(cluster.flags)} nodes")
+        lost.append(f"flags ({len(cluster.flags)} of {len(cluster)} nodes)")
     return (f"{format_name} cannot carry {'; '.join(lost)}: left out",) if lost else ()
 
 
@@ -30,4 +30,8 @@ def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
         flag.kind == "degraded" or any((flag.score, flag.since, flag.until, flag.evidence))
         for flag in cluster.flags.values()
     )
-    return (f"{format_name} carries the slowdown of flags only: the rest of {detailed} left out",) if detailed else ()
+    return (
+        (f"{format_name} carries the slowdown of flags and no more; reasons and ends left out: {detailed}",)
+        if detailed
+        else ()
+    )

@@ -137,7 +137,7 @@ def test_gpus_come_from_the_status_and_other_nodes_are_left_out() -> None:
     """Nodes without GPUs are counted in a note."""
     reading = read(listing(node("gpu", gpus="4"), node("cpu", gpus=None), node("none", gpus="0")))
     assert [(node.name, node.gpus) for node in reading.cluster] == [("gpu", 4)]
-    assert "2 nodes without nvidia.com/gpu were left out" in reading.notes
+    assert "left out, as they have no nvidia.com/gpu: 2 of 3 nodes" in reading.notes
 
 
 def test_pods_hold_gpus() -> None:
@@ -172,7 +172,7 @@ def test_a_node_that_takes_no_pods_is_faulty(reason: str, more: dict[str, Any]) 
     flag = reading.cluster.flags[0]
     assert (flag.kind, flag.evidence, flag.source) == ("faulty", reason, "kubernetes")
     assert reading.cluster.emptied().idle.tolist() == [False, True]
-    assert "1 nodes cannot take new pods and count as faulty" in reading.notes
+    assert "faulty, as they cannot take new pods: 1 of 2 nodes" in reading.notes
 
 
 @pytest.mark.parametrize(

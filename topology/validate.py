@@ -1,0 +1,70 @@
+"""What a cluster looks like in a few numbers, and what about it may surprise its owner."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from topology.capacity import count_nodes
+from topology.cluster import Cluster, Level
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSummary:
+    """A level in numbers.
+
+    :param domains: how many, implicit ones among them.
+    :param smallest: nodes of its smallest domain; ``median`` and ``largest`` likewise.
+    :param implicit_nodes: nodes without a domain of this level, which hang on a broader switch.
+    """
+
+    name: str
+    domains: int
+    smallest: int
+    median: float
+    largest: int
+    implicit_nodes: int
+
+
+def summarise(cluster: Cluster) -> list[LevelSummary]:
+    """All levels, from the broadest to the closest."""
+    return [_summary(level, len(cluster)) for level in cluster.levels]
+
+
+def _summary(level: Level, nodes: int) -> LevelSummary:
+    sizes = count_nodes(level, np.ones(nodes, dtype=np.bool_))
+    return LevelSummary(
+        name=level.name,
+        domains=len(level),
+        smallest=int(sizes.min()),
+        median=float(np.median(sizes)),
+        largest=int(sizes.max()),
+        implicit_nodes=int(level.implicit[level.domain_of].sum()),
+    )
+
+
+def warnings(cluster: Cluster) -> list[str]:
+    """What is allowed and may not be meant, one sentence each."""
+    found = []
+    if not cluster.levels:
+        found.append("there is no level: all nodes are equally near to each other")
+    for depth, level in enumerate(cluster.levels):
+        summary = _summary(level, len(cluster))
+        if summary.domains == 1:
+            found.append(f"level {level.name} has one domain, which tells no two placements apart")
+        elif summary.largest == 1:
+            found.append(f"every node is alone in its {level.name}")
+        elif depth and summary.domains == len(cluster.levels[depth - 1]):
+            found.append(f"level {level.name} has the same domains as {cluster.levels[depth - 1].name}")
+        if summary.implicit_nodes:
+            share = f"{summary.implicit_nodes} of {len(cluster)} nodes"
+            found.append(f"no {level.name} of their own, so on a broader switch: {share}")
+    sizes = Counter(cluster.gpus.tolist())
+    if len(sizes) > 1:
+        counts = ", ".join(f"{count} with {gpus}" for gpus, count in sizes.most_common())
+        found.append(f"nodes differ in GPUs ({counts}); a job uses nodes of one size")
+    if not cluster.idle.any():
+        found.append("no node is free: every one is in use or faulty")
+    return found
