@@ -23,7 +23,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A Markdown table; columns of numbers stand to the right."""
     cells = [[str(cell) for cell in row] for row in rows]
     right = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(header))]
-    widths = [max(len(row[i]) for row in [list(header), *cells]) for i in range(len(header))]
+    widths = [max(3, *(len(row[i]) for row in [list(header), *cells])) for i in range(len(header))]
     lines = [_line(header, widths, right)]
     lines.append(
         "| " + " | ".join("-" * (w - 1) + ":" if r else "-" * w for w, r in zip(widths, right, strict=True)) + " |"

@@ -121,10 +121,10 @@ def test_plot_is_written(tmp_path: Path) -> None:
 def test_table_puts_numbers_to_the_right() -> None:
     """Columns of numbers are marked as such, in a table that Markdown reads."""
     assert table(["name", "n"], [["a", 1], ["bb", 12]]).splitlines() == [
-        "| name |  n |",
-        "| ---- | -: |",
-        "| a    |  1 |",
-        "| bb   | 12 |",
+        "| name |   n |",
+        "| ---- | --: |",
+        "| a    |   1 |",
+        "| bb   |  12 |",
     ]
 
 

@@ -1,0 +1,81 @@
+"""The rules of the house that no linter checks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from inspect import signature
+from pathlib import Path
+
+import pytest
+
+from scheduler.job import Job, Parallelism
+from scheduler.outcome import run
+from scheduler.placement.registry import algorithm_names, load_algorithm
+from scheduler.placement.types import Limits, PlacementAlgorithm
+from topology.generate import minipods
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted(file for package in ("topology", "scheduler", "benchmarks") for file in (ROOT / package).rglob("*.py"))
+LONGEST = 350
+
+HEAVY = ("ortools", "matplotlib", "networkx", "jinja2", "pandas", "numpy", "pydantic", "rich", "yaml")
+"""Libraries that `arnold --help` has no use for and that would make it slow."""
+
+
+def test_files_are_short() -> None:
+    """One concept a file: none is longer than 350 lines."""
+    lengths = {str(file.relative_to(ROOT)): len(file.read_text(encoding="utf-8").splitlines()) for file in SOURCES}
+    assert lengths, "the packages were not found"
+    assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """`arnold --help` is instant because it imports no solver, no array library and nothing that draws."""
+    code = f"""
+import sys
+from scheduler.cli.run import run
+code = run(["--help"])
+print("imported:", sorted(set({HEAVY!r}) & set(sys.modules)))
+sys.exit(code)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "imported: []"
+
+
+@pytest.mark.parametrize("package", ["topology.cluster", "scheduler.job", "scheduler.spread", "scheduler.outcome"])
+def test_shared_types_need_no_solver(package: str) -> None:
+    """What everybody imports brings no solver and nothing that draws along."""
+    code = f"""
+import sys
+import {package}
+print(sorted({{"ortools", "matplotlib", "networkx", "jinja2", "pandas"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", algorithm_names())
+def test_algorithm_satisfies_the_protocol(name: str) -> None:
+    """Every entry point loads, carries its own name, sums itself up in a line and takes what the Protocol says."""
+    algorithm = load_algorithm(name)
+    assert algorithm.name == name
+    assert algorithm.summary.strip()
+    assert "\n" not in algorithm.summary
+    assert list(signature(algorithm.place).parameters) == list(signature(PlacementAlgorithm.place).parameters)[1:]
+
+
+@pytest.mark.parametrize("name", algorithm_names())
+def test_algorithm_places_a_small_job(name: str) -> None:
+    """Every algorithm, each by its own rule, finds a valid place for 2 x 2 cells on 2 empty minipods of 4 nodes.
+
+    Both minipods hold the whole job, so that even an algorithm that keeps a job in one domain places it.
+    """
+    cluster = minipods(minipods=2, nodes=8)
+    job = Job("small", Parallelism(tp=8, dp=2, pp=2))
+    outcome = run(load_algorithm(name), cluster, job, Limits(seconds=5.0, workers=1))
+    assert outcome.status in ("optimal", "feasible")
+    assert outcome.evaluation is not None
+    # One minipod holds all four cells, so every spread lies between 1 and the 2 minipods there are.
+    assert 1 <= outcome.evaluation.dp <= 2
+    assert 1 <= outcome.evaluation.pp <= 2
