@@ -76,7 +76,9 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     by_level = {level.name: _spread_of_families(grid, level, nodes) for level in cluster.levels}
     for hold in job.holds:
         if by_level[cluster.level(hold.level).name][hold.family] > 1:
-            raise InvalidPlacement(f"one of the {hold.family} groups leaves its {hold.level}", fix="report this as a bug")
+            raise InvalidPlacement(
+                f"one of the {hold.family} groups leaves its {hold.level}", fix="report this as a bug"
+            )
     level = job_level(cluster, job)
     dp, pp = by_level[level.name]["dp"], by_level[level.name]["pp"]
     soft = sum(count.weight * by_level[cluster.level(count.level).name][count.family] for count in job.counts)
