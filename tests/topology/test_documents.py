@@ -152,7 +152,7 @@ json_like = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(json_like) | st.dictionaries(st.text(), json_like))
 def test_json_survives_with_every_line(data: Any) -> None:
     """Any JSON written one entry a line comes back, and every path's line holds its key or value."""
