@@ -67,6 +67,8 @@ def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Source:
     name = "stdin" if str(path) == STDIN else str(path)
     try:
         if str(path) == STDIN:
+            if sys.stdin is None:
+                raise InvalidInput("is closed", where=name, fix="pipe the text in, or give a file")
             data = _read_bounded(sys.stdin.buffer, name, max_bytes)
         else:
             with Path(path).open("rb") as file:

@@ -27,6 +27,13 @@ def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (source.name, source.text) == ("stdin", "node,rack\n")
 
 
+def test_a_closed_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python has none at all then."""
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InvalidInput, match="closed"):
+        read_source("-")
+
+
 @pytest.mark.parametrize(
     ("content", "complaint", "line"),
     [
