@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scheduler.job import Job, Parallelism
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 
 FAMILIES = ("even", "fragmented", "tight", "few", "mixed", "many-tiny")
 """even: equal domains; fragmented: 4-80 free nodes each; tight: the same, 97-100 % of them used; few: 2-5 large

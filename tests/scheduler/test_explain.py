@@ -15,7 +15,8 @@ from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, Proposal, Refutation
 from scheduler.remedies import Diagnosis, diagnose, fits
 from scheduler.spread import evaluate
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.errors import InvalidPlacement
 
 LIMITS = Limits()

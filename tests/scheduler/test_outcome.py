@@ -8,7 +8,8 @@ import pytest
 from scheduler.job import Count, Job, Parallelism
 from scheduler.outcome import Outcome, judge, run
 from scheduler.placement.types import Limits, Proposal
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.errors import Infeasible, SolverTimeout
 
 JOB = Job("small", Parallelism(tp=8, dp=2, pp=2), alpha=0.25)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology.cluster import MAX_LEVELS, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import MAX_LEVELS, Node
 from topology.errors import InvalidTopology, TooLarge, UnknownName
 from topology.files import Places
 from topology.flags import FAULTY, NodeFlag, parse_slowdown

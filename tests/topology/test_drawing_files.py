@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.drawing import FORMATS, draw_cluster, drawing
 from topology.errors import InvalidInput
 from topology.flags import NodeFlag

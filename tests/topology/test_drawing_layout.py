@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.drawing.labels import fit, inventory, labels
 from topology.drawing.layout import MOST_HEIGHT, WIDTH, Frame, Layout, layout
 from topology.drawing.packing import best_columns, pack

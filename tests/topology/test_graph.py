@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.domains import domain_tree
 from topology.errors import InvalidInput, UnknownName
 from topology.generate import PRESETS, llama3_pods, minipods

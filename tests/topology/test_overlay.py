@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.errors import ArnoldError, InvalidInput, InvalidTopology, TooLarge
 from topology.files import Source
 from topology.overlay import with_busy_file, with_flag_file

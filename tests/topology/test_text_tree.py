@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.cluster import Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Node
 from topology.generate import flag_some, fragment, minipods, nvl72, paper_cluster
 from topology.states import State, count_states, node_states
 from topology.text_tree import MAX_ROWS, TreeRow, text_tree, tree_rows

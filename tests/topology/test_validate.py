@@ -2,7 +2,8 @@
 
 import pytest
 
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.flags import FAULTY
 from topology.validate import summarise, warnings
 

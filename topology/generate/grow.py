@@ -7,7 +7,8 @@ from math import prod
 
 import numpy as np
 
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.errors import InvalidTopology, TooLarge
 
 MAX_NODES = 1_000_000

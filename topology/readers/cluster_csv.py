@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 
-from topology.cluster import MAX_LEVELS, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import MAX_LEVELS, Node
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean
 from topology.files import Source
 from topology.flags import HEALTHY, parse_slowdown

@@ -19,7 +19,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from topology.cluster import MAX_LEVELS, Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import MAX_LEVELS, Cluster, Node
 from topology.documents import Document, load_document
 from topology.errors import InvalidInput, InvalidTopology
 from topology.files import Places, Source

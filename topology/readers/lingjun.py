@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from topology.cluster import Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Node
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.readers.table import read_header, read_table

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topology.cluster import MAX_LEVELS, Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import MAX_LEVELS, Cluster, Node
 from topology.errors import InvalidTopology, did_you_mean
 
 GPUS = 8

@@ -16,7 +16,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from topology.cluster import MAX_LEVELS, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import MAX_LEVELS, Node
 from topology.documents import load_document
 from topology.errors import InvalidTopology
 from topology.files import Places, Source

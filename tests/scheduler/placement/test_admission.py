@@ -8,7 +8,8 @@ import pytest
 
 from scheduler.job import Job, Parallelism
 from scheduler.placement.admission import admissible, shortage
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from scheduler.placement.baselines.gpu_packing import gpu_packing
 from scheduler.placement.baselines.random_fit import random_fit
 from scheduler.placement.baselines.topo_aware import topo_aware
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.generate import paper_cluster
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from scheduler.job import Family, Hold, Job, Parallelism
 from scheduler.placement.blocks import blocks_at, capacity_by_level
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.errors import UnknownName
 
 

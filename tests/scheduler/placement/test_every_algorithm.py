@@ -14,7 +14,8 @@ from scheduler.job import Avoid, Job, Parallelism
 from scheduler.outcome import run
 from scheduler.placement.registry import algorithm_names, load_algorithm
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.errors import UnknownName
 from topology.flags import FAULTY
 

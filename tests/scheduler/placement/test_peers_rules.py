@@ -16,7 +16,8 @@ from scheduler.placement.peers.sampling import Window, sample_size
 from scheduler.placement.peers.slurm import place_segment, slurm_block, slurm_tree
 from scheduler.placement.peers.volcano import volcano_hard, volcano_partitions, volcano_soft
 from scheduler.placement.types import Limits
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 
 
 def pods(*rooms: list[int] | int, busy: int = 0) -> Cluster:

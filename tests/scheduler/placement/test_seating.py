@@ -18,7 +18,8 @@ from scheduler.placement.seating import seat
 from scheduler.placement.seating.choose import Filling, Weights, choose_fillings
 from scheduler.placement.seating.parcel import Groups, Parcel
 from scheduler.spread import evaluate, spread
-from topology.cluster import Cluster, IntArray, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, IntArray, Node
 
 
 def racks(*sizes: int, slow: Sequence[int] = (), slowdown: float = 1.5) -> Cluster:

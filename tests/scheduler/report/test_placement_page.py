@@ -13,7 +13,8 @@ from scheduler.job import Count, Job, Parallelism
 from scheduler.outcome import Outcome, judge
 from scheduler.placement.types import ParetoPoint, PriceOption, Proposal, Refutation
 from scheduler.report import placement_page
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.drawing.palette import ramp
 from topology.errors import InvalidInput
 from topology.flags import NodeFlag

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology.cluster import Cluster, Node, build_cluster
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.errors import InvalidInput, InvalidTopology, UnknownName
 from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
