@@ -19,6 +19,8 @@ def main() -> NoReturn:
         check_packages("topology", "scheduler")
     except ImportError as error:
         sys.exit(f"Error: {error}")
+    from scheduler.cli.interrupt import watch_for_interrupts
     from scheduler.cli.run import run
 
+    watch_for_interrupts()
     sys.exit(run(sys.argv[1:]))

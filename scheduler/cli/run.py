@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
 import click
 
 from scheduler.cli.commands import arnold
+from scheduler.cli.interrupt import INTERRUPTED
 from scheduler.cli.output import emit_json
 from topology.errors import ArnoldError, TooLarge
 
 FAULT = 1
-INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
@@ -45,6 +44,8 @@ def run(args: Sequence[str]) -> int:
     except Exception as error:
         explained = _explain(error)
         if isinstance(explained, _Fault) and os.environ.get("ARNOLD_DEBUG"):
+            import traceback
+
             traceback.print_exception(error)
         code = _report(explained, as_json=as_json)
         if isinstance(explained, _Refused):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -100,6 +101,21 @@ def test_control_c_ends_quietly(arnold: Arnold, cluster_file: Path, job_file: Pa
     """Exit 130 without a traceback."""
     ran = arnold("place", "--cluster", cluster_file, "--job", job_file, "--algorithm", "interrupted")
     assert (ran.code, ran.out, ran.err) == (130, "", "\nInterrupted.\n")
+
+
+def test_control_c_ends_even_a_solver_that_does_not_listen() -> None:
+    """While the main thread is busy outside Python (here: hashing for an hour) Ctrl-C still ends it, with 130."""
+    program = (
+        "import hashlib; from scheduler.cli.interrupt import watch_for_interrupts; watch_for_interrupts();"
+        "print('busy', flush=True); hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "busy\n"
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (130, "\nInterrupted.\n")
 
 
 def test_a_reader_that_stops_reading_is_no_error() -> None:
