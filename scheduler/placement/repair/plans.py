@@ -1,0 +1,159 @@
+"""The two orders: fewest moves first, or best objective first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from time import monotonic
+
+import numpy as np
+
+from scheduler.outcome import TOLERANCE, run, trivial_bound
+from scheduler.placement.repair.choices import choices, trimmed
+from scheduler.placement.repair.greedy import greedy_targets
+from scheduler.placement.repair.model import Goal, RepairModel, Step
+from scheduler.placement.repair.nearest import nearest_nodes
+from scheduler.placement.repair.relabel import relabel
+from scheduler.placement.repair.situation import Situation
+from scheduler.placement.repair.terms import closest_depth
+from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.spread import Evaluation, evaluate
+from topology.capacity import count_nodes
+from topology.cluster import IntArray
+from topology.errors import SolverTimeout
+from topology.flags import HEALTHY
+
+LARGEST = 60_000
+"""Choices (block x domain) of the largest model: a larger one is not solved while anyone waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A repaired placement with what is certified about it.
+
+    :param nodes: shape [rows, columns].
+    :param fewest_moves: see :class:`~scheduler.placement.repair.result.Repair`.
+    :param objective_bound: see :class:`~scheduler.placement.repair.result.Repair`.
+    """
+
+    nodes: IntArray
+    evaluation: Evaluation
+    fewest_moves: int
+    objective_bound: float
+    notes: tuple[str, ...] = ()
+
+
+def fewest_moves(found: Situation, limits: Limits) -> Plan:
+    """Take as few slow nodes as possible, then move as few cells as possible, then reach the best objective.
+
+    :raises SolverTimeout: time ran out before a repair was found.
+    """
+    deadline = monotonic() + limits.seconds
+    offered = choices(found)
+    whole = len(offered) <= LARGEST
+    offered = offered if whole else trimmed(offered, LARGEST)
+    model = RepairModel(offered, replace(limits, workers=1))
+    model.suggest(greedy_targets(offered))
+    steps = _climb(model, ("slow", "moves", "objective", "touches"), deadline)
+    if model.answer is None:
+        raise SolverTimeout("time ran out before a repair was found", where="--time-limit", fix="give it more seconds")
+    plan = _plan(found, offered.depth, offered.domain_of_cell(model.answer), fewest=int((~found.stays).sum()))
+    if not whole:
+        return replace(plan, notes=("too many choices to weigh all: only the domains with most room were tried",))
+    bound = steps["objective"].bound / model.scale if "objective" in steps else 0.0
+    return replace(
+        plan,
+        fewest_moves=steps["moves"].bound,
+        objective_bound=min(max(bound, plan.objective_bound), plan.evaluation.objective),
+    )
+
+
+def best_objective(found: Situation, limits: Limits, algorithm: PlacementAlgorithm) -> Plan:
+    """Reach the best objective that ``algorithm`` finds when all may move, then move as few cells as possible.
+
+    What the algorithm finds is put aside where it takes more slow nodes than the repair with the fewest moves.
+
+    :raises SolverTimeout: time ran out before a repair was found.
+    """
+    deadline = monotonic() + limits.seconds
+    near = fewest_moves(found, replace(limits, seconds=limits.seconds / 4))
+    limits.say("searching the best placement with all nodes of the job free to move")
+    others = np.flatnonzero(~found.admitted)
+    cluster, job = found.cluster.with_busy(others), found.job.replace(avoid="ignore")
+    best = run(algorithm, cluster, job, replace(limits, seconds=(deadline - monotonic()) / 2))
+    bound = best.bound if best.bound is not None else trivial_bound(job)
+    near = replace(near, objective_bound=min(bound, near.evaluation.objective))
+    if best.evaluation is None or best.proposal.nodes is None:
+        return replace(near, notes=(*near.notes, f"{algorithm.name} found no placement: {best.reason}"))
+    nodes = _renamed(found, best.proposal.nodes)
+    start = replace(near, nodes=nodes, evaluation=evaluate(found.cluster, found.job, nodes))
+    better = start.evaluation.objective < near.evaluation.objective - TOLERANCE
+    if not better or _cost(found, start)[0] > _cost(found, near)[0]:
+        return near
+    limits.say("searching the fewest moves for it")
+    plan = _fewest_moves_for(found, start, near, limits, deadline)
+    return replace(plan, objective_bound=min(bound, plan.evaluation.objective))
+
+
+def _fewest_moves_for(found: Situation, start: Plan, near: Plan, limits: Limits, deadline: float) -> Plan:
+    """Move as few cells as possible for the objective of a placement.
+
+    Where the job is too large to let all cells move, only those may that the placement moves: fewer moves may be found,
+    none are proved.
+
+    :param start: the placement.
+    :param near: the repair with the fewest moves; it misses the objective, and good answers lie near it.
+    """
+    offered = choices(found, np.ones_like(found.stays))
+    if not (whole := len(offered) <= LARGEST):
+        offered = choices(found, start.nodes != found.old)
+        if len(offered) > LARGEST:
+            return replace(start, notes=(*start.notes, "the job is too large to seek fewer moves for this objective"))
+    model = RepairModel(offered, limits)
+    model.suggest(offered.target_of_mover(found.cluster.levels[offered.depth].domain_of[near.nodes]))
+    model.at_most("objective", model.value_of(start.evaluation))
+    steps = _climb(model, ("slow", "moves", "touches"), deadline)
+    plan = start
+    if model.answer is not None:
+        searched = _plan(found, offered.depth, offered.domain_of_cell(model.answer), fewest=start.fewest_moves)
+        if _cost(found, searched) < _cost(found, start):
+            plan = replace(start, nodes=searched.nodes, evaluation=searched.evaluation)
+    if whole and "moves" in steps:
+        plan = replace(plan, fewest_moves=max(plan.fewest_moves, steps["moves"].bound))
+    return plan
+
+
+def _climb(model: RepairModel, goals: tuple[Goal, ...], deadline: float) -> dict[Goal, Step]:
+    """Meet one goal after another until time runs out; the last breaks ties only, and gets a tenth of the time left."""
+    steps: dict[Goal, Step] = {}
+    for goal in goals:
+        now = monotonic()
+        until = now + (deadline - now) / 10 if goal == "touches" else deadline
+        if (step := model.minimise(goal, until)) is None:
+            break
+        steps[goal] = step
+    return steps
+
+
+def _plan(found: Situation, depth: int, domain_of_cell: IntArray, *, fewest: int) -> Plan:
+    nodes = nearest_nodes(found, depth, domain_of_cell)
+    return Plan(nodes, evaluate(found.cluster, found.job, nodes), fewest, trivial_bound(found.job))
+
+
+def _cost(found: Situation, plan: Plan) -> tuple[int, int]:
+    """Slow nodes newly taken, and moved cells."""
+    slow = found.spare[plan.nodes] & (found.slowdown[plan.nodes] > HEALTHY)
+    return int(slow.sum()), int((plan.nodes != found.old).sum())
+
+
+def _renamed(found: Situation, nodes: IntArray) -> IntArray:
+    """A new placement renamed to keep cells where they are, shape [rows, columns].
+
+    Holds and soft terms look at more than rows and columns: with them nothing is renamed.
+    """
+    depth = closest_depth(found.cluster, found.job)
+    level = found.cluster.levels[depth]
+    domain_of_cell = level.domain_of[nodes]
+    if not found.job.holds and not found.job.counts:
+        old = np.where(found.stays, level.domain_of[found.old], -1)
+        domain_of_cell = relabel(domain_of_cell, old, room=count_nodes(level, found.admitted))
+    return nearest_nodes(found, depth, domain_of_cell)

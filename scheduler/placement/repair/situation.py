@@ -1,0 +1,136 @@
+"""The cluster as a job that lost nodes sees it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from scheduler.job import Job
+from scheduler.placement.admission import BoolArray, admissible
+from scheduler.placement.blocks import blocks_at, capacity_by_level
+from topology.cluster import Cluster, FloatArray, IntArray
+from topology.errors import Infeasible, UnknownName
+from topology.flags import FAULTY, HEALTHY
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is left to the job.
+
+    :param cluster: the job's own nodes are idle in it, the lost ones are not.
+    :param old: shape [rows, columns], the node of each cell before.
+    :param admitted: shape [nodes], the nodes that may host a cell: those that the job has, and spares no slower than
+        they need to be for every cell to find a node.
+    :param notes: what was found out on the way.
+    """
+
+    cluster: Cluster
+    job: Job
+    old: IntArray
+    admitted: BoolArray
+    notes: tuple[str, ...]
+
+    @cached_property
+    def stays(self) -> BoolArray:
+        """Shape [rows, columns], the cells whose node is still good."""
+        stays: BoolArray = self.admitted[self.old]
+        return stays
+
+    @cached_property
+    def spare(self) -> BoolArray:
+        """Shape [nodes], the nodes that may be used and that the job did not use."""
+        return _without(self.admitted, self.old)
+
+    @cached_property
+    def slowdown(self) -> FloatArray:
+        """Shape [nodes], as the job minds it: under ``avoid: ignore`` no node is slow."""
+        return np.ones(len(self.cluster)) if self.job.avoid == "ignore" else self.cluster.slowdown
+
+
+def situation(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str]) -> Situation:
+    """What is left to the job once nodes are lost.
+
+    :param nodes: shape [rows, columns], a valid placement.
+    :param lost: names of the lost nodes.
+    :raises UnknownName: a name is not a node of the cluster.
+    :raises Infeasible: fewer nodes are left than the job has cells.
+    """
+    gone = np.unique(np.array([_index(cluster, name) for name in lost], dtype=np.int32))
+    free = cluster.free_gpus.copy()
+    free[nodes] = cluster.gpus[nodes]
+    free[gone] = 0
+    after = cluster.replace(free_gpus=free)
+    admitted = _admitted(after, job, nodes)
+    unused, refused = np.setdiff1d(gone, nodes), np.setdiff1d(nodes[~admitted[nodes]], gone)
+    notes = [f"{cluster.names[i]} is not used by the job; it is not taken as a spare either" for i in unused]
+    notes += [f"{cluster.names[i]} is {_fault(cluster, int(i))}: replaced as if lost" for i in refused]
+    found = Situation(after, job, nodes, admitted, tuple(notes))
+    if _room(after, job, admitted) < job.grid.cells:
+        raise _shortage(found, gone)
+    return found
+
+
+def _admitted(cluster: Cluster, job: Job, old: IntArray) -> BoolArray:
+    """The job's own nodes, and the spares up to the least slowdown that leaves room for all cells."""
+    admitted = admissible(cluster, job)
+    if job.avoid == "ignore":
+        return admitted
+    spare = _without(admitted, old)
+
+    def no_slower(slowest: float) -> BoolArray:
+        return admitted & ~(spare & (cluster.slowdown > slowest))
+
+    steps = sorted({HEALTHY, *cluster.slowdown[spare].tolist()})
+    enough = bisect_left(steps, True, key=lambda slowest: _room(cluster, job, no_slower(slowest)) >= job.grid.cells)
+    return no_slower(steps[min(enough, len(steps) - 1)])
+
+
+def _room(cluster: Cluster, job: Job, nodes: BoolArray) -> int:
+    """Cells that some nodes can take in whole blocks."""
+    return int(capacity_by_level(cluster, job, nodes)[0].sum())
+
+
+def _without(nodes: BoolArray, others: IntArray) -> BoolArray:
+    left = nodes.copy()
+    left[others] = False
+    return left
+
+
+def _index(cluster: Cluster, name: str) -> int:
+    try:
+        return cluster.index(name)
+    except UnknownName as error:
+        raise UnknownName(error.message, where="--lost", fix=error.fix) from None
+
+
+def _fault(cluster: Cluster, node: int) -> str:
+    return "faulty" if cluster.slowdown[node] == FAULTY else "flagged and the job says avoid: strict"
+
+
+def _shortage(found: Situation, gone: IntArray) -> Infeasible:
+    """Why not all cells find a node, and what would help."""
+    job, cluster = found.job, found.cluster
+    size = f"of {job.gpus_per_node} GPUs"
+    wanted, missing = int((~found.stays).sum()), job.grid.cells - _room(cluster, job, found.admitted)
+    others = (cluster.gpus == job.gpus_per_node) & ~found.spare
+    others[gone] = others[found.old] = False
+    faulty = others & (cluster.slowdown == FAULTY)
+    used = others & ~faulty & (cluster.free_gpus < cluster.gpus)
+    slow = others & ~faulty & ~used
+    kinds = ((used, "in use"), (slow, "flagged, refused by avoid: strict"), (faulty, "faulty"))
+    listed = ", ".join(f"{int(nodes.sum())} {kind}" for nodes, kind in kinds if nodes.any())
+    block = blocks_at(cluster, job, 0).size
+    tied = f"; hard constraints keep {block} cells together, and no domain has room for them" if block > 1 else ""
+    remedies = [f"free {missing} more nodes {size}" + (" in one domain" if tied else "")]
+    if slow.any():
+        remedies.append(f"admit the {int(slow.sum())} slow nodes with avoid: price")
+    return Infeasible(
+        f"{wanted} cells need a new node and {int(found.spare.sum())} spare nodes {size} are left{tied}"
+        + (f" (the others: {listed})" if listed else ""),
+        where="--lost",
+        fix=", or ".join([*remedies, "place a smaller job"]),
+    )
