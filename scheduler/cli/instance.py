@@ -75,7 +75,9 @@ def job_options(command: F) -> F:
         click.option(
             "--job", "job_file", required=True, type=FILE, metavar="FILE", help="The job, YAML or JSON; - is stdin."
         ),
-        click.option("--alpha", type=float, callback=finite, help="DP affinity, instead of the job's."),
+        click.option(
+            "--alpha", type=float, callback=finite, metavar="SHARE", help="DP affinity, instead of the job's."
+        ),
         click.option("--level", metavar="NAME", help="Level whose domains spread counts, instead of the job's."),
         click.option(
             "--avoid",
@@ -111,10 +113,16 @@ def limit_options(*, seconds: float = 10.0) -> Callable[[F], F]:
                 type=click.IntRange(0, 2**31 - 1),
                 default=0,
                 show_default=True,
+                metavar="N",
                 help="Same seed, same answer.",
             ),
             click.option(
-                "--workers", type=click.IntRange(1, 1024), default=2, show_default=True, help="Threads of a solver."
+                "--workers",
+                type=click.IntRange(1, 1024),
+                default=2,
+                show_default=True,
+                metavar="N",
+                help="Threads of a solver.",
             ),
         )
 

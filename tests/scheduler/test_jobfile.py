@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -34,6 +35,17 @@ def test_the_example_of_the_documentation_is_read() -> None:
     ).job
     assert (job.name, job.gpus_per_node, job.alpha, job.level, job.avoid) == ("llm-400b", 8, 0.3, "minipod", "strict")
     assert (job.grid.rows, job.grid.columns) == (150, 8)
+
+
+def test_the_documentation_is_true() -> None:
+    """Every YAML block of docs/job.md is read: jobs, but the last, which is a characterisation file."""
+    page = (Path(__file__).parents[2] / "docs" / "job.md").read_text(encoding="utf-8")
+    *jobs, records = [block.split("```")[0] for block in page.split("```yaml\n")[1:]]
+    found = [read(text).job for text in jobs]
+    assert [job.grid.cells for job in found] == [1200, 1200]
+    assert found[0].holds == (Hold("ep", "rack"),)
+    assert found[1].microbatches == 10
+    assert [record.name for record in load_records(Source("docs", records))] == ["our 70B"]
 
 
 def test_json_is_yaml() -> None:
