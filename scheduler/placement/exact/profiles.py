@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduler.placement.exact.cpsat import Slice, solve
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.skeleton import minimal_patterns, usable_domains
+from scheduler.placement.exact.totals import minimal_patterns, usable_domains
 from scheduler.placement.types import Pair
 from topology.cluster import IntArray
 

@@ -151,11 +151,11 @@ def _round(problem: GridProblem, serves: BoolArray, teams: BoolArray, limit: Sli
     cells_on: dict[tuple[int, int, int], cp_model.IntVar] = {}
     for t, team in enumerate(teams):
         for p in range(problem.columns):
-            options = np.flatnonzero(team & serves[:, p])
+            options = [int(k) for k in np.flatnonzero(team & serves[:, p])]
             for k in options:
-                cells_on[t, p, int(k)] = model.new_int_var(0, problem.rows, "")
-                load[k].append(cells_on[t, p, int(k)])
-            model.add(sum(cells_on[t, p, int(k)] for k in options) == rows[t])
+                cells_on[t, p, k] = model.new_int_var(0, problem.rows, "")
+                load[k].append(cells_on[t, p, k])
+            model.add(sum(cells_on[t, p, k] for k in options) == rows[t])
     for k, cells in enumerate(load):
         if cells:
             model.add(sum(cells) <= problem.capacities[k])

@@ -30,6 +30,12 @@ from topology.cluster import IntArray
 _TABLE_WORK_PER_SECOND = 6e8
 """Array elements of the rectangle table per second, measured on one core of a 2.x GHz server."""
 
+_QUICK_TABLE = 1.5e8
+"""Array elements up to which the rectangle table is made before anything is searched."""
+
+_MANY_CELLS = 3000
+"""Cells from which bands are first looked for with each domain in one band."""
+
 _NARROW, _WIDEST = 20, 40
 """Columns up to which skeleton models are quick, and up to which they are of any use."""
 
@@ -49,6 +55,20 @@ class _View:
 
     def name(self, method: str) -> str:
         return f"{method}, transposed" if self.transposed else method
+
+
+@dataclass(frozen=True, slots=True)
+class _BandPlan:
+    """How hard to try bands: partitions for each pair and view, CP-SAT's effort for each.
+
+    :param share: part of the time limit for all of it.
+    :param whole: each domain in one band.
+    """
+
+    partitions: int
+    effort: float
+    share: float
+    whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +105,7 @@ class Search:
             raise ValueError("the grid does not fit; the caller counts capacities first")
         self._edges()
         self._closed_forms()
-        for stage in (self._few_bands, self._rectangles, self._more_bands):
+        for stage in (self._rectangles_if_quick, self._few_bands, self._rectangles, self._more_bands):
             if not self.lattice.open():
                 break
             stage()
@@ -97,6 +117,11 @@ class Search:
     def complete(self) -> bool:
         """Whether the cheapest pair is proved."""
         return self.lattice.proved
+
+    @property
+    def _many_nodes(self) -> bool:
+        """Whether models with the rows of a domain as integers get slow."""
+        return self._problem.cells > _MANY_CELLS
 
     def _left(self) -> float:
         return self._end - perf_counter()
@@ -129,10 +154,14 @@ class Search:
                     covered = int(coverage.coverable(*pair))
                     self.lattice.refute(pair, "coverage", sentences.coverage(self._problem, pair, covered))
 
+    def _rectangles_if_quick(self) -> None:
+        if RectangleBound.work(self._problem, self.lattice.open()) < _QUICK_TABLE:
+            self._rectangles()
+
     def _rectangles(self) -> None:
         """The exact rectangle table, for as many open pairs, from the cheapest, as time allows."""
-        pairs = self.lattice.open()
-        allowed = _TABLE_WORK_PER_SECOND * max(0.0, min(0.2 * self._limits.seconds, self._left() - 0.5))
+        pairs = [p for p in self.lattice.open() if self._table is None or not self._table.knows(p)]
+        allowed = _TABLE_WORK_PER_SECOND * max(0.0, min(0.35 * self._limits.seconds, self._left() - 0.5))
         while pairs and RectangleBound.work(self._problem, pairs) > allowed:
             pairs = pairs[: len(pairs) // 2]
         if not pairs:
@@ -145,30 +174,32 @@ class Search:
                 self.lattice.refute(pair, "rectangles", sentences.coverage(self._problem, pair, covered))
 
     def _few_bands(self) -> None:
-        self._bands(partitions_each=2, effort=0.05)
+        self._bands(_BandPlan(partitions=2, effort=0.05, share=0.15, whole=self._many_nodes))
 
     def _more_bands(self) -> None:
-        self._bands(partitions_each=12, effort=0.2)
+        if self._many_nodes:
+            self._bands(_BandPlan(partitions=12, effort=0.2, share=0.3, whole=True))
+        self._bands(_BandPlan(partitions=12, effort=0.2, share=0.4, whole=False))
 
-    def _bands(self, *, partitions_each: int, effort: float) -> None:
+    def _bands(self, plan: _BandPlan) -> None:
         """Band searches by bisection over cost: a pair that can be built closes all dearer ones at once."""
         tried: set[Pair] = set()
-        while self._left() > 0 and (pairs := [p for p in self.lattice.open() if p not in tried]):
+        end = max(0.0, self._left() - plan.share * self._limits.seconds)
+        while self._left() > end and (pairs := [p for p in self.lattice.open() if p not in tried]):
             pair = pairs[len(pairs) // 2]
             tried.add(pair)
             self._limits.say(f"bands for DP spread {pair[0]}, PP spread {pair[1]}")
-            self._try_bands(pair, partitions_each, effort)
+            self._try_bands(pair, plan)
 
-    def _try_bands(self, pair: Pair, count: int, effort: float) -> None:
-        many = len(self._problem.capacities) * max(self._problem.largest_pair) > 1000
+    def _try_bands(self, pair: Pair, plan: _BandPlan) -> None:
         for view in self._views:
             dp, pp = view.turn(pair)
             bands = min(pp, view.problem.columns)
-            for widths in islice(partitions(view.problem.columns, bands), count):
+            for widths in islice(partitions(view.problem.columns, bands), plan.partitions):
                 if self._left() <= 0:
                     return
-                limit = Slice(effort, self._left(), self._limits.seed)
-                cells = column_bands(view.problem, dp=dp, widths=widths, limit=limit, whole=many)
+                limit = Slice(plan.effort, self._left(), self._limits.seed, linearization=1)
+                cells = column_bands(view.problem, dp=dp, widths=widths, limit=limit, whole=plan.whole)
                 if cells is not None:
                     self.lattice.build(view.back(cells), view.name("column bands"))
                     return
