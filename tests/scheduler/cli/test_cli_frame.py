@@ -103,13 +103,23 @@ def test_control_c_ends_quietly(arnold: Arnold, cluster_file: Path, job_file: Pa
     assert (ran.code, ran.out, ran.err) == (130, "", "\nInterrupted.\n")
 
 
+DEAF = """
+import hashlib
+from scheduler.cli.interrupt import watch_for_interrupts
+
+watch_for_interrupts()
+while True:
+    try:
+        print("busy", flush=True)
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+    except KeyboardInterrupt:
+        pass
+"""
+
+
 def test_control_c_ends_even_a_solver_that_does_not_listen() -> None:
-    """While the main thread is busy outside Python (here: hashing for an hour) Ctrl-C still ends it, with 130."""
-    program = (
-        "import hashlib; from scheduler.cli.interrupt import watch_for_interrupts; watch_for_interrupts();"
-        "print('busy', flush=True); hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"
-    )
-    command = [sys.executable, "-c", program]
+    """While the main thread is busy outside Python, hashing for an hour, and deaf, Ctrl-C still ends it with 130."""
+    command = [sys.executable, "-c", DEAF]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "busy\n"
