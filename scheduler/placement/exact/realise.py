@@ -37,7 +37,7 @@ def realise(problem: GridProblem, serves: BoolArray, *, pp: int, limit: Slice) -
     teams = _teams(serves, pp)
     if not len(teams):
         return None
-    chosen = _column_generation(problem, serves, teams)
+    chosen = _column_generation(problem, serves, teams, pp)
     return None if chosen is None else _round(problem, serves, chosen, limit)
 
 
@@ -97,7 +97,7 @@ def _cheapest_patterns(serves: BoolArray, teams: BoolArray, price: FloatArray) -
     return cost, domain
 
 
-def _column_generation(problem: GridProblem, serves: BoolArray, teams: BoolArray) -> BoolArray | None:
+def _column_generation(problem: GridProblem, serves: BoolArray, teams: BoolArray, pp: int) -> BoolArray | None:
     """Teams whose rows can reach D under the capacities, fractionally; ``None`` when they do not."""
     from ortools.linear_solver import pywraplp
 
@@ -111,7 +111,6 @@ def _column_generation(problem: GridProblem, serves: BoolArray, teams: BoolArray
     used: list[BoolArray] = []
     rows_on: list[pywraplp.Variable] = []
     price, wanted = 1.0 / capacity, np.inf
-    pp = int(teams.sum(axis=1).max())
     for _ in range(_ROUNDS):
         candidates = _fill_up(teams, pp, price.max() - price)
         cost, domain = _cheapest_patterns(serves, candidates, price)
