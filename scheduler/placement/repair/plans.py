@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from time import monotonic
 
 import numpy as np
 
 from scheduler.outcome import TOLERANCE, run, trivial_bound
+from scheduler.placement.admission import BoolArray
 from scheduler.placement.repair.choices import choices, trimmed
 from scheduler.placement.repair.greedy import greedy_targets
 from scheduler.placement.repair.model import Goal, RepairModel, Step
@@ -97,29 +99,56 @@ def best_objective(found: Situation, limits: Limits, algorithm: PlacementAlgorit
 def _fewest_moves_for(found: Situation, start: Plan, near: Plan, limits: Limits, deadline: float) -> Plan:
     """Move as few cells as possible for the objective of a placement.
 
-    Where the job is too large to let all cells move, only those may that the placement moves: fewer moves may be found,
-    none are proved.
+    Few moves lie near the lost nodes: first the lines that lost one may change and a few others, then ever more, until
+    the objective can be had.  Then all cells may: that finds the rest, or proves that there is none.
 
     :param start: the placement.
-    :param near: the repair with the fewest moves; it misses the objective, and good answers lie near it.
+    :param near: the repair with the fewest moves, which misses the objective.
     """
-    offered = choices(found, np.ones_like(found.stays))
-    if not (whole := len(offered) <= LARGEST):
-        offered = choices(found, start.nodes != found.old)
-        if len(offered) > LARGEST:
-            return replace(start, notes=(*start.notes, "the job is too large to seek fewer moves for this objective"))
-    model = RepairModel(offered, limits)
-    model.suggest(offered.target_of_mover(found.cluster.levels[offered.depth].domain_of[near.nodes]))
-    model.at_most("objective", model.value_of(start.evaluation))
-    steps = _climb(model, ("slow", "moves", "touches"), deadline)
     plan = start
-    if model.answer is not None:
-        searched = _plan(found, offered.depth, offered.domain_of_cell(model.answer), fewest=start.fewest_moves)
-        if _cost(found, searched) < _cost(found, start):
-            plan = replace(start, nodes=searched.nodes, evaluation=searched.evaluation)
-    if whole and "moves" in steps:
-        plan = replace(plan, fewest_moves=max(plan.fewest_moves, steps["moves"].bound))
-    return plan
+    for movable in _widening(found, limits.seed):
+        until = monotonic() + (deadline - monotonic()) / 4
+        searched = _search(found, movable, start, hint=near, limits=limits, until=until)
+        if searched is not None and _cost(found, searched) < _cost(found, plan):
+            plan = replace(searched, fewest_moves=start.fewest_moves)
+            break
+    everything = np.ones_like(found.stays)
+    if (searched := _search(found, everything, start, hint=plan, limits=limits, until=deadline)) is None:
+        return plan
+    fewest = max(start.fewest_moves, searched.fewest_moves)
+    return replace(min(plan, searched, key=lambda one: _cost(found, one)), fewest_moves=fewest)
+
+
+def _widening(found: Situation, seed: int) -> Iterator[BoolArray]:
+    """Cells that may move, shape [rows, columns]: whole lines along the shorter side, those with lost cells and 4, 8,
+    16, ... others.
+    """
+    rows, columns = found.old.shape
+    cell = np.arange(rows * columns).reshape(rows, columns)
+    line = cell // columns if rows >= columns else cell % columns
+    lost = np.unique(line[~found.stays])
+    others = np.random.default_rng(seed).permutation(np.setdiff1d(line, lost))
+    count = 4
+    while count < len(others):
+        yield np.isin(line, lost) | np.isin(line, others[:count])
+        count *= 2
+
+
+def _search(
+    found: Situation, movable: BoolArray, target: Plan, *, hint: Plan, limits: Limits, until: float
+) -> Plan | None:
+    """The fewest moves among some cells for the objective of a plan; the bound is one for those cells alone."""
+    offered = choices(found, movable)
+    if len(offered) > LARGEST or monotonic() > until:
+        return None
+    model = RepairModel(offered, limits)
+    model.suggest(offered.target_of_mover(found.cluster.levels[offered.depth].domain_of[hint.nodes]))
+    model.at_most("objective", model.value_of(target.evaluation))
+    steps = _climb(model, ("slow", "moves", "touches"), until)
+    if model.answer is None or "moves" not in steps:
+        return None
+    domain_of_cell = offered.domain_of_cell(model.answer)
+    return _plan(found, offered.depth, domain_of_cell, fewest=steps["moves"].bound)
 
 
 def _climb(model: RepairModel, goals: tuple[Goal, ...], deadline: float) -> dict[Goal, Step]:

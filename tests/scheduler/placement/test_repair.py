@@ -378,6 +378,33 @@ def test_a_job_too_large_for_all_cells_to_move(monkeypatch: pytest.MonkeyPatch) 
     assert not result.moves_proved
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_few_moves_are_sought_near_the_lost_nodes_first(transposed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten lines of two cells, each line in one minipod; n0 is lost, and only m2 has spares.
+
+    The affinity of lines is 0.9, so the rest of the line follows to m2: two moves.  The algorithm moves another line as
+    well.  All 20 cells on three minipods make 60 choices, too many here; the lost line and four others make 30.
+    """
+    cluster = cluster_of(("m0", 10), ("m1", 10), ("m2", 4))
+    lines = np.arange(20, dtype=np.int32).reshape(10, 2)
+    known = lines.copy()
+    known[0], known[9] = [20, 21], [22, 23]
+
+    @dataclass(frozen=True)
+    class Known:
+        name: str = "known"
+        summary: str = "knows an answer"
+
+        def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+            return Proposal(known.T if transposed else known)
+
+    monkeypatch.setattr(plans, "LARGEST", 30)
+    job = grid(2, 10, 0.9) if transposed else grid(10, 2, 0.1)
+    old = lines.T.copy() if transposed else lines
+    result = repair(cluster, job, old, ["n0"], prefer="objective", limits=ONE_WORKER, algorithm=Known())
+    assert moved(result) == {0: 20, 1: 21}
+
+
 def test_an_algorithm_without_an_answer_leaves_the_fewest_moves() -> None:
     """What moves least is still a repair; the note says why nothing better was sought."""
 
