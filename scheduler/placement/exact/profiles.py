@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
 from scheduler.placement.exact.cpsat import Slice, solve
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.totals import minimal_patterns, usable_domains
+from scheduler.placement.exact.totals import cover_weights, minimal_patterns, usable_domains
 from scheduler.placement.types import Pair
 from topology.cluster import IntArray
 
@@ -61,6 +62,10 @@ class Profiles:
         cp.add(sum(self._rows.values()) <= self._pp * problem.rows)
         cp.add(sum(q * z for (_, q), z in self._how_many.items()) <= self._dp * problem.columns)
         cp.add(sum((q - 1) * z for (_, q), z in self._how_many.items()) >= problem.columns - self._pp)
+        heights = {(c, q): min(problem.rows, -(-c // q)) for c, q in self._how_many}
+        for weight, least in cover_weights(problem.rows, self._dp, heights.values()):
+            touches = [q * weight[heights[c, q]] * z for (c, q), z in self._how_many.items()]
+            cp.add(sum(touches) >= least * problem.columns)
         patterns = list(minimal_patterns(problem.columns, self._pp))
         rows_with = [cp.new_int_var(0, problem.rows, "") for _ in patterns]
         cp.add(sum(rows_with) == problem.rows)
@@ -79,7 +84,7 @@ class Profiles:
         answer, solver = solve(self._cp, limit)
         if answer == "unknown":
             self._cp.clear_objective()  # type: ignore[no-untyped-call]
-            answer, solver = solve(self._cp, Slice(10 * limit.effort, limit.wall, limit.seed))
+            answer, solver = solve(self._cp, replace(limit, effort=10 * limit.effort))
         if answer != "yes":
             return None
         chosen = {key: solver.value(z) for key, z in self._how_many.items()}

@@ -22,6 +22,7 @@ from scheduler.placement.exact.cpsat import Answer, Slice
 from scheduler.placement.exact.edges import contiguous, whole_columns
 from scheduler.placement.exact.lattice import Lattice
 from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.ragged import ragged_bands
 from scheduler.placement.exact.rectangles import RectangleBound
 from scheduler.placement.exact.workshop import Workshop
 from scheduler.placement.types import Limits, Pair
@@ -203,6 +204,14 @@ class Search:
                 if cells is not None:
                     self.lattice.build(view.back(cells), view.name("column bands"))
                     return
+            if pp > 1 and self._left() > 0:
+                widths = next(partitions(view.problem.columns, min(pp - 1, view.problem.columns)))
+                limit = Slice(plan.effort, self._left(), self._limits.seed, light=True)
+                cells = ragged_bands(view.problem, dp=dp, widths=widths, limit=limit)
+                if cells is not None:
+                    self.lattice.build(view.back(cells), view.name("ragged bands"))
+                    if self.lattice.is_built(pair):
+                        return
 
     def _skeletons(self) -> None:
         """Skeleton searches in growing slices, open pairs from the dearest down, two at a time."""

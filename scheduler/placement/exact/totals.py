@@ -6,7 +6,7 @@ inequalities; and for the rows the multisets of at most R domain widths that add
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
 BoolArray = npt.NDArray[np.bool_]
+
+_MOST_OFFSETS = 12
+_SCALES = (1, 2, 3)
 
 
 def usable_domains(problem: GridProblem, pair: Pair) -> int:
@@ -57,6 +60,7 @@ class Totals:
         self.cells = [self.cp.new_int_var(0, c, "") for c in self.capacities]
         self._rectangles()
         self._row_patterns()
+        self._column_covers()
         self._equal_domains()
 
     def with_widths(self, widths: IntArray) -> cp_model.CpModel:
@@ -66,6 +70,10 @@ class Totals:
             index = self.width_is[k][int(q)].index
             copy.add(copy.get_bool_var_from_proto_index(index) == 1)
         return copy
+
+    def tallest(self, capacity: int, q: int) -> int:
+        """Most rows that a domain of this capacity and width touches: a row need not use all q columns."""
+        return min(self.problem.rows, capacity, -(-capacity // q) + self._spare_rows)
 
     def rows(self, k: int) -> cp_model.LinearExprT:
         """Rows that domain k touches."""
@@ -85,8 +93,7 @@ class Totals:
                 if not q:
                     continue
                 height, rest = divmod(capacity, q)
-                # more rows than the full height are possible: a row need not use all q columns of the domain
-                top = min(rows, capacity, height + (rest > 0) + self._spare_rows)
+                top = self.tallest(capacity, q)
                 r = self.rows_at[k, q] = cp.new_int_var(0, top, "")
                 cp.add(r <= top * is_q)
                 by_width.append(q * r)
@@ -113,11 +120,36 @@ class Totals:
             wanted = [sum(w >= q for w in pattern) * y for pattern, y in zip(patterns, rows_with, strict=True)]
             cp.add(sum(r for (_, width), r in self.rows_at.items() if width >= q) >= sum(wanted))
 
+    def _column_covers(self) -> None:
+        """Every column needs domains that touch D rows together: enough column touches of every height."""
+        heights = {(k, q): self.tallest(self.capacities[k], q) for k in self.domains for q in self.width_is[k] if q}
+        for weight, least in cover_weights(self.problem.rows, self.dp, heights.values()):
+            touches = [q * weight[height] * self.width_is[k][q] for (k, q), height in heights.items()]
+            self.cp.add(sum(touches) >= least * self.problem.columns)
+
     def _equal_domains(self) -> None:
         """Domains of equal capacity are interchangeable: in descending width."""
         for k in self.domains[1:]:
             if self.capacities[k - 1] == self.capacities[k]:
                 self.cp.add(self.width(k - 1) >= self.width(k))
+
+
+def cover_weights(total: int, parts: int, heights: Iterable[int]) -> Iterator[tuple[dict[int, int], int]]:
+    """Weights that every choice of at most ``parts`` heights with sum >= ``total`` must reach together.
+
+    For an offset d < total / parts such a choice has ``sum (h - d)^+ >= total - parts * d``, and rounding each term up
+    after scaling by m / (total - parts * d) leaves at least m.
+
+    :returns: pairs of (weight of each height, least sum).
+    """
+    distinct = sorted(set(heights))
+    low = [h for h in distinct if h * parts < total]
+    for offset in [0, *low[-_MOST_OFFSETS:]]:
+        left = total - parts * offset
+        above = {h: max(0, h - offset) for h in distinct}
+        yield {h: min(left, a) for h, a in above.items()}, left
+        for scale in _SCALES:
+            yield {h: min(scale, -(-scale * a // left)) for h, a in above.items()}, scale
 
 
 def minimal_patterns(total: int, parts: int) -> Iterator[tuple[int, ...]]:

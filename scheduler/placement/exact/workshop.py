@@ -57,11 +57,11 @@ class Workshop:
         for _ in range(max(4, int(16 * effort))):
             self._profiles_seen += 1
             chance = 1000 * seed + self._profiles_seen
-            widths = self._profiles.next(Slice(_PROFILE_EFFORT, end - perf_counter(), chance))
+            widths = self._profiles.next(Slice(_PROFILE_EFFORT, end - perf_counter(), chance, light=True))
             if widths is None or perf_counter() > end:
                 break
             for attempt in range(_SKELETONS_PER_PROFILE):
-                arranging = Slice(_ARRANGE_EFFORT, end - perf_counter(), chance + attempt, 0)
+                arranging = Slice(_ARRANGE_EFFORT, end - perf_counter(), chance + attempt, 0, light=True)
                 serves = self._tight.find(arranging, widths)[1]
                 if serves is None:
                     break
