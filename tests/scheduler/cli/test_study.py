@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import entry_points
+from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,14 +28,18 @@ def quick_exact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quick_exact")
 def test_table1_in_numbers(arnold: Arnold) -> None:
-    """Nine lines with every algorithm, and best-fit over the paper's program at most 5/3 and 1.16 on average."""
+    """Nine lines with every algorithm; the summary of a ratio is its largest value and its mean over them.
+
+    The paper's program stops early here, and what it has by then depends on the machine: the values themselves are
+    those of ``python -m benchmarks table1``.
+    """
     ran = arnold("study", "table1", "--time-limit", "0.5", "--json")
     assert ran.code == 0
     assert len(ran.json["settings"]) == 9
     assert [row["algorithm"] for row in ran.json["settings"][0]["results"]] == list(table1.ALGORITHMS)
     assert ran.json["published"] == {"largest": 1.67, "mean": 1.2}
-    assert ran.json["best_fit_to_paper"]["largest"] == pytest.approx(5 / 3)
-    assert ran.json["best_fit_to_paper"]["mean"] == pytest.approx(1.16, abs=0.005)
+    ratios = [row["best_fit_to_paper"] for row in ran.json["settings"] if row["best_fit_to_paper"] is not None]
+    assert ran.json["best_fit_to_paper"] == pytest.approx({"largest": max(ratios), "mean": fmean(ratios)})
 
 
 @pytest.mark.usefixtures("quick_exact")
