@@ -26,5 +26,6 @@ def check_packages(*names: str) -> None:
             raise ImportError(
                 f"the package {name!r} at {place} does not belong to {DISTRIBUTION}: another distribution has replaced "
                 "it or stands before it on the path\n"
-                f"To fix: give Arnold an environment of its own, for example: pipx install {DISTRIBUTION}"
+                "To fix: give Arnold an environment of its own (pipx makes one), or uninstall the other distribution "
+                f"and install {DISTRIBUTION} again"
             )

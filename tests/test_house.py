@@ -73,7 +73,7 @@ def test_algorithm_places_a_small_job(name: str) -> None:
     """
     cluster = minipods(minipods=2, nodes=8)
     job = Job("small", Parallelism(tp=8, dp=2, pp=2))
-    outcome = run(load_algorithm(name), cluster, job, Limits(seconds=5.0, workers=1))
+    outcome = run(load_algorithm(name), cluster, job, Limits(seconds=60.0, workers=1))
     assert outcome.status in ("optimal", "feasible")
     assert outcome.evaluation is not None
     # One minipod holds all four cells, so every spread lies between 1 and the 2 minipods there are.
