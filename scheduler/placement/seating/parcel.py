@@ -79,6 +79,41 @@ class Parcel:
             inner_column[members] = _number(column[members])
         return piece, inner_row, inner_column
 
+    @cached_property
+    def turns(self) -> tuple[IntArray, ...]:
+        """Permutations of the blocks that leave the spread of a filling as it is and change which row or column bears
+        it: rows, or columns, of every piece mirrored, or moved on by half of them.
+
+        :returns: shape [blocks] each: the block whose place each block takes; the first changes nothing.
+        """
+        piece, row, column = self.pieces
+        height, width = extent(piece, row), extent(piece, column)
+        positions = (
+            (row, column),
+            (height - 1 - row, column),
+            (row, width - 1 - column),
+            ((row + height // 2) % height, column),
+            (row, (column + width // 2) % width),
+        )
+        places = np.lexsort((column, row, piece))
+        turns = []
+        for new_row, new_column in positions:
+            turn = np.empty(len(self), dtype=np.int32)
+            turn[np.lexsort((new_column, new_row, piece))] = places
+            turns.append(turn)
+        return tuple(turns)
+
+
+def extent(piece: IntArray, position: IntArray) -> IntArray:
+    """Rows (or columns) of the piece of each block, shape [blocks].
+
+    :param piece: shape [blocks].
+    :param position: shape [blocks], row (or column) of each block within its piece.
+    """
+    most = np.zeros(int(piece.max()) + 1, dtype=np.int32)
+    np.maximum.at(most, piece, position + 1)
+    return most[piece]
+
 
 def _number(values: IntArray) -> IntArray:
     """The values replaced by their rank among the distinct ones."""

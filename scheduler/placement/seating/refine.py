@@ -29,8 +29,8 @@ GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None
 """``(rows, columns, capacities, alpha, seconds)`` -> shape [rows, columns], an index into the capacities for each cell;
 ``None`` when it found nothing in time.  The capacities descend and are positive."""
 
-_KEPT = 12
-"""Fillings kept for each domain to choose from."""
+_KEPT = 8
+"""Fillings kept for each domain, each with its turns, to choose from."""
 
 _MOST_PIECES = 4
 """Parcels of more rectangles than this are left to shelves: solved one by one, their children no longer match."""
@@ -188,7 +188,8 @@ def _options(parcel: Parcel, weights: Weights, exact: _Exact, *, others: int) ->
     if (child := exact.filling(parcel, others=others)) is not None:
         fillings.append(measure(parcel, child))
     fillings.sort(key=lambda filling: local_score(filling, weights))
-    return without_twins(fillings)[:_KEPT]
+    kept = without_twins(fillings)[:_KEPT]
+    return without_twins(measure(parcel, filling.child[turn]) for filling in kept for turn in parcel.turns)
 
 
 def _best_fit(child: IntArray, capacities: IntArray, total: IntArray) -> IntArray:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scheduler.placement.seating.parcel import Parcel
+from scheduler.placement.seating.parcel import Parcel, extent
 from topology.cluster import IntArray
 
 _MOST_BANDS = 24
@@ -26,19 +26,12 @@ def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
     """Fillings of the children, shape [blocks] each: the child of each block."""
     piece, row, column = parcel.pieces
     for across, along in ((row, column), (column, row)):
-        depth = _extent(piece, across)
+        depth = extent(piece, across)
         for bands in _band_counts(int(depth.max())):
-            band = across * np.minimum(bands, depth)[piece] // depth[piece]
+            band = across * np.minimum(bands, depth) // depth
             yield _to_the_brim(parcel, piece, band, along, across)
             if bands <= _MOST_WHOLE and (whole := _in_segments(parcel, piece, band, along)) is not None:
                 yield whole
-
-
-def _extent(piece: IntArray, position: IntArray) -> IntArray:
-    """Rows (or columns) of each piece."""
-    extent = np.zeros(int(piece.max()) + 1, dtype=np.int32)
-    np.maximum.at(extent, piece, position + 1)
-    return extent
 
 
 def _band_counts(most: int) -> list[int]:

@@ -220,6 +220,23 @@ def test_one_domain_with_an_exact_solver_is_optimal(rows: int, columns: int, siz
     assert alpha * dp + (1 - alpha) * pp <= alpha * spread(column, best) + (1 - alpha) * spread(row, best) + 1e-9
 
 
+def test_turns_move_the_burden_and_nothing_else() -> None:
+    """A 4 x 3 and a 2 x 2 rectangle: every turn is a permutation within each, and the five of them are different.
+
+    A filling in which every row touches three children does so turned as well.
+    """
+    rows = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 5], dtype=np.int32)
+    columns = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 0, 1], dtype=np.int32)
+    parcel = Parcel(rows, columns, np.array([16], dtype=np.int32), np.arange(16, dtype=np.int32), {})
+    piece = parcel.pieces[0]
+    child = rows // 2 * 3 + columns
+        for turn in parcel.turns:
+        assert sorted(turn.tolist()) == list(range(16))
+        assert (piece[turn] == piece).all()
+        assert spread(rows, child[turn]) == 3
+    assert len({turn.tobytes() for turn in parcel.turns}) == 5
+
+
 def test_domains_make_up_for_each_other() -> None:
     """Two domains hold both columns.  The first has only a filling in which columns 0 and 1 touch 2 and 1 children, the
     second has that and its mirror image: the mirror image makes the worst column 3, against 4.
