@@ -230,7 +230,7 @@ def test_turns_move_the_burden_and_nothing_else() -> None:
     parcel = Parcel(rows, columns, np.array([16], dtype=np.int32), np.arange(16, dtype=np.int32), {})
     piece = parcel.pieces[0]
     child = rows // 2 * 3 + columns
-        for turn in parcel.turns:
+    for turn in parcel.turns:
         assert sorted(turn.tolist()) == list(range(16))
         assert (piece[turn] == piece).all()
         assert spread(rows, child[turn]) == 3
