@@ -114,7 +114,7 @@ def _fault(cluster: Cluster, node: int) -> str:
 def _shortage(found: Situation, gone: IntArray) -> Infeasible:
     """Why not all cells find a node, and what would help."""
     job, cluster = found.job, found.cluster
-    size = f"of {job.gpus_per_node} GPUs"
+    spare, size = int(found.spare.sum()), f"of {job.gpus_per_node} GPUs"
     wanted, missing = int((~found.stays).sum()), job.grid.cells - _room(cluster, job, found.admitted)
     others = (cluster.gpus == job.gpus_per_node) & ~found.spare
     others[gone] = others[found.old] = False
@@ -125,12 +125,16 @@ def _shortage(found: Situation, gone: IntArray) -> Infeasible:
     listed = ", ".join(f"{int(nodes.sum())} {kind}" for nodes, kind in kinds if nodes.any())
     block = blocks_at(cluster, job, 0).size
     tied = f"; hard constraints keep {block} cells together, and no domain has room for them" if block > 1 else ""
-    remedies = [f"free {missing} more nodes {size}" + (" in one domain" if tied else "")]
+    remedies = [f"free {missing} more {_nodes(missing)} {size}" + (" in one domain" if tied else "")]
     if slow.any():
-        remedies.append(f"admit the {int(slow.sum())} slow nodes with avoid: price")
+        remedies.append(f"admit {int(slow.sum())} slow {_nodes(int(slow.sum()))} with avoid: price")
     return Infeasible(
-        f"{wanted} cells need a new node and {int(found.spare.sum())} spare nodes {size} are left{tied}"
+        f"nodes needed: {wanted}, spare nodes {size} left: {spare}{tied}"
         + (f" (the others: {listed})" if listed else ""),
         where="--lost",
         fix=", or ".join([*remedies, "place a smaller job"]),
     )
+
+
+def _nodes(count: int) -> str:
+    return "node" if count == 1 else "nodes"

@@ -267,11 +267,10 @@ def test_a_slow_spare_goes_before_none() -> None:
     with pytest.raises(Infeasible) as error:
         repair(cluster, grid(2, 1, avoid="strict"), old, ["n0"])
     assert error.value.message == (
-        "1 cells need a new node and 0 spare nodes of 8 GPUs are left "
-        "(the others: 1 in use, 1 flagged, refused by avoid: strict)"
+        "nodes needed: 1, spare nodes of 8 GPUs left: 0 (the others: 1 in use, 1 flagged, refused by avoid: strict)"
     )
     assert error.value.fix == (
-        "free 1 more nodes of 8 GPUs, or admit the 1 slow nodes with avoid: price, or place a smaller job"
+        "free 1 more node of 8 GPUs, or admit 1 slow node with avoid: price, or place a smaller job"
     )
 
 
