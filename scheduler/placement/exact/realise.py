@@ -68,19 +68,17 @@ def _teams(serves: BoolArray, pp: int) -> BoolArray:
     return np.array([[team >> k & 1 for k in range(serves.shape[0])] for team in sorted(found)], dtype=np.bool_)
 
 
-def _fill_up(teams: BoolArray, pp: int, saving: FloatArray) -> BoolArray:
-    """Teams smaller than ``pp`` joined by the domains that save most."""
+def _fill_up(serves: BoolArray, teams: BoolArray, pp: int, price: FloatArray) -> BoolArray:
+    """Teams smaller than ``pp`` joined, one after another, by the domains that make their cheapest rows cheaper."""
     filled = teams.copy()
     for _ in range(pp):
-        room = filled.sum(axis=1) < pp
-        if not room.any():
-            break
-        gain = np.where(filled, -1.0, saving[None, :])
-        best = gain.argmax(axis=1)
-        useful = room & (gain[np.arange(len(filled)), best] > 0)
+        small = np.flatnonzero(filled.sum(axis=1) < pp)
+        paid = price[_cheapest_patterns(serves, filled[small], price)[1]]
+        saved = np.stack([np.maximum(paid - p, 0.0) @ s for p, s in zip(price, serves, strict=True)], axis=1)
+        useful = saved.max(axis=1, initial=0.0) > _EPS
         if not useful.any():
             break
-        filled[useful, best[useful]] = True
+        filled[small[useful], saved[useful].argmax(axis=1)] = True
     return filled
 
 
@@ -112,7 +110,7 @@ def _column_generation(problem: GridProblem, serves: BoolArray, teams: BoolArray
     rows_on: list[pywraplp.Variable] = []
     price, wanted = 1.0 / capacity, np.inf
     for _ in range(_ROUNDS):
-        candidates = _fill_up(teams, pp, price.max() - price)
+        candidates = _fill_up(serves, teams, pp, price)
         cost, domain = _cheapest_patterns(serves, candidates, price)
         before = len(used)
         for team in np.argsort(cost, kind="stable")[:_PER_ROUND]:
@@ -133,10 +131,17 @@ def _column_generation(problem: GridProblem, serves: BoolArray, teams: BoolArray
             return None
         if objective.Value() >= problem.rows - _EPS:
             kept = [team for i, team in enumerate(used) if i >= before or rows_on[i].solution_value() > _EPS]
-            return np.unique(np.array(kept), axis=0)
+            return _with_unions(np.array(kept), pp)
         price = np.maximum([constraint.dual_value() for constraint in room], 0.0)
         wanted = 1.0 - goal.dual_value()
     return None
+
+
+def _with_unions(teams: BoolArray, pp: int) -> BoolArray:
+    """Teams, and the unions of two of them that are small enough: whole rows may have to lie between the two."""
+    first, second = np.triu_indices(len(teams))
+    unions = teams[first] | teams[second]
+    return np.unique(unions[unions.sum(axis=1) <= pp], axis=0)
 
 
 def _round(problem: GridProblem, serves: BoolArray, teams: BoolArray, limit: Slice) -> IntArray | None:

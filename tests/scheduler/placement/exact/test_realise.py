@@ -34,3 +34,19 @@ def test_rows_on_more_domains_than_they_need() -> None:
     cells = realise(problem, serves, pp=2, limit=LIMIT)
     assert cells is not None
     assert problem.pair_of(cells) == (2, 2)
+
+
+def test_domains_that_serve_nothing_do_not_join() -> None:
+    """The second domain has more room than the others and serves no column: the third has to help the first out."""
+    problem = GridProblem(2, 4, (7, 3, 2))
+    serves = np.array([[1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0]], dtype=np.bool_)
+    cells = realise(problem, serves, pp=2, limit=LIMIT)
+    assert cells is not None
+    assert problem.pair_of(cells) == (2, 2)
+
+
+def test_half_rows_become_a_row_between_two_domains() -> None:
+    """Two domains of 3 cells, 3 rows of 2: in fractions each hosts one and a half rows, in whole rows one lies across."""
+    cells = realise(GridProblem(3, 2, (3, 3)), np.ones((2, 2), dtype=np.bool_), pp=2, limit=LIMIT)
+    assert cells is not None
+    assert sorted(np.bincount(row, minlength=2).tolist() for row in cells) == [[0, 2], [1, 1], [2, 0]]
