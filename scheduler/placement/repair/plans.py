@@ -21,7 +21,7 @@ from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.spread import Evaluation, evaluate
 from topology.capacity import count_nodes
 from topology.cluster import IntArray
-from topology.errors import SolverTimeout
+from topology.errors import InvalidPlacement, SolverTimeout
 from topology.flags import HEALTHY
 
 LARGEST = 60_000
@@ -54,17 +54,22 @@ def fewest_moves(found: Situation, limits: Limits) -> Plan:
     whole = len(offered) <= LARGEST
     offered = offered if whole else trimmed(offered, LARGEST)
     model = RepairModel(offered, replace(limits, workers=1))
-    model.suggest(greedy_targets(offered))
+    quick = greedy_targets(offered)
+    model.suggest(quick)
     steps = _climb(model, ("slow", "moves", "objective", "touches"), deadline)
-    if model.answer is None:
-        raise SolverTimeout("time ran out before a repair was found", where="--time-limit", fix="give it more seconds")
-    plan = _plan(found, offered.depth, offered.domain_of_cell(model.answer), fewest=int((~found.stays).sum()))
+    answer = quick if model.answer is None else model.answer
+    try:
+        plan = _plan(found, offered.depth, offered.domain_of_cell(answer), fewest=int((~found.stays).sum()))
+    except InvalidPlacement:
+        raise SolverTimeout(
+            "time ran out before a repair was found", where="--time-limit", fix="give it more seconds"
+        ) from None
     if not whole:
         return replace(plan, notes=("too many choices to weigh all: only the domains with most room were tried",))
     bound = steps["objective"].bound / model.scale if "objective" in steps else 0.0
     return replace(
         plan,
-        fewest_moves=steps["moves"].bound,
+        fewest_moves=max(plan.fewest_moves, steps["moves"].bound if "moves" in steps else 0),
         objective_bound=min(max(bound, plan.objective_bound), plan.evaluation.objective),
     )
 

@@ -347,11 +347,28 @@ def test_the_placement_before_has_to_be_valid() -> None:
         repair(cluster_of(("m0", 4)), grid(2, 1), cells([0], [0]), ["n0"])
 
 
-def test_out_of_time_without_a_repair(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the solver finds nothing in time, that is said, with what to do."""
+def test_out_of_time_the_quick_answer_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the solver finds nothing in time, each cell goes where it adds least; nothing more is claimed."""
     monkeypatch.setattr(RepairModel, "minimise", lambda *_: None)
+    result = repair(cluster_of(("m0", 2), ("m1", 1), ("m0", 1)), grid(2, 1), cells([0], [1]), ["n0"])
+    assert moved(result) == {0: 3}
+    assert result.after.objective == 1.0
+    result = repair(cluster_of(("m0", 2), ("m1", 1)), grid(2, 1), cells([0], [1]), ["n0"])
+    assert (result.moves_proved, result.objective_proved) == (True, False)
+
+
+def test_out_of_time_without_a_repair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the quick answer breaks a hard constraint, that time ran out is said, with what to do.
+
+    Both expert groups of two keep to a rack each, and all four cells to a minipod.  With n0 lost only m2 has room for
+    all; the quick answer leaves the first group in m0, where there is room for one.
+    """
+    monkeypatch.setattr(RepairModel, "minimise", lambda *_: None)
+    cluster = cluster_of(("m0", 4), ("m1", 2), ("m2", 2), ("m2", 2))
+    holds = (Hold("ep", "rack"), Hold("pp", "minipod"))
+    job = Job("job", Parallelism(tp=8, dp=2, pp=2, ep=2), level="minipod", holds=holds)
     with pytest.raises(SolverTimeout, match="time ran out"):
-        repair(cluster_of(("m0", 4)), grid(2, 1), cells([0], [1]), ["n0"])
+        repair(cluster, job, cells([0, 2], [1, 3]), ["n0"])
 
 
 def test_too_many_choices_are_trimmed_and_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
