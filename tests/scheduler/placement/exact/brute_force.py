@@ -69,9 +69,7 @@ def _chunks(patterns: int, rows: int) -> Iterator[npt.NDArray[np.int64]]:
         yield np.array(some)
 
 
-def instances(
-    *, rows: int, columns: int, domains: int, largest: int
-) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+def instances(*, rows: int, columns: int, domains: int, largest: int) -> Iterator[tuple[int, int, tuple[int, ...]]]:
     """All grids of up to that size on up to that many domains of up to that capacity, that have room for all cells."""
     for d, p, k in product(range(1, rows + 1), range(1, columns + 1), range(1, domains + 1)):
         for capacities in combinations_with_replacement(range(largest, 0, -1), k):
