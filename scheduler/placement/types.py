@@ -93,7 +93,7 @@ class Proposal:
     :param pareto: corners of the (S, R) trade known so far.
     :param refutations: pairs that cannot be had and why, for ``explain``.
     :param prices: how slow nodes were weighed.
-    :param solve_seconds: wall time inside the algorithm.
+    :param solve_seconds: wall time of the search itself, without imports and without seating on nodes.
     :param notes: what a user should know about this run, one sentence each.
     """
 

@@ -7,13 +7,11 @@ widths fixed, :class:`scheduler.placement.exact.skeleton.SkeletonModel` decides 
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 
-from scheduler.placement.exact.cpsat import Slice, solve
+from scheduler.placement.exact.cpsat import Answer, Slice, solve
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.totals import cover_weights, minimal_patterns, usable_domains
 from scheduler.placement.types import Pair
@@ -21,13 +19,17 @@ from topology.cluster import IntArray
 
 
 class Profiles:
-    """A stream of different width profiles for one pair."""
+    """A stream of all width profiles of one pair.
 
-    def __init__(self, problem: GridProblem, pair: Pair) -> None:
+    :param spare_rows: see :class:`scheduler.placement.exact.skeleton.SkeletonModel`.
+    """
+
+    def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int) -> None:
         from ortools.sat.python import cp_model
 
         self._dp, self._pp = pair
         self._problem = problem
+        self._spare_rows = spare_rows
         self._capacities = problem.capacities[: usable_domains(problem, pair)]
         self._cp = cp_model.CpModel()
         self._kinds = Counter(self._capacities)
@@ -43,7 +45,7 @@ class Profiles:
             of_kind = []
             for q in range(1, min(problem.columns, capacity) + 1):
                 height, rest = divmod(capacity, q)
-                top = min(problem.rows, height + (rest > 0))
+                top = self._tallest(capacity, q)
                 most = min(capacity, problem.rows * q)
                 z = cp.new_int_var(0, count, "")
                 r = cp.new_int_var(0, count * top, "")
@@ -62,7 +64,7 @@ class Profiles:
         cp.add(sum(self._rows.values()) <= self._pp * problem.rows)
         cp.add(sum(q * z for (_, q), z in self._how_many.items()) <= self._dp * problem.columns)
         cp.add(sum((q - 1) * z for (_, q), z in self._how_many.items()) >= problem.columns - self._pp)
-        heights = {(c, q): min(problem.rows, -(-c // q)) for c, q in self._how_many}
+        heights = {(c, q): self._tallest(c, q) for c, q in self._how_many}
         for weight, least in cover_weights(problem.rows, self._dp, heights.values()):
             touches = [q * weight[heights[c, q]] * z for (c, q), z in self._how_many.items()]
             cp.add(sum(touches) >= least * problem.columns)
@@ -73,20 +75,18 @@ class Profiles:
             wanted = [sum(w >= q for w in pattern) * y for pattern, y in zip(patterns, rows_with, strict=True)]
             cp.add(sum(r for (_, width), r in self._rows.items() if width >= q) >= sum(wanted))
 
-    def next(self, limit: Slice) -> IntArray | None:
-        """A profile not seen before, at random by the seed of the limit; ``None`` when none was found in time.
+    def _tallest(self, capacity: int, q: int) -> int:
+        return min(self._problem.rows, capacity, -(-capacity // q) + self._spare_rows)
 
-        :returns: shape [usable domains], columns that each domain serves, in the order of the problem's domains.
+    def next(self, limit: Slice) -> tuple[Answer, IntArray | None]:
+        """A profile not seen before.
+
+        :returns: ``"yes"`` with the columns that each domain serves, shape [usable domains], in the order of the
+            problem's domains; ``"no"`` when there is none left.
         """
-        chance = random.Random(limit.seed)
-        self._cp.clear_objective()  # type: ignore[no-untyped-call]
-        self._cp.minimize(sum(chance.randint(-5, 5) * z for z in self._how_many.values()))
         answer, solver = solve(self._cp, limit)
-        if answer == "unknown":
-            self._cp.clear_objective()  # type: ignore[no-untyped-call]
-            answer, solver = solve(self._cp, replace(limit, effort=10 * limit.effort))
         if answer != "yes":
-            return None
+            return answer, None
         chosen = {key: solver.value(z) for key, z in self._how_many.items()}
         differs = []
         for key, z in self._how_many.items():
@@ -94,7 +94,7 @@ class Profiles:
             self._cp.add(z != chosen[key]).only_enforce_if(other)
             differs.append(other)
         self._cp.add_bool_or(differs)
-        return self._spelled_out(chosen)
+        return "yes", self._spelled_out(chosen)
 
     def _spelled_out(self, chosen: dict[tuple[int, int], int]) -> IntArray:
         """One width a domain; among domains of equal capacity in descending order."""

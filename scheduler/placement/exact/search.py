@@ -224,15 +224,12 @@ class Search:
             effort, turn = effort * 2, turn + 1
 
     def _tasks(self, pair: Pair, effort: float, turn: int) -> Iterable[_Task]:
-        """What one round tries for a pair: to build it from width profiles, and to refute it, on each narrow view."""
+        """What one round tries for a pair: more of its width profiles, on each narrow view."""
         narrow = [v for v in self._views if v.problem.columns <= _NARROW] or [
             v for v in self._views if v.problem.columns <= _WIDEST
         ]
-        exact = [view for view in narrow if view.turn(pair)[1] == 2]
         for view in narrow:
-            yield _Task(pair, view, partial(self._workshop(view, pair).build, effort=effort, seed=turn))
-        for view in (exact or narrow)[:1]:
-            yield _Task(pair, view, partial(self._workshop(view, pair).refute, effort=effort, seed=turn))
+            yield _Task(pair, view, partial(self._workshop(view, pair).search, effort=effort, seed=turn))
 
     def _workshop(self, view: _View, pair: Pair) -> Workshop:
         if (pair, view.transposed) not in self._workshops:

@@ -1,11 +1,12 @@
-"""Skeletons for one pair, on one view of the problem: built from width profiles, or shown not to exist.
+"""One pair on one view of the problem: every width profile in turn, until one can be built or none is left.
 
-Keeps its models from one slice of time to the next, so that a longer slice goes on where the shorter one stopped.
+The profiles of :mod:`scheduler.placement.exact.profiles` are few at the interesting pairs, and with the widths fixed a
+skeleton is found or excluded in hundredths of a second.  When the profiles are used up and each was excluded, the pair
+is refuted; every single verdict of that is confirmed by a second search with another seed first.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
 from time import perf_counter
 
 from scheduler.placement.exact.cpsat import Answer, Slice
@@ -16,75 +17,85 @@ from scheduler.placement.exact.skeleton import SkeletonModel
 from scheduler.placement.types import Pair
 from topology.cluster import IntArray
 
-_PROFILE_EFFORT = 0.05
-_ARRANGE_EFFORT = 0.15
 _REALISE_EFFORT = 0.5
-_SKELETONS_PER_PROFILE = 3
+_CONFIRMED = 10_000
+"""Added to the seed for the second search of a verdict."""
 
 
 class Workshop:
-    """Everything that is tried for one pair.
+    """Keeps its models and its profiles from one slice of time to the next.
 
-    :param spare_rows: see :class:`SkeletonModel`: how much slack refutations must allow.
+    :param spare_rows: see :class:`scheduler.placement.exact.skeleton.SkeletonModel`; what a refutation must allow.
     """
 
     def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int) -> None:
         self._problem = problem
         self._pair = pair
-        self._spare_rows = spare_rows
-        self._profiles_seen = 0
+        self._profiles = Profiles(problem, pair, spare_rows=spare_rows)
+        self._skeletons = SkeletonModel(problem, pair, spare_rows=spare_rows)
+        self._undecided: list[IntArray] = []
+        self._excluded: list[IntArray] = []
+        self._used_up = False
 
-    @cached_property
-    def _profiles(self) -> Profiles:
-        return Profiles(self._problem, self._pair)
+    def search(self, *, effort: float, wall: float, seed: int) -> tuple[Answer, IntArray | None]:
+        """Go on for a while.
 
-    @cached_property
-    def _tight(self) -> SkeletonModel:
-        return SkeletonModel(self._problem, self._pair, spare_rows=0)
-
-    @cached_property
-    def _loose(self) -> SkeletonModel:
-        return SkeletonModel(self._problem, self._pair, spare_rows=self._spare_rows)
-
-    def build(self, *, effort: float, wall: float, seed: int) -> tuple[Answer, IntArray | None]:
-        """Try some width profiles.
-
-        :param effort: 1 stands for 16 profiles.
+        :param effort: 1 stands for 32 new profiles with CP-SAT's effort 1 for each, or as much for the undecided ones.
         :param wall: limit in seconds.
-        :returns: ``"yes"`` with the domain of each cell, shape [rows, columns], or ``"unknown"``.
+        :returns: ``"yes"`` with the domain of each cell, shape [rows, columns]; ``"no"`` when the pair is refuted.
         """
         end = perf_counter() + wall
-        for _ in range(max(4, int(16 * effort))):
-            self._profiles_seen += 1
-            chance = 1000 * seed + self._profiles_seen
-            widths = self._profiles.next(Slice(_PROFILE_EFFORT, end - perf_counter(), chance, light=True))
-            if widths is None or perf_counter() > end:
-                break
-            for attempt in range(_SKELETONS_PER_PROFILE):
-                arranging = Slice(_ARRANGE_EFFORT, end - perf_counter(), chance + attempt, 0, light=True)
-                serves = self._tight.find(arranging, widths)[1]
-                if serves is None:
-                    break
-                rounding = Slice(_REALISE_EFFORT, end - perf_counter(), seed)
-                cells = realise(self._problem, serves, pp=self._pair[1], limit=rounding)
-                if cells is not None:
-                    return "yes", cells
+        if not self._used_up:
+            cells = self._new_profiles(effort, end, seed)
+        else:
+            cells = self._undecided_profiles(effort, end, seed)
+        if cells is not None:
+            return "yes", cells
+        if self._used_up and not self._undecided and self._confirmed(effort, end, seed + _CONFIRMED):
+            return "no", None
         return "unknown", None
 
-    def refute(self, *, effort: float, wall: float, seed: int) -> tuple[Answer, IntArray | None]:
-        """Search all skeletons; that none exists counts when a second search with another seed says so too.
+    def _new_profiles(self, effort: float, end: float, seed: int) -> IntArray | None:
+        for step in range(int(32 * effort)):
+            chance = 1000 * seed + step
+            answer, widths = self._profiles.next(Slice(4 * effort, end - perf_counter(), chance, light=True))
+            self._used_up = answer == "no"
+            if widths is None:
+                return None
+            cells = self._try(widths, Slice(effort, end - perf_counter(), chance, 0, light=True), end)
+            if cells is not None:
+                return cells
+        return None
 
-        :returns: ``"no"`` when the pair is refuted; ``"yes"`` with the domain of each cell, shape [rows, columns], when
-            the search found one instead; else ``"unknown"``.
-        """
-        end = perf_counter() + wall
-        answer, serves = self._loose.find(Slice(effort, wall, seed, 0))
+    def _undecided_profiles(self, effort: float, end: float, seed: int) -> IntArray | None:
+        waiting, self._undecided = self._undecided, []
+        for i, widths in enumerate(waiting):
+            if perf_counter() > end:
+                self._undecided += waiting[i:]
+                return None
+            cells = self._try(widths, Slice(4 * effort, end - perf_counter(), seed, 0), end)
+            if cells is not None:
+                return cells
+        return None
+
+    def _try(self, widths: IntArray, limit: Slice, end: float) -> IntArray | None:
+        """Build a placement with these widths, exclude them, or leave them undecided."""
+        answer, serves = self._skeletons.find(limit, widths)
         if answer == "no":
-            again = Slice(4 * effort + 1, end - perf_counter(), seed + 1, 0)
-            return ("no" if self._loose.find(again)[0] == "no" else "unknown"), None
+            self._excluded.append(widths)
+            return None
         if serves is not None:
-            rounding = Slice(_REALISE_EFFORT, end - perf_counter(), seed)
+            rounding = Slice(_REALISE_EFFORT, end - perf_counter(), limit.seed)
             cells = realise(self._problem, serves, pp=self._pair[1], limit=rounding)
             if cells is not None:
-                return "yes", cells
-        return "unknown", None
+                return cells
+        self._undecided.append(widths)
+        return None
+
+    def _confirmed(self, effort: float, end: float, seed: int) -> bool:
+        """Whether a second search says "no" to every profile, and to there being another."""
+        again = self._profiles.next(Slice(16 * effort + 1, end - perf_counter(), seed))[0]
+        return again == "no" and all(
+            self._skeletons.find(Slice(16 * effort + 1, end - perf_counter(), seed, 0), widths)[0] == "no"
+            for widths in self._excluded
+        )
