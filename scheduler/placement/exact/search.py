@@ -59,20 +59,6 @@ class _View:
 
 
 @dataclass(frozen=True, slots=True)
-class _BandPlan:
-    """How hard to try bands: partitions for each pair and view, CP-SAT's effort for each.
-
-    :param share: part of the time limit for all of it.
-    :param whole: each domain in one band.
-    """
-
-    partitions: int
-    effort: float
-    share: float
-    whole: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Task:
     """A search for one pair on one view, to be run beside another; it is told how many seconds are left."""
 
@@ -175,43 +161,70 @@ class Search:
                 self.lattice.refute(pair, "rectangles", sentences.coverage(self._problem, pair, covered))
 
     def _few_bands(self) -> None:
-        self._bands(_BandPlan(partitions=2, effort=0.05, share=0.15, whole=self._many_nodes))
+        """Short band searches; with many nodes first those that do not have the rows of a domain as integers."""
+        if self._many_nodes:
+            self._sweep(partial(self._ragged, effort=0.5), share=0.3)
+            self._sweep(partial(self._banded, partitions_each=2, effort=0.05, whole=True), share=0.15)
+        else:
+            self._sweep(partial(self._banded, partitions_each=2, effort=0.05), share=0.15)
+            self._sweep(partial(self._ragged, effort=0.1), share=0.05)
 
     def _more_bands(self) -> None:
         if self._many_nodes:
-            self._bands(_BandPlan(partitions=12, effort=0.2, share=0.3, whole=True))
-        self._bands(_BandPlan(partitions=12, effort=0.2, share=0.4, whole=False))
+            self._sweep(partial(self._banded, partitions_each=2, effort=0.4), share=1.0, narrow=True)
+        else:
+            self._sweep(partial(self._banded, partitions_each=12, effort=0.2), share=0.3)
 
-    def _bands(self, plan: _BandPlan) -> None:
-        """Band searches by bisection over cost: a pair that can be built closes all dearer ones at once."""
+    def _sweep(
+        self,
+        build: Callable[[_View, Pair], tuple[str, IntArray] | None],
+        *,
+        share: float,
+        narrow: bool = False,
+    ) -> None:
+        """Try to build open pairs, by bisection over cost: one that can be built closes all dearer ones at once.
+
+        :param share: part of the time limit for the sweep.
+        :param narrow: only on the view with fewer columns.
+        """
+        views = [min(self._views, key=lambda view: view.problem.columns)] if narrow else self._views
         tried: set[Pair] = set()
-        end = max(0.0, self._left() - plan.share * self._limits.seconds)
-        while self._left() > end and (pairs := [p for p in self.lattice.open() if p not in tried]):
+        until = max(0.0, self._left() - share * self._limits.seconds)
+        while pairs := [pair for pair in self.lattice.open() if pair not in tried]:
             pair = pairs[len(pairs) // 2]
             tried.add(pair)
             self._limits.say(f"bands for DP spread {pair[0]}, PP spread {pair[1]}")
-            self._try_bands(pair, plan)
-
-    def _try_bands(self, pair: Pair, plan: _BandPlan) -> None:
-        for view in self._views:
-            dp, pp = view.turn(pair)
-            bands = min(pp, view.problem.columns)
-            for widths in islice(partitions(view.problem.columns, bands), plan.partitions):
-                if self._left() <= 0:
+            for view in views:
+                if self._left() <= until:
                     return
-                limit = Slice(plan.effort, self._left(), self._limits.seed, linearization=1)
-                cells = column_bands(view.problem, dp=dp, widths=widths, limit=limit, whole=plan.whole)
-                if cells is not None:
-                    self.lattice.build(view.back(cells), view.name("column bands"))
-                    return
-            if pp > 1 and self._left() > 0:
-                widths = next(partitions(view.problem.columns, min(pp - 1, view.problem.columns)))
-                limit = Slice(plan.effort, self._left(), self._limits.seed, light=True)
-                cells = ragged_bands(view.problem, dp=dp, widths=widths, limit=limit)
-                if cells is not None:
-                    self.lattice.build(view.back(cells), view.name("ragged bands"))
+                if (found := build(view, view.turn(pair))) is not None:
+                    name, cells = found
+                    self.lattice.build(view.back(cells), view.name(name))
                     if self.lattice.is_built(pair):
-                        return
+                        break
+
+    def _banded(
+        self, view: _View, pair: Pair, *, partitions_each: int, effort: float, whole: bool = False
+    ) -> tuple[str, IntArray] | None:
+        dp, pp = pair
+        bands = min(pp, view.problem.columns)
+        for widths in islice(partitions(view.problem.columns, bands), partitions_each):
+            if self._left() <= 0:
+                return None
+            limit = Slice(effort, self._left(), self._limits.seed)
+            cells = column_bands(view.problem, dp=dp, widths=widths, limit=limit, whole=whole)
+            if cells is not None:
+                return "column bands", cells
+        return None
+
+    def _ragged(self, view: _View, pair: Pair, *, effort: float) -> tuple[str, IntArray] | None:
+        dp, pp = pair
+        if pp == 1:
+            return None
+        widths = next(partitions(view.problem.columns, min(pp - 1, view.problem.columns)))
+        limit = Slice(effort, self._left(), self._limits.seed, light=True)
+        cells = ragged_bands(view.problem, dp=dp, widths=widths, limit=limit)
+        return None if cells is None else ("ragged bands", cells)
 
     def _skeletons(self) -> None:
         """Skeleton searches in growing slices, open pairs from the dearest down, two at a time."""
