@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tests.scheduler.placement.exact.brute_force import Pair, corners, feasible, instances, least_cost
+from tests.scheduler.placement.exact.brute_force import Pair, corners, feasible, instances, least_cost, width_profiles
 
 
 def pairs_by_hand(rows: int, columns: int, capacities: tuple[int, ...]) -> set[Pair]:
@@ -47,3 +47,11 @@ def test_corners_known_by_hand(rows: int, columns: int, capacities: tuple[int, .
 def test_least_cost_is_over_all_corners() -> None:
     """2 x 2 on (2, 2): (1, 2) costs 0.25 + 1.5, (2, 1) costs 0.5 + 0.75."""
     assert least_cost(2, 2, (2, 2), 0.25) == pytest.approx(1.25)
+
+
+def test_width_profiles_known_by_hand() -> None:
+    """2 x 2 on (2, 2) with S = 1: each domain serves one column.  With R = 1: each serves both."""
+    assert width_profiles(2, 2, (2, 2), (1, 2)) == {((2, 1), (2, 1))}
+    assert width_profiles(2, 2, (2, 2), (2, 1)) == {((2, 2), (2, 2))}
+    # Three cells and one: the large domain serves both columns, the small one a single one.
+    assert width_profiles(2, 2, (3, 1), (2, 2)) == {((1, 1), (3, 2))}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,20 +10,9 @@ from hypothesis import strategies as st
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.realise import BoolArray, realise
+from tests.scheduler.placement.exact.tiny import can_be_realised
 
 LIMIT = Slice(effort=2.0, wall=30.0)
-
-
-def can_be_realised(problem: GridProblem, serves: BoolArray, pp: int) -> bool:
-    """By trying all rows one after another; what is remembered is the cells taken of each domain."""
-    domains = len(serves)
-    options = [np.flatnonzero(column) for column in serves.T]
-    loads = {tuple(np.bincount(row, minlength=domains)) for row in product(*options) if len(set(row)) <= pp}
-    taken = {(0,) * domains}
-    for _ in range(problem.rows):
-        more = {tuple(a + b for a, b in zip(one, load, strict=True)) for one in taken for load in loads}
-        taken = {one for one in more if all(a <= c for a, c in zip(one, problem.capacities, strict=False))}
-    return bool(taken)
 
 
 def realised(problem: GridProblem, serves: BoolArray, pp: int) -> bool:

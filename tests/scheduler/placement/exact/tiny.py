@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
+import numpy.typing as npt
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.problem import GridProblem
@@ -47,3 +49,20 @@ def feasible(problem: GridProblem, pair: Pair) -> bool:
 def corners(problem: GridProblem) -> frozenset[Pair]:
     """The Pareto front of (S, R), by brute force."""
     return brute_force.corners(problem.rows, problem.columns, problem.capacities)
+
+
+def can_be_realised(problem: GridProblem, serves: npt.NDArray[np.bool_], pp: int) -> bool:
+    """Whether rows on at most ``pp`` domains exist that use in each column only domains that serve it.
+
+    Tries all rows one after another; what is remembered is the cells taken of each domain.
+
+    :param serves: shape [domains, columns].
+    """
+    domains = len(serves)
+    options = [np.flatnonzero(column) for column in serves.T]
+    loads = {tuple(np.bincount(row, minlength=domains)) for row in product(*options) if len(set(row)) <= pp}
+    taken = {(0,) * domains}
+    for _ in range(problem.rows):
+        more = {tuple(a + b for a, b in zip(one, load, strict=True)) for one in taken for load in loads}
+        taken = {one for one in more if all(a <= c for a, c in zip(one, problem.capacities, strict=False))}
+    return bool(taken)

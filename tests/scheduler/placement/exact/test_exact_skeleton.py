@@ -1,0 +1,82 @@
+"""Skeletons: that there is none must be true, and at R = 2 every one that is found can be realised."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.placement.exact.cpsat import Slice
+from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.rectangles import RectangleBound
+from scheduler.placement.exact.skeleton import SkeletonModel
+from scheduler.placement.types import Pair
+from tests.scheduler.placement.exact.tiny import all_problems, can_be_realised, feasible, pairs, problems
+
+LIMIT = Slice(effort=10.0, wall=60.0)
+
+
+def check_skeleton(problem: GridProblem, pair: Pair, *, spare_rows: int) -> None:
+    """Found or not as it must be: a feasible pair has a skeleton; at R = 2 only a feasible one has."""
+    answer, serves = SkeletonModel(problem, pair, spare_rows=spare_rows).find(LIMIT)
+    if feasible(problem, pair):
+        assert answer == "yes"
+    elif pair[1] == 2:
+        assert answer == "no"
+    if serves is not None:
+        assert serves.any(axis=0).all()
+        assert serves.sum(axis=0).max() <= pair[0]
+        if pair[1] == 2:
+            assert can_be_realised(problem, serves, 2)
+
+
+def spare(problem: GridProblem, pair: Pair) -> int:
+    """The slack that the search allows."""
+    return RectangleBound(problem, [pair]).spare_rows(pair)
+
+
+def test_skeletons_of_all_tight_tiny_problems() -> None:
+    """Grids of up to 3 x 3 cells on up to 4 domains of up to 5 with at most three cells to spare, at the pairs that
+    counting does not settle: S and R of 2 or more, not refuted by rectangles.
+    """
+    tried = 0
+    for problem in all_problems(rows=3, columns=3, domains=4, largest=5):
+        if sum(problem.capacities) <= problem.cells + 3:
+            for pair in pairs(problem):
+                if min(pair) >= 2 and not RectangleBound(problem, [pair]).refutes(pair):
+                    check_skeleton(problem, pair, spare_rows=spare(problem, pair))
+                    tried += 1
+    assert tried > 300
+
+
+@given(problems(), st.data())
+@settings(max_examples=300, deadline=None)
+def test_skeletons_of_drawn_problems(problem: GridProblem, data: st.DataObject) -> None:
+    """Any pair, with the slack that the search allows and with all rows; rows and columns exchanged or not."""
+    view = data.draw(st.sampled_from([problem, problem.transposed]))
+    pair = data.draw(st.sampled_from(pairs(view)))
+    check_skeleton(view, pair, spare_rows=data.draw(st.sampled_from([spare(view, pair), view.rows])))
+
+
+@pytest.mark.parametrize("pair", [(2, 2), (2, 3), (3, 2), (3, 3)])
+def test_given_widths_are_kept(pair: Pair) -> None:
+    """4 x 4 cells on four domains of 4: 2 x 2 boxes serve two columns each; as 1 x 4 rows they serve all four."""
+    problem = GridProblem(4, 4, (4,) * 4)
+    model = SkeletonModel(problem, pair, spare_rows=4)
+    answer, serves = model.find(LIMIT, np.array([2, 2, 2, 2], dtype=np.int32))
+    assert answer == "yes"
+    assert serves is not None
+    assert serves.sum(axis=1).tolist() == [2, 2, 2, 2]
+    assert model.find(LIMIT, np.array([4, 4, 4, 4], dtype=np.int32))[0] == "no"
+
+
+def test_too_little_room_in_the_domains_that_can_be_used() -> None:
+    """S = R = 1 is one domain, which holds 3 of 4 cells."""
+    assert SkeletonModel(GridProblem(2, 2, (3, 3)), (1, 1), spare_rows=2).find(LIMIT) == ("no", None)
+
+
+def test_out_of_time_is_no_verdict() -> None:
+    """Without effort the answer is neither yes nor no, on a pair that needs a search."""
+    problem = GridProblem(12, 12, (23, 19, 17, 17, 13, 13, 11, 11, 7, 7, 6))
+    assert SkeletonModel(problem, (3, 4), spare_rows=12).find(Slice(effort=0.0, wall=60.0)) == ("unknown", None)
