@@ -1,0 +1,126 @@
+"""The walk from end to end: on tiny problems it finds and proves the optimum, and all it says on the way is true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.placement.exact.lattice import Lattice
+from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.search import Search
+from scheduler.placement.types import Limits
+from tests.scheduler.placement.exact.brute_force import least_cost
+from tests.scheduler.placement.exact.tiny import ALPHAS, all_problems, corners, feasible, problems
+
+
+def walk(problem: GridProblem, alpha: float, **limits: float) -> Lattice:
+    """A walk with time enough, unless said otherwise."""
+    options: dict[str, float] = {"seconds": 60, "workers": 1, **limits}
+    return Search(problem, alpha=alpha, beta=1 - alpha, limits=Limits(**options)).run()  # type: ignore[arg-type]
+
+
+def check_claims(problem: GridProblem, lattice: Lattice) -> None:
+    """The bound, the refutations, the placements and the proved corners, each by brute force."""
+    optimum = least_cost(problem.rows, problem.columns, problem.capacities, lattice.alpha)
+    assert lattice.bound() <= optimum + 1e-9
+    assert lattice.cost(lattice.best) >= optimum - 1e-9
+    assert [r for r in lattice.refutations if feasible(problem, r.pair)] == []
+    assert all(r.sentence for r in lattice.refutations)
+    for pair, cells in lattice.built.items():
+        assert problem.holds(cells)
+        assert problem.pair_of(cells) == pair
+    assert {(point.dp, point.pp) for point in lattice.pareto() if point.proved} <= corners(problem)
+
+
+def check_optimum(problem: GridProblem, lattice: Lattice) -> None:
+    """Besides, the best is optimal and said to be."""
+    check_claims(problem, lattice)
+    assert lattice.proved
+    optimum = least_cost(problem.rows, problem.columns, problem.capacities, lattice.alpha)
+    assert lattice.cost(lattice.best) == pytest.approx(optimum)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_all_tiny_problems_are_solved(alpha: float) -> None:
+    """1,032 grids of up to 3 x 3 cells on up to 4 domains of up to 5, at every affinity."""
+    for problem in all_problems(rows=3, columns=3, domains=4, largest=5):
+        check_optimum(problem, walk(problem, alpha))
+
+
+@given(problems(), st.sampled_from(ALPHAS), st.integers(0, 9), st.integers(1, 2))
+@settings(max_examples=200, deadline=None)
+def test_drawn_problems_are_solved(problem: GridProblem, alpha: float, seed: int, workers: int) -> None:
+    """Up to 12 cells on up to 5 domains, with any seed, one search at a time or two."""
+    check_optimum(problem, walk(problem, alpha, seed=seed, workers=workers))
+
+
+@given(problems(), st.sampled_from([0.1, 0.3, 0.5, 0.8]))
+@settings(max_examples=60, deadline=None)
+def test_rows_and_columns_may_change_places(problem: GridProblem, alpha: float) -> None:
+    """The transpose with the affinities exchanged costs the same."""
+    one, other = walk(problem, alpha), walk(problem.transposed, 1 - alpha)
+    assert one.cost(one.best) == pytest.approx(other.cost(other.best))
+
+
+@given(problems(), st.sampled_from(ALPHAS), st.sampled_from([0.0, 1e-3, 5e-3]))
+@settings(max_examples=60, deadline=None)
+def test_without_time_there_is_a_placement_and_an_honest_bound(
+    problem: GridProblem, alpha: float, seconds: float
+) -> None:
+    """Nothing that is claimed early has to be taken back."""
+    check_claims(problem, walk(problem, alpha, seconds=seconds))
+
+
+SEARCHED = [
+    GridProblem(10, 5, (17, 15, 12, 7)),
+    GridProblem(8, 8, (33, 27, 5)),
+    GridProblem(4, 3, (3, 3, 2, 2, 2, 1)),
+    GridProblem(7, 8, (14, 11, 9, 9, 8, 6)),
+]
+"""Problems with a cell or two to spare that the closed forms do not settle."""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("problem", SEARCHED)
+def test_same_seed_same_walk(problem: GridProblem, workers: int) -> None:
+    """The same cells, the same refutations in the same order, whatever the threads do."""
+    first, again = (walk(problem, 0.4, seed=3, workers=workers) for _ in range(2))
+    assert first.proved
+    assert first.refutations == again.refutations
+    assert first.builders == again.builders
+    assert all(np.array_equal(cells, again.built[pair]) for pair, cells in first.built.items())
+
+
+@pytest.mark.parametrize("problem", SEARCHED)
+def test_the_optimum_does_not_depend_on_the_seed(problem: GridProblem) -> None:
+    """Seeds may lead to other cells, never to another cost or bound."""
+    found = [walk(problem, 0.4, seed=seed) for seed in range(3)]
+    assert len({round(lattice.cost(lattice.best), 9) for lattice in found}) == 1
+    assert len({round(lattice.bound(), 9) for lattice in found}) == 1
+
+
+@pytest.mark.parametrize("problem", [*SEARCHED, GridProblem(60, 12, (40,) * 20), GridProblem(500, 16, (97,) * 90)])
+def test_no_time_is_enough_for_some_placement(problem: GridProblem) -> None:
+    """With the limit long past there is a placement all the same, and a bound below it."""
+    lattice = walk(problem, 0.5, seconds=0.0)
+    assert problem.holds(lattice.built[lattice.best])
+    assert lattice.bound() <= lattice.cost(lattice.best)
+
+
+def test_whoever_waits_is_told() -> None:
+    """Each search says what it is about."""
+    told: list[str] = []
+    limits = Limits(seconds=60, workers=1, progress=told.append)
+    Search(SEARCHED[0], alpha=0.4, beta=0.6, limits=limits).run()
+    assert any("DP spread" in message and "PP spread" in message for message in told)
+
+
+def test_more_cells_than_room_is_a_fault_of_the_caller() -> None:
+    """The caller counts first, and has the reason."""
+    search: Callable[[], Lattice] = Search(GridProblem(2, 2, (3,)), alpha=0.5, beta=0.5, limits=Limits()).run
+    with pytest.raises(ValueError, match="does not fit"):
+        search()

@@ -1,0 +1,56 @@
+"""One pair, searched to the end: built when it is feasible, refuted only when it is not."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.placement.exact.cpsat import Answer
+from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.rectangles import RectangleBound
+from scheduler.placement.exact.workshop import Workshop
+from scheduler.placement.types import Pair
+from tests.scheduler.placement.exact.tiny import all_problems, feasible, pairs, problems
+
+
+def searched(problem: GridProblem, pair: Pair) -> Answer:
+    """The answer after a few slices; a placement is checked."""
+    spare = RectangleBound(problem, [pair]).spare_rows(pair)
+    workshop = Workshop(problem, pair, spare_rows=spare)
+    for turn in range(3):
+        answer, cells = workshop.search(effort=2.0, wall=60.0, seed=turn)
+        if cells is not None:
+            assert problem.holds(cells)
+            dp, pp = problem.pair_of(cells)
+            assert dp <= pair[0]
+            assert pp <= pair[1]
+        if answer != "unknown":
+            return answer
+    return "unknown"
+
+
+def test_all_tight_tiny_problems() -> None:
+    """Grids of up to 3 x 3 cells on up to 4 domains of up to 5 with no cell to spare, at all S and R of 2 or more."""
+    for problem in all_problems(rows=3, columns=3, domains=4, largest=5):
+        if sum(problem.capacities) == problem.cells:
+            for pair in pairs(problem):
+                if min(pair) >= 2:
+                    assert searched(problem, pair) == ("yes" if feasible(problem, pair) else "no")
+
+
+@given(problems(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_no_verdict_is_false(problem: GridProblem, data: st.DataObject) -> None:
+    """Drawn problems, any pair; that it is left open is allowed, and no proof of anything."""
+    view = data.draw(st.sampled_from([problem, problem.transposed]))
+    pair = data.draw(st.sampled_from(pairs(view)))
+    assert searched(view, pair) in (("yes", "unknown") if feasible(view, pair) else ("no", "unknown"))
+
+
+def test_what_a_slice_leaves_the_next_goes_on_with() -> None:
+    """Too little effort for one profile is no verdict; more of it finds that no rows lie on two of three domains that
+    serve a column each: 2 x 3 cells on 2 + 2 + 2 with S = 1 need R = 3.
+    """
+    workshop = Workshop(GridProblem(2, 3, (2, 2, 2)), (1, 2), spare_rows=2)
+    assert workshop.search(effort=0.0, wall=60.0, seed=0) == ("unknown", None)
+    assert workshop.search(effort=1.0, wall=60.0, seed=0) == ("no", None)
