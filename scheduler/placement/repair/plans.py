@@ -8,8 +8,10 @@ from time import monotonic
 
 import numpy as np
 
+from scheduler.job import Job
 from scheduler.outcome import TOLERANCE, run, trivial_bound
 from scheduler.placement.admission import BoolArray
+from scheduler.placement.repair.bands import bands_of, move_segments
 from scheduler.placement.repair.choices import choices, trimmed
 from scheduler.placement.repair.greedy import greedy_targets
 from scheduler.placement.repair.model import Goal, RepairModel, Step
@@ -26,6 +28,12 @@ from topology.flags import HEALTHY
 
 LARGEST = 60_000
 """Choices (block x domain) of the largest model: a larger one is not solved while anyone waits."""
+
+_WIDENINGS = 3
+_SLICES = 12
+_NEARBY = 0.6
+"""How often the neighbourhood of the lost nodes is widened, into how many slices the time is cut for it, and which part
+of the time it may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +105,9 @@ def best_objective(found: Situation, limits: Limits, algorithm: PlacementAlgorit
     if not better or _cost(found, start)[0] > _cost(found, near)[0]:
         return near
     limits.say("searching the fewest moves for it")
+    for nodes in _banded(found, start.evaluation.objective, replace(limits, seconds=(deadline - monotonic()) / 8)):
+        banded = replace(start, nodes=nodes, evaluation=evaluate(found.cluster, found.job, nodes))
+        start = min(start, banded, key=lambda one: _cost(found, one))
     plan = _fewest_moves_for(found, start, near, limits, deadline)
     return replace(plan, objective_bound=min(bound, plan.evaluation.objective))
 
@@ -110,12 +121,14 @@ def _fewest_moves_for(found: Situation, start: Plan, near: Plan, limits: Limits,
     :param start: the placement.
     :param near: the repair with the fewest moves, which misses the objective.
     """
-    plan = start
+    plan, begun = start, monotonic()
     for movable in _widening(found, limits.seed):
-        until = monotonic() + (deadline - monotonic()) / 4
+        until = min(monotonic() + (deadline - begun) / _SLICES, deadline)
         searched = _search(found, movable, start, hint=near, limits=limits, until=until)
         if searched is not None and _cost(found, searched) < _cost(found, plan):
             plan = replace(searched, fewest_moves=start.fewest_moves)
+            break
+        if monotonic() > begun + _NEARBY * (deadline - begun):
             break
     everything = np.ones_like(found.stays)
     if (searched := _search(found, everything, start, hint=plan, limits=limits, until=deadline)) is None:
@@ -126,17 +139,19 @@ def _fewest_moves_for(found: Situation, start: Plan, near: Plan, limits: Limits,
 
 def _widening(found: Situation, seed: int) -> Iterator[BoolArray]:
     """Cells that may move, shape [rows, columns]: whole lines along the shorter side, those with lost cells and 4, 8,
-    16, ... others.
+    16, ... others by chance; and again, as the choice of others matters.
     """
     rows, columns = found.old.shape
     cell = np.arange(rows * columns).reshape(rows, columns)
     line = cell // columns if rows >= columns else cell % columns
     lost = np.unique(line[~found.stays])
-    others = np.random.default_rng(seed).permutation(np.setdiff1d(line, lost))
-    count = 4
-    while count < len(others):
-        yield np.isin(line, lost) | np.isin(line, others[:count])
-        count *= 2
+    others = np.setdiff1d(line, lost)
+    chance = np.random.default_rng(seed)
+    for _ in range(_WIDENINGS):
+        count = 4
+        while count < len(others):
+            yield np.isin(line, lost) | np.isin(line, chance.choice(others, count, replace=False))
+            count *= 2
 
 
 def _search(
@@ -180,14 +195,37 @@ def _cost(found: Situation, plan: Plan) -> tuple[int, int]:
 
 
 def _renamed(found: Situation, nodes: IntArray) -> IntArray:
-    """A new placement renamed to keep cells where they are, shape [rows, columns].
-
-    Holds and soft terms look at more than rows and columns: with them nothing is renamed.
-    """
+    """A new placement renamed to keep cells where they are, shape [rows, columns]."""
     depth = closest_depth(found.cluster, found.job)
     level = found.cluster.levels[depth]
     domain_of_cell = level.domain_of[nodes]
-    if not found.job.holds and not found.job.counts:
+    if _bare(found.job):
         old = np.where(found.stays, level.domain_of[found.old], -1)
         domain_of_cell = relabel(domain_of_cell, old, room=count_nodes(level, found.admitted))
     return nearest_nodes(found, depth, domain_of_cell)
+
+
+def _banded(found: Situation, objective: float, limits: Limits) -> Iterator[IntArray]:
+    """Placements of that objective that keep the bands of columns, or of rows, shape [rows, columns]."""
+    if not _bare(found.job):
+        return
+    depth, job = closest_depth(found.cluster, found.job), found.job
+    level = found.cluster.levels[depth]
+    room = count_nodes(level, found.admitted)
+    for transposed, domains_cost, bands_cost in ((False, job.alpha, job.beta), (True, job.beta, job.alpha)):
+        old, stays = level.domain_of[found.old], found.stays
+        if transposed:
+            old, stays = old.T, stays.T
+        band_of = bands_of(old)
+        left = objective + TOLERANCE - bands_cost * (int(band_of.max()) + 1)
+        if left < domains_cost:
+            continue
+        most = int(min(left / domains_cost, len(room))) if domains_cost else len(room)
+        answer = move_segments(old, stays, band_of=band_of, room=room, most=most, limits=limits)
+        if answer is not None:
+            yield nearest_nodes(found, depth, answer.T if transposed else answer)
+
+
+def _bare(job: Job) -> bool:
+    """Whether rows and columns are all that counts: holds and soft terms look at more."""
+    return not job.holds and not job.counts

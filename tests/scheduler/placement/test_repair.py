@@ -395,11 +395,23 @@ def test_a_job_too_large_for_all_cells_to_move(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_few_moves_are_sought_near_the_lost_nodes_first(transposed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("counts", "largest"),
+    [
+        ((), 1),  # no model at all: whole segments move
+        (
+            (Count("tp", "minipod", 0.1),),
+            30,
+        ),  # soft terms rule segments out: the model of five lines, 5 * 2 * 3 choices
+    ],
+)
+def test_few_moves_are_found_without_letting_all_cells_move(
+    counts: tuple[Count, ...], largest: int, transposed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ten lines of two cells, each line in one minipod; n0 is lost, and only m2 has spares.
 
     The affinity of lines is 0.9, so the rest of the line follows to m2: two moves.  The algorithm moves another line as
-    well.  All 20 cells on three minipods make 60 choices, too many here; the lost line and four others make 30.
+    well.  All 20 cells on three minipods make 60 choices, too many here.
     """
     cluster = cluster_of(("m0", 10), ("m1", 10), ("m2", 4))
     lines = np.arange(20, dtype=np.int32).reshape(10, 2)
@@ -414,8 +426,8 @@ def test_few_moves_are_sought_near_the_lost_nodes_first(transposed: bool, monkey
         def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
             return Proposal(known.T if transposed else known)
 
-    monkeypatch.setattr(plans, "LARGEST", 30)
-    job = grid(2, 10, 0.9) if transposed else grid(10, 2, 0.1)
+    monkeypatch.setattr(plans, "LARGEST", largest)
+    job = grid(2, 10, 0.9, counts=counts) if transposed else grid(10, 2, 0.1, counts=counts)
     old = lines.T.copy() if transposed else lines
     result = repair(cluster, job, old, ["n0"], prefer="objective", limits=ONE_WORKER, algorithm=Known())
     assert moved(result) == {0: 20, 1: 21}
