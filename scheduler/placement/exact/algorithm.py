@@ -29,6 +29,9 @@ from topology.cluster import Cluster, IntArray
 _SEATING_SHARE = 0.05
 """Part of the time limit that exact searches below the job's level may use."""
 
+_FRONT_SHARE = 0.05
+"""Part of the time limit that corners of the Pareto front may take which the best pair did not need."""
+
 _SAME = 1e-9
 
 
@@ -37,9 +40,12 @@ class _Walked:
     """One way to admit slow nodes, searched."""
 
     instance: Instance
-    lattice: Lattice
-    complete: bool
+    search: Search
     time: float
+
+    @property
+    def lattice(self) -> Lattice:
+        return self.search.lattice
 
     @property
     def objective(self) -> float:
@@ -70,15 +76,16 @@ class Exact:
         bound = _certified(chosen, walked[-1] if job.avoid == "ignore" else chosen)
         solved = perf_counter()
         nodes = _best_seating(chosen, limits)
+        chosen.search.fill_front(seconds=_FRONT_SHARE * limits.seconds)
         return Proposal(
             nodes,
             lower_bound=bound + _least_soft(chosen.instance),
-            complete=chosen.complete,
+            complete=chosen.search.complete,
             pareto=chosen.lattice.pareto(),
             refutations=tuple(chosen.lattice.refutations),
             prices=_prices(walked, chosen) if len(options) > 1 else (),
             solve_seconds=solved - start,
-            statistics={"seat_seconds": perf_counter() - solved, "domains": float(len(chosen.instance.domains))},
+            statistics={"afterwards_seconds": perf_counter() - solved, "domains": float(len(chosen.instance.domains))},
         )
 
 
@@ -115,7 +122,7 @@ def _walk(instance: Instance, limits: Limits, end: float, *, shares: int) -> _Wa
     search = Search(instance.problem, alpha=job.alpha, beta=job.beta, limits=replace(limits, seconds=seconds))
     lattice = search.run()
     time = price.step_time(job, objective=lattice.cost(lattice.best), slowest=instance.slowest)
-    return _Walked(instance, lattice, search.complete, time)
+    return _Walked(instance, search, time)
 
 
 def _certified(chosen: _Walked, widest: _Walked) -> float:
