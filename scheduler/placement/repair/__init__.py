@@ -18,7 +18,8 @@ import numpy as np
 
 from scheduler.job import Job
 from scheduler.placement.registry import load_algorithm
-from scheduler.placement.repair.plans import Plan, best_objective, fewest_moves
+from scheduler.placement.repair.moves_first import Plan, fewest_moves
+from scheduler.placement.repair.objective_first import best_objective
 from scheduler.placement.repair.result import Move, Prefer, Repair
 from scheduler.placement.repair.situation import Situation, situation
 from scheduler.placement.types import Limits, PlacementAlgorithm

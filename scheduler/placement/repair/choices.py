@@ -17,6 +17,9 @@ from scheduler.placement.repair.terms import closest_depth
 from topology.cluster import IntArray
 from topology.flags import HEALTHY
 
+LARGEST = 60_000
+"""Choices (mover x target) of the largest model."""
+
 
 @dataclass(frozen=True)
 class Choices:
@@ -47,6 +50,11 @@ class Choices:
 
     def __len__(self) -> int:
         return len(self.movers) * len(self.targets)
+
+    @property
+    def few(self) -> bool:
+        """Whether a model of them all is solved while someone waits."""
+        return len(self) <= LARGEST
 
     def domain_of_cell(self, target_of_mover: IntArray) -> IntArray:
         """Shape [rows, columns], given for each mover an index into ``targets``."""
@@ -110,9 +118,9 @@ def choices(found: Situation, movable: BoolArray | None = None) -> Choices:
     )
 
 
-def trimmed(choices: Choices, largest: int) -> Choices:
+def trimmed(choices: Choices) -> Choices:
     """Fewer choices: the roomiest targets, enough of them for all movers."""
-    most = largest // len(choices.movers)
+    most = LARGEST // len(choices.movers)
     order = np.argsort(-choices.room, kind="stable")
     enough = int(np.searchsorted(np.cumsum(choices.room[order]), len(choices.movers))) + 1
     kept = np.sort(order[: max(most, enough)])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.placement.admission import admissible
 from scheduler.placement.blocks import blocks_at
-from scheduler.placement.repair import Prefer, Repair, plans, repair
+from scheduler.placement.repair import Prefer, Repair, repair
 from scheduler.placement.repair.model import RepairModel
 from scheduler.placement.types import Limits, Proposal
 from scheduler.spread import evaluate
@@ -373,7 +373,7 @@ def test_out_of_time_without_a_repair(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_too_many_choices_are_trimmed_and_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the roomiest minipod is tried, m2, though m1 would be as good; the objective is then not proved."""
-    monkeypatch.setattr(plans, "LARGEST", 1)
+    monkeypatch.setattr("scheduler.placement.repair.choices.LARGEST", 1)
     cluster = cluster_of(("m0", 2), ("m1", 1), ("m2", 2))
     result = repair(cluster, grid(2, 1), cells([0], [1]), ["n0"])
     assert moved(result) == {0: 3}
@@ -386,7 +386,7 @@ def test_a_job_too_large_for_all_cells_to_move(monkeypatch: pytest.MonkeyPatch) 
     """As in the two orders above, with a model of at most 12 choices: the four cells that the best placement moves,
     times three minipods.  The answer is as good, and fewer moves are not ruled out.
     """
-    monkeypatch.setattr(plans, "LARGEST", 12)
+    monkeypatch.setattr("scheduler.placement.repair.choices.LARGEST", 12)
     cluster = cluster_of(("m0", 4), ("m1", 4), ("m2", 4))
     old = cells([0, 4], [1, 5], [2, 6], [3, 7])
     result = repair(cluster, grid(4, 2, 0.8), old, ["n0"], prefer="objective", limits=ONE_WORKER, algorithm=TryAll())
@@ -426,7 +426,7 @@ def test_few_moves_are_found_without_letting_all_cells_move(
         def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
             return Proposal(known.T if transposed else known)
 
-    monkeypatch.setattr(plans, "LARGEST", largest)
+    monkeypatch.setattr("scheduler.placement.repair.choices.LARGEST", largest)
     job = grid(2, 10, 0.9, counts=counts) if transposed else grid(10, 2, 0.1, counts=counts)
     old = lines.T.copy() if transposed else lines
     result = repair(cluster, job, old, ["n0"], prefer="objective", limits=ONE_WORKER, algorithm=Known())
