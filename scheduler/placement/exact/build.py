@@ -32,7 +32,7 @@ def build_more_bands(walk: Walk) -> None:
     if _many_nodes(walk):
         _sweep(walk, partial(_banded, walk, partitions_each=2, effort=0.4), share=1.0, narrow=True)
     else:
-        _sweep(walk, partial(_banded, walk, partitions_each=12, effort=0.2), share=0.3)
+        _sweep(walk, partial(_banded, walk, partitions_each=12, effort=0.2), share=0.2)
 
 
 def build_front(walk: Walk) -> None:
@@ -49,7 +49,9 @@ def _sweep(
     narrow: bool = False,
     pairs: Callable[[], list[Pair]] | None = None,
 ) -> None:
-    """Try to build open pairs, by bisection over cost: one that can be built closes all dearer ones at once.
+    """Try to build open pairs: by bisection for the cheapest that can be had, then the others from the dearest down.
+
+    One that is built closes all dearer ones at once; one that fails says that cheaper ones will hardly do better.
 
     :param share: part of the time limit for the sweep.
     :param narrow: only on the view with fewer columns.
@@ -57,10 +59,12 @@ def _sweep(
     """
     views = [min(walk.views, key=lambda view: view.problem.columns)] if narrow else walk.views
     tried: set[Pair] = set()
+    failed = 0.0
     until = max(0.0, walk.left - share * walk.limits.seconds)
     candidates = pairs or walk.lattice.open
     while waiting := [pair for pair in candidates() if pair not in tried]:
-        pair = waiting[len(waiting) // 2]
+        dearer = [pair for pair in waiting if walk.lattice.cost(pair) > failed]
+        pair = dearer[len(dearer) // 2] if dearer else waiting[-1]
         tried.add(pair)
         walk.limits.say(f"bands for DP spread {pair[0]}, PP spread {pair[1]}")
         for view in views:
@@ -71,6 +75,8 @@ def _sweep(
                 walk.build(view, cells, name)
                 if walk.lattice.is_built(pair):
                     break
+        else:
+            failed = max(failed, walk.lattice.cost(pair))
 
 
 def _banded(

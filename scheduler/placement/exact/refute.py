@@ -11,10 +11,10 @@ from scheduler.placement.exact.rectangles import RectangleBound
 from scheduler.placement.exact.walk import Walk
 from scheduler.placement.types import Pair
 
-_TABLE_WORK_PER_SECOND = 6e8
+_TABLE_WORK_PER_SECOND = 2.5e8
 """Array elements of the rectangle table per second, measured on one core of a 2.x GHz server."""
 
-_QUICK_TABLE = 1.5e8
+_QUICK_TABLE = 1e8
 """Array elements up to which the rectangle table is made before anything is searched."""
 
 
@@ -62,7 +62,7 @@ def count_rectangles_if_quick(walk: Walk) -> None:
 def count_rectangles(walk: Walk) -> None:
     """The exact rectangle table, for as many open pairs, from the cheapest, as time allows."""
     pairs = [p for p in walk.lattice.open() if walk.table is None or not walk.table.knows(p)]
-    allowed = _TABLE_WORK_PER_SECOND * max(0.0, min(0.35 * walk.limits.seconds, walk.left - 0.5))
+    allowed = _TABLE_WORK_PER_SECOND * max(0.0, min(0.25 * walk.limits.seconds, walk.left - 0.5))
     while pairs and RectangleBound.work(walk.problem, pairs) > allowed:
         pairs = pairs[: len(pairs) // 2]
     if not pairs:
