@@ -4,14 +4,15 @@ Most good placements are made so: with b bands a row touches b domains at most, 
 To keep the bands and move whole *segments* (the cells of one row in one band) between domains is a problem of counts,
 small whatever the number of nodes:
 
-    h[j, k] = kept[j, k] + new[j, k]                   segments of band j in domain k
+    h[j, k] = kept[j, k] + new[j, k]         segments of band j in domain k: some have cells there that stay, some not
     sum_k h[j, k] = rows,  sum_j width_j * h[j, k] <= room_k,  h[j, k] > 0 for at most S domains of each band
-    min  sum width_j * new[j, k]  +  lost cells of the segments that are kept
+    max  cells that stay
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,12 +27,15 @@ _NEARLY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class _Segments:
-    """Segments of one band that have the same home and the same number of lost cells."""
+    """Segments of one band that are alike.
+
+    :param rows: their rows.
+    :param staying: domain -> cells of each that stay when the segment goes, or remains, there.
+    """
 
     band: int
-    home: int
-    lost: int
     rows: IntArray
+    staying: Mapping[int, int]
 
 
 def bands_of(old: IntArray) -> IntArray:
@@ -69,23 +73,23 @@ def move_segments(
     widths = np.bincount(band_of).tolist()
     segments = list(_segments(old, stays, band_of))
     model = cp_model.CpModel()
-    kept = [model.new_int_var(0, len(one.rows), "") for one in segments]
     new = [[model.new_int_var(0, rows, "") for _ in domains] for _ in widths]
+    kept = [{k: model.new_int_var(0, len(one.rows), "") for k in one.staying} for one in segments]
     held = [[cp_model.LinearExpr.sum([count]) for count in counts] for counts in new]
-    for one, stay in zip(segments, kept, strict=True):
-        held[one.band][one.home] += stay
+    for one, at in zip(segments, kept, strict=True):
+        model.add(sum(at.values()) <= len(one.rows))
+        for k, count in at.items():
+            held[one.band][k] += count
     for counts in held:
         used = [model.new_bool_var("") for _ in domains]
-        for count, use in zip(counts, used, strict=True):
-            model.add(count <= rows * use)
+        for segments_here, use in zip(counts, used, strict=True):
+            model.add(segments_here <= rows * use)
         model.add(sum(used) <= most)
         model.add(sum(counts) == rows)
     for k in domains:
         model.add(sum(width * counts[k] for width, counts in zip(widths, held, strict=True)) <= int(room[k]))
-    model.minimize(
-        sum(width * sum(counts) for width, counts in zip(widths, new, strict=True))
-        + sum(one.lost * stay for one, stay in zip(segments, kept, strict=True))
-    )
+    pairs = list(zip(segments, kept, strict=True))
+    model.maximize(sum(one.staying[k] * count for one, at in pairs for k, count in at.items()))
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = limits.seconds
     solver.parameters.num_workers = limits.workers
@@ -94,23 +98,25 @@ def move_segments(
         return None
     answer = np.empty_like(old)
     for j, coming in enumerate(new):
-        mine = [(one, solver.value(stay)) for one, stay in zip(segments, kept, strict=True) if one.band == j]
         domain = np.empty(rows, dtype=np.int32)
-        for one, staying in mine:
-            domain[one.rows[:staying]] = one.home
-        leaving = np.sort(np.concatenate([one.rows[staying:] for one, staying in mine]))
-        domain[leaving] = np.repeat(np.arange(len(room)), [solver.value(count) for count in coming])
+        leaving = []
+        for one, at in pairs:
+            if one.band == j:
+                places = np.repeat(list(at), [solver.value(count) for count in at.values()])
+                domain[one.rows[: len(places)]] = places
+                leaving += one.rows[len(places) :].tolist()
+        domain[sorted(leaving)] = np.repeat(np.arange(len(room)), [solver.value(count) for count in coming])
         answer[:, band_of == j] = domain[:, None]
     return answer
 
 
 def _segments(old: IntArray, stays: BoolArray, band_of: IntArray) -> Iterator[_Segments]:
-    """The segments of all bands; the home of one is where most of its cells were."""
+    """The segments of all bands, band by band."""
     for band in range(int(band_of.max()) + 1):
-        inside = old[:, band_of == band]
-        votes = (inside[:, :, None] == inside[:, None, :]).sum(axis=2)
-        home = inside[np.arange(len(old)), votes.argmax(axis=1)]
-        lost = ((inside != home[:, None]) | ~stays[:, band_of == band]).sum(axis=1)
-        kinds, kind_of = np.unique(np.stack([home, lost], axis=1), axis=0, return_inverse=True)
-        for kind, (domain, cells) in enumerate(kinds.tolist()):
-            yield _Segments(band, domain, cells, np.flatnonzero(kind_of.ravel() == kind).astype(np.int32))
+        inside = np.where(stays, old, -1)[:, band_of == band]
+        rows_of: dict[tuple[int, ...], list[int]] = {}
+        for row, cells in enumerate(np.sort(inside, axis=1).tolist()):
+            rows_of.setdefault(tuple(cells), []).append(row)
+        for cells, rows in rows_of.items():
+            staying = Counter(cell for cell in cells if cell >= 0)
+            yield _Segments(band, np.array(rows, dtype=np.int32), staying)
