@@ -8,7 +8,7 @@ wire.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from time import perf_counter
 
 import numpy as np
@@ -22,9 +22,10 @@ from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.search import Search
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits, PriceOption, Proposal
-from scheduler.spread import evaluate
+from scheduler.spread import evaluate, job_level
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
+from topology.errors import InvalidPlacement
 
 _SEATING_SHARE = 0.05
 """Part of the time limit that exact searches below the job's level may use."""
@@ -68,21 +69,22 @@ class Exact:
 
         start = perf_counter()
         options = price.thresholds(cluster, job)
-        widest = Instance(cluster, job, options[-1])
-        if widest.refusal:
-            return Proposal(None, infeasible=widest.refusal, solve_seconds=perf_counter() - start)
+        refusal = Instance(cluster, _counted_where_held(cluster, job), options[-1]).refusal
+        if refusal:
+            return Proposal(None, infeasible=refusal, solve_seconds=perf_counter() - start)
         walked = _walk_options(cluster, job, options, limits)
         chosen = min(walked, key=lambda w: (round(w.time, 9), w.instance.slowest))
-        bound = _certified(chosen, walked[-1] if job.avoid == "ignore" else chosen)
+        # what is claimed is claimed of all nodes that the job may use: under `ignore` these are the slow ones too
+        claims = walked[-1] if job.avoid == "ignore" else chosen
         solved = perf_counter()
         nodes = _best_seating(chosen, limits)
-        chosen.search.fill_front(seconds=_FRONT_SHARE * limits.seconds)
+        claims.search.fill_front(seconds=_FRONT_SHARE * limits.seconds)
         return Proposal(
             nodes,
-            lower_bound=bound + _least_soft(chosen.instance),
-            complete=chosen.search.complete,
-            pareto=chosen.lattice.pareto(),
-            refutations=tuple(chosen.lattice.refutations),
+            lower_bound=claims.lattice.bound() + _least_soft(claims.instance),
+            complete=claims.search.complete,
+            pareto=claims.lattice.pareto(),
+            refutations=tuple(claims.lattice.refutations),
             prices=_prices(walked, chosen) if len(options) > 1 else (),
             solve_seconds=solved - start,
             statistics={"afterwards_seconds": perf_counter() - solved, "domains": float(len(chosen.instance.domains))},
@@ -110,7 +112,8 @@ def _walk_options(cluster: Cluster, job: Job, options: tuple[float, ...], limits
     for i, slowest in enumerate(options[:-1]):
         instance = Instance(cluster, job, slowest)
         fastest = price.step_time(job, objective=least, slowest=slowest)
-        if instance.refusal or any(w.time <= fastest + _SAME for w in walked):
+        refusal = Instance(cluster, _counted_where_held(cluster, job), slowest).refusal
+        if refusal or any(w.time <= fastest + _SAME for w in walked):
             continue
         walked.append(_walk(instance, limits, end, shares=len(options) - 1 - i))
     return [*walked, widest]
@@ -125,11 +128,6 @@ def _walk(instance: Instance, limits: Limits, end: float, *, shares: int) -> _Wa
     return _Walked(instance, search, time)
 
 
-def _certified(chosen: _Walked, widest: _Walked) -> float:
-    """The bound that the answer claims: over the admitted nodes, which under ``ignore`` are all of them."""
-    return min(chosen.objective, widest.lattice.bound())
-
-
 def _prices(walked: list[_Walked], chosen: _Walked) -> tuple[PriceOption, ...]:
     options = []
     for w in walked:
@@ -139,14 +137,37 @@ def _prices(walked: list[_Walked], chosen: _Walked) -> tuple[PriceOption, ...]:
     return tuple(options)
 
 
+def _counted_where_held(cluster: Cluster, job: Job) -> Job:
+    """The job with its spread counted at the broadest level of all that it counts or holds at.
+
+    Only there can it be counted out whether all holds can be kept: blocks lie in one domain at their level and broader
+    ones.  At a closer level of its own the search sees no such hold.
+    """
+    levels = [job_level(cluster, job), *(cluster.level(hold.level) for hold in job.holds)]
+    return job.replace(level=min(levels, key=lambda level: cluster.level_index(level.name)).name)
+
+
 def _best_seating(walked: _Walked, limits: Limits) -> IntArray:
-    """Nodes for the cheapest pair; with soft terms, for every corner of the front, and the best by the evaluator."""
-    lattice, job = walked.lattice, walked.instance.job
-    if not job.counts:
-        return _seat(walked.instance, lattice.built[lattice.best], limits)
-    corners = [(point.dp, point.pp) for point in lattice.pareto()]
+    """Nodes for the cheapest pair; with soft terms, for every corner of the front, and the best by the evaluator.
+
+    With a hold broader than the job's level these may break it; then nodes that keep it, by a search up there.
+    """
+    lattice, job, cluster = walked.lattice, walked.instance.job, walked.instance.cluster
+    corners = [(point.dp, point.pp) for point in lattice.pareto()] if job.counts else [lattice.best]
     seated = [_seat(walked.instance, lattice.built[pair], limits) for pair in corners]
-    return min(seated, key=lambda nodes: evaluate(walked.instance.cluster, job, nodes).objective)
+    held = Instance(cluster, _counted_where_held(cluster, job), walked.instance.slowest)
+    if held.level is not walked.instance.level:
+        end = perf_counter() + _SEATING_SHARE * limits.seconds
+        above = _walk(held, limits, end, shares=1).lattice
+        seated.append(_seat(held, above.built[above.best], limits))
+    return min(seated, key=lambda nodes: _worth(cluster, job, nodes))
+
+
+def _worth(cluster: Cluster, job: Job, nodes: IntArray) -> float:
+    try:
+        return evaluate(cluster, job, nodes).objective
+    except InvalidPlacement:
+        return inf
 
 
 def _seat(instance: Instance, part_of_block: IntArray, limits: Limits) -> IntArray:
