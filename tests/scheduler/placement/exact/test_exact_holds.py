@@ -46,15 +46,15 @@ def test_a_hold_that_cannot_be_kept_is_named_and_counted() -> None:
     outcome = placed(racks((3, 3), (3,)), job)
     assert outcome.status == "infeasible"
     assert outcome.reason == (
-        "holding every ep group inside one rack makes 4 blocks of 2 nodes, and the free nodes have room for 3 such blocks"
+        "holding every ep group inside one rack makes 4 blocks of 2 nodes, "
+        "and the free nodes have room for 3 such blocks"
     )
 
 
 def test_a_hold_broader_than_the_level_that_counts() -> None:
-    """Spread counts in racks, and every PP group has to stay in its minipod: 2 rows of 4 on minipods of 4 and 6.
+    """Spread counts in racks, and each of two PP groups of 4 has to stay in its minipod, of racks 2 + 2 and 3 + 3.
 
-    Both rows whole, each in its minipod: 4 racks of 2 for every row, at best 2 and 2, R = 2; a column in 2 racks, S = 2.
-    Without the hold, the racks of 3 of m1 and one of m0 would tempt.
+    A minipod has room for one: the first takes two racks, so does the second, and no column has both rows in one rack.
     """
     job = Job("job", Parallelism(tp=8, dp=2, pp=4), level="rack", holds=(Hold("pp", "minipod"),))
     outcome = placed(racks((2, 2), (3, 3)), job)
@@ -114,11 +114,13 @@ def test_a_bound_on_soft_terms_counts_all_nodes_the_job_may_use(avoid: Avoid) ->
 
 
 def test_claims_of_a_job_that_takes_no_notice_are_about_all_nodes() -> None:
-    """Racks of 3 (one slow), 2, 2 and 2, rows of 2, alpha 0.5.  Healthy, PP spread 1 takes four racks for 4 rows, as does
-    everything else; no refutation may rule out what a slow node allows, such as a column of 3 in rack 0.
+    """A column of 3, racks of 3 (one node slow), 2, 2 and 2, alpha 0: R = 1 whatever happens, so no slow node is used.
+    Yet with it the column fits into rack 0, so that S = 1 is impossible is not to be said.
     """
     cluster = racks((3, 2), (2, 2), slow=1)
     job = Job("job", Parallelism(tp=8, dp=3), level="rack", avoid="ignore", alpha=0.0)
     outcome = placed(cluster, job)
-    # All three cells lie in rack 0 when its slow node is used: (1, 1) is feasible and must not be refuted.
+    assert outcome.status == "optimal"
+    assert outcome.evaluation is not None
+    assert outcome.evaluation.flagged == ()
     assert outcome.proposal.refutations == ()
