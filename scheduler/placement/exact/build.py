@@ -67,15 +67,14 @@ def _sweep(
         pair = dearer[len(dearer) // 2] if dearer else waiting[-1]
         tried.add(pair)
         walk.limits.say(f"bands for DP spread {pair[0]}, PP spread {pair[1]}")
-        for view in views:
-            if walk.left <= until:
-                return
-            if (found := build(view, view.turn(pair))) is not None:
-                name, cells = found
+        if walk.left <= until:
+            return
+        found = walk.side_by_side([partial(build, view, view.turn(pair)) for view in views])
+        for view, result in zip(views, found, strict=True):
+            if result is not None:
+                name, cells = result
                 walk.build(view, cells, name)
-                if walk.lattice.is_built(pair):
-                    break
-        else:
+        if not walk.lattice.is_built(pair):
             failed = max(failed, walk.lattice.cost(pair))
 
 

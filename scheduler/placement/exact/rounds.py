@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -59,18 +58,16 @@ class Rounds:
         return self._workshops[pair, view.transposed]
 
     def _side_by_side(self, tasks: Sequence[_Task]) -> None:
-        """Run searches two at a time (or one, by ``limits.workers``); results are taken in the order of the tasks."""
-        together = max(1, min(2, self._walk.limits.workers))
+        """Run searches two at a time; results are taken in the order of the tasks."""
         waiting = list(tasks)
-        with ThreadPoolExecutor(max_workers=together) as pool:
-            while waiting and self._walk.left > 0:
-                batch, rest = waiting[:together], waiting[together:]
-                self._walk.limits.say(f"skeletons for DP spread {batch[0].pair[0]}, PP spread {batch[0].pair[1]}")
-                results = pool.map(lambda task: task.search(wall=self._walk.left), batch)
-                for task, (answer, cells) in zip(batch, results, strict=True):
-                    if answer == "no":
-                        self._walk.lattice.refute(task.pair, "skeleton", sentences.skeleton(task.pair))
-                    elif cells is not None:
-                        self._walk.build(task.view, cells, "skeleton")
-                still = set(self._walk.lattice.open())
-                waiting = [task for task in rest if task.pair in still]
+        while waiting and self._walk.left > 0:
+            batch, rest = waiting[:2], waiting[2:]
+            self._walk.limits.say(f"skeletons for DP spread {batch[0].pair[0]}, PP spread {batch[0].pair[1]}")
+            results = self._walk.side_by_side([partial(task.search, wall=self._walk.left) for task in batch])
+            for task, (answer, cells) in zip(batch, results, strict=True):
+                if answer == "no":
+                    self._walk.lattice.refute(task.pair, "skeleton", sentences.skeleton(task.pair))
+                elif cells is not None:
+                    self._walk.build(task.view, cells, "skeleton")
+            still = set(self._walk.lattice.open())
+            waiting = [task for task in rest if task.pair in still]

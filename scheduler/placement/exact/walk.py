@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
+from typing import TypeVar
 
 from scheduler.placement.exact.lattice import Lattice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.rectangles import RectangleBound
 from scheduler.placement.types import Limits, Pair
 from topology.cluster import IntArray
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,17 @@ class Walk:
     def build(self, view: View, cells: IntArray, by: str) -> None:
         """Take in a placement made on one of the views."""
         self.lattice.build(view.back(cells), view.name(by))
+
+    def side_by_side(self, searches: Sequence[Callable[[], T]]) -> list[T]:
+        """Run searches at once, as many as ``limits.workers`` allows up to two; results in the order of the searches.
+
+        A solve releases the interpreter lock, so threads are enough.
+        """
+        together = min(2, self.limits.workers, len(searches))
+        if together < 2:
+            return [search() for search in searches]
+        with ThreadPoolExecutor(max_workers=together) as pool:
+            return list(pool.map(lambda search: search(), searches))
 
     def spare_rows(self, view: View, pair: Pair) -> int:
         """Row touches of the view to spare for a pair, by the rectangle table; all rows where it does not reach."""
