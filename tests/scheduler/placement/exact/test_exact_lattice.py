@@ -113,3 +113,11 @@ def test_a_placement_that_does_not_fit_is_a_fault() -> None:
     walk = Lattice(GridProblem(2, 2, (3, 1)), 0.5, 0.5)
     with pytest.raises(AssertionError, match="a bad maker made a placement that does not fit"):
         walk.build(np.zeros((2, 2), dtype=np.int32), "a bad maker")
+
+
+def test_a_spread_without_weight_does_not_drift() -> None:
+    """With alpha 0 (3, 1) and (2, 1) cost the same; the second would be better, so it stays open; the bound is met."""
+    walk = lattice(0.0)
+    walk.build(placement((3, 1)), "test")
+    assert walk.open() == [(1, 1), (2, 1)]
+    assert walk.proved

@@ -11,7 +11,9 @@ from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.rectangles import RectangleBound
 from scheduler.placement.exact.skeleton import SkeletonModel
+from scheduler.placement.exact.totals import usable_domains
 from scheduler.placement.types import Pair
+from tests.scheduler.placement.exact.brute_force import width_profiles
 from tests.scheduler.placement.exact.tiny import all_problems, can_be_realised, feasible, pairs, problems
 
 LIMIT = Slice(effort=10.0, wall=60.0)
@@ -57,6 +59,43 @@ def test_skeletons_of_drawn_problems(problem: GridProblem, data: st.DataObject) 
     view = data.draw(st.sampled_from([problem, problem.transposed]))
     pair = data.draw(st.sampled_from(pairs(view)))
     check_skeleton(view, pair, spare_rows=data.draw(st.sampled_from([spare(view, pair), view.rows])))
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> GridProblem:
+    """Few long rows on up to six small domains with hardly a cell to spare, where rows have little choice."""
+    rows, columns, domains = draw(st.integers(2, 4)), draw(st.integers(3, 6)), draw(st.integers(3, 6))
+    weights = draw(st.lists(st.integers(1, 9), min_size=domains, max_size=domains))
+    total = rows * columns + draw(st.integers(0, 2))
+    capacities = sorted((max(1, weight * total // sum(weights)) for weight in weights), reverse=True)
+    capacities[0] += max(0, rows * columns - sum(capacities))
+    return GridProblem(rows, columns, tuple(capacities))
+
+
+@given(crowded(), st.integers(2, 4))
+@settings(max_examples=300, deadline=None)
+def test_every_skeleton_of_two_domains_a_row_can_be_realised(problem: GridProblem, dp: int) -> None:
+    """At R = 2 the model is exact: each row lies on two domains that serve all columns between them."""
+    answer, serves = SkeletonModel(problem, (dp, 2), spare_rows=problem.rows).find(LIMIT)
+    assert answer in ("yes", "no")
+    if serves is not None:
+        assert can_be_realised(problem, serves, 2)
+
+
+TINY = [problem for problem in all_problems(rows=3, columns=3, domains=3, largest=6) if problem.rows >= 2]
+
+
+@given(st.sampled_from(TINY), st.data())
+@settings(max_examples=100, deadline=None)
+def test_the_widths_of_every_placement_have_a_skeleton(problem: GridProblem, data: st.DataObject) -> None:
+    """What the workshop relies on: widths without a skeleton belong to no placement with that S and R."""
+    pair = data.draw(st.sampled_from(pairs(problem)))
+    capacities = problem.capacities[: usable_domains(problem, pair)]
+    model = SkeletonModel(problem, pair, spare_rows=spare(problem, pair))
+    for profile in width_profiles(problem.rows, problem.columns, capacities, pair):
+        # the largest domains first, and of equal ones the one that serves most columns
+        widths = np.array([width for _, width in sorted(profile, reverse=True)], dtype=np.int32)
+        assert model.find(LIMIT, widths)[0] == "yes"
 
 
 @pytest.mark.parametrize("pair", [(2, 2), (2, 3), (3, 2), (3, 3)])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.cpsat import Answer
+from scheduler.placement.exact.cpsat import Answer, Slice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.rectangles import RectangleBound
+from scheduler.placement.exact.skeleton import SkeletonModel
 from scheduler.placement.exact.workshop import Workshop
 from scheduler.placement.types import Pair
 from tests.scheduler.placement.exact.tiny import all_problems, feasible, pairs, problems
+from topology.cluster import IntArray
 
 
 def searched(problem: GridProblem, pair: Pair) -> Answer:
@@ -54,3 +57,29 @@ def test_what_a_slice_leaves_the_next_goes_on_with() -> None:
     workshop = Workshop(GridProblem(2, 3, (2, 2, 2)), (1, 2), spare_rows=2)
     assert workshop.search(effort=0.0, wall=60.0, seed=0) == ("unknown", None)
     assert workshop.search(effort=1.0, wall=60.0, seed=0) == ("no", None)
+
+
+FEASIBLE = GridProblem(3, 3, (7, 1, 1)), (2, 2)
+"""The two small domains lie on different rows and columns."""
+
+
+def test_a_skeleton_that_is_not_realised_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When rows cannot be made of the only skeleton in time, the pair stays open, however long the search goes on."""
+    workshop = Workshop(*FEASIBLE, spare_rows=3)
+    monkeypatch.setattr("scheduler.placement.exact.workshop.realise", lambda *_, **__: None)
+    for turn in range(3):
+        assert workshop.search(effort=2.0, wall=60.0, seed=turn) == ("unknown", None)
+    monkeypatch.undo()
+    assert workshop.search(effort=2.0, wall=60.0, seed=3)[0] == "yes"
+
+
+def test_one_false_verdict_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solver that once says "no" to every skeleton, wrongly, is not believed before a second search agrees."""
+    truly = SkeletonModel.find
+
+    def find(self: SkeletonModel, limit: Slice, widths: IntArray) -> tuple[Answer, object]:
+        return ("no", None) if limit.light else truly(self, limit, widths)
+
+    monkeypatch.setattr(SkeletonModel, "find", find)
+    workshop = Workshop(*FEASIBLE, spare_rows=3)
+    assert workshop.search(effort=2.0, wall=60.0, seed=0) == ("unknown", None)
