@@ -3,19 +3,20 @@
 Levels come from node labels (:mod:`topology.readers.kubernetes_labels`), GPUs from the status; nodes without GPUs are
 left out.  A node that no new pod may use is *faulty* here, not busy, because emptying the cluster would not free it:
 
-- it is cordoned, or its condition Ready is not True;
+- it is cordoned, or a condition says that it is broken (:mod:`topology.readers.kubernetes_health`);
 - it has a taint NoSchedule or NoExecute; except ``nvidia.com/gpu``, which GPU pods tolerate, and except a taint that
   every GPU node has: that marks the pool, and jobs for it tolerate it;
 - fewer GPUs are allocatable than it has.
 
-The annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``), until ``arnold.dev/slowdown-until``, is a flag.
+The annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``), until ``arnold.dev/slowdown-until``, is a flag; so is
+a taint PreferNoSchedule, at a small price.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,20 +25,20 @@ from topology.cluster import MAX_LEVELS, Cluster, Node
 from topology.documents import Document, load_document
 from topology.errors import InvalidInput, InvalidTopology
 from topology.files import Places, Source
-from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
+from topology.flags import FAULTY, NodeFlag
+from topology.readers import kubernetes_health as health
+from topology.readers.kubernetes_gpus import GPU, quantity
+from topology.readers.kubernetes_health import SLOWDOWN, annotated_flag, discourages, faults, price_flag, repels
 from topology.readers.kubernetes_labels import check_labels, choose_labels
-from topology.readers.kubernetes_objects import GPU, Item, ItemList, quantity
+from topology.readers.kubernetes_objects import Item, ItemList
 from topology.readers.paths import qualified
 from topology.readers.types import Reading
 
-SLOWDOWN = "arnold.dev/slowdown"
-UNTIL = "arnold.dev/slowdown-until"
-
 _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
-_REPELLING = ("NoSchedule", "NoExecute")
 _OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 Taint = tuple[str, str]
+Rule = Callable[[health.Taint], bool]
 
 
 class Kubernetes:
@@ -105,22 +106,19 @@ class _Machine:
     def place(self) -> str:
         return self.document.where("items", self.number)
 
-    def taints(self) -> set[Taint]:
-        """Taints that keep pods away which do not tolerate them, but for that of GPUs."""
-        found = self.item.spec.taints or []
-        return {(taint.key, taint.value or "") for taint in found if taint.effect in _REPELLING and taint.key != GPU}
+    def taints(self, rule: Rule) -> set[Taint]:
+        """Taints to which a rule applies."""
+        return {(taint.key, taint.value or "") for taint in self.item.spec.taints or [] if rule(taint)}
 
     def faults(self, pool: set[Taint]) -> Iterable[str]:
         """Why no new pod may use it."""
-        if self.item.spec.unschedulable:
-            yield "cordoned"
-        for condition in self.item.status.conditions or []:
-            if condition.type == "Ready" and condition.status != "True":
-                yield "not Ready"
-        if self.allocatable < self.gpus:
-            yield f"{self.gpus - self.allocatable} of {self.gpus} GPUs are not allocatable"
-        for key, value in sorted(self.taints() - pool):
-            yield f"taint {key}={value}" if value else f"taint {key}"
+        return faults(
+            unschedulable=bool(self.item.spec.unschedulable),
+            conditions=self.item.status.conditions or [],
+            gpus=self.gpus,
+            allocatable=self.allocatable,
+            repelling=self.taints(repels) - pool,
+        )
 
 
 class _Listing:
@@ -174,24 +172,15 @@ class _Listing:
         """What Kubernetes and the annotation say against a node."""
         if faults := ", ".join(machine.faults(pool)):
             yield NodeFlag(machine.name, "faulty", FAULTY, source="kubernetes", evidence=faults)
-        annotations = machine.item.metadata.annotations or {}
-        text = annotations.get(SLOWDOWN)
-        if text is None:
-            return
+        if price := price_flag(machine.name, machine.taints(discourages) - pool):
+            yield price
         try:
-            slowdown = parse_slowdown(text)
-        except ValueError:
-            raise self._bad_annotation(machine, SLOWDOWN, text, "write a factor such as 1.3, or faulty") from None
-        until = _instant(annotations[UNTIL]) if UNTIL in annotations else None
-        if UNTIL in annotations and until is None:
-            raise self._bad_annotation(machine, UNTIL, annotations[UNTIL], "write a time such as 2026-11-21T18:00:00Z")
-        if slowdown > HEALTHY:
-            kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
-            yield NodeFlag(machine.name, kind, slowdown, source=f"annotation {SLOWDOWN}", until=until)
-
-    def _bad_annotation(self, machine: _Machine, key: str, text: str, fix: str) -> InvalidTopology:
-        place = self.document.where("items", machine.number, "metadata", "annotations", key)
-        return InvalidTopology(f"annotation {key} of node {machine.name!r} is {text[:40]!r}", where=place, fix=fix)
+            annotated = annotated_flag(machine.name, machine.item.metadata.annotations or {})
+        except InvalidTopology as error:
+            place = self.document.where("items", machine.number, "metadata", "annotations", error.where)
+            raise InvalidTopology(error.message, where=place, fix=error.fix) from None
+        if annotated:
+            yield annotated
 
     def _gpus(self, number: int, field: str, value: object) -> int | None:
         try:
@@ -201,19 +190,15 @@ class _Listing:
             raise InvalidTopology(f"{field}: {error}", where=place, fix="write a whole number") from None
 
 
-def _instant(text: str) -> datetime | None:
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return instant if instant.tzinfo is not None else None
+def _any(taint: health.Taint) -> bool:
+    return repels(taint) or discourages(taint)
 
 
 def _pool_taints(machines: Sequence[_Machine]) -> set[Taint]:
     """Taints that all of several nodes have, but for those that Kubernetes sets itself."""
     if len(machines) < 2:
         return set()
-    common = set.intersection(*(machine.taints() for machine in machines))
+    common = set.intersection(*(machine.taints(_any) for machine in machines))
     return {taint for taint in common if not taint[0].startswith(_OWN_TAINTS)}
 
 

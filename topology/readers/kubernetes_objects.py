@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-GPU = "nvidia.com/gpu"
-"""Resource name of a GPU."""
-
-_WHOLE = re.compile(r"[0-9]{1,9}")
+from topology.readers.kubernetes_gpus import GPU, pod_gpus, quantity
 
 
 class _Object(BaseModel):
@@ -58,6 +54,7 @@ class Container(_Object):
     """A container of a pod."""
 
     resources: Resources | None = None
+    restart_policy: str | None = None
 
     def gpus(self) -> int:
         """GPUs it asks for."""
@@ -92,24 +89,15 @@ class Item(_Object):
     status: Status = Field(default_factory=Status)
 
     def pod_gpus(self) -> int:
-        """GPUs a pod holds: of all its containers, or of the hungriest one that runs before them."""
-        before = max((container.gpus() for container in self.spec.init_containers or []), default=0)
-        return max(before, sum(container.gpus() for container in self.spec.containers or []))
+        """GPUs a pod holds.
+
+        :raises ValueError: not a number of GPUs.
+        """
+        init = ((box.gpus(), box.restart_policy == "Always") for box in self.spec.init_containers or [])
+        return pod_gpus((box.gpus() for box in self.spec.containers or []), init)
 
 
 class ItemList(_Object):
     """The answer of ``kubectl get nodes -o json``."""
 
     items: list[Item]
-
-
-def quantity(value: Any) -> int:
-    """A number of GPUs as Kubernetes writes it, ``"8"`` or ``8``.
-
-    :raises ValueError: not a whole number.
-    """
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9:
-        return value
-    if isinstance(value, str) and _WHOLE.fullmatch(value):
-        return int(value)
-    raise ValueError(f"{str(value)[:40]!r} is not a number of GPUs")

@@ -175,16 +175,46 @@ def test_a_node_that_takes_no_pods_is_faulty(reason: str, more: dict[str, Any]) 
     assert "faulty, as they cannot take new pods: 1 of 2 nodes" in reading.notes
 
 
+def test_the_taint_of_gpus_keeps_no_gpu_pods_away() -> None:
+    """GPU pods tolerate it."""
+    taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    assert not read(listing(node("n1", spec={"taints": [taint]}), node("n2"))).cluster.flags
+
+
+def test_a_preference_is_a_price() -> None:
+    """PreferNoSchedule asks to stay away: 1.05 times the step time, less than any slowdown that detectors report."""
+    reading = read(listing(node("n1", spec={"taints": [{"key": "old", "effect": "PreferNoSchedule"}]}), node("n2")))
+    flag = reading.cluster.flags[0]
+    assert (flag.kind, flag.slowdown, flag.source) == ("degraded", 1.05, "kubernetes")
+    assert flag.evidence == "taint old with effect PreferNoSchedule"
+    assert reading.cluster.idle.tolist() == [True, True]
+
+
+def test_a_preference_against_all_nodes_is_none() -> None:
+    """It marks the pool; as a price it would only make avoid: strict refuse every node."""
+    taint = {"key": "old", "effect": "PreferNoSchedule"}
+    assert not read(listing(*(node(name, spec={"taints": [taint]}) for name in ("n1", "n2")))).cluster.flags
+
+
 @pytest.mark.parametrize(
-    "taint",
+    ("kind", "bad", "good"),
     [
-        {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
-        {"key": "old", "effect": "PreferNoSchedule"},
+        ("GPUMissing", "True", "False"),
+        ("IBLinkFlapping", "True", "Unknown"),
+        ("AcceleratedHardwareReady", "False", "True"),
+        ("AcceleratedHardwareReady", "False", "Unknown"),
     ],
 )
-def test_taints_that_do_not_keep_gpu_pods_away(taint: dict[str, str]) -> None:
-    """GPU pods tolerate the GPU taint; a preference is none."""
-    assert not read(listing(node("n1", spec={"taints": [taint]}), node("n2"))).cluster.flags
+def test_health_conditions_of_the_clouds(kind: str, bad: str, good: str) -> None:
+    """AKS says that something is wrong, EKS that something is right; neither knowing is no fault."""
+
+    def faulty(status: str) -> list[str]:
+        item = node("n1")
+        item["status"]["conditions"].append({"type": kind, "status": status})
+        return [flag.evidence for flag in read(listing(item)).cluster.flags.values()]
+
+    assert faulty(bad) == [kind if bad == "True" else f"not {kind}"]
+    assert faulty(good) == []
 
 
 def test_a_taint_that_all_nodes_have_marks_the_pool() -> None:

@@ -1,0 +1,161 @@
+"""What Kubernetes says against a node: rules shared by the reader of node lists and by the live cluster.
+
+A *fault* keeps new pods away.  A taint ``PreferNoSchedule`` is a price: the node may be used, at
+:data:`PREFER_NO_SCHEDULE` times the step time, so that a spread that saves more than that still takes it.  The
+annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``) grades a node until ``arnold.dev/slowdown-until``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Protocol
+
+from topology.errors import InvalidTopology
+from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
+from topology.readers.kubernetes_gpus import GPU
+
+SLOWDOWN = "arnold.dev/slowdown"
+"""Annotation of a node: a factor of at least 1, or ``faulty``."""
+
+SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"
+"""Annotation of a node: when its slowdown ends, RFC 3339 with a time zone."""
+
+PREFER_NO_SCHEDULE = 1.05
+"""Slowdown that stands for a taint PreferNoSchedule: the node is healthy as far as anyone knows, so it is priced below
+any slowdown that detectors report (they start at 1.1), and above nothing."""
+
+BAD_WHEN_TRUE = frozenset(
+    {
+        # AKS node problem detector, GPU checks (learn.microsoft.com/azure/aks/node-problem-detector)
+        "GPUMissing",
+        "IBLinkFlapping",
+        "NVLinkStatusInactive",
+        "UnhealthyNvidiaDCGMServices",
+        "UnhealthyNvidiaDevicePlugin",
+        "XIDErrors",
+    }
+)
+"""Node conditions whose status True says that GPUs or their network are broken."""
+
+BAD_WHEN_FALSE = frozenset({"AcceleratedHardwareReady"})
+"""Node conditions whose status False says so: the EKS node monitoring agent."""
+
+
+class Taint(Protocol):
+    """Why pods should stay away."""
+
+    @property
+    def key(self) -> str:
+        """Name of the taint."""
+
+    @property
+    def value(self) -> str | None:
+        """Its value, if any."""
+
+    @property
+    def effect(self) -> str:
+        """NoSchedule, PreferNoSchedule or NoExecute."""
+
+
+class Condition(Protocol):
+    """A finding of the kubelet or of others about a node."""
+
+    @property
+    def type(self) -> str:
+        """What was looked at: Ready, GPUMissing, ..."""
+
+    @property
+    def status(self) -> str:
+        """True, False or Unknown."""
+
+
+def repels(taint: Taint) -> bool:
+    """Whether a taint keeps pods of GPU jobs away that do not tolerate it; they tolerate the taint of GPUs."""
+    return taint.effect in ("NoSchedule", "NoExecute") and taint.key != GPU
+
+
+def broken(conditions: Iterable[Condition]) -> Iterator[str]:
+    """What the conditions say is broken, one phrase each."""
+    for condition in conditions:
+        if condition.type == "Ready" and condition.status != "True":
+            yield "not Ready"
+        elif condition.type in BAD_WHEN_TRUE and condition.status == "True":
+            yield condition.type
+        elif condition.type in BAD_WHEN_FALSE and condition.status == "False":
+            yield f"not {condition.type}"
+
+
+def faults(
+    *,
+    unschedulable: bool,
+    conditions: Iterable[Condition],
+    gpus: int,
+    allocatable: int,
+    repelling: Iterable[tuple[str, str]],
+) -> Iterator[str]:
+    """Why no new pod may use a node, one phrase each.
+
+    :param gpus: GPUs that the node has.
+    :param allocatable: GPUs that its device plugin offers.
+    :param repelling: taints (key, value) that the job does not tolerate.
+    """
+    if unschedulable:
+        yield "cordoned"
+    yield from broken(conditions)
+    if allocatable < gpus:
+        yield f"{gpus - allocatable} of {gpus} GPUs are not allocatable"
+    for key, value in sorted(repelling):
+        yield f"taint {key}={value}" if value else f"taint {key}"
+
+
+def discourages(taint: Taint) -> bool:
+    """Whether a taint asks pods of GPU jobs that do not tolerate it to stay away if they can."""
+    return taint.effect == "PreferNoSchedule" and taint.key != GPU
+
+
+def price_flag(node: str, discouraging: Iterable[tuple[str, str]]) -> NodeFlag | None:
+    """What taints PreferNoSchedule cost.
+
+    :param discouraging: those (key, value) that the job does not tolerate.
+    """
+    keys = sorted({key for key, _ in discouraging})
+    if not keys:
+        return None
+    evidence = f"taint {', '.join(keys)} with effect PreferNoSchedule"
+    return NodeFlag(node, "degraded", PREFER_NO_SCHEDULE, source="kubernetes", evidence=evidence)
+
+
+def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None:
+    """The flag in a node's annotations.
+
+    :raises InvalidTopology: the annotations are not as documented; ``where`` is the annotation.
+    """
+    text = annotations.get(SLOWDOWN)
+    if text is None:
+        return None
+    try:
+        slowdown = parse_slowdown(text)
+    except ValueError:
+        raise _unreadable(node, SLOWDOWN, text, "write a factor such as 1.3, or faulty") from None
+    until = annotations.get(SLOWDOWN_UNTIL)
+    end = None if until is None else instant(until)
+    if until is not None and end is None:
+        raise _unreadable(node, SLOWDOWN_UNTIL, until, "write a time such as 2026-11-21T18:00:00Z")
+    if slowdown == HEALTHY:
+        return None
+    kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
+    return NodeFlag(node, kind, slowdown, source=f"annotation {SLOWDOWN}", until=end)
+
+
+def instant(text: str) -> datetime | None:
+    """A time with a time zone; ``None`` = it is none."""
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo is not None else None
+
+
+def _unreadable(node: str, key: str, text: str, fix: str) -> InvalidTopology:
+    return InvalidTopology(f"annotation {key} of node {node!r} is {text[:40]!r}", where=key, fix=fix)
