@@ -1,0 +1,13 @@
+"""Gangs: which pods belong together, which rank each has, and which job they are.
+
+:func:`recognise` reads one pod; :func:`assemble` puts the members of one gang together.  Nothing here raises for what
+users write: contradictions become :class:`InvalidGang` in ``problem``, to be shown as a condition.
+"""
+
+from __future__ import annotations
+
+from scheduler.extender.gangs.assemble import assemble
+from scheduler.extender.gangs.recognise import Owners, recognise
+from scheduler.extender.gangs.types import Asked, Gang, GangKey, InvalidGang, Member, Wish
+
+__all__ = ["Asked", "Gang", "GangKey", "InvalidGang", "Member", "Owners", "Wish", "assemble", "recognise"]
