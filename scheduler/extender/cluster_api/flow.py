@@ -1,0 +1,57 @@
+"""How fast we may ask: a token bucket and a bound on requests under way.
+
+The API server defends itself (priority and fairness), and being refused costs more than waiting; so writes wait here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+
+class FlowControl:
+    """At most ``rate`` requests a second on average, ``burst`` at once after a pause, ``parallel`` under way.
+
+    :param clock: seconds that never run backwards; default that of the event loop.
+    :param sleep: waits for some seconds; tests move their clock instead.
+    """
+
+    def __init__(
+        self,
+        *,
+        rate: float,
+        burst: int,
+        parallel: int,
+        clock: Callable[[], float] | None = None,
+        sleep: Callable[[float], object] | None = None,
+    ) -> None:
+        self._rate = rate
+        self._burst = float(burst)
+        self._tokens = float(burst)
+        self._clock = clock or (lambda: asyncio.get_running_loop().time())
+        self._sleep = sleep or asyncio.sleep
+        self._filled: float | None = None
+        self._under_way = asyncio.Semaphore(parallel)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for a turn, and hold a place among those under way while the block runs."""
+        async with self._under_way:
+            if (pause := self._take()) > 0:
+                waiting = self._sleep(pause)
+                if asyncio.iscoroutine(waiting):
+                    await waiting
+            yield
+
+    def _take(self) -> float:
+        """Take a token, also one that is not there yet.
+
+        :returns: seconds until it is there.
+        """
+        now = self._clock()
+        if self._filled is not None:
+            self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._rate)
+        self._filled = now
+        self._tokens -= 1
+        return max(0.0, -self._tokens / self._rate)
