@@ -1,0 +1,69 @@
+"""The control plane that the tests of this folder share.
+
+All of them run one after the other in one worker (they share its nodes), beside the other tests.  They are skipped,
+with the reason, where neither KUBEBUILDER_ASSETS nor a Go toolchain provides the programs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.harness.nodes import namespace as namespace_object
+from tests.e2e.harness.plane import ControlPlane
+from tests.e2e.harness.programs import Unavailable, find_programs, from_module
+
+HERE = Path(__file__).parent
+KWOK = ("sigs.k8s.io/kwok/cmd/kwok", "v0.8.0")
+_numbers = itertools.count(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of this folder in one worker, so that there is one control plane at a time."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.xdist_group("control-plane"))
+
+
+@pytest.fixture(scope="session")
+def say(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """Tells whoever waits for the tests, past pytest's capture, how a build goes."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+
+    def to_stderr(message: str) -> None:
+        with capture.global_and_fixture_disabled():
+            print(f"\n{message}", file=sys.stderr, flush=True)
+
+    return to_stderr
+
+
+@pytest.fixture(scope="session")
+def shared_plane(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -> Iterator[ControlPlane]:
+    """One control plane for all tests of this folder."""
+    try:
+        programs, kwok = find_programs(say), from_module(*KWOK, say)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    with ControlPlane(programs, tmp_path_factory.mktemp("control-plane") / "plane", kwok=kwok) as plane:
+        yield plane
+
+
+@pytest.fixture
+def plane(shared_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The control plane, empty before and after each test."""
+    shared_plane.sweep()
+    yield shared_plane
+    shared_plane.sweep()
+
+
+@pytest.fixture
+def namespace(plane: ControlPlane) -> str:
+    """The name of a namespace of the test's own."""
+    name = f"test-{next(_numbers)}"
+    plane.admin.create(namespace_object(name))
+    return name

@@ -1,0 +1,80 @@
+"""A cluster of ours made real: its nodes with topology labels and GPUs, and a tenant on each node that is not free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tests.e2e.harness.client import Client, Object
+from tests.e2e.harness.pods import pod
+from topology.cluster import Cluster, Node
+from topology.flags import FAULTY, HEALTHY
+
+DOMAIN = "topology.example.com"
+GPU = "nvidia.com/gpu"
+TENANTS = "tenants"
+"""Namespace of the pods that hold what is not free."""
+
+
+def level_labels(cluster: Cluster) -> tuple[str, ...]:
+    """The labels that say where a node is, from broad to close: what ``--levels`` takes."""
+    return tuple(f"{DOMAIN}/{level.name}" for level in cluster.levels)
+
+
+def make_real(client: Client, cluster: Cluster) -> None:
+    """Create the nodes of a cluster, and pods that hold the GPUs that are not free."""
+    client.create_all(nodes_of(cluster))
+    client.apply(namespace(TENANTS))
+    client.create_all(tenants_of(cluster))
+
+
+def nodes_of(cluster: Cluster) -> Iterator[Object]:
+    """The nodes, Ready, with labels for all levels and flags as annotations."""
+    labels = level_labels(cluster)
+    for row in cluster:
+        yield node(row.name, labels=dict(zip(labels, row.path, strict=True)), gpus=row.gpus, annotations=_flag(row))
+
+
+def tenants_of(cluster: Cluster) -> Iterator[Object]:
+    """One bound pod on each node that is not free, holding what is not."""
+    for row in cluster:
+        if held := row.gpus - row.free_gpus:
+            yield pod(f"on-{row.name}", TENANTS, gpus=held, node=row.name)
+
+
+def node(
+    name: str, *, labels: Mapping[str, str] | None = None, gpus: int = 8, annotations: Mapping[str, str] | None = None
+) -> Object:
+    """A node that is Ready."""
+    resources = {GPU: str(gpus), "cpu": "128", "memory": "1Ti", "pods": "110"}
+    own = {"kubernetes.io/hostname": name}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**own, **(labels or {})}, "annotations": dict(annotations or {})},
+        "status": {"capacity": resources, "allocatable": resources, "conditions": [ready("True")]},
+    }
+
+
+def ready(status: str) -> Object:
+    """The condition Ready of a node: True, False or Unknown."""
+    return {"type": "Ready", "status": status, "reason": "Test", "message": "as a test wants it"}
+
+
+def namespace(name: str) -> Object:
+    """A namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def lose(client: Client, name: str) -> None:
+    """A node dies: what the node life-cycle controller writes when its heartbeats stay away."""
+    client.patch("nodes", name, {"status": {"conditions": [ready("Unknown")]}}, subresource="status")
+    unreachable = [
+        {"key": "node.kubernetes.io/unreachable", "effect": effect} for effect in ("NoSchedule", "NoExecute")
+    ]
+    client.patch("nodes", name, {"spec": {"taints": unreachable}})
+
+
+def _flag(row: Node) -> dict[str, str]:
+    if row.slowdown == HEALTHY:
+        return {}
+    return {"arnold.dev/slowdown": "faulty" if row.slowdown == FAULTY else f"{row.slowdown:g}"}

@@ -1,0 +1,282 @@
+"""A Kubernetes control plane on the loopback address: etcd, API server, scheduler, controllers; KWOK plays the nodes.
+
+Real programs with RBAC on; only the machines are not there.  Every part can be stopped, killed and started again, and
+comes back with the same address and the same state.  Left out, so that tests are quick and say themselves what happens:
+
+- the admission plug-in ServiceAccount: pods need no token, and new namespaces no controller before they take pods;
+- the node life-cycle controller, and the taint not-ready that new nodes have until it takes it off: nodes have no
+  heartbeats, and a test that wants one to fail writes what that controller would write.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import ssl
+import urllib.request
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tests.e2e.harness.certificates import LOOPBACK, Certificates, KeyPair, write_kubeconfig
+from tests.e2e.harness.client import Client
+from tests.e2e.harness.process import Process, free_port
+from tests.e2e.harness.programs import Command
+from tests.e2e.harness.waiting import wait_until
+
+CONTROLLERS = (
+    "garbage-collector-controller",
+    "job-controller",
+    "namespace-controller",
+    "pod-garbage-collector-controller",
+    "statefulset-controller",
+)
+STAGES = Path(__file__).with_name("stages.yaml")
+
+
+class ControlPlane:
+    """One control plane.
+
+    :param programs: how to call each part, see :func:`tests.e2e.harness.programs.find_programs`.
+    :param kwok: the program that plays kubelets; ``None`` = bound pods stay Pending.
+    :param folder: for certificates, data and logs; must not exist yet.
+    """
+
+    def __init__(self, programs: Mapping[str, Command], folder: Path, *, kwok: Path | None = None) -> None:
+        folder.mkdir(parents=True)
+        self.folder = folder
+        self._programs = programs
+        self._kwok = kwok
+        self.certificates = Certificates(folder / "certificates")
+        self._kubeconfigs: dict[str, Path] = {}
+        self._clients: dict[str, Client] = {}
+        self._schedulers: dict[str, Process] = {}
+        self._etcd_port, self._api_port = free_port(), free_port()
+        self.server = f"https://{LOOPBACK}:{self._api_port}"
+
+    def __enter__(self) -> ControlPlane:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start all parts; returns when they are ready."""
+        self.etcd.start(wait=False)
+        self.api_server.start()
+        for part in self._followers:
+            part.start(wait=False)
+        for part in self._followers:
+            part.wait_ready()
+
+    def stop(self) -> None:
+        """Stop all parts and forget their data."""
+        for part in (*self._schedulers.values(), *self._followers, self.api_server, self.etcd):
+            part.kill()
+        for client in self._clients.values():
+            client.close()
+        shutil.rmtree(self.folder / "etcd", ignore_errors=True)
+
+    def sweep(self) -> None:
+        """Have all parts running again, and nothing left of a test: no jobs, pods, plans, nodes or own schedulers."""
+        for name in list(self._schedulers):
+            self._schedulers.pop(name).kill()
+        for part in (self.etcd, self.api_server, *self._followers):
+            if not part.alive:
+                part.start()
+        for resource in ("jobs", "pods", "nodes"):
+            self.admin.delete_all(resource)
+        wait_until(lambda: not self.admin.all("pods"), "all pods to go")
+
+    @property
+    def _followers(self) -> list[Process]:
+        return [self.scheduler, self.controller_manager, *([self.kwok] if self._kwok else [])]
+
+    # Who talks to it
+
+    def kubeconfig(self, user: str = "admin", group: str | None = None) -> Path:
+        """A kubeconfig file for a user with a client certificate; ``admin`` may do anything."""
+        if user not in self._kubeconfigs:
+            group = "system:masters" if user == "admin" else group
+            pair = self.certificates.client(user, group)
+            file = self.folder / f"{user.replace(':', '-')}.kubeconfig"
+            self._kubeconfigs[user] = write_kubeconfig(file, self.server, self.certificates.authority, pair)
+            self._clients[user] = self._client(pair)
+        return self._kubeconfigs[user]
+
+    def client(self, user: str = "admin") -> Client:
+        """A client for a user."""
+        self.kubeconfig(user)
+        return self._clients[user]
+
+    @property
+    def admin(self) -> Client:
+        """A client that may do anything."""
+        return self.client()
+
+    def service_account(self, name: str, namespace: str) -> Path:
+        """A kubeconfig file with the own token of a service account, as its pod would have it."""
+        where = f"api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 7200},
+        }
+        token: str = self.admin.request("POST", where, request)["status"]["token"]
+        user = f"{namespace}-{name}"
+        self._clients[user] = self._client(token)
+        file = self.folder / f"{user}.kubeconfig"
+        self._kubeconfigs[user] = write_kubeconfig(file, self.server, self.certificates.authority, token)
+        return self._kubeconfigs[user]
+
+    def service_account_client(self, name: str, namespace: str) -> Client:
+        """A client with the own token of a service account."""
+        self.service_account(name, namespace)
+        return self._clients[f"{namespace}-{name}"]
+
+    def _client(self, identity: KeyPair | str) -> Client:
+        return Client(self.server, authority=self.certificates.authority, identity=identity)
+
+    # Its parts
+
+    @cached_property
+    def etcd(self) -> Process:
+        """The store; without fsync, as the machine outlives the test."""
+        clients, peers = f"http://{LOOPBACK}:{self._etcd_port}", f"http://{LOOPBACK}:{free_port()}"
+        return self._process(
+            "etcd",
+            {
+                "data-dir": self.folder / "etcd",
+                "unsafe-no-fsync": "true",
+                "listen-client-urls": clients,
+                "advertise-client-urls": clients,
+                "listen-peer-urls": peers,
+                "initial-advertise-peer-urls": peers,
+                "initial-cluster": f"default={peers}",
+            },
+            health=f"{clients}/health",
+        )
+
+    @cached_property
+    def api_server(self) -> Process:
+        """The API server: client certificates, service account tokens, RBAC."""
+        serving, accounts = self.certificates.server("kube-apiserver"), self.certificates.server("service-accounts")
+        flags = {
+            "etcd-servers": f"http://{LOOPBACK}:{self._etcd_port}",
+            "bind-address": LOOPBACK,
+            "secure-port": self._api_port,
+            "tls-cert-file": serving.certificate,
+            "tls-private-key-file": serving.key,
+            "client-ca-file": self.certificates.authority,
+            "service-account-issuer": "https://kubernetes.default.svc",
+            "service-account-key-file": accounts.key,
+            "service-account-signing-key-file": accounts.key,
+            "service-cluster-ip-range": "10.0.0.0/24",
+            "authorization-mode": "RBAC",
+            "endpoint-reconciler-type": "none",
+            "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition",
+        }
+        command = [*self._programs["kube-apiserver"], *_flags(flags)]
+        return Process("kube-apiserver", command, log=self._log("kube-apiserver"), ready=self.admin.ready)
+
+    @cached_property
+    def scheduler(self) -> Process:
+        """The scheduler that every cluster has."""
+        return self._scheduler("kube-scheduler", {})
+
+    def add_scheduler(self, name: str, configuration: Mapping[str, Any]) -> Process:
+        """One more scheduler, started.
+
+        :param configuration: of a KubeSchedulerConfiguration; the connection to the API server is added.
+        """
+        process = self._scheduler(name, configuration)
+        self._schedulers[name] = process
+        process.start()
+        return process
+
+    def remove_scheduler(self, name: str) -> None:
+        """Stop one that was added."""
+        self._schedulers.pop(name).stop()
+
+    @cached_property
+    def controller_manager(self) -> Process:
+        """The controllers that make pods of jobs, and clean up."""
+        flags = {
+            "kubeconfig": self.kubeconfig("system:kube-controller-manager"),
+            "controllers": ",".join(CONTROLLERS),
+            "leader-elect": "false",
+            "use-service-account-credentials": "true",
+            "kube-api-qps": 1000,
+            "kube-api-burst": 1000,
+        }
+        return self._with_healthz("kube-controller-manager", "kube-controller-manager", flags)
+
+    @cached_property
+    def kwok(self) -> Process:
+        """Plays the kubelets of all nodes: bound pods run, deleted pods go."""
+        assert self._kwok is not None, "this control plane was made without KWOK"
+        port = free_port()
+        flags = {
+            "kubeconfig": self.kubeconfig("kwok", "system:masters"),
+            "config": STAGES,
+            "manage-all-nodes": "true",
+            "node-lease-duration-seconds": 0,
+            "server-address": f"{LOOPBACK}:{port}",
+        }
+        command = [str(self._kwok), *_flags(flags)]
+        return Process("kwok", command, log=self._log("kwok"), ready=_Healthy(f"http://{LOOPBACK}:{port}/healthz"))
+
+    def _scheduler(self, name: str, configuration: Mapping[str, Any]) -> Process:
+        """A kube-scheduler without a lease, so that one that was killed works as soon as it is back."""
+        user = self.kubeconfig("system:kube-scheduler")
+        document: dict[str, Any] = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": str(user), "qps": 1000, "burst": 1000},
+        }
+        file = self.folder / f"{name}.configuration"
+        file.write_text(json.dumps({**document, **configuration}), encoding="utf-8")
+        return self._with_healthz("kube-scheduler", name, {"config": file})
+
+    def _with_healthz(self, part: str, name: str, flags: Mapping[str, object]) -> Process:
+        port = free_port()
+        serving = {"secure-port": port, "bind-address": LOOPBACK, "cert-dir": self.folder / f"{name}-certificates"}
+        return self._process(part, {**flags, **serving}, health=f"https://{LOOPBACK}:{port}/healthz", name=name)
+
+    def _process(self, part: str, flags: Mapping[str, object], *, health: str, name: str = "") -> Process:
+        command = [*self._programs[part], *_flags(flags)]
+        return Process(name or part, command, log=self._log(name or part), ready=_Healthy(health))
+
+    def _log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+
+class _Healthy:
+    """Whether a part's own health page says yes; its certificate is its own."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __call__(self) -> bool:
+        anybody = ssl.create_default_context()
+        anybody.check_hostname = False
+        anybody.verify_mode = ssl.CERT_NONE
+        try:
+            with urllib.request.urlopen(self._url, timeout=5.0, context=anybody) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+def _flags(flags: Mapping[str, object]) -> list[str]:
+    return [f"--{name}={value}" for name, value in flags.items()]

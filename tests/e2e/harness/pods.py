@@ -1,0 +1,86 @@
+"""Pods, as users write them: alone, and as members of a gang."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.e2e.harness.client import Client, Object
+
+GATE = "arnold.dev/gang"
+GANG = "arnold.dev/gang"
+RANK = "arnold.dev/rank"
+
+
+def pod(
+    name: str,
+    namespace: str,
+    *,
+    gpus: int = 8,
+    scheduler: str = "default-scheduler",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    gates: tuple[str, ...] = (),
+    node: str | None = None,
+    priority: int | None = None,
+) -> Object:
+    """A pod.
+
+    :param node: bound there from the start.
+    """
+    spec: Object = {
+        "schedulerName": scheduler,
+        "terminationGracePeriodSeconds": 0,
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        "containers": [container(gpus)],
+    }
+    if gates:
+        spec["schedulingGates"] = [{"name": gate} for gate in gates]
+    if node is not None:
+        spec["nodeName"] = node
+    if priority is not None:
+        spec["priority"] = priority
+    about = {"name": name, "namespace": namespace, "labels": dict(labels or {}), "annotations": dict(annotations or {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
+
+
+def container(gpus: int) -> Object:
+    """A container that asks for GPUs, or for none."""
+    limits = {"cpu": "1"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+    return {"name": "train", "image": "train", "resources": {"limits": limits, "requests": limits}}
+
+
+def gang(
+    name: str,
+    namespace: str,
+    *,
+    size: int,
+    parallelism: str | None = None,
+    annotations: Mapping[str, str] | None = None,
+    gated: bool = True,
+    gpus: int = 8,
+) -> list[Object]:
+    """The pods of a gang as the user writes them by hand: gate, labels, annotations, ranks from 0 on."""
+    notes = {"arnold.dev/gang-size": str(size), **(annotations or {})}
+    if parallelism is not None:
+        notes["arnold.dev/parallelism"] = parallelism
+    return [
+        pod(
+            f"{name}-{rank}",
+            namespace,
+            gpus=gpus,
+            scheduler="arnold",
+            labels={GANG: name, RANK: str(rank)},
+            annotations=notes,
+            gates=(GATE,) if gated else (),
+        )
+        for rank in range(size)
+    ]
+
+
+def bound(client: Client, namespace: str) -> dict[str, str]:
+    """Pod -> node, of the pods of a namespace that have one."""
+    return {
+        thing["metadata"]["name"]: thing["spec"]["nodeName"]
+        for thing in client.all("pods", namespace)
+        if thing["spec"].get("nodeName")
+    }

@@ -1,0 +1,110 @@
+"""A program that runs beside the tests: started until it is ready, stopped, killed, started again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.e2e.harness.waiting import WaitedTooLong, wait_until
+
+
+def free_port() -> int:
+    """A TCP port of the loopback address that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Process:
+    """One program with fixed arguments, so that it comes back as it was.
+
+    :param ready: whether it answers; asked until it does.
+    :param log: file that its output goes to, all starts one after the other.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], *, log: Path, ready: Callable[[], bool]) -> None:
+        self.name = name
+        self.command = list(command)
+        self.log = log
+        self._ready = ready
+        self._running: subprocess.Popen[bytes] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._running is not None and self._running.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Its process number."""
+        assert self._running is not None, f"{self.name} was never started"
+        return self._running.pid
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it.
+
+        :param wait: return when it is ready, not before.
+        :raises RuntimeError: it ended, or was not ready in time; says the end of its log.
+        """
+        assert not self.alive, f"{self.name} runs already"
+        with self.log.open("ab") as log:
+            self._running = subprocess.Popen(
+                [*_end_with_parent(), *self.command], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self, *, seconds: float = 120.0) -> None:
+        """Wait until it answers.
+
+        :raises RuntimeError: it ended, or did not in time; says the end of its log.
+        """
+        try:
+            wait_until(lambda: not self.alive or self._ready(), f"{self.name} to be ready", seconds=seconds, every=0.05)
+        except WaitedTooLong as error:
+            raise RuntimeError(f"{error}\n{self.last_words()}") from None
+        if not self.alive:
+            raise RuntimeError(f"{self.name} ended at once\n{self.last_words()}")
+
+    def stop(self, *, seconds: float = 30.0) -> int:
+        """Ask it to end (SIGTERM), and end it (SIGKILL) when it does not.
+
+        :return: its exit status.
+        """
+        return self._end(signal.SIGTERM, seconds=seconds)
+
+    def kill(self) -> None:
+        """End it at once, wherever it is (SIGKILL)."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stop it and start it again."""
+        self.stop()
+        self.start()
+
+    def last_words(self, lines: int = 25) -> str:
+        """The end of its log."""
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+
+    def _end(self, how: signal.Signals, *, seconds: float = 30.0) -> int:
+        if self._running is None:
+            return 0
+        if self.alive:
+            os.kill(self.pid, how)
+        try:
+            return self._running.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._running.kill()
+            return self._running.wait()
+
+
+def _end_with_parent() -> list[str]:
+    """Starts the program such that a test run that is killed leaves nothing behind, where Linux has the means."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
