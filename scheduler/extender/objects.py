@@ -150,6 +150,15 @@ class PodSpec(_Object, frozen=True):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
 
+    @property
+    def gpus(self) -> int:
+        """GPUs that all containers together hold.
+
+        :raises ValueError: not a number of GPUs.
+        """
+        init = ((box.gpus, box.restart_policy == "Always") for box in self.init_containers or ())
+        return pod_gpus((box.gpus for box in self.containers or ()), init)
+
 
 class PodStatus(_Object, frozen=True):
     """How a pod is."""
@@ -160,9 +169,9 @@ class PodStatus(_Object, frozen=True):
 class Pod(_Object, frozen=True):
     """A pod, as far as scheduling goes."""
 
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
-    spec: PodSpec = msgspec.field(default_factory=PodSpec)
-    status: PodStatus = msgspec.field(default_factory=PodStatus)
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
 
     @property
     def name(self) -> str:
@@ -216,8 +225,7 @@ class Pod(_Object, frozen=True):
 
         :raises ValueError: not a number of GPUs.
         """
-        init = ((box.gpus, box.restart_policy == "Always") for box in self.spec.init_containers or ())
-        return pod_gpus((box.gpus for box in self.spec.containers or ()), init)
+        return self.spec.gpus
 
     def gated_by(self, gate: str) -> bool:
         """Whether a scheduling gate of that name holds it."""
@@ -263,9 +271,9 @@ class NodeStatus(_Object, frozen=True):
 class Node(_Object, frozen=True):
     """A node, as far as scheduling goes."""
 
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
-    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
-    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+    metadata: Metadata = Metadata()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
 
     @property
     def name(self) -> str:
@@ -278,19 +286,34 @@ class Node(_Object, frozen=True):
         return self.metadata.labels or {}
 
 
-class _Parallel(_Object, frozen=True):
-    completions: int | None = None
+class _PodTemplate(_Object, frozen=True):
+    spec: PodSpec = PodSpec()
+
+
+class _JobSpec(_Object, frozen=True):
     parallelism: int | None = None
+    template: _PodTemplate = _PodTemplate()
 
 
 class _JobTemplate(_Object, frozen=True):
-    spec: _Parallel = msgspec.field(default_factory=_Parallel)
+    spec: _JobSpec = _JobSpec()
 
 
-class _ReplicatedJob(_Object, frozen=True):
+class ReplicatedJob(_Object, frozen=True):
+    """One of the job templates of a JobSet."""
+
     name: str = ""
     replicas: int = 1
-    template: _JobTemplate = msgspec.field(default_factory=_JobTemplate)
+    template: _JobTemplate = _JobTemplate()
+
+    @property
+    def pods(self) -> int:
+        """Pods of all its jobs that hold GPUs.
+
+        :raises ValueError: not a number of GPUs.
+        """
+        job = self.template.spec
+        return self.replicas * (1 if job.parallelism is None else job.parallelism) if job.template.spec.gpus else 0
 
 
 class _GangPolicy(_Object, frozen=True):
@@ -316,7 +339,7 @@ class OwnerSpec(_Object, frozen=True):
     completions: int | None = None
     parallelism: int | None = None
     replicas: int | None = None
-    replicated_jobs: list[_ReplicatedJob] | None = None
+    replicated_jobs: list[ReplicatedJob] | None = None
     scheduling_policy: _SchedulingPolicy | None = None
     min_member: int | None = None
     network_topology: _NetworkTopology | None = None
@@ -326,8 +349,8 @@ class Owner(_Object, frozen=True):
     """An object that says how many pods belong together: Job, JobSet, StatefulSet or a PodGroup of any API."""
 
     kind: str = ""
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
-    spec: OwnerSpec = msgspec.field(default_factory=OwnerSpec)
+    metadata: Metadata = Metadata()
+    spec: OwnerSpec = OwnerSpec()
 
 
 def decode_pod(raw: bytes | dict[str, Any]) -> Pod:

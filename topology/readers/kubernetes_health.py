@@ -27,13 +27,33 @@ any slowdown that detectors report (they start at 1.1), and above nothing."""
 
 BAD_WHEN_TRUE = frozenset(
     {
-        # AKS node problem detector, GPU checks (learn.microsoft.com/azure/aks/node-problem-detector)
+        # AKS node problem detector, GPU checks (learn.microsoft.com/azure/aks/gpu-health-monitoring)
         "GPUMissing",
         "IBLinkFlapping",
         "NVLinkStatusInactive",
         "UnhealthyNvidiaDCGMServices",
         "UnhealthyNvidiaDevicePlugin",
         "XIDErrors",
+        # NVSentinel (github.com/NVIDIA/NVSentinel): its GPU, syslog and NIC monitors; only fatal findings become conditions
+        "GpuAllWatch",
+        "GpuDcgmConnectivityFailure",
+        "GpuDriverWatch",
+        "GpuInforomWatch",
+        "GpuMcuWatch",
+        "GpuMemWatch",
+        "GpuNvlinkWatch",
+        "GpuNvswitchFatalWatch",
+        "GpuPcieWatch",
+        "GpuPmuWatch",
+        "GpuPowerWatch",
+        "GpuSmWatch",
+        "GpuThermalWatch",
+        "SysLogsGPUFallenOff",
+        "SysLogsNICDriverError",
+        "SysLogsSXIDError",
+        "SysLogsXIDError",
+        # Nebius managed Kubernetes (docs.nebius.com/kubernetes/maintenance/health-checks)
+        "NebiusGPUError",
     }
 )
 """Node conditions whose status True says that GPUs or their network are broken."""

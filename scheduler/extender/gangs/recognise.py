@@ -1,14 +1,40 @@
-"""One pod: which gang it belongs to, and where it stands in it."""
+"""One pod: which gang it belongs to, and where it stands in it.
+
+A gang is named by our label, or by whatever else says that pods belong together.  Some of that is said for a gang alone
+(a PodGroup of any API); controllers like Job, JobSet or StatefulSet make pods that need not start together, and their
+pods are a gang only when they ask for it: by our gate, or by an annotation ``gang-size`` or ``parallelism``.
+
+A pod without GPUs is no member: launchers, drivers and initialisers of a job go where they like.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from scheduler.extender.gangs.types import Member
+from scheduler.extender.gangs import dialects as d
+from scheduler.extender.gangs.annotations import asked_by, parse_whole
+from scheduler.extender.gangs.index import index_of
+from scheduler.extender.gangs.types import GangKey, InvalidGang, Member
+from scheduler.extender.names import GANG, GANG_SIZE, GATE, PARALLELISM
 from scheduler.extender.objects import Owner, Pod
 
 Owners = Mapping[str, Owner]
-"""Makers of pods and PodGroups that are known, by UID and by ``kind/namespace/name``."""
+"""Makers of pods, and PodGroups, that are known: by UID and by ``kind/namespace/name``; none need be."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One way in which a pod names its gang.
+
+    :param declared: it is said for gangs alone.
+    :param size: pods of the gang, where the form says.
+    """
+
+    dialect: str
+    name: str
+    declared: bool
+    size: int | None = None
 
 
 def recognise(pod: Pod, owners: Owners) -> Member | None:
@@ -16,4 +42,103 @@ def recognise(pod: Pod, owners: Owners) -> Member | None:
 
     :returns: ``None`` when the pod is nobody's member.
     """
-    raise NotImplementedError
+    form = next((form for form in _forms(pod, owners) if form.declared or _asks(pod)), None)
+    if form is None:
+        return None
+    problem = None
+    try:
+        gpus = pod.gpus
+    except ValueError as error:
+        gpus, problem = 1, _invalid(pod, "InvalidGpus", str(error), "write a whole number of GPUs")
+    if not gpus and GANG not in pod.labels:
+        return None
+    if not gpus:
+        fix = f"ask for whole nodes (nvidia.com/gpu), or take the label {GANG} off pods that need no node of their own"
+        problem = _invalid(pod, "NoGpus", "asks for no GPUs", fix)
+    index = None
+    try:
+        index = index_of(pod)
+    except InvalidGang as error:
+        problem = problem or error
+    return Member(
+        key=GangKey(pod.namespace, form.name),
+        pod=pod,
+        dialect=form.dialect,
+        asked=asked_by(pod.annotations, pod.labels),
+        index=index,
+        size=form.size,
+        problem=problem,
+    )
+
+
+def _asks(pod: Pod) -> bool:
+    annotations = pod.annotations
+    return GANG_SIZE in annotations or PARALLELISM in annotations or pod.gated_by(GATE)
+
+
+def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:
+    """The ways in which a pod names gangs, the most telling first."""
+    labels, annotations, spec = pod.labels, pod.annotations, pod.spec
+    controlled = tuple(_controlled(pod, owners))
+    if name := labels.get(GANG):
+        yield _Form("arnold", name, True, controlled[0].size if controlled else None)
+    if spec.scheduling_group is not None and (name := spec.scheduling_group.pod_group_name):
+        yield _Form("native-pod-group", name, True, _group_size(pod, name, owners))
+    if spec.workload_ref is not None and spec.workload_ref.name:
+        parts = (spec.workload_ref.name, spec.workload_ref.pod_group, spec.workload_ref.pod_group_replica_key)
+        yield _Form("native-workload", "-".join(part for part in parts if part), True)
+    if name := labels.get(d.POD_GROUP):
+        yield _Form("pod-group", name, True, _group_size(pod, name, owners))
+    if name := labels.get(d.KUEUE_GROUP):
+        yield _Form("kueue", name, True, parse_whole(annotations.get(d.KUEUE_COUNT)))
+    if name := annotations.get(d.VOLCANO_GROUP):
+        yield _Form("volcano", name, True, _group_size(pod, name, owners))
+    if name := annotations.get(d.KAI_GROUP):
+        yield _Form("kai", name, True, _group_size(pod, name, owners))
+    yield from controlled
+
+
+def _controlled(pod: Pod, owners: Owners) -> Iterator[_Form]:
+    """The controllers that make pods by the number; all of them leave labels."""
+    labels = pod.labels
+    if (name := labels.get(d.LWS_NAME)) and (group := labels.get(d.LWS_GROUP)):
+        yield _Form("lws", f"{name}-{group}", False, parse_whole(pod.annotations.get(d.LWS_SIZE)))
+    if name := labels.get(d.JOBSET_NAME):
+        yield _Form("jobset", name, False, _jobset_size(pod, name, owners))
+    if name := labels.get(d.KUBEFLOW_JOB):
+        yield _Form("kubeflow", name, False)
+    if name := labels.get(d.RAY_CLUSTER):
+        yield _Form("kuberay", name, False)
+    owner = pod.owner
+    if owner is None:
+        return
+    known = owners.get(owner.uid)
+    if owner.kind == "Job" and (d.COMPLETION_INDEX in labels or d.COMPLETION_INDEX in pod.annotations):
+        yield _Form("job", owner.name, False, known.spec.completions if known else None)
+    if owner.kind == "StatefulSet":
+        yield _Form("statefulset", owner.name, False, known.spec.replicas if known else None)
+
+
+def _group_size(pod: Pod, name: str, owners: Owners) -> int | None:
+    """Pods of a PodGroup: ``schedulingPolicy.gang.minCount`` of the native one, ``minMember`` of the others."""
+    group = owners.get(f"PodGroup/{pod.namespace}/{name}")
+    if group is None:
+        return None
+    policy = group.spec.scheduling_policy
+    native = policy.gang.min_count if policy is not None and policy.gang is not None else None
+    return native if native is not None else group.spec.min_member
+
+
+def _jobset_size(pod: Pod, name: str, owners: Owners) -> int | None:
+    """Pods with GPUs of a JobSet."""
+    jobset = owners.get(pod.labels.get(d.JOBSET_UID, "")) or owners.get(f"JobSet/{pod.namespace}/{name}")
+    if jobset is None:
+        return None
+    try:
+        return sum(job.pods for job in jobset.spec.replicated_jobs or ()) or None
+    except ValueError:
+        return None
+
+
+def _invalid(pod: Pod, reason: str, message: str, fix: str) -> InvalidGang:
+    return InvalidGang(f"pod {pod.name} {message}", reason=reason, where=f"pod {pod.namespace}/{pod.name}", fix=fix)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from scheduler.extender.objects import Pod
 from scheduler.job import Job
 from topology.errors import InvalidInput
+
+START_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class GangKey(NamedTuple):
@@ -34,13 +36,13 @@ class InvalidGang(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a peer's dialect asks of the network, read as a level that counts or as one that holds.
+    """What a peer's dialect asks of the network.
 
-    :param level: node label, or ``None`` where the dialect numbers its levels.
-    :param tier: Volcano's number of a level, 1 the closest.
-    :param hard: all that it concerns lies inside one domain; otherwise that level's domains count.
-    :param slice_size: the hard wish concerns each so many consecutive ranks; ``None`` = the whole gang.
+    :param level: node label; ``None`` where the dialect numbers its levels.
+    :param hard: what it concerns lies inside one domain of the level; otherwise that level's domains count.
     :param source: the annotation that says so.
+    :param tier: number of a level, 1 the closest, where ``level`` is ``None``.
+    :param slice_size: the wish concerns each so many consecutive ranks; ``None`` = the whole gang.
     """
 
     level: str | None
@@ -52,10 +54,9 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a pod's annotations ask for its gang, as text; members of one gang agree.
+    """What the annotations of a pod ask for its gang, as written; members of one gang agree.
 
-    :param size: annotation ``gang-size``.
-    :param wishes: peers' dialects, used where our own annotations say nothing.
+    :param wishes: peers' dialects.
     """
 
     size: str | None = None
@@ -70,10 +71,10 @@ class Asked:
 class Member:
     """One pod's part in a gang.
 
-    :param index: where its controller puts it, to be compared in order: (rank,) or (job, completion), ...; ``None`` =
-        nothing numbers it.
-    :param size: pods of the gang as its controller or its group says; ``None`` = unknown from there.
     :param dialect: which form of gang this is: ``arnold``, ``jobset``, ``pod-group``, ...
+    :param index: where its controller puts it: ``(rank,)`` where that is the rank, else numbers whose order is that of
+        the ranks, ``(job, completion)``; ``None`` = nothing numbers it.
+    :param size: pods of the gang as its controller or its group says; ``None`` = they do not.
     :param problem: what is wrong with this pod's labels or annotations.
     """
 
@@ -85,20 +86,26 @@ class Member:
     size: int | None = None
     problem: InvalidGang | None = None
 
+    @property
+    def needed(self) -> bool:
+        """Whether the pod runs, or is still to run; one that is being deleted is not, its successor is."""
+        return not self.pod.terminal and not self.pod.leaving
+
 
 @dataclass(frozen=True)
 class Gang:
     """All that is known of a gang from its pods.
 
     :param size: pods it has when complete; ``None`` = nobody says.
-    :param members: by rank, ``None`` where a pod is missing; empty until ranks are known.
-    :param pods: all its pods that live, ranked or not.
-    :param done: ranks whose pod has succeeded and is not needed any more.
-    :param job: what the solver is asked; ``None`` while the gang has a problem.
-    :param wishes: what is left to resolve against the levels of the cluster.
-    :param asked: the annotations it came from.
+    :param members: by rank, ``None`` where a pod is missing; empty while ranks are not known, which takes all pods
+        where controllers number them by several numbers.
+    :param pods: all its pods, ended ones too.
+    :param done: ranks whose pod has succeeded and is needed no more.
+    :param job: what the solver is asked; ``None`` while the gang has a problem, or its size is not known.
+    :param tiers: hard wishes by number, to be resolved against the levels of the cluster.
+    :param notes: what a user should know, one sentence each.
     :param priority: highest of its pods.
-    :param created: of its oldest pod.
+    :param created: when the oldest of its pods was.
     :param waits: why it is not complete, one sentence; empty when it is.
     :param problem: why it can never be planned as it is.
     """
@@ -108,12 +115,12 @@ class Gang:
     size: int | None
     members: tuple[Member | None, ...]
     pods: tuple[Pod, ...]
-    asked: Asked
     job: Job | None
-    wishes: tuple[Wish, ...] = ()
+    tiers: tuple[Wish, ...] = ()
     done: frozenset[int] = frozenset()
+    notes: tuple[str, ...] = ()
     priority: int = 0
-    created: datetime = datetime.min
+    created: datetime = START_OF_TIME
     waits: str = ""
     problem: InvalidGang | None = None
 
@@ -123,8 +130,13 @@ class Gang:
         return not self.waits and self.problem is None
 
     @property
+    def over(self) -> bool:
+        """Whether no pod of it holds anything any more: all have ended."""
+        return all(pod.terminal for pod in self.pods)
+
+    @property
     def missing(self) -> tuple[int, ...]:
-        """Ranks without a pod, those that have succeeded left out."""
+        """Ranks without a pod that need one; empty while ranks are not known."""
         return tuple(r for r, member in enumerate(self.members) if member is None and r not in self.done)
 
     @property
