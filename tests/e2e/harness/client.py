@@ -65,7 +65,9 @@ class Client:
     def __init__(self, server: str, *, authority: Path, identity: KeyPair | str | None, threads: int = 16) -> None:
         pair = identity if isinstance(identity, KeyPair) else None
         self._server = server
-        self._headers = {"Authorization": f"Bearer {identity}"} if isinstance(identity, str) else {}
+        self._headers = {"User-Agent": "tests"}
+        if isinstance(identity, str):
+            self._headers["Authorization"] = f"Bearer {identity}"
         self._pool = urllib3.PoolManager(
             maxsize=threads,
             headers=self._headers,

@@ -21,11 +21,12 @@ def pod(
     annotations: Mapping[str, str] | None = None,
     gates: tuple[str, ...] = (),
     node: str | None = None,
-    priority: int | None = None,
+    priority: str | None = None,
 ) -> Object:
     """A pod.
 
     :param node: bound there from the start.
+    :param priority: name of its priority class.
     """
     spec: Object = {
         "schedulerName": scheduler,
@@ -38,9 +39,14 @@ def pod(
     if node is not None:
         spec["nodeName"] = node
     if priority is not None:
-        spec["priority"] = priority
+        spec["priorityClassName"] = priority
     about = {"name": name, "namespace": namespace, "labels": dict(labels or {}), "annotations": dict(annotations or {})}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
+
+
+def priority_class(name: str, value: int) -> Object:
+    """A priority class: pods of a higher one may push out pods of a lower one."""
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
 
 def container(gpus: int) -> Object:
