@@ -182,7 +182,7 @@ def record(plane: ControlPlane, scene: Scene) -> Object:
         admin.create(asking)
         exchange = wait_until(lambda: recorder.asked(scene.verb), f"a request of {scene.name}")[0]
         became = wait_until(lambda: outcome(plane, bound=scene.bound), f"a verdict in {scene.name}")
-        plane.remove_scheduler("recorded")
+        plane.remove("recorded")
     document = {
         "about": scene.about,
         "kube_scheduler": KUBERNETES,

@@ -34,6 +34,8 @@ _HOME = {
     "events": "api/v1",
     "serviceaccounts": "api/v1",
     "jobs": "apis/batch/v1",
+    "statefulsets": "apis/apps/v1",
+    "leaderworkersets": "apis/leaderworkerset.x-k8s.io/v1",
     "jobsets": "apis/jobset.x-k8s.io/v1alpha2",
     "leases": "apis/coordination.k8s.io/v1",
     "gangplans": "apis/arnold.dev/v1alpha1",

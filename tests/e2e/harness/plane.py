@@ -14,14 +14,14 @@ import json
 import shutil
 import ssl
 import urllib.request
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from tests.e2e.harness.certificates import LOOPBACK, Certificates, KeyPair, write_kubeconfig
-from tests.e2e.harness.client import Client
+from tests.e2e.harness.client import Client, home_of
 from tests.e2e.harness.process import Process, free_port
 from tests.e2e.harness.programs import Command
 from tests.e2e.harness.waiting import wait_until
@@ -52,7 +52,7 @@ class ControlPlane:
         self.certificates = Certificates(folder / "certificates")
         self._kubeconfigs: dict[str, Path] = {}
         self._clients: dict[str, Client] = {}
-        self._schedulers: dict[str, Process] = {}
+        self._guests: dict[str, Process] = {}
         self._etcd_port, self._api_port = free_port(), free_port()
         self.server = f"https://{LOOPBACK}:{self._api_port}"
 
@@ -80,22 +80,33 @@ class ControlPlane:
 
     def stop(self) -> None:
         """Stop all parts and forget their data."""
-        for part in (*self._schedulers.values(), *self._followers, self.api_server, self.etcd):
+        for part in (*self._guests.values(), *self._followers, self.api_server, self.etcd):
             part.kill()
         for client in self._clients.values():
             client.close()
         shutil.rmtree(self.folder / "etcd", ignore_errors=True)
 
     def sweep(self) -> None:
-        """Have all parts running again, and nothing left of a test: no jobs, pods, plans, nodes or own schedulers."""
-        for name in list(self._schedulers):
-            self._schedulers.pop(name).kill()
+        """Have all parts running again, and nothing left of a test: nothing that it added, no jobs, pods or nodes."""
+        for name in list(self._guests):
+            self._guests.pop(name).kill()
         for part in (self.etcd, self.api_server, *self._followers):
             if not part.alive:
                 part.start()
-        for resource in ("jobs", "pods", "nodes"):
+        for resource in ("jobs", "statefulsets", "pods", "nodes"):
             self.admin.delete_all(resource)
         wait_until(lambda: not self.admin.all("pods"), "all pods to go")
+
+    def define(self, definitions: Iterable[Mapping[str, Any]]) -> None:
+        """Define kinds of resources, and wait until the API server serves them."""
+        for definition in definitions:
+            made = self.admin.apply(dict(definition))
+            wait_until(partial(self._established, made), f"the kind {made['metadata']['name']}")
+
+    def _established(self, definition: Mapping[str, Any]) -> bool:
+        found = self.admin.request("GET", f"{home_of(definition)}/{definition['metadata']['name']}")
+        conditions = found["status"].get("conditions") or []
+        return any(it["type"] == "Established" and it["status"] == "True" for it in conditions)
 
     @property
     def _followers(self) -> list[Process]:
@@ -198,14 +209,17 @@ class ControlPlane:
 
         :param configuration: of a KubeSchedulerConfiguration; the connection to the API server is added.
         """
-        process = self._scheduler(name, configuration)
-        self._schedulers[name] = process
+        return self.add(self._scheduler(name, configuration))
+
+    def add(self, process: Process) -> Process:
+        """Start a program that ends with the test."""
+        self._guests[process.name] = process
         process.start()
         return process
 
-    def remove_scheduler(self, name: str) -> None:
-        """Stop one that was added."""
-        self._schedulers.pop(name).stop()
+    def remove(self, name: str) -> None:
+        """Stop a program that was added."""
+        self._guests.pop(name).stop()
 
     @cached_property
     def controller_manager(self) -> Process:
@@ -233,7 +247,7 @@ class ControlPlane:
             "server-address": f"{LOOPBACK}:{port}",
         }
         command = [str(self._kwok), *_flags(flags)]
-        return Process("kwok", command, log=self._log("kwok"), ready=_Healthy(f"http://{LOOPBACK}:{port}/healthz"))
+        return Process("kwok", command, log=self._log("kwok"), ready=Healthy(f"http://{LOOPBACK}:{port}/healthz"))
 
     def _scheduler(self, name: str, configuration: Mapping[str, Any]) -> Process:
         """A kube-scheduler without a lease, so that one that was killed works as soon as it is back."""
@@ -255,19 +269,20 @@ class ControlPlane:
 
     def _process(self, part: str, flags: Mapping[str, object], *, health: str, name: str = "") -> Process:
         command = [*self._programs[part], *_flags(flags)]
-        return Process(name or part, command, log=self._log(name or part), ready=_Healthy(health))
+        return Process(name or part, command, log=self._log(name or part), ready=Healthy(health))
 
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
 
-class _Healthy:
+class Healthy:
     """Whether a part's own health page says yes; its certificate is its own."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
     def __call__(self) -> bool:
+        """Ask."""
         anybody = ssl.create_default_context()
         anybody.check_hostname = False
         anybody.verify_mode = ssl.CERT_NONE

@@ -7,7 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.e2e.harness.waiting import WaitedTooLong, wait_until
@@ -26,11 +26,21 @@ class Process:
 
     :param ready: whether it answers; asked until it does.
     :param log: file that its output goes to, all starts one after the other.
+    :param environment: variables beside those of this process.
     """
 
-    def __init__(self, name: str, command: Sequence[str], *, log: Path, ready: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        ready: Callable[[], bool],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.command = list(command)
+        self._environment = os.environ | (environment or {})
         self.log = log
         self._ready = ready
         self._running: subprocess.Popen[bytes] | None = None
@@ -55,7 +65,11 @@ class Process:
         assert not self.alive, f"{self.name} runs already"
         with self.log.open("ab") as log:
             self._running = subprocess.Popen(
-                [*_end_with_parent(), *self.command], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [*_end_with_parent(), *self.command],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
         if wait:
             self.wait_ready()

@@ -51,7 +51,7 @@ def find_programs(say: Say) -> Mapping[str, Command]:
     if not missing:
         return given
     try:
-        built = _control_plane(say)
+        built = from_folder(MODULE, ".", say, link=f"-X k8s.io/component-base/version.gitVersion={KUBERNETES}")
     except Unavailable as reason:
         has_not = f"KUBEBUILDER_ASSETS has no {', '.join(missing)}" if assets else "KUBEBUILDER_ASSETS is not set"
         raise Unavailable(f"no control plane to test on: {has_not}, and {reason}") from None
@@ -75,6 +75,27 @@ def from_module(package: str, version: str, say: Say) -> Path:
     return _cached(f"{package.replace('/', '-')}-{version}-{_digest(go_version.encode())}", build) / "program"
 
 
+def from_folder(module: Path, package: str, say: Say, *, link: str = "") -> Path:
+    """A program of a module in this checkout, which pins all that it is built from.
+
+    :param module: folder of its ``go.mod``.
+    :param package: of the module or of its tools; ``.`` = what the folder holds.
+    :param link: more flags for the linker.
+    :raises Unavailable: no Go toolchain.
+    :raises RuntimeError: the build failed.
+    """
+    go, go_version = _go()
+    sources = sorted(file for file in module.iterdir() if file.suffix in (".go", ".mod", ".sum"))
+    key = _digest(go_version.encode(), link.encode(), *(file.read_bytes() for file in sources))
+
+    def build(folder: Path) -> None:
+        flags = ["-trimpath", "-buildvcs=false", "-ldflags", f"-s -w {link}".strip()]
+        command = [go, "build", *flags, "-o", str(folder / "program"), package]
+        _run(command, say, what=module.name, cwd=module)
+
+    return _cached(f"{module.name}-{key}", build) / "program"
+
+
 def module_folder(module: str, version: str) -> Path:
     """Where the source of a Go module lies: for the resource definitions that come with it.
 
@@ -87,19 +108,6 @@ def module_folder(module: str, version: str) -> Path:
     if found is None:
         raise RuntimeError(f"{' '.join(download)} named no folder: {done.stdout}")
     return Path(found[1])
-
-
-def _control_plane(say: Say) -> Path:
-    go, go_version = _go()
-    sources = sorted(file for file in MODULE.iterdir() if file.suffix in (".go", ".mod", ".sum"))
-    key = _digest(go_version.encode(), *(file.read_bytes() for file in sources))
-
-    def build(folder: Path) -> None:
-        flags = f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES}"
-        command = [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", str(folder / "program"), "."]
-        _run(command, say, what=f"the control plane of Kubernetes {KUBERNETES}", cwd=MODULE)
-
-    return _cached(f"control-plane-{KUBERNETES}-{key}", build) / "program"
 
 
 def _go() -> tuple[str, str]:

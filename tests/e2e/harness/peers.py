@@ -1,0 +1,128 @@
+"""Controllers of other projects that make pods of their own kinds, built from their Go modules and run beside ours."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.e2e.harness.certificates import LOOPBACK
+from tests.e2e.harness.client import Object, home_of
+from tests.e2e.harness.plane import ControlPlane, Healthy
+from tests.e2e.harness.process import Process, free_port
+from tests.e2e.harness.programs import from_folder, module_folder
+
+MODULES = Path(__file__).parents[1] / "peers"
+"""A folder for each peer: a module that pins its program as a tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A project with a controller, its kinds and its webhooks.
+
+    :param package: its main package.
+    :param resource: what its kind is called in the API.
+    :param kinds: file of the resource definition, below the module's folder.
+    :param webhooks: file of the webhook configurations, below the module's folder.
+    :param configuration: API version of its configuration file.
+    """
+
+    name: str
+    module: str
+    version: str
+    package: str
+    resource: str
+    kinds: str
+    webhooks: str
+    configuration: str
+
+
+JOBSET = Peer(
+    "jobset",
+    module="sigs.k8s.io/jobset",
+    version="v0.12.0",
+    package="sigs.k8s.io/jobset",
+    resource="jobsets",
+    kinds="config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",
+    webhooks="config/components/webhook/manifests.yaml",
+    configuration="config.jobset.x-k8s.io/v1alpha1",
+)
+LEADER_WORKER_SET = Peer(
+    "lws",
+    module="sigs.k8s.io/lws",
+    version="v0.9.0",
+    package="sigs.k8s.io/lws/cmd",
+    resource="leaderworkersets",
+    kinds="config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
+    webhooks="config/webhook/manifests.yaml",
+    configuration="config.lws.x-k8s.io/v1alpha1",
+)
+
+
+@contextmanager
+def running(peer: Peer, plane: ControlPlane, say: Callable[[str], None]) -> Iterator[Process]:
+    """Run a peer's controller with its kinds and webhooks in place; all are gone afterwards.
+
+    :raises Unavailable: no Go toolchain.
+    """
+    program = from_folder(MODULES / peer.name, peer.package, say)
+    folder = module_folder(peer.module, peer.version)
+    plane.define(_documents(folder / peer.kinds))
+    webhook_port, health_port = free_port(), free_port()
+    process = Process(
+        peer.name,
+        [str(program), f"--config={_configuration(peer, plane, webhook_port, health_port)}"],
+        log=plane.folder / f"{peer.name}.log",
+        ready=Healthy(f"http://{LOOPBACK}:{health_port}/readyz"),
+        environment={"KUBECONFIG": str(plane.kubeconfig(peer.name, "system:masters"))},
+    )
+    webhooks = [_on_loopback(it, peer, plane, webhook_port) for it in _documents(folder / peer.webhooks)]
+    plane.add(process)
+    try:
+        for configuration in webhooks:
+            plane.admin.apply(configuration)
+        yield process
+    finally:
+        plane.admin.delete_all(peer.resource)
+        for configuration in webhooks:
+            plane.admin.request("DELETE", f"{home_of(configuration)}/{configuration['metadata']['name']}")
+        plane.remove(peer.name)
+
+
+def _configuration(peer: Peer, plane: ControlPlane, webhook_port: int, health_port: int) -> Path:
+    certificates = plane.folder / f"{peer.name}-certificates"
+    certificates.mkdir(exist_ok=True)
+    pair = plane.certificates.server(peer.name)
+    (certificates / "tls.crt").write_bytes(pair.certificate.read_bytes())
+    (certificates / "tls.key").write_bytes(pair.key.read_bytes())
+    file = plane.folder / f"{peer.name}.configuration"
+    document = {
+        "apiVersion": peer.configuration,
+        "kind": "Configuration",
+        "internalCertManagement": {"enable": False},
+        "leaderElection": {"leaderElect": False},
+        "health": {"healthProbeBindAddress": f"{LOOPBACK}:{health_port}"},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"host": LOOPBACK, "port": webhook_port, "certDir": str(certificates)},
+    }
+    file.write_text(json.dumps(document), encoding="utf-8")
+    return file
+
+
+def _on_loopback(configuration: Object, peer: Peer, plane: ControlPlane, port: int) -> Object:
+    """Webhooks that are called at an address, as there is no network of services here."""
+    authority = base64.b64encode(plane.certificates.authority.read_bytes()).decode()
+    configuration["metadata"]["name"] = f"{peer.name}-{configuration['metadata']['name']}"
+    for webhook in configuration["webhooks"]:
+        path = webhook["clientConfig"]["service"]["path"]
+        webhook["clientConfig"] = {"url": f"https://{LOOPBACK}:{port}{path}", "caBundle": authority}
+    return configuration
+
+
+def _documents(file: Path) -> list[Object]:
+    return [it for it in yaml.safe_load_all(file.read_text(encoding="utf-8")) if it]

@@ -1,0 +1,81 @@
+"""GangPlans, read as anybody could who has only their description."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.e2e.harness.client import Client
+
+HOLDING = ("Planned", "Released", "Bound")
+"""Phases in which the nodes are promised to the gang."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangPlan:
+    """What a GangPlan says.
+
+    :param nodes: node of each rank.
+    :param pods: UID of each rank's pod, empty where a rank has none.
+    """
+
+    namespace: str
+    name: str
+    phase: str
+    message: str
+    nodes: tuple[str, ...]
+    pods: tuple[str, ...]
+    status: Mapping[str, Any]
+
+    @property
+    def holding(self) -> bool:
+        """Whether its nodes are promised."""
+        return self.phase in HOLDING
+
+    def condition(self, kind: str) -> Mapping[str, Any]:
+        """The condition of a type."""
+        found: Mapping[str, Any] = next(it for it in self.status["conditions"] if it["type"] == kind)
+        return found
+
+
+def all_plans(client: Client, namespace: str | None = None) -> list[GangPlan]:
+    """All plans, of one namespace or of all."""
+    return [read_plan(thing) for thing in client.all("gangplans", namespace)]
+
+
+def plan_of(client: Client, gang: str, namespace: str) -> GangPlan | None:
+    """The plan of a gang, if it has one."""
+    return next((plan for plan in all_plans(client, namespace) if plan.name == gang), None)
+
+
+def read_plan(thing: Mapping[str, Any]) -> GangPlan:
+    """A plan from its object: names are base64 of zlib of lines, UIDs base64 of 16 bytes each."""
+    status = thing.get("status", {})
+    assignment = status.get("assignment", {})
+    names = zlib.decompress(base64.b64decode(assignment["nodes"])).decode() if "nodes" in assignment else ""
+    packed = base64.b64decode(assignment.get("pods", ""))
+    uids = [packed[start : start + 16] for start in range(0, len(packed), 16)]
+    return GangPlan(
+        namespace=thing["metadata"]["namespace"],
+        name=thing["spec"]["gang"],
+        phase=status.get("phase", ""),
+        message=status.get("message", ""),
+        nodes=tuple(names.split("\n")) if names else (),
+        pods=tuple(str(uuid.UUID(bytes=uid)) if any(uid) else "" for uid in uids),
+        status=status,
+    )
+
+
+def spread(domains: Sequence[str], *, dp: int) -> tuple[int, int]:
+    """(S, R) of a gang: the most domains that a DP group and a PP group touch.
+
+    :param domains: domain of the node of each rank; rank r is cell (r mod dp, r div dp).
+    """
+    ranks = range(len(domains))
+    columns = [{domains[rank] for rank in ranks if rank // dp == stage} for stage in range(len(domains) // dp)]
+    rows = [{domains[rank] for rank in ranks if rank % dp == row} for row in range(dp)]
+    return max(map(len, columns)), max(map(len, rows))
