@@ -1,27 +1,79 @@
-"""Nodes and pods as a cluster: what is free, promised, flagged, faulty; updated object by object."""
+"""Nodes and pods as a cluster: what is free, promised, flagged, faulty; updated object by object.
+
+An update touches what it changes: a pod that comes or goes changes one number of one node, a heartbeat nothing.  The
+tree of domains is made anew when a node comes, goes or changes its place, and then only when it is asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.extender.eligibility import Demand
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.objects import Node, Pod
+from scheduler.extender.hosts import Host, host_of
+from scheduler.extender.objects import Node, Pod, Taint
+from scheduler.extender.table import BoolArray, Problem, Table, make_table
+from topology.cluster import Cluster, IntArray
+from topology.flags import FAULTY, NodeFlag
+from topology.subset import subset
+
+GONE = "the node is gone"
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
+_VIEWS = 32
+"""Views kept, one for each kind of pods."""
+
+__all__ = ["GONE", "Fleet", "Occupancy", "Own", "Problem", "View"]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Something about the nodes that an operator should mend; the process goes on.
+class Occupancy:
+    """What is in use, by row of the table.
 
-    :param reason: one word, CamelCase.
-    :param node: the node it is about; empty = the whole fleet.
+    :param free: shape [nodes], GPUs that nobody holds.
+    :param promised: shape [nodes], whether the node is promised to a gang.
+    :param idle: shape [nodes], whether nobody holds a GPU of it and it is promised to nobody.
+    :param annotated: shape [nodes], whether an annotation may speak against it.
+    :param idle_in_domain: for each level, shape [nodes], idle nodes in the node's domain.
     """
 
-    reason: str
-    message: str
-    fix: str
-    node: str = ""
+    free: IntArray
+    promised: BoolArray
+    idle: BoolArray
+    annotated: BoolArray
+    idle_in_domain: tuple[IntArray, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """The cluster as the pods of one gang may use it.
+
+    :param cluster: the nodes that they may use at all; what is in use or promised is not free, what no new pod may use
+        is faulty.  ``None`` = there are none.
+    :param left_out: why the other nodes are not in it, and how many.
+    """
+
+    cluster: Cluster | None
+    left_out: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """The nodes that a gang has.
+
+    :param gpus: of each, for those that are gone.
+    :param likenesses: those that are gone -> others at whose places they are taken to have been.
+    """
+
+    nodes: tuple[str, ...]
+    gpus: int
+    likenesses: Mapping[str, str]
 
 
 class Fleet:
@@ -31,42 +83,275 @@ class Fleet:
     """
 
     def __init__(self, levels: Sequence[str] | None = None) -> None:
-        raise NotImplementedError
+        self._configured = None if levels is None else tuple(levels)
+        self._hosts: dict[str, Host] = {}
+        self._holding: dict[str, tuple[str, int]] = {}
+        self._held: Counter[str] = Counter()
+        self._promises: dict[str, set[GangKey]] = {}
+        self._promised_by: dict[GangKey, frozenset[str]] = {}
+        self._table: Table | None = None
+        self._free = np.zeros(0, dtype=np.int32)
+        self._promised = np.zeros(0, dtype=np.bool_)
+        self._annotated = np.zeros(0, dtype=np.bool_)
+        self._dirty: set[str] = set()
+        self._occupancy: Occupancy | None = None
+        self._occupied = -1
+        self._views: dict[tuple[frozenset[Demand], frozenset[str]], tuple[int, datetime, View]] = {}
+        self.version = 0
+        """Counts changes that a plan could depend on."""
 
     def put_node(self, node: Node) -> None:
         """A node appeared or changed."""
-        raise NotImplementedError
+        new = host_of(node)
+        old = self._hosts.get(node.name)
+        if old == new:
+            return
+        self._hosts[node.name] = new
+        self._changed(node.name, rebuild=old is None or _place(old) != _place(new))
 
     def drop_node(self, name: str) -> None:
         """A node is gone."""
-        raise NotImplementedError
+        if self._hosts.pop(name, None) is not None:
+            self._changed(name, rebuild=True)
 
     def put_pod(self, pod: Pod) -> None:
-        """A pod appeared or changed."""
-        raise NotImplementedError
+        """A pod appeared or changed; what matters is the GPUs it holds on a node, until it has ended or is gone."""
+        node = pod.node
+        if node is None or pod.terminal:
+            self.drop_pod(pod.uid)
+            return
+        try:
+            gpus = pod.gpus
+        except ValueError:
+            gpus = 0
+        if self._holding.get(pod.uid) != (node, gpus):
+            self.drop_pod(pod.uid)
+            if gpus:
+                self._holding[pod.uid] = (node, gpus)
+                self._held[node] += gpus
+                self._changed(node)
 
     def drop_pod(self, uid: str) -> None:
         """A pod is gone."""
-        raise NotImplementedError
+        if (old := self._holding.pop(uid, None)) is not None:
+            node, gpus = old
+            self._held[node] -= gpus
+            self._changed(node)
 
-    def promise(self, key: GangKey, nodes: Iterable[str]) -> None:
-        """Nodes are promised to a gang: all of them, and no others."""
-        raise NotImplementedError
+    def promise(self, key: GangKey, nodes: Collection[str]) -> None:
+        """Nodes are promised to a gang: all of these, and no others."""
+        before, after = self._promised_by.pop(key, frozenset()), frozenset(nodes)
+        if after:
+            self._promised_by[key] = after
+        for name in after - before:
+            self._promises.setdefault(name, set()).add(key)
+            self._changed(name)
+        for name in before - after:
+            self._promises[name].discard(key)
+            if not self._promises[name]:
+                del self._promises[name]
+            self._changed(name)
 
-    def lost(self, name: str, now: datetime) -> str:
-        """Why a pod bound or promised to a node cannot run there: gone, not Ready, faulty; empty = it can."""
-        raise NotImplementedError
+    def promised_to(self, name: str) -> GangKey | None:
+        """The gang that a node is promised to; of several, which forged plans can bring about, always the same one."""
+        keys = self._promises.get(name)
+        return min(keys) if keys else None
 
-    def lost_since(self, name: str) -> datetime | None:
-        """Since when the node has not been Ready; ``None`` = it is Ready, or is gone."""
-        raise NotImplementedError
+    def host(self, name: str) -> Host | None:
+        """A node as it was last seen; ``None`` = there is no such node."""
+        return self._hosts.get(name)
+
+    def ailing(self, name: str, now: datetime) -> str:
+        """Why what runs on a node is in danger: gone, not Ready, broken, flagged faulty; empty = fine."""
+        host = self._hosts.get(name)
+        return GONE if host is None else host.ailing(now)
+
+    def not_ready_since(self, name: str) -> datetime | None:
+        """Since when a node has not been Ready; ``None`` = it is Ready, or gone."""
+        host = self._hosts.get(name)
+        return None if host is None else host.ready_since
+
+    def held(self, name: str) -> int:
+        """GPUs of a node that pods hold."""
+        return self._held[name]
 
     @property
     def levels(self) -> tuple[str, ...]:
         """Labels that are the levels, from broad to close."""
-        raise NotImplementedError
+        tree = self.table.tree
+        return () if tree is None else tuple(level.name for level in tree.levels)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What an operator should mend."""
-        raise NotImplementedError
+        unreadable = (host for host in self._hosts.values() if host.problem is not None)
+        own = (
+            Problem("UnreadableNode", host.problem.message, host.problem.fix, node=host.name)
+            for host in unreadable
+            if host.problem is not None
+        )
+        return (*self.table.problems, *own)
+
+    @property
+    def table(self) -> Table:
+        """The tree, made anew if it must be."""
+        if self._table is None:
+            self._table = make_table([host for host in self._hosts.values() if host.gpus], self._configured)
+            self._free = np.zeros(len(self._table.hosts), dtype=np.int32)
+            self._promised = np.zeros(len(self._table.hosts), dtype=np.bool_)
+            self._annotated = np.zeros(len(self._table.hosts), dtype=np.bool_)
+            self._dirty = set(self._table.index_of)
+        return self._table
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """What is in use now."""
+        if self._occupancy is None or self._occupied != self.version:
+            self._occupancy = self._count()
+            self._occupied = self.version
+        return self._occupancy
+
+    def current(self, i: int) -> Host:
+        """The node of a row of the table, as it is now."""
+        return self._hosts[self.table.hosts[i].name]
+
+    @property
+    def default_level(self) -> str | None:
+        """The broadest level with more than one domain, nodes without a place there aside; ``None`` = no level."""
+        tree = self.table.tree
+        if tree is None or not tree.levels:
+            return None
+        return next((level.name for level in tree.levels if int((~level.implicit).sum()) > 1), tree.levels[0].name)
+
+    def view(
+        self, demands: frozenset[Demand], now: datetime, *, counted: frozenset[str], own: Own | None = None
+    ) -> View:
+        """The cluster for the pods of one gang.
+
+        :param demands: what they ask of a node.
+        :param counted: levels at which a node must have a place to be of use.
+        :param own: nodes that are in it in any case.
+        """
+        if own is not None:
+            return self._view(demands, now, counted, own)
+        known = self._views.get((demands, counted))
+        if known is None or known[0] != self.version or known[1] <= now:
+            view = self._view(demands, now, counted, Own((), 0, {}))
+            known = self._views[demands, counted] = (self.version, self._until(now), view)
+            while len(self._views) > _VIEWS:
+                del self._views[next(iter(self._views))]
+        return known[2]
+
+    def _view(self, demands: frozenset[Demand], now: datetime, counted: frozenset[str], own: Own) -> View:
+        table = self.table
+        if table.tree is None:
+            return View(None, {})
+        tree, left_out = table.tree, Counter[str]()
+        kept = np.ones(len(tree), dtype=np.bool_)
+        always = [table.index_of[name] for name in own.nodes if name in table.index_of]
+        for level, lacking in zip(tree.levels, table.unplaced, strict=True):
+            if level.name in counted:
+                _leave_out(kept, lacking, f"without the label {level.name}", left_out, always)
+        for why, refused in self._refused(demands):
+            _leave_out(kept, refused, why, left_out, always)
+        rows = np.flatnonzero(kept)
+        if not len(rows):
+            return View(None, left_out)
+        occupancy = self.occupancy
+        free = np.where(occupancy.promised, 0, occupancy.free).astype(np.int32)
+        cluster = tree.replace(free_gpus=free, flags=self._flags(rows, demands, now))
+        missing = [name for name in own.nodes if name not in table.index_of]
+        if missing:
+            cluster = _with_missing(cluster, missing, own)
+            rows = np.concatenate([rows, np.arange(len(tree), len(cluster))])
+        return View(subset(cluster, rows.astype(np.int32)), left_out)
+
+    def _until(self, now: datetime) -> datetime:
+        """The first end of a flag from now on."""
+        ends = (host.annotated.until for host in self._hosts.values() if host.annotated is not None)
+        starts = (end for end in ends if end is not None and end > now)
+        return min(starts, default=_NEVER)
+
+    def _changed(self, name: str, *, rebuild: bool = False) -> None:
+        self.version += 1
+        self._dirty.add(name)
+        if rebuild:
+            self._table = None
+
+    def _count(self) -> Occupancy:
+        """What is in use, looking anew at the nodes that changed."""
+        table = self.table
+        for name in self._dirty:
+            if (i := table.index_of.get(name)) is not None:
+                host = self._hosts[name]
+                self._free[i] = min(host.gpus, max(0, host.allocatable - self._held[name]))
+                self._promised[i] = name in self._promises
+                self._annotated[i] = host.annotated is not None
+        self._dirty.clear()
+        if table.tree is None:
+            return Occupancy(self._free, self._promised, self._promised, self._annotated, ())
+        idle = (self._free == table.tree.gpus) & ~self._promised
+        counts = (np.bincount(level.domain_of[idle], minlength=len(level)) for level in table.tree.levels)
+        of_node = (
+            count.astype(np.int32)[level.domain_of] for count, level in zip(counts, table.tree.levels, strict=True)
+        )
+        return Occupancy(self._free, self._promised, idle, self._annotated, tuple(of_node))
+
+    def _refused(self, demands: frozenset[Demand]) -> Iterable[tuple[str, BoolArray]]:
+        """Nodes that some of the pods cannot use, by reason."""
+        hosts = [self.current(i) for i in range(len(self.table.hosts))]
+        selective = [demand for demand in demands if demand.selective]
+        if selective:
+            refused = [not all(demand.accepts(host.name, host.labels) for demand in selective) for host in hosts]
+            yield "not selected by the pods", np.array(refused, dtype=np.bool_)
+        tainted = [any(not demand.tolerates(t) for t in host.repelling for demand in demands) for host in hosts]
+        if any(tainted):
+            yield "taints that the pods do not tolerate", np.array(tainted, dtype=np.bool_)
+
+    def _flags(self, rows: npt.NDArray[np.int64], demands: frozenset[Demand], now: datetime) -> dict[int, NodeFlag]:
+        """Flags of some rows; a taint PreferNoSchedule that all of them have marks the pool and costs nothing."""
+        hosts = {int(i): self.current(int(i)) for i in rows}
+        discouraging = {
+            i: [taint for taint in host.discouraging if not all(demand.tolerates(taint) for demand in demands)]
+            for i, host in hosts.items()
+            if host.discouraging
+        }
+        common: set[Taint] = set()
+        if len(discouraging) == len(hosts):
+            common = set.intersection(*map(set, discouraging.values()))
+        found = (
+            (i, host.flag(now, [taint for taint in discouraging.get(i, ()) if taint not in common]))
+            for i, host in hosts.items()
+            if host.fault or host.annotated is not None or host.discouraging
+        )
+        return {i: flag for i, flag in found if flag is not None}
+
+
+def _place(host: Host) -> tuple[object, ...]:
+    """What the tree depends on."""
+    return host.gpus, host.labels
+
+
+def _leave_out(kept: BoolArray, refused: BoolArray, why: str, left_out: Counter[str], always: Sequence[int]) -> None:
+    refused = refused & kept
+    refused[always] = False
+    if why and (count := int(refused.sum())):
+        left_out[why] += count
+    kept &= ~refused
+
+
+def _with_missing(cluster: Cluster, names: Sequence[str], own: Own) -> Cluster:
+    """The cluster with nodes that are gone, faulty, at the places of others."""
+    first = len(cluster)
+    like = np.array([cluster.index_of.get(own.likenesses.get(name, ""), 0) for name in names], dtype=np.int32)
+    levels = (
+        replace(level, domain_of=np.concatenate([level.domain_of, level.domain_of[like]])) for level in cluster.levels
+    )
+    gone = (NodeFlag(name, "faulty", FAULTY, source="kubernetes", evidence=GONE) for name in names)
+    return Cluster(
+        names=(*cluster.names, *names),
+        gpus=np.append(cluster.gpus, np.full(len(names), own.gpus, dtype=np.int32)),
+        free_gpus=np.append(cluster.free_gpus, np.zeros(len(names), dtype=np.int32)),
+        levels=tuple(levels),
+        flags={**cluster.flags, **dict(enumerate(gone, start=first))},
+    )

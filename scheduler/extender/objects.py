@@ -42,15 +42,15 @@ class Metadata(_Object, frozen=True):
     deletion_timestamp: str | None = None
 
 
-class _Amounts(_Object, frozen=True):
+class Amounts(_Object, frozen=True):
     """Of all resources, the GPUs."""
 
     gpu: Any = msgspec.field(default=None, name=GPU)
 
 
 class _Resources(_Object, frozen=True):
-    requests: _Amounts | None = None
-    limits: _Amounts | None = None
+    requests: Amounts | None = None
+    limits: Amounts | None = None
 
 
 class Container(_Object, frozen=True):
@@ -263,8 +263,8 @@ class Condition(_Object, frozen=True):
 class NodeStatus(_Object, frozen=True):
     """How a node is."""
 
-    capacity: _Amounts | None = None
-    allocatable: _Amounts | None = None
+    capacity: Amounts | None = None
+    allocatable: Amounts | None = None
     conditions: list[Condition] | None = None
 
 

@@ -34,7 +34,7 @@ BAD_WHEN_TRUE = frozenset(
         "UnhealthyNvidiaDCGMServices",
         "UnhealthyNvidiaDevicePlugin",
         "XIDErrors",
-        # NVSentinel (github.com/NVIDIA/NVSentinel): its GPU, syslog and NIC monitors; only fatal findings become conditions
+        # NVSentinel (github.com/NVIDIA/NVSentinel), GPU, syslog and NIC monitors: fatal findings become conditions
         "GpuAllWatch",
         "GpuDcgmConnectivityFailure",
         "GpuDriverWatch",

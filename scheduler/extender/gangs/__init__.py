@@ -7,7 +7,8 @@ users write: contradictions become :class:`InvalidGang` in ``problem``, to be sh
 from __future__ import annotations
 
 from scheduler.extender.gangs.assemble import assemble
+from scheduler.extender.gangs.jobs import holds_for
 from scheduler.extender.gangs.recognise import Owners, recognise
 from scheduler.extender.gangs.types import Asked, Gang, GangKey, InvalidGang, Member, Wish
 
-__all__ = ["Asked", "Gang", "GangKey", "InvalidGang", "Member", "Owners", "Wish", "assemble", "recognise"]
+__all__ = ["Asked", "Gang", "GangKey", "InvalidGang", "Member", "Owners", "Wish", "assemble", "holds_for", "recognise"]

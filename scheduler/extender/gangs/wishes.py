@@ -4,7 +4,7 @@
   ``podset-preferred-topology: L``: domains of L count;
   ``podset-slice-required-topology: L`` with ``podset-slice-size: s``: each s consecutive ranks lie inside one.
 - KAI ``topology-required-placement: L``, ``topology-preferred-placement: L``: as the first two of Kueue.
-- Volcano ``network-topology-mode: hard`` with ``network-topology-highest-tier: k``: the whole gang lies inside one domain
+- Volcano ``network-topology-mode: hard`` with ``-highest-tier: k``: the whole gang lies inside one domain
   of the k-th closest level.
 - LeaderWorkerSet ``exclusive-topology: L``: the whole group lies inside one domain of L;
   ``subgroup-exclusive-topology: L`` with ``subgroup-size: s``: each s consecutive ranks lie inside one.
