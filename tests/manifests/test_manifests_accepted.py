@@ -1,0 +1,151 @@
+"""A real API server takes every object, and knows every field of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import msgspec
+import pytest
+import urllib3
+
+from scheduler.extender.gangs import GangKey
+from scheduler.extender.plan import Condition, Phase, Plan, Spec
+from scheduler.extender.plan_document import decode_plan, encode_plan
+from scheduler.job import Hold, Parallelism
+from tests.e2e.harness.client import ApiError, Object, path
+from tests.e2e.harness.plane import ControlPlane
+from tests.manifests.rendering import MANIFESTS, OVERLAYS, SYSTEM, pod_template, read, render
+
+DRY = "&dryRun=All&fieldValidation=Strict"
+NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("overlay", [*OVERLAYS, "components/all-gpu-pods"])
+def test_every_object_is_taken(foreign: ControlPlane, overlay: str) -> None:
+    """A server-side dry run of each object, unknown fields being errors."""
+    objects = render(overlay)
+    assert objects
+    for thing in objects:
+        foreign.admin.apply(thing, query=DRY)
+
+
+@pytest.mark.parametrize("file", sorted(file.name for file in (MANIFESTS / "examples").glob("*.yaml")))
+def test_every_example_is_taken(foreign: ControlPlane, file: str) -> None:
+    """The same for the examples, with the definitions of JobSet and PyTorchJob from their own projects."""
+    for thing in read(f"examples/{file}"):
+        thing["metadata"]["namespace"] = "default"
+        foreign.admin.apply(thing, query=DRY)
+
+
+def test_a_misspelt_field_is_refused(plane: ControlPlane) -> None:
+    """The dry runs above can fail: a field that does not exist is an error."""
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x", "namespace": "default"}}
+    with pytest.raises(ApiError, match="portz"):
+        plane.admin.apply({**service, "spec": {"portz": []}}, query=DRY)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_pods_meet_the_restricted_standard(plane: ControlPlane, overlay: str) -> None:
+    """Our namespace enforces the restricted pod security standard, and takes the pods of every Deployment and Job."""
+    for thing in render(overlay):
+        if thing["kind"] in ("Deployment", "Job"):
+            plane.admin.request("POST", f"{path('pods', SYSTEM)}?dryRun=All", _pod(thing))
+    loose = _pod(next(thing for thing in render(overlay) if thing["kind"] == "Deployment"))
+    del loose["spec"]["securityContext"]["seccompProfile"]
+    with pytest.raises(ApiError, match="violates PodSecurity"):
+        plane.admin.request("POST", f"{path('pods', SYSTEM)}?dryRun=All", loose)
+
+
+def _pod(maker: Object) -> Object:
+    template = pod_template(maker)
+    about = {**template["metadata"], "name": maker["metadata"]["name"], "namespace": SYSTEM}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": template["spec"]}
+
+
+def _plan(ranks: int, phase: Phase = Phase.BOUND) -> Plan:
+    """A plan in which every field says something."""
+    return Plan(
+        key=GangKey("default", f"llm-{ranks}"),
+        phase=phase,
+        spec=Spec(
+            dialect="jobset",
+            size=ranks,
+            gpus_per_node=8,
+            parallelism=Parallelism(tp=8, dp=ranks, order="tp-pp-cp-ep-dp"),
+            alpha=0.3,
+            level="topology.example.com/minipod",
+            avoid="strict",
+            holds=(Hold("ep", "topology.example.com/rack"),),
+            priority=1_000,
+        ),
+        nodes=tuple(f"node-{rank:05}.region-1.compute.example.com" for rank in range(ranks)),
+        pods=tuple(None if rank == 3 else str(uuid4()) for rank in range(ranks)),
+        spread=(8, 2),
+        objective=3.8,
+        bound=3.5,
+        gap=0.3 / 3.8,
+        expires=NOW + timedelta(minutes=5),
+        bound_pods=ranks - 1,
+        would_fit_if_empty=True,
+        reason="PodsBound",
+        message="95 of 96 pods are on their nodes",
+        conditions=(Condition("Bound", "False", "PodMissing", "rank 3 has no pod", NOW),),
+    )
+
+
+def test_a_plan_comes_back_as_it_was_written(plane: ControlPlane) -> None:
+    """The resource definition knows every field of a plan, or the API server would drop it; 12,500 ranks fit."""
+    plan = _plan(12_500)
+    document = encode_plan(plan)
+    made = plane.admin.create(document)
+    # The status is a resource of its own: creating an object does not set it.
+    assert "status" not in made
+    where = f"{path('gangplans', 'default')}/{document['metadata']['name']}"
+    written = {**made, "status": document["status"]}
+    plane.admin.request("PUT", f"{where}/status?fieldValidation=Strict", written)
+    found = plane.admin.get("gangplans", document["metadata"]["name"], "default")
+    assert found["spec"] == document["spec"]
+    assert found["status"] == document["status"]
+    read_back = decode_plan(found)
+    assert read_back.replace(uid="", resource_version="", created=None) == plan
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_every_phase_can_be_written(plane: ControlPlane, phase: Phase) -> None:
+    """The resource definition knows each phase, and refuses others."""
+    document = encode_plan(_plan(8, phase))
+    document["metadata"]["name"] = f"phase-{phase.value.lower()}"
+    made = plane.admin.create(document)
+    where = f"{path('gangplans', 'default')}/{document['metadata']['name']}/status"
+    plane.admin.request("PUT", where, {**made, "status": document["status"]})
+    with pytest.raises(ApiError, match="Unsupported value"):
+        plane.admin.request("PATCH", where, {"status": {"phase": "Happy"}}, content_type="application/merge-patch+json")
+
+
+def test_kubectl_shows_gang_phase_spread_gap_age(plane: ControlPlane) -> None:
+    """The columns of ``kubectl get gp`` and what a plan of 1,200 ranks fills them with."""
+    document = encode_plan(_plan(1_200))
+    made = plane.admin.create(document)
+    where = f"{path('gangplans', 'default')}/{document['metadata']['name']}"
+    plane.admin.request("PUT", f"{where}/status", {**made, "status": document["status"]})
+    table = _table(plane, where)
+    shown = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]
+    assert shown == ["Name", "Gang", "Phase", "Spread", "Gap", "Age"]
+    cells = dict(zip([column["name"] for column in table["columnDefinitions"]], table["rows"][0]["cells"], strict=True))
+    # (objective - bound) / objective = 0.3 / 3.8 = 7.9 %
+    wanted = {"Gang": "llm-1200", "Phase": "Bound", "Spread": "8/2", "Gap": "7.9%", "Bound": "1199/1200"}
+    assert cells.items() >= wanted.items()
+    resources = plane.admin.request("GET", "apis/arnold.dev/v1alpha1")["resources"]
+    assert next(one for one in resources if one["name"] == "gangplans")["shortNames"] == ["gp"]
+
+
+def _table(plane: ControlPlane, where: str) -> Object:
+    """What kubectl asks for and prints."""
+    identity = plane.certificates.client("kubectl", "system:masters")
+    pool = urllib3.PoolManager(
+        ca_certs=str(plane.certificates.authority), cert_file=str(identity.certificate), key_file=str(identity.key)
+    )
+    accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    found: Object = msgspec.json.decode(pool.request("GET", f"{plane.server}/{where}", headers=accept).data)
+    return found

@@ -1,0 +1,126 @@
+"""The Job of the self-signed overlay: run as it stands, with its own service account, against a real API server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+from base64 import b64decode
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from tests.e2e.harness.client import Client
+from tests.e2e.harness.plane import ControlPlane
+from tests.manifests.rendering import MANIFESTS, SYSTEM
+
+SCRIPT = MANIFESTS / "overlays" / "self-signed" / "certificates.py"
+EXTENDER, SCHEDULER = "arnold-extender-tls", "arnold-scheduler-tls"
+HOST = "arnold-extender.arnold-system.svc"
+"""The name by which the scheduler calls the extender."""
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="the script calls openssl, which is not here")
+
+
+@pytest.fixture(scope="module")
+def run(plane: ControlPlane) -> Callable[[], str]:
+    """Runs the script as its pod would; answers what it printed."""
+    kubeconfig = plane.service_account("arnold-certificates", SYSTEM)
+
+    def run_script() -> str:
+        done = subprocess.run(
+            [sys.executable, str(SCRIPT)],
+            env={"PATH": os.environ["PATH"], "KUBECONFIG": str(kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run_script
+
+
+@pytest.fixture
+def held(run: Callable[[], str], plane: ControlPlane, tmp_path: Path) -> Path:
+    """What the Secrets hold, as the pods see it: a folder for each."""
+    run()
+    for name in (EXTENDER, SCHEDULER):
+        (tmp_path / name).mkdir()
+        for key, text in secret(plane.admin, name).items():
+            (tmp_path / name / key).write_bytes(b64decode(text))
+    return tmp_path
+
+
+def secret(client: Client, name: str) -> dict[str, str]:
+    """The data of a Secret."""
+    found: dict[str, str] = client.request("GET", f"api/v1/namespaces/{SYSTEM}/secrets/{name}").get("data", {})
+    return found
+
+
+def test_script_fills_both_secrets(held: Path) -> None:
+    """Each Secret holds certificate, key and authority; the authority is one, and its key is nowhere."""
+    for name in (EXTENDER, SCHEDULER):
+        assert sorted(file.name for file in (held / name).iterdir()) == ["ca.crt", "tls.crt", "tls.key"]
+    assert (held / EXTENDER / "ca.crt").read_bytes() == (held / SCHEDULER / "ca.crt").read_bytes()
+
+
+def test_script_leaves_what_lasts(run: Callable[[], str], held: Path, plane: ControlPlane) -> None:
+    """A second run changes nothing; one Secret lost, both are made again, as there is no authority to sign one."""
+    before = {name: secret(plane.admin, name) for name in (EXTENDER, SCHEDULER)}
+    assert "nothing to do" in run()
+    assert {name: secret(plane.admin, name) for name in (EXTENDER, SCHEDULER)} == before
+    where = f"api/v1/namespaces/{SYSTEM}/secrets/{SCHEDULER}"
+    plane.admin.request("PATCH", where, {"data": None}, content_type="application/merge-patch+json")
+    run()
+    after = {name: secret(plane.admin, name) for name in (EXTENDER, SCHEDULER)}
+    assert after[EXTENDER]["ca.crt"] == after[SCHEDULER]["ca.crt"]
+    assert after[EXTENDER]["ca.crt"] != before[EXTENDER]["ca.crt"]
+
+
+def test_scheduler_and_extender_know_each_other(held: Path) -> None:
+    """A TLS handshake with both certificates, each side verifying the other and the name that the scheduler calls."""
+    assert shake_hands(held, client=SCHEDULER) == ""
+
+
+def test_nobody_else_is_let_in(held: Path) -> None:
+    """Without a certificate, or with the extender's own, which is not for clients, the handshake fails."""
+    assert "certificate" in shake_hands(held, client=None)
+    assert "purpose" in shake_hands(held, client=EXTENDER)
+
+
+def shake_hands(held: Path, *, client: str | None) -> str:
+    """Talk TLS as scheduler and extender do; answers why the server refused, empty when it did not."""
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(held / EXTENDER / "ca.crt"))
+    serving.load_cert_chain(held / EXTENDER / "tls.crt", held / EXTENDER / "tls.key")
+    serving.verify_mode = ssl.CERT_REQUIRED
+    calling = ssl.create_default_context(cafile=str(held / SCHEDULER / "ca.crt"))
+    # What newer Pythons ask of every certificate, and Go too: key identifiers, critical constraints.
+    calling.verify_flags |= ssl.VERIFY_X509_STRICT
+    if client is not None:
+        calling.load_cert_chain(held / client / "tls.crt", held / client / "tls.key")
+    refused: list[str] = []
+
+    def serve(connection: socket.socket) -> None:
+        try:
+            with serving.wrap_socket(connection, server_side=True) as secured:
+                secured.sendall(b"x")
+        except OSError as error:
+            refused.append(str(error))
+            connection.close()
+
+    here, there = socket.socketpair()
+    server = Thread(target=serve, args=(there,))
+    server.start()
+    try:
+        with calling.wrap_socket(here, server_hostname=HOST) as secured:
+            secured.recv(1)
+    except OSError:
+        pass
+    server.join()
+    return "".join(refused)

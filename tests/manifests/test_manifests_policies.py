@@ -1,0 +1,169 @@
+"""What the admission policies do to pods, in the API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler.extender import names
+from tests.e2e.harness.client import ApiError, Object, path
+from tests.e2e.harness.plane import ControlPlane
+from tests.e2e.harness.pods import container
+from tests.e2e.harness.waiting import wait_until
+from tests.manifests.accounts import Accounts
+from tests.manifests.rendering import read
+
+GATE = {"name": names.GATE}
+PIN = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-0"]}]}]
+        }
+    }
+}
+RELEASE = [
+    {"op": "remove", "path": "/spec/schedulingGates/0"},
+    {"op": "add", "path": "/spec/affinity", "value": PIN},
+]
+"""What the extender sends: the gate goes, the node is pinned."""
+
+
+def pod(name: str, *, member: bool = True, gpus: int = 8, **spec: Any) -> Object:
+    """A pod with what a user must write, and no more."""
+    labels = {names.GANG: "llm", names.RANK: "0"} if member else {}
+    about = {"name": name, "namespace": "default", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": {"containers": [container(gpus)], **spec}}
+
+
+def admitted(plane: ControlPlane, thing: Object) -> Object:
+    """The spec of a pod as the API server would store it."""
+    made: Object = plane.admin.request("POST", f"{path('pods', 'default')}?dryRun=All", thing)["spec"]
+    return made
+
+
+def test_label_brings_gate_and_scheduler(plane: ControlPlane) -> None:
+    """A pod that has nothing but the label waits for its gang's plan, and for our scheduler."""
+    spec = admitted(plane, pod("bare"))
+    assert spec["schedulerName"] == names.SCHEDULER
+    assert spec["schedulingGates"] == [GATE]
+
+
+def test_what_is_there_already_stays(plane: ControlPlane) -> None:
+    """The policy is idempotent: gate and scheduler that a template wrote are not doubled, gates of others stay."""
+    whole = admitted(plane, pod("whole", schedulerName=names.SCHEDULER, schedulingGates=[GATE]))
+    assert (whole["schedulerName"], whole["schedulingGates"]) == (names.SCHEDULER, [GATE])
+    other = {"name": "example.com/quota"}
+    held = admitted(plane, pod("held", schedulingGates=[other]))
+    assert sorted(gate["name"] for gate in held["schedulingGates"]) == [names.GATE, "example.com/quota"]
+
+
+def test_another_scheduler_is_respected(plane: ControlPlane) -> None:
+    """A pod that names a scheduler of its own choice is not ours, whatever its labels: no gate would ever be lifted."""
+    spec = admitted(plane, pod("volcano", schedulerName="volcano"))
+    assert spec["schedulerName"] == "volcano"
+    assert "schedulingGates" not in spec
+
+
+def test_bound_pod_is_left_alone(plane: ControlPlane) -> None:
+    """A pod that comes with its node, as static pods do, may not have a gate; it is taken as it is."""
+    spec = admitted(plane, pod("static", nodeName="node-0"))
+    assert spec["schedulerName"] == "default-scheduler"
+    assert "schedulingGates" not in spec
+
+
+def test_pods_without_the_label_are_left_alone(plane: ControlPlane) -> None:
+    """The cluster's other pods, with GPUs or without, stay with the cluster's scheduler."""
+    for gpus in (0, 8):
+        spec = admitted(plane, pod("other", member=False, gpus=gpus))
+        assert spec["schedulerName"] == "default-scheduler"
+        assert "schedulingGates" not in spec
+
+
+def test_component_sends_all_gpu_pods_to_us(plane: ControlPlane) -> None:
+    """The component gives a pod with GPUs our scheduler and no gate, unless it names another."""
+    objects = read("components/all-gpu-pods/admission.yaml")
+    for thing in objects:
+        plane.admin.apply(thing)
+    try:
+        alone = pod("alone", member=False, gpus=1)
+        wait_until(
+            lambda: admitted(plane, alone)["schedulerName"] == names.SCHEDULER, "the component's policy to be heeded"
+        )
+        assert "schedulingGates" not in admitted(plane, alone)
+        assert admitted(plane, pod("cpu", member=False, gpus=0))["schedulerName"] == "default-scheduler"
+        assert (
+            admitted(plane, pod("kai", member=False, schedulerName="kai-scheduler"))["schedulerName"] == "kai-scheduler"
+        )
+        early = pod("early", member=False, gpus=0, initContainers=[{**container(1), "name": "check"}])
+        assert admitted(plane, early)["schedulerName"] == names.SCHEDULER
+        assert admitted(plane, pod("member"))["schedulingGates"] == [GATE]
+    finally:
+        for thing in reversed(objects):
+            kind = {"MutatingAdmissionPolicy": "mutatingadmissionpolicies"}.get(
+                thing["kind"], "mutatingadmissionpolicybindings"
+            )
+            where = f"apis/admissionregistration.k8s.io/v1/{kind}/{thing['metadata']['name']}"
+            plane.admin.request("DELETE", where)
+
+
+def test_extender_releases_a_pod(plane: ControlPlane, accounts: Accounts) -> None:
+    """With its own token the extender lifts the gate and pins the node in one patch."""
+    plane.admin.create(pod("released"))
+    spec = accounts("arnold-extender").patch("pods", "released", RELEASE, "default")["spec"]
+    assert "schedulingGates" not in spec
+    assert spec["affinity"] == PIN
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "why"),
+    [
+        ("image", {"op": "replace", "path": "/spec/containers/0/image", "value": "miner"}, "no image"),
+        ("label", {"op": "add", "path": "/metadata/labels/team", "value": "other"}, "no labels"),
+        ("note", {"op": "add", "path": "/metadata/annotations", "value": {"x": "y"}}, "no labels, no annotations"),
+        ("owner", {"op": "add", "path": "/metadata/finalizers", "value": ["x.com/y"]}, "no finalizers"),
+        ("taint", {"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}, "no toleration"),
+        ("gates", {"op": "remove", "path": "/spec/schedulingGates/0"}, "no other"),
+    ],
+)
+def test_extender_changes_nothing_else(
+    plane: ControlPlane, accounts: Accounts, name: str, change: Object, why: str
+) -> None:
+    """What RBAC cannot forbid to whoever may patch pods, the policy does: same token, same pod, another change."""
+    plane.admin.create(pod(f"kept-{name}", schedulingGates=[{"name": "example.com/quota"}, GATE]))
+    with pytest.raises(ApiError, match=why):
+        accounts("arnold-extender").patch("pods", f"kept-{name}", [change], "default")
+    # It is the policy that says no: an administrator makes the same change.
+    plane.admin.patch("pods", f"kept-{name}", [change], "default")
+
+
+def test_extender_leaves_other_peoples_pods_alone(plane: ControlPlane, accounts: Accounts) -> None:
+    """A pod that our gate does not hold is none of the extender's."""
+    plane.admin.create(pod("theirs", member=False))
+    change = [{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}]
+    with pytest.raises(ApiError, match="only pods that wait behind the gate"):
+        accounts("arnold-extender").patch("pods", "theirs", change, "default")
+
+
+def test_extender_makes_a_pinned_pod_anew(plane: ControlPlane, accounts: Accounts) -> None:
+    """A pod that a controller made, pinned and not bound, may be deleted; not one of them may be missing."""
+    owner = plane.admin.request("GET", "api/v1/namespaces/default")["metadata"]["uid"]
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "llm", "uid": owner, "controller": True}
+    pinned: Object = {"affinity": PIN, "schedulerName": names.SCHEDULER}
+    extender = accounts("arnold-extender")
+    cases: list[tuple[str, list[Object], Object, str]] = [
+        ("owned", [reference], pinned, ""),
+        ("alone", [], pinned, "only pods that a controller makes anew"),
+        ("free", [reference], {}, "only pods that it pinned"),
+        ("running", [reference], {**pinned, "nodeName": "node-0"}, "no pod that is on a node"),
+    ]
+    for name, owners, spec, why in cases:
+        thing = pod(f"anew-{name}", **spec)
+        thing["metadata"]["ownerReferences"] = owners
+        plane.admin.create(thing)
+        if why:
+            with pytest.raises(ApiError, match=why):
+                extender.delete("pods", f"anew-{name}", "default")
+        else:
+            extender.delete("pods", f"anew-{name}", "default")
+            assert plane.admin.find("pods", f"anew-{name}", "default") is None

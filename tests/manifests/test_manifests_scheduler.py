@@ -1,0 +1,65 @@
+"""The second kube-scheduler, run with the configuration and the service account that the manifests give it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.harness.client import Object
+from tests.e2e.harness.plane import ControlPlane
+from tests.e2e.harness.pods import bound, pod
+from tests.e2e.harness.process import Process
+from tests.e2e.harness.waiting import wait_until
+from tests.manifests.rendering import SYSTEM, pick
+
+TLS = "/etc/arnold/tls"
+
+
+@pytest.fixture(scope="module")
+def arnold(plane: ControlPlane, rendered: list[Object]) -> Iterator[Process]:
+    """The scheduler ``arnold`` with its own token; the extender that it asks is away."""
+    text: str = pick(rendered, "ConfigMap", "arnold-scheduler-config")["data"]["config.yaml"]
+    identity = plane.certificates.client("arnold-scheduler")
+    for name, file in (
+        ("ca.crt", plane.certificates.authority),
+        ("tls.crt", identity.certificate),
+        ("tls.key", identity.key),
+    ):
+        text = text.replace(f"{TLS}/{name}", str(file))
+    configuration: dict[str, Any] = yaml.safe_load(text)
+    user = plane.service_account("arnold-scheduler", SYSTEM)
+    configuration["clientConnection"]["kubeconfig"] = str(user)
+    process = plane.add_scheduler("arnold", configuration)
+    yield process
+    process.stop()
+
+
+def test_scheduler_leads_with_its_own_rights(plane: ControlPlane, arnold: Process) -> None:
+    """Its role lets it take its Lease, in Arnold's namespace under its own name."""
+    lease = wait_until(lambda: plane.admin.find("leases", "arnold-scheduler", SYSTEM), "the scheduler to lead")
+    assert lease["spec"]["holderIdentity"]
+
+
+def test_pods_without_gpus_need_no_extender(plane: ControlPlane, arnold: Process) -> None:
+    """The extender is away; a pod without GPUs is bound, one with GPUs waits and is told whom it waits for."""
+    plane.admin.create(pod("cpu", "default", gpus=0, scheduler="arnold"))
+    plane.admin.create(pod("gpu", "default", gpus=8, scheduler="arnold"))
+    wait_until(lambda: "cpu" in bound(plane.admin, "default"), "the pod without GPUs to be bound")
+
+    def told() -> list[str]:
+        events = plane.admin.all("events", "default", fieldSelector="involvedObject.name=gpu")
+        return [event["message"] for event in events if "arnold-extender.arnold-system.svc/filter" in event["message"]]
+
+    assert wait_until(told, "the pod with GPUs to be told")
+    assert "gpu" not in bound(plane.admin, "default")
+
+
+def test_no_request_of_the_scheduler_is_forbidden(arnold: Process) -> None:
+    """Nothing in its log says that its role lacks a right; before the tests above it asked for everything it needs."""
+    log = Path(arnold.log).read_text(encoding="utf-8")
+    assert "Successfully acquired lease" in log
+    assert [line for line in log.splitlines() if "forbidden" in line] == []
