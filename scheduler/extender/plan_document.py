@@ -12,28 +12,20 @@ order of ranks, one a line; ``assignment.pods`` is base64 of 16 bytes a rank, th
 
 from __future__ import annotations
 
-import base64
-import binascii
-import zlib
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.names import GROUP, KIND, VERSION
-from scheduler.extender.objects import Metadata, instant
+from scheduler.extender.objects import instant
+from scheduler.extender.packing import pack_names, pack_uids, unpack_names, unpack_uids
 from scheduler.extender.parallelism import format_parallelism, parse_parallelism
 from scheduler.extender.plan import Condition, Phase, Plan, Spec, object_name
-from scheduler.job import Avoid, Family, Hold
+from scheduler.extender.plan_schema import DocumentPart
+from scheduler.job import Hold
 from topology.errors import InvalidInput
-
-MOST_BYTES = 64_000_000
-"""Names of the nodes of one plan, unpacked; a million nodes with long names."""
-
-_NONE = bytes(16)
 
 
 def encode_plan(plan: Plan) -> dict[str, Any]:
@@ -111,12 +103,15 @@ def decode_plan(raw: bytes | dict[str, Any]) -> Plan:
     :raises InvalidInput: not a GangPlan that Arnold wrote; ``where`` says which.
     """
     try:
-        found = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, _Document)
+        found = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, DocumentPart)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _unreadable("", str(error)) from None
     where = f"{found.metadata.namespace}/{found.metadata.name}"
     spec, status = found.spec, found.status
     try:
+        nodes, pods = unpack_names(status.assignment.nodes), unpack_uids(status.assignment.pods)
+        if pods and len(pods) != len(nodes):
+            raise ValueError(f"assignment has {len(nodes)} nodes and {len(pods)} pods")
         return Plan(
             key=GangKey(found.metadata.namespace or "default", spec.gang or found.metadata.name),
             phase=Phase(status.phase),
@@ -133,8 +128,8 @@ def decode_plan(raw: bytes | dict[str, Any]) -> Plan:
             ),
             uid=found.metadata.uid,
             resource_version=found.metadata.resource_version,
-            nodes=unpack_names(status.assignment.nodes),
-            pods=unpack_uids(status.assignment.pods),
+            nodes=nodes,
+            pods=pods,
             spread=None if status.spread is None else (status.spread.dp, status.spread.pp),
             objective=status.objective,
             bound=status.bound,
@@ -154,113 +149,7 @@ def decode_plan(raw: bytes | dict[str, Any]) -> Plan:
         raise _unreadable(where, str(error)) from None
 
 
-def pack_names(names: Sequence[str]) -> str | None:
-    """Names of nodes as one short text; ``None`` for none."""
-    return base64.b64encode(zlib.compress("\n".join(names).encode(), 6)).decode() if names else None
-
-
-def unpack_names(text: str | None) -> tuple[str, ...]:
-    """The names in such a text.
-
-    :raises ValueError: it is none, or absurdly long.
-    """
-    if not text:
-        return ()
-    unpacker = zlib.decompressobj()
-    try:
-        plain = unpacker.decompress(base64.b64decode(text, validate=True), MOST_BYTES)
-    except (binascii.Error, zlib.error) as error:
-        raise ValueError(f"assignment.nodes cannot be unpacked: {error}") from None
-    if not unpacker.eof:
-        raise ValueError("assignment.nodes is cut off, or absurdly long")
-    return tuple(plain.decode().split("\n"))
-
-
-def pack_uids(uids: Sequence[str | None]) -> str | None:
-    """UIDs of pods as one short text; ``None`` for none."""
-    if not uids:
-        return None
-    return base64.b64encode(b"".join(_NONE if uid is None else UUID(uid).bytes for uid in uids)).decode()
-
-
-def unpack_uids(text: str | None) -> tuple[str | None, ...]:
-    """The UIDs in such a text.
-
-    :raises ValueError: it is none.
-    """
-    try:
-        data = base64.b64decode(text or "", validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"assignment.pods cannot be unpacked: {error}") from None
-    if len(data) % 16:
-        raise ValueError("assignment.pods is cut off")
-    chunks = (data[i : i + 16] for i in range(0, len(data), 16))
-    return tuple(None if chunk == _NONE else str(UUID(bytes=chunk)) for chunk in chunks)
-
-
-class _Part(msgspec.Struct, frozen=True, rename="camel"):
-    """A part of the document; unknown fields are left for later versions."""
-
-
-class _Hold(_Part, frozen=True):
-    family: Family
-    level: str
-
-
-class _Spec(_Part, frozen=True):
-    gang: str = ""
-    dialect: str = ""
-    size: int | None = None
-    gpus_per_node: int = 0
-    parallelism: str | None = None
-    order: str | None = None
-    alpha: float = 0.5
-    level: str | None = None
-    avoid: Avoid = "price"
-    holds: list[_Hold] = []
-    priority: int = 0
-
-
-class _Spread(_Part, frozen=True):
-    dp: int
-    pp: int
-
-
-class _Assignment(_Part, frozen=True):
-    nodes: str | None = None
-    pods: str | None = None
-
-
-class _Condition(_Part, frozen=True):
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
-
-
-class _Status(_Part, frozen=True):
-    phase: str = Phase.WAITING.value
-    reason: str = ""
-    message: str = ""
-    expires: str | None = None
-    spread: _Spread | None = None
-    objective: float | None = None
-    bound: float | None = None
-    gap: float | None = None
-    bound_pods: int = 0
-    would_fit_if_empty: bool | None = None
-    conditions: list[_Condition] = []
-    assignment: _Assignment = _Assignment()
-
-
-class _Document(_Part, frozen=True):
-    metadata: Metadata
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
-
-
-_decoder = msgspec.json.Decoder(_Document)
+_decoder = msgspec.json.Decoder(DocumentPart)
 
 
 def _encode_condition(condition: Condition) -> dict[str, str]:

@@ -160,10 +160,32 @@ def _ranks(members: Sequence[Member], size: int | None) -> _Ranks:
             fix=f"raise {GANG_SIZE}, or give the others another gang name",
         )
     if any(len(index) > 1 for index in (*taken, *finished)):
-        return _dense(taken, finished, size)
+        parts = {member.parts for member in needed}
+        count = next(iter(parts)) if len(parts) == 1 else None
+        if count is None or size % count:
+            return _dense(taken, finished, size)
+        taken = {(_in_parts(member, size // count),): member for member in taken.values()}
+        finished = {(job * (size // count) + completion,) for job, completion in finished}
     return _direct(
         {index[0]: member for index, member in taken.items()}, {index[0] for index in finished if index[0] < size}, size
     )
+
+
+def _in_parts(member: Member, pods: int) -> int:
+    """The rank of a pod of one of several jobs that have so many pods each.
+
+    :raises InvalidGang: its job has fewer.
+    """
+    assert member.index is not None
+    job, completion = member.index
+    if completion >= pods:
+        raise InvalidGang(
+            f"pod {member.pod.name} has completion index {completion}, its job has {pods} pods of the gang",
+            reason="RankOutOfRange",
+            where=f"pod {member.pod.namespace}/{member.pod.name}",
+            fix=f"set {GANG_SIZE} to the pods of all jobs together",
+        )
+    return job * pods + completion
 
 
 def _direct(taken: dict[int, Member], finished: set[int], size: int) -> _Ranks:

@@ -13,6 +13,8 @@ JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
 JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
 JOBSET_JOB = "jobset.sigs.k8s.io/job-index"
 JOBSET_GLOBAL_JOB = "jobset.sigs.k8s.io/job-global-index"
+JOBSET_REPLICAS = "jobset.sigs.k8s.io/replicatedjob-replicas"
+JOBSET_GLOBAL_REPLICAS = "jobset.sigs.k8s.io/global-replicas"
 
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"

@@ -1,7 +1,8 @@
 """Where a pod's controller puts it among the pods of its gang.
 
 One number is the rank itself.  Several are compared in order when all pods are there: the jobs of a JobSet need not be
-of one size, and the workers of Kubeflow come after however many masters there are.
+of one size, and the workers of Kubeflow come after however many masters there are.  The jobs of a JobSet with one
+template are of one size, so there the rank is known at once: job x pods of a job + completion index.
 """
 
 from __future__ import annotations
@@ -45,6 +46,15 @@ def index_of(pod: Pod) -> tuple[int, ...] | None:
         if (text := labels.get(key, annotations.get(key))) is not None:
             return (_number(pod, key, text),)
     return None
+
+
+def equal_parts(pod: Pod) -> int | None:
+    """How many jobs of one size the pod's gang consists of: those of a JobSet with one template; ``None`` = unknown."""
+    labels = pod.labels
+    replicas = labels.get(d.JOBSET_REPLICAS)
+    if RANK in labels or replicas is None or labels.get(d.JOBSET_GLOBAL_REPLICAS) != replicas:
+        return None
+    return parse_whole(replicas) or None
 
 
 def _number(pod: Pod, key: str, text: str | None) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from scheduler.extender.gangs import dialects as d
 from scheduler.extender.gangs.annotations import asked_by, parse_whole
-from scheduler.extender.gangs.index import index_of
+from scheduler.extender.gangs.index import equal_parts, index_of
 from scheduler.extender.gangs.types import GangKey, InvalidGang, Member
 from scheduler.extender.names import GANG, GANG_SIZE, GATE, PARALLELISM
 from scheduler.extender.objects import Owner, Pod
@@ -66,6 +66,7 @@ def recognise(pod: Pod, owners: Owners) -> Member | None:
         dialect=form.dialect,
         asked=asked_by(pod.annotations, pod.labels),
         index=index,
+        parts=equal_parts(pod),
         size=form.size,
         problem=problem,
     )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
-from scheduler.extender.objects import Pod
+from scheduler.extender.objects import START_OF_TIME, Pod
 from scheduler.job import Job
 from topology.errors import InvalidInput
-
-START_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class GangKey(NamedTuple):
@@ -74,6 +72,7 @@ class Member:
     :param dialect: which form of gang this is: ``arnold``, ``jobset``, ``pod-group``, ...
     :param index: where its controller puts it: ``(rank,)`` where that is the rank, else numbers whose order is that of
         the ranks, ``(job, completion)``; ``None`` = nothing numbers it.
+    :param parts: jobs of one size that the gang consists of, where ``index`` is (job, completion); ``None`` = unknown.
     :param size: pods of the gang as its controller or its group says; ``None`` = they do not.
     :param problem: what is wrong with this pod's labels or annotations.
     """
@@ -83,6 +82,7 @@ class Member:
     dialect: str
     asked: Asked
     index: tuple[int, ...] | None = None
+    parts: int | None = None
     size: int | None = None
     problem: InvalidGang | None = None
 

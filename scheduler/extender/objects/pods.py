@@ -1,0 +1,199 @@
+"""Pods, as far as scheduling goes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from scheduler.extender.objects.common import Amounts, Metadata, Object, OwnerReference, instant
+from topology.readers.kubernetes_gpus import pod_gpus, quantity
+
+
+class _Resources(Object, frozen=True):
+    requests: Amounts | None = None
+    limits: Amounts | None = None
+
+
+class Container(Object, frozen=True):
+    """A container of a pod; ``restart_policy`` Always makes an init container a sidecar."""
+
+    resources: _Resources | None = None
+    restart_policy: str | None = None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs it asks for; the limit of an extended resource is its request.
+
+        :raises ValueError: not a number of GPUs.
+        """
+        if self.resources is None:
+            return 0
+        for amounts in (self.resources.requests, self.resources.limits):
+            if amounts is not None and amounts.gpu is not None:
+                return quantity(amounts.gpu)
+        return 0
+
+
+class SchedulingGate(Object, frozen=True):
+    """What holds a pod back."""
+
+    name: str = ""
+
+
+class SchedulingGroup(Object, frozen=True):
+    """The native PodGroup that a pod belongs to (scheduling.k8s.io, 1.36)."""
+
+    pod_group_name: str | None = None
+
+
+class WorkloadRef(Object, frozen=True):
+    """Its predecessor of 1.35."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str | None = None
+
+
+class Toleration(Object, frozen=True):
+    """A taint that a pod puts up with."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Requirement(Object, frozen=True):
+    """One expression over labels or fields of a node."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class SelectorTerm(Object, frozen=True):
+    """Expressions that must all hold."""
+
+    match_expressions: list[Requirement] | None = None
+    match_fields: list[Requirement] | None = None
+
+
+class NodeSelector(Object, frozen=True):
+    """Terms of which one must hold."""
+
+    node_selector_terms: list[SelectorTerm] | None = None
+
+
+class NodeAffinity(Object, frozen=True):
+    """Which nodes a pod may or would like to use; only the hard part is read."""
+
+    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class Affinity(Object, frozen=True):
+    """Affinities of a pod; only those to nodes are read."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class PodSpec(Object, frozen=True):
+    """What a pod asks for."""
+
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    priority: int | None = None
+    scheduling_gates: list[SchedulingGate] | None = None
+    scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadRef | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that all containers together hold.
+
+        :raises ValueError: not a number of GPUs.
+        """
+        init = ((box.gpus, box.restart_policy == "Always") for box in self.init_containers or ())
+        return pod_gpus((box.gpus for box in self.containers or ()), init)
+
+
+class PodStatus(Object, frozen=True):
+    """How a pod is."""
+
+    phase: str | None = None
+
+
+class Pod(Object, frozen=True):
+    """A pod, as far as scheduling goes."""
+
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def name(self) -> str:
+        """Name within its namespace."""
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return self.metadata.namespace or "default"
+
+    @property
+    def uid(self) -> str:
+        """What tells it from a pod of the same name before it."""
+        return self.metadata.uid
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its labels."""
+        return self.metadata.labels or {}
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Its annotations."""
+        return self.metadata.annotations or {}
+
+    @property
+    def node(self) -> str | None:
+        """The node it is bound to."""
+        return self.spec.node_name or None
+
+    @property
+    def owner(self) -> OwnerReference | None:
+        """The controller that made it."""
+        owners = self.metadata.owner_references or ()
+        return next((owner for owner in owners if owner.controller), None)
+
+    @property
+    def terminal(self) -> bool:
+        """Whether it has ended, and holds nothing any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it is being deleted; until it is gone it holds its GPUs."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs it holds, all containers together.
+
+        :raises ValueError: not a number of GPUs.
+        """
+        return self.spec.gpus
+
+    def gated_by(self, gate: str) -> bool:
+        """Whether a scheduling gate of that name holds it."""
+        return any(one.name == gate for one in self.spec.scheduling_gates or ())
+
+    @property
+    def created(self) -> datetime:
+        """When it was made; the start of time where nobody says."""
+        return instant(self.metadata.creation_timestamp)
