@@ -14,7 +14,7 @@ from datetime import datetime
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from topology.cluster import MAX_NODES, Cluster
-from topology.documents import load_document
+from topology.documents import Document, load_document
 from topology.errors import InvalidTopology, did_you_mean
 from topology.files import Source
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag
@@ -51,15 +51,27 @@ def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[
     :raises InvalidTopology: the cluster has no such node.
     """
     document = load_document(source)
-    wrapped = isinstance(document.data, dict)
-    rows = document.parse(_FlagFile).flags if wrapped else document.parse(list[_FlagRow])
-    flags: list[NodeFlag] = []
-    for i, row in enumerate(rows):
-        if row.node not in cluster.index_of:
-            raise _no_node(cluster, row.node, document.where(*(["flags"] if wrapped else []), i, "node"))
-        flags.append(row.flag())
+    flags = _flags(document)
+    for i, flag in enumerate(flags):
+        if flag.node not in cluster.index_of:
+            wrapper = ["flags"] if isinstance(document.data, dict) else []
+            raise _no_node(cluster, flag.node, document.where(*wrapper, i, "node"))
     active = [flag for flag in flags if flag.active(now)]
     return cluster.with_flags(active), len(flags) - len(active)
+
+
+def read_flags(source: Source) -> list[NodeFlag]:
+    """The flags of a file, of whichever nodes and whenever they hold.
+
+    :raises InvalidInput: not a list of flags.
+    """
+    return _flags(load_document(source))
+
+
+def _flags(document: Document) -> list[NodeFlag]:
+    wrapped = isinstance(document.data, dict)
+    rows = document.parse(_FlagFile).flags if wrapped else document.parse(list[_FlagRow])
+    return [row.flag() for row in rows]
 
 
 class _FlagRow(BaseModel):

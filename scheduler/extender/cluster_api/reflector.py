@@ -20,7 +20,7 @@ import msgspec
 
 from scheduler.extender.cluster_api.api import ClusterApi
 from scheduler.extender.cluster_api.backoff import Backoff
-from scheduler.extender.cluster_api.errors import ClusterError, Gone, refusal
+from scheduler.extender.cluster_api.errors import ClusterError, Gone, Refused, refusal
 from scheduler.extender.cluster_api.resource import Resource
 from topology.errors import InvalidInput
 
@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
+
+ABSENT_SECONDS = 60.0
+"""Seconds between two looks whether a kind is there that was not."""
 
 PAGE = 500
 """Objects of a page of a list."""
@@ -80,6 +83,7 @@ class Reflector(Generic[T]):
 
     :param decode: an object from its JSON; raises :class:`InvalidInput` when it is none.
     :param changed: called after the sink was given something.
+    :param optional: a kind that the cluster need not have, or let us see: then there are no objects of it.
     :param sleep: waits for some seconds; tests take no time.
     """
 
@@ -91,6 +95,7 @@ class Reflector(Generic[T]):
         decode: Callable[[bytes], T],
         sink: Sink[T],
         changed: Callable[[], None] = lambda: None,
+        optional: bool = False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.resource = resource
@@ -102,6 +107,7 @@ class Reflector(Generic[T]):
         self._decode = decode
         self._sink = sink
         self._changed = changed
+        self._optional = optional
         self._sleep = sleep
         self._version: str | None = None
         self._backoff = Backoff(first=0.2, longest=10.0)
@@ -121,12 +127,25 @@ class Reflector(Generic[T]):
                 self._version = None
                 await self._sleep(self._backoff.next())
             except ClusterError as error:
+                if self._optional and isinstance(error, Refused) and error.status in (403, 404):
+                    await self._do_without(error)
+                    continue
                 pause = self._backoff.next()
                 level = logging.INFO if self.problem is not None else logging.WARNING
                 logger.log(level, "%s: %s; trying again in %.1f s", self.resource.plural, error, pause)
                 self.problem = error
                 self._changed()
                 await self._sleep(pause)
+
+    async def _do_without(self, why: Refused) -> None:
+        """There is no such kind, for us; look again in a while."""
+        logger.debug("%s: none, as %s", self.resource.plural, why)
+        self._version = None
+        self._sink.replace(())
+        self.synced = True
+        self._works()
+        self._changed()
+        await self._sleep(ABSENT_SECONDS)
 
     async def _list(self) -> None:
         objects: list[T] = []

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from scheduler.extender.cluster_api import PODS, ClusterError, Gone, Reflector
-from scheduler.extender.cluster_api.reflector import PAGE
+from scheduler.extender.cluster_api.errors import refusal
+from scheduler.extender.cluster_api.reflector import ABSENT_SECONDS, PAGE
 from tests.scheduler.extender.fake_cluster import FakeCluster, Mirror, soon, unreachable
 from topology.errors import InvalidInput
 
@@ -29,11 +30,13 @@ def pod(name: str, **fields: Any) -> dict[str, Any]:
 class Reflected:
     """A reflector that runs, its mirror, and the pauses it made instead of waiting."""
 
-    def __init__(self, api: FakeCluster) -> None:
+    def __init__(self, api: FakeCluster, *, optional: bool = False) -> None:
         self.mirror = Mirror()
         self.pauses: list[float] = []
         self.changes = 0
-        self.reflector = Reflector(api, PODS, decode=decode, sink=self.mirror, changed=self._count, sleep=self._pause)
+        self.reflector = Reflector(
+            api, PODS, decode=decode, sink=self.mirror, changed=self._count, optional=optional, sleep=self._pause
+        )
 
     def _count(self) -> None:
         self.changes += 1
@@ -222,6 +225,28 @@ def test_an_object_that_cannot_be_read_is_left_out() -> None:
             await soon()
             assert made.mirror.names == ["c"]
             assert made.reflector.problem is None
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_kind_that_need_not_be_there(status: int) -> None:
+    """An optional kind that the API server does not know, or show, is empty; when it comes it is followed."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        api.put(PODS, pod("a"))
+        api.fail_next("page", refusal(status, b"", where="GET"))
+        made = Reflected(api, optional=True)
+        task = asyncio.create_task(made.reflector.run())
+        await asyncio.sleep(0)
+        assert made.reflector.synced
+        assert made.reflector.problem is None
+        assert made.mirror.names == []
+        await soon()
+        task.cancel()
+        assert made.pauses[0] == ABSENT_SECONDS
+        assert made.mirror.names == ["a"]
 
     run(scenario)
 

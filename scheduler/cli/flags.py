@@ -1,0 +1,143 @@
+"""``arnold flags``: slow and faulty nodes of a Kubernetes cluster, as annotations of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from scheduler.cli.command import JsonCommand
+from scheduler.cli.instance import FILE
+from scheduler.cli.output import console, emit_json, table
+from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from scheduler.documents.flags import FlagsChangedDocument, FlagsDocument
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+APPLY_EXAMPLES = """\b
+Examples:
+  arnold flags apply flags.yaml
+  arnold flags apply - --kubeconfig admin.conf --json < flags.json
+"""
+
+LIST_EXAMPLES = """\b
+Examples:
+  arnold flags list
+  arnold flags list --json
+"""
+
+CLEAR_EXAMPLES = """\b
+Examples:
+  arnold flags clear n0017
+  arnold flags clear 'n[0017-0020],n0042'
+  arnold flags clear --all
+"""
+
+
+@click.group("flags")
+def command() -> None:
+    """Flag slow and faulty nodes of a Kubernetes cluster, where gangs and `arnold place` see them."""
+
+
+def cluster_options(function: F) -> F:
+    """``--kubeconfig`` and ``--context``."""
+    function = click.option("--context", metavar="NAME", help="Context of it  [default: its current one]")(function)
+    kubeconfig = click.option(
+        "--kubeconfig", type=FILE, metavar="FILE", help="Cluster and user  [default: $KUBECONFIG or ~/.kube/config]"
+    )
+    return kubeconfig(function)
+
+
+@command.command(
+    "apply", cls=JsonCommand, document="scheduler.documents.flags:FlagsChangedDocument", epilog=APPLY_EXAMPLES
+)
+@click.argument("file", type=FILE)
+@cluster_options
+def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | None) -> None:
+    """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`; - is stdin.
+
+    A node keeps one flag: a new one replaces it, and of two in the file the slower counts. Flags that do not hold now
+    are left out. Nodes that the file does not name are left alone.
+    """
+    from datetime import UTC, datetime
+
+    from scheduler.documents.flags import changes_document
+    from scheduler.extender.node_flags import apply_flags
+    from topology.files import read_source
+    from topology.overlay import read_flags
+
+    flags, now = read_flags(read_source(file)), datetime.now(UTC)
+    active = [flag for flag in flags if flag.active(now)]
+    changes = apply_flags(kubeconfig, context, active)
+    _show_changes(changes_document(changes, done="applied", expired=len(flags) - len(active)), as_json=as_json)
+
+
+@command.command("list", cls=JsonCommand, document="scheduler.documents.flags:FlagsDocument", epilog=LIST_EXAMPLES)
+@cluster_options
+def list_(*, as_json: bool, kubeconfig: str | None, context: str | None) -> None:
+    """Show the nodes that are flagged."""
+    from datetime import UTC, datetime
+
+    from scheduler.documents.flags import flags_document
+    from scheduler.extender.node_flags import list_flags
+
+    document = flags_document(list_flags(kubeconfig, context), datetime.now(UTC))
+    if as_json:
+        emit_json(document)
+    else:
+        _print(document)
+
+
+@command.command(
+    "clear", cls=JsonCommand, document="scheduler.documents.flags:FlagsChangedDocument", epilog=CLEAR_EXAMPLES
+)
+@click.argument("nodes", nargs=-1, metavar="[NODE]...")
+@click.option("--all", "everything", is_flag=True, help="Of all nodes.")
+@cluster_options
+def clear(
+    *, as_json: bool, nodes: tuple[str, ...], everything: bool, kubeconfig: str | None, context: str | None
+) -> None:
+    """Take the flags off nodes: names or Slurm hostlists."""
+    from scheduler.documents.flags import changes_document
+    from scheduler.extender.node_flags import clear_flags
+    from topology.hostlist import expand_hostlist
+
+    if bool(nodes) == everything:
+        raise InvalidInput(
+            "name nodes, or all of them, and not both" if nodes else "no node is named",
+            where="arnold flags clear",
+            fix="name nodes, or say --all",
+        )
+    names = None if everything else [name for text in nodes for name in expand_hostlist(text, where="NODE")]
+    _show_changes(changes_document(clear_flags(kubeconfig, context, names), done="cleared"), as_json=as_json)
+
+
+def _show_changes(document: FlagsChangedDocument, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(document)
+        return
+    rows = table("node", "", "slowdown", "until", title="Flags", left=["", "slowdown", "until"])
+    for change in document.changes:
+        rows.add_row(change.node, change.done, change.slowdown or "-", change.until or "-")
+    out = console()
+    if document.changes:
+        out.print(rows)
+    else:
+        out.print("nothing to do")
+    if document.expired:
+        out.print(f"left out, as they do not hold now: {document.expired}")
+
+
+def _print(document: FlagsDocument) -> None:
+    out = console()
+    if not document.flags:
+        out.print(f"none of {document.nodes} nodes is flagged")
+        return
+    rows = table("node", "slowdown", "until", "", title="Flags", left=["slowdown", "until", ""])
+    for flag in document.flags:
+        state = flag.problem or ("" if flag.active else "has ended")
+        rows.add_row(flag.node, flag.slowdown or "-", flag.until or "-", state)
+    out.print(rows)

@@ -1,0 +1,30 @@
+"""The gang controller: what to do next, as pure decisions, and the loop that does it."""
+
+from scheduler.extender.controller.actions import Action, Decision, Forget, Recreate, Release, Repair, Say, Write
+from scheduler.extender.controller.decide import decide
+from scheduler.extender.controller.hands import GANGPLANS, Hands, Telemetry
+from scheduler.extender.controller.loop import Controller
+from scheduler.extender.controller.sinks import NodeSink, OwnerSink, PlanSink, PodSink, decode_own_plan
+from scheduler.extender.controller.terms import Terms
+
+__all__ = [
+    "GANGPLANS",
+    "Action",
+    "Controller",
+    "Decision",
+    "Forget",
+    "Hands",
+    "NodeSink",
+    "OwnerSink",
+    "PlanSink",
+    "PodSink",
+    "Recreate",
+    "Release",
+    "Repair",
+    "Say",
+    "Telemetry",
+    "Terms",
+    "Write",
+    "decide",
+    "decode_own_plan",
+]

@@ -1,0 +1,48 @@
+"""What to do next: a pure function of what is known and the time.
+
+Everything follows from objects in etcd, so a controller that is killed anywhere goes on where it was: each decision
+looks at what *is* and takes the next step towards a gang that is whole on its planned nodes.
+
+    no nodes    Waiting (pods missing) | Invalid (a contradiction) | hungry: the planner's, who says Planned or Queued
+    Planned     every pod is released as soon as the gang is complete
+    Released    no gate is left; the scheduler binds
+    Bound       all pods are, or were, on their nodes; a pod that comes anew gets its rank's node
+    Expired     time ran out before the first pod was bound: the nodes are given back, and taken again if they are free
+
+A rank *cannot have* its node when the node is lost, or others are on it, or when time ran out although other ranks were
+bound.  Then ranks that are not bound move: repaired with the fewest moves.  A pod that is pinned to such a node is made
+anew first, as a pin cannot be taken off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from scheduler.extender.controller.actions import Decision, Forget
+from scheduler.extender.controller.desk import Desk
+from scheduler.extender.controller.holding import decide_holding
+from scheduler.extender.controller.terms import Terms
+from scheduler.extender.controller.waiting import decide_waiting
+from scheduler.extender.gangs import GangKey
+from scheduler.extender.state import State
+
+
+def decide(state: State, now: datetime, terms: Terms, *, keys: Iterable[GangKey] | None = None) -> Decision:
+    """What to do about gangs.
+
+    :param now: timezone-aware.
+    :param keys: the gangs to think about; ``None`` = all that have pods or a plan.
+    """
+    decision = Decision()
+    for key in sorted({*state.plans, *(gang.key for gang in state.gangs())}) if keys is None else keys:
+        desk = Desk(key, state.fleet, now, terms, decision)
+        gang, plan = state.gang(key), state.plans.get(key)
+        if gang is None or gang.over:
+            if plan is not None:
+                desk.do(Forget(plan))
+        elif plan is not None and plan.holding:
+            decide_holding(desk, gang, plan)
+        else:
+            decide_waiting(desk, gang, plan)
+    return decision

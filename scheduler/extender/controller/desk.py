@@ -1,0 +1,138 @@
+"""What a decision about one gang has at hand, and the questions that several decisions ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from scheduler.extender.controller.actions import Action, Decision, Recreate, Say, Write
+from scheduler.extender.controller.pinning import pinned_node
+from scheduler.extender.controller.sight import Sight
+from scheduler.extender.controller.terms import Terms
+from scheduler.extender.controller.words import counted
+from scheduler.extender.fleet import Fleet
+from scheduler.extender.gangs import Gang, GangKey
+from scheduler.extender.names import GATE
+from scheduler.extender.objects import Pod
+from scheduler.extender.plan import Phase, Plan, Spec, canonical_uid
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """One gang on the table.
+
+    :param decision: what was decided so far, about all gangs.
+    """
+
+    key: GangKey
+    fleet: Fleet
+    now: datetime
+    terms: Terms
+    decision: Decision
+
+    def do(self, *actions: Action) -> None:
+        """Decide on actions."""
+        self.decision.actions += actions
+
+    def unfit(self, sight: Sight) -> tuple[dict[int, str], bool]:
+        """Ranks that are not bound and cannot have their node, each with the reason.
+
+        A pod that is pinned there is made anew first: its rank is moved when it is back behind its gate.  One without a
+        controller stays as it is, and with it its rank.
+
+        :returns: the ranks to move, and whether others wait for their pods to be made anew.
+        """
+        move: dict[int, str] = {}
+        stuck = False
+        pods = {rank: pod for rank, pod, _ in sight.pods}
+        for rank, node in enumerate(sight.plan.nodes):
+            if rank in sight.bound or not (why := self._cannot_have(sight, node)):
+                continue
+            pod = pods.get(rank)
+            if pod is not None and is_pinned(pod, node):
+                self.do(Recreate(self.key, pod, why))
+                stuck = stuck or pod.owner is not None
+            else:
+                move[rank] = why
+        return move, stuck
+
+    def renewed(self, plan: Plan, gang: Gang) -> Plan:
+        """A plan whose pods get their time once more."""
+        new = plan.replace(
+            phase=Phase.PLANNED,
+            pods=uids_of(gang),
+            expires=self.now + self.terms.bind,
+            spec=spec_of(gang, plan.spec),
+            reason="Planned",
+            message="",
+        )
+        return new.with_condition("Planned", True, "Planned", "", self.now)
+
+    def give_back(self, plan: Plan, phase: Phase, reason: str, message: str) -> None:
+        """Promise the nodes to nobody; an expired plan remembers them."""
+        new = plan.replace(phase=phase, reason=reason, message=message, expires=None)
+        if phase is Phase.QUEUED:
+            new = new.replace(nodes=(), pods=(), spread=None, objective=None, bound=None, gap=None)
+        new = new.with_condition("Planned", False, reason, message, self.now)
+        self.do(Write(new, events=(Say(reason, message, "Warning"),)))
+
+    def _cannot_have(self, sight: Sight, node: str) -> str:
+        why, until = cannot_have(self.fleet, sight.gang, sight.plan, node, self.now, lost=self.terms.lost)
+        if until is not None:
+            self.decision.wake_by(until)
+        return why
+
+
+def cannot_have(
+    fleet: Fleet, gang: Gang, plan: Plan, node: str, now: datetime, *, lost: timedelta
+) -> tuple[str, datetime | None]:
+    """Why a rank that is not bound cannot have a node; empty = it can.
+
+    :param lost: how long a node may be not Ready.
+    :returns: the reason, and when a node that is not Ready will be lost.
+    """
+    until: datetime | None = None
+    if why := fleet.ailing(node, now):
+        since = fleet.not_ready_since(node)
+        until = None if since is None else since + lost
+        if until is None or now >= until:
+            return f"node {node}: {why}", None
+    owner = fleet.promised_to(node)
+    if owner is not None and owner != gang.key:
+        return f"node {node} is promised to gang {owner}", None
+    host = fleet.host(node)
+    own = sum(_gpus(pod) for pod in gang.pods if pod.node == node and not pod.terminal)
+    others = fleet.held(node) - own
+    if host is not None and others > 0 and others + plan.spec.gpus_per_node > host.allocatable:
+        return f"node {node}: {counted(others, 'GPU')} in use by pods that are not of the gang", None
+    return "", until
+
+
+def is_pinned(pod: Pod, node: str) -> bool:
+    """Whether a pod was released to a node and waits for it: a pin cannot be taken off."""
+    return pod.node is None and not pod.gated_by(GATE) and pinned_node(pod) == node
+
+
+def spec_of(gang: Gang, before: Spec) -> Spec:
+    """What is asked now; while it cannot be understood, as much as can be told."""
+    if gang.job is not None:
+        return Spec.of(gang.job, dialect=gang.dialect, priority=gang.priority)
+    return Spec(dialect=gang.dialect, size=gang.size or before.size, priority=gang.priority)
+
+
+def uids_of(gang: Gang) -> tuple[str | None, ...]:
+    """UID of each rank's pod, as plans write them."""
+    return tuple(None if member is None else canonical_uid(member.pod.uid) for member in gang.members)
+
+
+def nodes_of(plan: Plan, ranks: Iterable[int]) -> tuple[str, ...]:
+    """The nodes of some ranks."""
+    return tuple(plan.nodes[rank] for rank in ranks)
+
+
+def _gpus(pod: Pod) -> int:
+    try:
+        return pod.gpus
+    except ValueError:
+        return 0

@@ -1,0 +1,138 @@
+"""Gangs with nodes: pods are released, bound, made anew, moved, or late."""
+
+from __future__ import annotations
+
+from scheduler.extender.controller.actions import Recreate, Release, Repair, Say, Write
+from scheduler.extender.controller.desk import Desk, is_pinned, nodes_of
+from scheduler.extender.controller.sight import Sight
+from scheduler.extender.controller.words import counted, named
+from scheduler.extender.gangs import Gang
+from scheduler.extender.plan import Phase, Plan, canonical_uid
+
+
+def decide_holding(desk: Desk, gang: Gang, plan: Plan) -> None:
+    """What to do about a gang whose plan holds nodes."""
+    sight = Sight(gang, plan)
+    if not sight.matching and gang.complete and not sight.started:
+        desk.give_back(plan, Phase.QUEUED, "SizeChanged", _size_changed(sight))
+    elif sight.strangers:
+        _adopt(desk, sight)
+    elif plan.expired(desk.now) and len(sight.bound) < plan.size:
+        _expire(desk, sight)
+    elif not _mend(desk, sight):
+        _release(desk, sight)
+        _advance(desk, sight)
+    if plan.expires is not None and plan.expires > desk.now:
+        desk.decision.wake_by(plan.expires)
+
+
+def _adopt(desk: Desk, sight: Sight) -> None:
+    """Give the ranks of pods that are gone to those that came in their place."""
+    pods = list(sight.plan.pods or (None,) * len(sight.plan.nodes))
+    for rank, uid in sight.strangers.items():
+        pods[rank] = canonical_uid(uid)
+    desk.do(Write(sight.plan.replace(pods=tuple(pods))))
+
+
+def _release(desk: Desk, sight: Sight) -> None:
+    """Release pods: all of them when the gang is complete, later ones as they come."""
+    if sight.gang.complete or sight.plan.phase is not Phase.PLANNED or sight.started:
+        desk.do(*(Release(desk.key, pod, node) for _, pod, node in sight.gated))
+
+
+def _advance(desk: Desk, sight: Sight) -> None:
+    """Write how far the gang is."""
+    plan, new, bound = sight.plan, sight.plan, len(sight.bound)
+    if plan.phase is Phase.PLANNED and sight.gang.complete and not sight.gated:
+        new = new.replace(phase=Phase.RELEASED, reason="Released", message="")
+        new = new.with_condition("Released", True, "Released", "", desk.now)
+    events: tuple[Say, ...] = ()
+    if new.phase is not Phase.BOUND and bound == plan.size:
+        new = new.replace(phase=Phase.BOUND, reason="Bound", message="", expires=None)
+        new = new.with_condition("Bound", True, "Bound", "", desk.now)
+        events = (Say("Bound", f"all {counted(plan.size, 'pod')} are on their nodes"),)
+    new = _with_health(desk, new, sight).replace(bound_pods=bound)
+    if new != plan:
+        desk.do(Write(new, urgent=new.phase is not plan.phase, events=events))
+
+
+def _mend(desk: Desk, sight: Sight) -> bool:
+    """Move ranks whose nodes cannot be had.
+
+    :returns: whether there is anything to mend; nothing is released meanwhile.
+    """
+    move, stuck = desk.unfit(sight)
+    if not move:
+        return stuck
+    why = next(iter(move.values()))
+    if not sight.started and sight.plan.phase is Phase.PLANNED:
+        desk.give_back(sight.plan, Phase.QUEUED, "NodeLost", f"{why}; planned anew")
+    elif any(rank in move for rank, _, _ in sight.pods):
+        desk.do(Repair(sight.plan, nodes_of(sight.plan, move), why))
+    else:
+        return stuck
+    return True
+
+
+def _expire(desk: Desk, sight: Sight) -> None:
+    """Some pods are not bound in time.
+
+    When none is, all nodes are given back.  When some are, the others move: pinned ones are made anew first.
+    """
+    plan = sight.plan
+    late = [(pod, node) for rank, pod, node in sight.pods if rank not in sight.bound]
+    names = named(pod.name for pod, _ in late) or "none is left"
+    message = f"{len(sight.bound)} of {counted(plan.size, 'pod')} were bound in time; not bound: {names}"
+    if not sight.bound or sight.gang.waits or plan.expires is None:
+        desk.give_back(plan, Phase.EXPIRED, "Expired", message)
+        return
+    pinned = [pod for pod, node in late if is_pinned(pod, node)]
+    anew = [pod for pod in pinned if pod.owner is not None]
+    if anew and desk.now < (patience := plan.expires + desk.terms.recreate):
+        desk.do(*(Recreate(desk.key, pod, "it was not bound in time") for pod in anew))
+        desk.decision.wake_by(patience)
+        return
+    renewed = desk.renewed(plan, sight.gang).with_condition("Bound", False, "Expired", message, desk.now)
+    if lost := tuple(node for pod, node in late if pod not in pinned):
+        desk.do(Repair(plan, lost, message, else_keep=renewed))
+    else:
+        desk.do(Write(renewed, events=(Say("Expired", message, "Warning"),)))
+
+
+def _with_health(desk: Desk, plan: Plan, sight: Sight) -> Plan:
+    """The plan with a condition that says what of it is not as planned."""
+    reason, told = "NotAsPlanned", []
+    gang = sight.gang
+    if gang.problem is not None:
+        told.append(str(gang.problem))
+    elif gang.waits and plan.phase is not Phase.PLANNED:
+        told.append(gang.waits)
+    elif gang.complete and not sight.matching:
+        told.append(_size_changed(sight))
+    pods = ((pod.node, desk.fleet.ailing(pod.node, desk.now)) for _, pod, _ in sight.pods if pod.node is not None)
+    if ailing := {node: why for node, why in pods if why}:
+        reason = "NodeAiling"
+        told.append(f"{named(ailing)}: {next(iter(ailing.values()))}")
+    if sight.misplaced or sight.off_plan:
+        reason = "OffPlan"
+        told += _off_plan(sight)
+    old = plan.condition("Healthy")
+    if told:
+        return plan.with_condition("Healthy", False, reason, "; ".join(told), desk.now)
+    if old is None or old.status == "True":
+        return plan
+    return plan.with_condition("Healthy", True, "AsPlanned", "", desk.now)
+
+
+def _off_plan(sight: Sight) -> list[str]:
+    told = []
+    if sight.off_plan:
+        told.append(f"bound elsewhere than planned: {named(pod.name for _, pod, _ in sight.off_plan)}")
+    if sight.misplaced:
+        pods = named(pod.name for _, pod, _ in sight.misplaced)
+        told.append(f"pinned elsewhere than planned: {pods}; to fix: delete them, so that they are made anew")
+    return told
+
+
+def _size_changed(sight: Sight) -> str:
+    return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"

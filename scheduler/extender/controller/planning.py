@@ -1,0 +1,170 @@
+"""The solver's side of the controller: rounds over the gangs that want nodes, and repairs.
+
+One question at a time, in a thread; whoever gets nodes has them in the cache before the next is asked.  An answer
+counts only if the world is still what the solver was told: the gang's pods, its plan's version, the nodes it was given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from time import perf_counter
+
+from scheduler.extender.cluster_api import ClusterError
+from scheduler.extender.controller.actions import Repair, Say
+from scheduler.extender.controller.desk import cannot_have, uids_of
+from scheduler.extender.controller.hands import Hands, Telemetry
+from scheduler.extender.controller.terms import Terms
+from scheduler.extender.controller.words import counted, worth
+from scheduler.extender.gangs import GangKey
+from scheduler.extender.plan import Phase, Plan
+from scheduler.extender.planner import Answer, Question, Round, repair_question, solve
+from scheduler.extender.queue_policy import QueuePolicy
+from scheduler.extender.state import State
+from scheduler.placement.types import Limits
+from topology.errors import ArnoldError
+
+logger = logging.getLogger(__name__)
+
+Announce = Callable[[Plan, Sequence[Say]], None]
+"""Post events about a plan."""
+
+Claim = Callable[[GangKey], AbstractContextManager[bool]]
+"""Take a gang for as long as the block runs; false = somebody else has it."""
+
+
+@dataclass(frozen=True)
+class Planning:
+    """Asks the solver and writes what comes of it.
+
+    :param policy: the order of gangs that wait.
+    :param now: the time of day, timezone-aware.
+    """
+
+    state: State
+    hands: Hands
+    announce: Announce
+    telemetry: Telemetry
+    terms: Terms
+    limits: Limits
+    policy: QueuePolicy
+    now: Callable[[], datetime]
+    solver: asyncio.Lock
+
+    async def round(
+        self, keys: Iterable[GangKey], *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None]
+    ) -> bool:
+        """Ask about one gang after the other until all were.
+
+        :param failed: told of what cannot be written.
+        :returns: whether any of them has nodes now.
+        """
+        queue, found = Round(keys, self.policy), False
+        while (question := queue.next(self.state, self.now())) is not None:
+            key = question.gang.key
+            with claim(key) as free:
+                if not free:
+                    continue
+                async with self.solver:
+                    answer = await self._solve(question, "plan")
+                    try:
+                        found = await self._settle(question, answer) or found
+                    except ArnoldError as error:
+                        failed(key, error)
+                queue.tell(answer)
+        return found
+
+    async def repair(self, action: Repair) -> None:
+        """Ask for other nodes and write the plan.
+
+        :raises ClusterError: there are none, to be tried again later; or writing failed.
+        """
+        before = action.plan
+        async with self.solver:
+            answer = await self._solve(repair_question(self.state, before, action.lost, self.now()), "repair")
+            if answer.found and self._stale(answer.plan, answer.moved):
+                return
+            if answer.found:
+                plan = self._mended(before, answer, action.why)
+                note = f"{action.why}: {counted(len(answer.moved), 'rank')} moved"
+                await self._write(plan, Say("Repaired", note))
+                return
+        reason = answer.plan.message or "no nodes are left"
+        if action.else_keep is not None:
+            note = f"{action.why}; other nodes cannot be had ({reason}): the same once more"
+            await self._write(action.else_keep, Say("Expired", note, "Warning"))
+            return
+        note = f"{action.why}, and no other node can be had: {reason}"
+        told = before.with_condition("Healthy", False, "NoSpare", note, self.now())
+        if not before.holding:
+            told = told.replace(phase=Phase.QUEUED, reason="NoSpare", message=note)
+        if told != before:
+            await self._write(told, Say("NoSpare", note, "Warning"))
+        raise ClusterError(note, where=f"GangPlan {before.key}", fix="add or free nodes")
+
+    async def _solve(self, question: Question, what: str) -> Answer:
+        """Ask the solver, in a thread."""
+        started = perf_counter()
+        answer = await asyncio.to_thread(solve, question, self.limits)
+        self.telemetry.planned(perf_counter() - started, what if answer.found else f"{what}-no-room")
+        return answer
+
+    async def _settle(self, question: Question, answer: Answer) -> bool:
+        """Write what came of a question.
+
+        :returns: whether the gang has nodes now.
+        """
+        before, plan, now = self.state.plans.get(answer.key), answer.plan, self.now()
+        if (before and before.resource_version) != (question.before and question.before.resource_version):
+            return False
+        extra = {"gang": str(answer.key)}
+        if not answer.found:
+            if before is None or not _same(before, plan):
+                await self._write(plan, Say(plan.reason, plan.message, "Warning"))
+                logger.info("%s: %s", plan.phase.value, plan.message, extra=extra)
+            return False
+        if self._stale(plan):
+            return False
+        said = worth(plan)
+        plan = plan.with_condition("Planned", True, "Planned", said, now).replace(expires=now + self.terms.bind)
+        plan = plan.with_condition("Valid", True, "Consistent", "", now)
+        await self._write(plan, Say("Planned", said))
+        logger.info("%s: %s", plan.phase.value, said, extra=extra)
+        return True
+
+    def _mended(self, before: Plan, answer: Answer, why: str) -> Plan:
+        """The plan with its new nodes, and new time for its pods."""
+        plan, now = answer.plan, self.now()
+        if plan.phase is not Phase.BOUND:
+            phase = plan.phase if before.holding else Phase.PLANNED
+            plan = plan.replace(phase=phase, expires=now + self.terms.bind, reason="Repaired", message=why)
+        gang = self.state.gang(plan.key)
+        if gang is not None and len(gang.members) == len(plan.nodes):
+            plan = plan.replace(pods=uids_of(gang))
+        return plan.with_condition("Planned", True, "Repaired", why, now)
+
+    def _stale(self, plan: Plan, moved: Iterable[int] | None = None) -> bool:
+        """Whether the gang, or the nodes that its ranks are to have, are not any more what the solver was told.
+
+        :param moved: of a repair, the ranks whose nodes are new; ``None`` = this is no repair.
+        """
+        gang = self.state.gang(plan.key)
+        if gang is None or (moved is None and (not gang.complete or uids_of(gang) != plan.pods)):
+            return True
+        ranks = range(len(plan.nodes)) if moved is None else moved
+        fleet, now = self.state.fleet, self.now()
+        at_once = timedelta(0)
+        return any(cannot_have(fleet, gang, plan, plan.nodes[rank], now, lost=at_once)[0] for rank in ranks)
+
+    async def _write(self, plan: Plan, said: Say) -> None:
+        self.announce(await self.hands.write(plan), [said])
+
+
+def _same(before: Plan, now: Plan) -> bool:
+    """Whether a plan says no more than the one before."""
+    fields = ("phase", "reason", "message", "would_fit_if_empty", "spec")
+    return all(getattr(before, field) == getattr(now, field) for field in fields)

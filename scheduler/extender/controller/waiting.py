@@ -1,0 +1,73 @@
+"""Gangs without nodes: why they wait, and what they may take again."""
+
+from __future__ import annotations
+
+from scheduler.extender.controller.actions import Repair, Say, Write
+from scheduler.extender.controller.desk import Desk, nodes_of, spec_of, uids_of
+from scheduler.extender.controller.pinning import pinned_node
+from scheduler.extender.controller.sight import Sight
+from scheduler.extender.controller.words import counted
+from scheduler.extender.gangs import Gang
+from scheduler.extender.plan import Phase, Plan
+
+
+def decide_waiting(desk: Desk, gang: Gang, plan: Plan | None) -> None:
+    """What to do about a gang whose plan holds no nodes."""
+    if gang.problem is not None:
+        _tell(desk, gang, plan, phase=Phase.INVALID, reason=gang.problem.reason, message=str(gang.problem))
+    elif gang.waits:
+        if plan is None and desk.now < (due := gang.created + desk.terms.gather):
+            desk.decision.wake_by(due)
+        else:
+            _tell(desk, gang, plan, phase=Phase.WAITING, reason="Incomplete", message=gang.waits)
+    elif not _take_again(desk, gang, plan):
+        desk.decision.hungry.append(desk.key)
+
+
+def _tell(desk: Desk, gang: Gang, plan: Plan | None, *, phase: Phase, reason: str, message: str) -> None:
+    """Write why a gang has no nodes, if that is not what its plan says."""
+    base = plan or Plan(desk.key, phase)
+    if plan is not None and (plan.phase, plan.reason, plan.message) == (phase, reason, message):
+        return
+    spec = spec_of(gang, base.spec)
+    new = base.replace(phase=phase, reason=reason, message=message, expires=None, bound_pods=0, spec=spec)
+    events: tuple[Say, ...] = ()
+    if phase is Phase.INVALID:
+        new = new.with_condition("Valid", False, reason, message, desk.now)
+        events = (Say(reason, message, "Warning"),)
+    else:
+        new = new.with_condition("Valid", True, "Consistent", "", desk.now)
+        new = new.with_condition("Complete", False, reason, message, desk.now)
+    desk.do(Write(new, urgent=plan is None or plan.phase is not phase, events=events))
+
+
+def _take_again(desk: Desk, gang: Gang, plan: Plan | None) -> bool:
+    """Take the nodes again that released or bound pods are on already: a new plan is not free to choose.
+
+    :returns: whether there is anything to take.
+    """
+    base = plan if plan is not None and plan.nodes else _from_pods(gang, plan)
+    sight = None if base is None else Sight(gang, base)
+    if base is None or sight is None or not sight.matching or not sight.started:
+        return False
+    move, stuck = desk.unfit(sight)
+    if stuck:
+        return True
+    if move:
+        desk.do(Repair(base, nodes_of(base, move), next(iter(move.values()))))
+    else:
+        note = f"the nodes of the plan before are free: {counted(len(base.nodes), 'pod')} go on"
+        desk.do(Write(desk.renewed(base, gang), events=(Say("Planned", note),)))
+    return True
+
+
+def _from_pods(gang: Gang, plan: Plan | None) -> Plan | None:
+    """The plan of a gang of which every rank is bound or pinned, read off its pods: its own was deleted."""
+    nodes: list[str] = []
+    for member in gang.members:
+        node = None if member is None else member.pod.node or pinned_node(member.pod)
+        if node is None or node in nodes:
+            return None
+        nodes.append(node)
+    base = plan or Plan(gang.key, Phase.WAITING)
+    return base.replace(nodes=tuple(nodes), pods=uids_of(gang), spec=spec_of(gang, base.spec)) if nodes else None

@@ -1,0 +1,1 @@
+"""The process: HTTP application, TLS, metrics, logs, and what ties all rooms together."""

@@ -1,0 +1,145 @@
+"""The HTTP application: what kube-scheduler asks, and what tells how we are.
+
+    POST /filter    ExtenderArgs           -> ExtenderFilterResult
+    POST /preempt   ExtenderPreemptionArgs -> ExtenderPreemptionResult
+    GET  /healthz   the process answers
+    GET  /readyz    its cache holds the cluster
+    GET  /metrics   for Prometheus
+
+Filter and Preempt read the cache and change nothing.  What is wrong with a request that could be read is said with
+status 200 in ``Error``, as the scheduler shows that to the pod's owner and nothing of any other answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from time import perf_counter
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from scheduler.extender.protocol import (
+    FilterArgs,
+    FilterResult,
+    decode_filter,
+    decode_preempt,
+    encode,
+    filter_error,
+)
+from scheduler.extender.service.intake import Intake
+from scheduler.extender.service.metrics import CONTENT_TYPE, Metrics
+from scheduler.extender.state import State
+from scheduler.extender.verdict import filter_nodes, preempt
+from topology.errors import ArnoldError
+
+logger = logging.getLogger(__name__)
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What the application reads.
+
+    :param now: timezone-aware.
+    :param unready: why the cache cannot be trusted, one sentence each; empty = it can.
+    """
+
+    state: State
+    metrics: Metrics
+    now: Callable[[], datetime]
+    unready: Callable[[], Sequence[str]]
+
+
+def create_app(backend: Backend, intake: Intake, *, mutual_tls: bool) -> Starlette:
+    """The application.
+
+    :param mutual_tls: whether only clients with a certificate may ask more than how we are.
+    """
+    handlers = _Handlers(backend, intake, mutual_tls=mutual_tls)
+    return Starlette(
+        routes=[
+            Route("/filter", handlers.filter, methods=["POST"]),
+            Route("/preempt", handlers.preempt, methods=["POST"]),
+            Route("/healthz", handlers.healthz),
+            Route("/readyz", handlers.readyz),
+            Route("/metrics", handlers.scrape),
+        ]
+    )
+
+
+class _Handlers:
+    def __init__(self, backend: Backend, intake: Intake, *, mutual_tls: bool) -> None:
+        self._backend = backend
+        self._intake = intake
+        self._mutual_tls = mutual_tls
+
+    async def filter(self, request: Request) -> Response:
+        self._admit(request)
+        body = await self._intake.read(request)
+        started = perf_counter()
+        answer = encode(self._filter(body))
+        self._backend.metrics.filter_seconds.observe(perf_counter() - started)
+        return Response(answer, media_type=JSON)
+
+    async def preempt(self, request: Request) -> Response:
+        self._admit(request)
+        body = await self._intake.read(request)
+        started = perf_counter()
+        try:
+            args = decode_preempt(body)
+        except ArnoldError as error:
+            return PlainTextResponse(str(error), status_code=400)
+        if reasons := self._backend.unready():
+            return PlainTextResponse("\n".join(reasons), status_code=503)
+        answer = encode(preempt(self._backend.state, args, self._backend.now()))
+        self._backend.metrics.preempt_seconds.observe(perf_counter() - started)
+        return Response(answer, media_type=JSON)
+
+    async def healthz(self, _: Request) -> Response:
+        return PlainTextResponse("ok")
+
+    async def readyz(self, _: Request) -> Response:
+        reasons = self._backend.unready()
+        return PlainTextResponse("\n".join(reasons) or "ok", status_code=503 if reasons else 200)
+
+    async def scrape(self, request: Request) -> Response:
+        self._admit(request)
+        return Response(self._backend.metrics.text(), media_type=CONTENT_TYPE)
+
+    def _admit(self, request: Request) -> None:
+        if self._mutual_tls and not getattr(request.state, "authenticated", False):
+            raise HTTPException(401, "show a client certificate of the CA that --client-ca names")
+
+    def _filter(self, body: bytes) -> FilterResult:
+        try:
+            args = decode_filter(body)
+            if reasons := self._backend.unready():
+                return filter_error(f"arnold cannot answer yet: {'; '.join(reasons)}")
+            answer = filter_nodes(self._backend.state, args, self._backend.now())
+        except ArnoldError as error:
+            logger.warning("a Filter request cannot be answered: %s", error)
+            return filter_error(str(error))
+        self._tell(args, answer)
+        return answer
+
+    def _tell(self, args: FilterArgs, answer: FilterResult) -> None:
+        """Count and log a pod that no node may take."""
+        if answer.error or answer.node_names or (answer.nodes is not None and answer.nodes.items):
+            return
+        reasons = answer.failed_and_unresolvable_nodes or answer.failed_nodes
+        reason = next(iter(reasons.values()), "no node was asked about")
+        self._backend.metrics.refused.labels(reason=_class_of(reason)).inc()
+        name = f"{args.pod.namespace}/{args.pod.name}"
+        logger.info("no node for the pod: %s", reason, extra={"pod": name, "uid": args.pod.uid})
+
+
+def _class_of(reason: str) -> str:
+    """A reason without the names in it, so that there are few of them."""
+    return reason.partition(":")[0][:80]

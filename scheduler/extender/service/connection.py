@@ -1,0 +1,96 @@
+"""A connection to the server: uvicorn's, with the limits that it lacks.
+
+Uvicorn bounds neither the time that a request may take to arrive nor the size of its head; whoever sends a byte a
+minute would hold a connection for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+HEAD_BYTES = 64 * 1024
+"""Longest request line with headers."""
+
+
+class Connection(HttpToolsProtocol):
+    """One connection.
+
+    Requests find in their ``state`` whether the client showed a certificate: ``authenticated``.
+
+    :cvar arrive_seconds: a request must be complete so long after its first byte, or after the connection was opened.
+    """
+
+    arrive_seconds = 10.0
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._in_head = False
+        self._head = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """The connection stands; over TLS, after the handshake."""
+        super().connection_made(transport)
+        encrypted = transport.get_extra_info("ssl_object")
+        shown = encrypted is not None and bool(encrypted.getpeercert())
+        self.app_state = {**self.app_state, "authenticated": shown}
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came in."""
+        super().data_received(data)
+        if self._in_head and not self.transport.is_closing():
+            self._head += len(data)
+            if self._head > HEAD_BYTES:
+                self._end(b"431 Request Header Fields Too Large")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self._arrived()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        super().on_message_begin()
+        self._in_head, self._head = True, 0
+        self._expect()
+
+    def on_headers_complete(self) -> None:
+        """Its head is here."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """All of it is here."""
+        self._arrived()
+        super().on_message_complete()
+
+    def _expect(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self.arrive_seconds, self._too_late)
+
+    def _arrived(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_late(self) -> None:
+        self._deadline = None
+        self._end(b"408 Request Timeout")
+
+    def _end(self, status: bytes) -> None:
+        answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
+        if not answering and not self.transport.is_closing():
+            self.transport.write(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+        self.transport.close()

@@ -1,0 +1,56 @@
+"""Logs: one JSON object a line, with the gang and the pod that it is about; text on a terminal.
+
+Say ``logger.info("...", extra={"gang": "train/llm", "pod": "llm-0"})``; every extra becomes a key.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+Format = Literal["json", "text"]
+
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        fields: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        fields |= {key: value for key, value in vars(record).items() if key not in _OWN}
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(fields, enc_hook=str).decode()
+
+
+class TextLines(logging.Formatter):
+    """A record for people, its extras behind it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line = super().format(record)
+        extras = [f"{key}={value}" for key, value in vars(record).items() if key not in _OWN]
+        return f"{line}  [{' '.join(extras)}]" if extras else line
+
+
+def set_up_logs(*, level: str, form: Format) -> None:
+    """Send all logs of this process to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    text = TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    handler.setFormatter(JsonLines() if form == "json" else text)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for noisy in ("uvicorn.error", "aiohttp", "asyncio"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
