@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,6 @@ from tests.e2e.harness.waiting import wait_until
 from tests.manifests.accounts import Accounts
 from tests.manifests.rendering import SYSTEM, kustomize, read, render
 
-HERE = Path(__file__).parent
 NODE = "node-0"
 """The one node there is: Ready, eight GPUs."""
 STRICT = "&fieldValidation=Strict"
@@ -36,12 +34,9 @@ FOREIGN = (
 """Resource definitions of others: Go module, version, file."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Keep the tests of this folder in one worker, so that they start one control plane."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("manifests"))
+    item.add_marker(pytest.mark.xdist_group("manifests"))
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +71,6 @@ def plane(bare_plane: ControlPlane, rendered: list[Object]) -> ControlPlane:
     for thing in rendered:
         bare_plane.admin.apply(thing, query=STRICT)
     bare_plane.admin.create(node(NODE))
-    bare_plane.admin.patch("nodes", NODE, {"spec": {"taints": []}})
     _wait_for_policies(bare_plane)
     return bare_plane
 
@@ -94,20 +88,8 @@ def foreign(plane: ControlPlane) -> ControlPlane:
         files = [module_folder(module, version) / file for module, version, file in FOREIGN]
     except Unavailable as reason:
         pytest.skip(f"the resource definitions of others cannot be had: {reason}")
-    for definition in (definition for file in files for definition in read(file)):
-        plane.admin.apply(definition)
-    wait_until(lambda: all(map(_established, _definitions(plane))), "resource definitions to be established")
+    plane.define(definition for file in files for definition in read(file))
     return plane
-
-
-def _definitions(plane: ControlPlane) -> list[Object]:
-    found: list[Object] = plane.admin.request("GET", "apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
-    return found
-
-
-def _established(definition: Object) -> bool:
-    conditions = definition["status"].get("conditions") or ()
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
 def _wait_for_policies(plane: ControlPlane) -> None:

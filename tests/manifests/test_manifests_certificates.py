@@ -1,84 +1,53 @@
-"""The Job of the self-signed overlay: run as it stands, with its own service account, against a real API server."""
+"""The certificates that the Job of the self-signed overlay makes, on a real API server."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import ssl
-import subprocess
-import sys
 from base64 import b64decode
-from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
-from tests.e2e.harness.client import Client
 from tests.e2e.harness.plane import ControlPlane
-from tests.manifests.rendering import MANIFESTS, SYSTEM
+from tests.manifests.certificates_job import EXTENDER, NAMES, SCHEDULER, contents, run_job
+from tests.manifests.rendering import SYSTEM
 
-SCRIPT = MANIFESTS / "overlays" / "self-signed" / "certificates.py"
-EXTENDER, SCHEDULER = "arnold-extender-tls", "arnold-scheduler-tls"
 HOST = "arnold-extender.arnold-system.svc"
 """The name by which the scheduler calls the extender."""
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="the script calls openssl, which is not here")
 
 
-@pytest.fixture(scope="module")
-def run(plane: ControlPlane) -> Callable[[], str]:
-    """Runs the script as its pod would; answers what it printed."""
-    kubeconfig = plane.service_account("arnold-certificates", SYSTEM)
-
-    def run_script() -> str:
-        done = subprocess.run(
-            [sys.executable, str(SCRIPT)],
-            env={"PATH": os.environ["PATH"], "KUBECONFIG": str(kubeconfig)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run_script
-
-
 @pytest.fixture
-def held(run: Callable[[], str], plane: ControlPlane, tmp_path: Path) -> Path:
+def held(plane: ControlPlane, tmp_path: Path) -> Path:
     """What the Secrets hold, as the pods see it: a folder for each."""
-    run()
-    for name in (EXTENDER, SCHEDULER):
+    run_job(plane)
+    for name in NAMES:
         (tmp_path / name).mkdir()
-        for key, text in secret(plane.admin, name).items():
+        for key, text in contents(plane.admin, name).items():
             (tmp_path / name / key).write_bytes(b64decode(text))
     return tmp_path
 
 
-def secret(client: Client, name: str) -> dict[str, str]:
-    """The data of a Secret."""
-    found: dict[str, str] = client.request("GET", f"api/v1/namespaces/{SYSTEM}/secrets/{name}").get("data", {})
-    return found
-
-
 def test_script_fills_both_secrets(held: Path) -> None:
     """Each Secret holds certificate, key and authority; the authority is one, and its key is nowhere."""
-    for name in (EXTENDER, SCHEDULER):
+    for name in NAMES:
         assert sorted(file.name for file in (held / name).iterdir()) == ["ca.crt", "tls.crt", "tls.key"]
     assert (held / EXTENDER / "ca.crt").read_bytes() == (held / SCHEDULER / "ca.crt").read_bytes()
 
 
-def test_script_leaves_what_lasts(run: Callable[[], str], held: Path, plane: ControlPlane) -> None:
+def test_script_leaves_what_lasts(held: Path, plane: ControlPlane) -> None:
     """A second run changes nothing; one Secret lost, both are made again, as there is no authority to sign one."""
-    before = {name: secret(plane.admin, name) for name in (EXTENDER, SCHEDULER)}
-    assert "nothing to do" in run()
-    assert {name: secret(plane.admin, name) for name in (EXTENDER, SCHEDULER)} == before
+    before = {name: contents(plane.admin, name) for name in NAMES}
+    assert "nothing to do" in run_job(plane)
+    assert {name: contents(plane.admin, name) for name in NAMES} == before
     where = f"api/v1/namespaces/{SYSTEM}/secrets/{SCHEDULER}"
     plane.admin.request("PATCH", where, {"data": None}, content_type="application/merge-patch+json")
-    run()
-    after = {name: secret(plane.admin, name) for name in (EXTENDER, SCHEDULER)}
+    run_job(plane)
+    after = {name: contents(plane.admin, name) for name in NAMES}
     assert after[EXTENDER]["ca.crt"] == after[SCHEDULER]["ca.crt"]
     assert after[EXTENDER]["ca.crt"] != before[EXTENDER]["ca.crt"]
 
