@@ -6,7 +6,7 @@ derived when it is asked for and kept until one of its pods changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, KeysView, Mapping, Sequence
 from types import MappingProxyType
 
 from scheduler.extender.fleet import Fleet
@@ -63,6 +63,11 @@ class State:
         if gang is None:
             gang = self._gangs[key] = assemble(key, members.values())
         return gang
+
+    @property
+    def gang_keys(self) -> KeysView[GangKey]:
+        """Gangs with at least one pod; asking for the keys alone puts no gang together."""
+        return self._members.keys()
 
     def gangs(self) -> Iterable[Gang]:
         """All gangs with at least one pod."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Sequence
+from copy import copy
 from random import uniform
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -54,6 +55,16 @@ class HttpApi:
 
     async def __aexit__(self, *_: object) -> None:
         await self._client.close()  # type: ignore[no-untyped-call]
+
+    def lane(self, *, rate: float, parallel: int) -> HttpApi:
+        """The same connections with turns of their own: what is urgent does not queue behind what is much.
+
+        :param rate: writes a second.
+        :param parallel: writes under way.
+        """
+        other = copy(self)
+        other._flow = FlowControl(rate=rate, burst=max(1, round(rate)), parallel=parallel)
+        return other
 
     @property
     def server(self) -> str:

@@ -6,6 +6,7 @@ from scheduler.extender.controller.hands import GANGPLANS, Hands, Telemetry
 from scheduler.extender.controller.loop import Controller
 from scheduler.extender.controller.sinks import NodeSink, OwnerSink, PlanSink, PodSink, decode_own_plan
 from scheduler.extender.controller.terms import Terms
+from scheduler.extender.controller.touched import Touched
 
 __all__ = [
     "GANGPLANS",
@@ -24,6 +25,7 @@ __all__ = [
     "Say",
     "Telemetry",
     "Terms",
+    "Touched",
     "Write",
     "decide",
     "decode_own_plan",

@@ -101,9 +101,10 @@ def cannot_have(
     owner = fleet.promised_to(node)
     if owner is not None and owner != gang.key:
         return f"node {node} is promised to gang {owner}", None
+    if not (held := fleet.held(node)):
+        return "", until
     host = fleet.host(node)
-    own = sum(_gpus(pod) for pod in gang.pods if pod.node == node and not pod.terminal)
-    others = fleet.held(node) - own
+    others = held - sum(_gpus(pod) for pod in gang.pods if pod.node == node and not pod.terminal)
     if host is not None and others > 0 and others + plan.spec.gpus_per_node > host.allocatable:
         return f"node {node}: {counted(others, 'GPU')} in use by pods that are not of the gang", None
     return "", until

@@ -51,20 +51,24 @@ class Telemetry(Protocol):
 class Hands:
     """What writes.
 
+    :param for_pods: writes pods, many at once.
+    :param for_plans: writes plans, which do not wait for the pods of other gangs.
     :param leads: whether this replica leads, at this very moment.
     """
 
     def __init__(
         self,
-        api: ClusterApi,
         state: State,
         *,
+        for_pods: ClusterApi,
+        for_plans: ClusterApi,
         pods: PodSink,
         plans: PlanSink,
         leads: Callable[[], bool],
         telemetry: Telemetry,
     ) -> None:
-        self._api = api
+        self._for_pods = for_pods
+        self._for_plans = for_plans
         self._state = state
         self._pods = pods
         self._plans = plans
@@ -100,7 +104,7 @@ class Hands:
         started = perf_counter()
         try:
             change = release_patch(pod, node)
-            raw = await self._api.patch(PODS, pod.name, change, kind="json-patch", namespace=pod.namespace)
+            raw = await self._for_pods.patch(PODS, pod.name, change, kind="json-patch", namespace=pod.namespace)
         except (PatchFailed, NotFound) as error:
             self._count("release", error, started)
             await self._look_again(pod)
@@ -116,7 +120,7 @@ class Hands:
         self._check()
         started = perf_counter()
         try:
-            await self._api.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
+            await self._for_pods.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
         except (NotFound, Conflict) as error:
             self._count("recreate", error, started)
         except ClusterError as error:
@@ -131,7 +135,7 @@ class Hands:
         started = perf_counter()
         name, namespace = object_name(plan.key), plan.key.namespace
         try:
-            await self._api.delete(GANGPLANS, name, namespace=namespace, uid=plan.uid)
+            await self._for_plans.delete(GANGPLANS, name, namespace=namespace, uid=plan.uid)
         except Conflict as error:
             self._count("forget", error, started)
             await self._read_again(plan)
@@ -154,26 +158,26 @@ class Hands:
         raw = b""
         if not plan.uid:
             self._check()
-            raw = await self._api.create(GANGPLANS, spec, namespace=namespace)
+            raw = await self._for_plans.create(GANGPLANS, spec, namespace=namespace)
         elif before is None or encode_spec(before) != document["spec"]:
             self._check()
-            raw = await self._api.replace(GANGPLANS, name, spec, namespace=namespace)
+            raw = await self._for_plans.replace(GANGPLANS, name, spec, namespace=namespace)
         if raw:
             written = decode_own_plan(raw)
             document["metadata"] |= {"uid": written.uid, "resourceVersion": written.resource_version}
         self._check()
-        return await self._api.replace(GANGPLANS, name, document, namespace=namespace, subresource="status")
+        return await self._for_plans.replace(GANGPLANS, name, document, namespace=namespace, subresource="status")
 
     async def _read_again(self, plan: Plan) -> None:
         name, namespace = object_name(plan.key), plan.key.namespace
         try:
-            self._plans.put(decode_own_plan(await self._api.get(GANGPLANS, name, namespace=namespace)))
+            self._plans.put(decode_own_plan(await self._for_plans.get(GANGPLANS, name, namespace=namespace)))
         except NotFound:
             self._plans.remove(namespace, name)
 
     async def _look_again(self, pod: Pod) -> None:
         try:
-            self._pods.put(decode_pod(await self._api.get(PODS, pod.name, namespace=pod.namespace)))
+            self._pods.put(decode_pod(await self._for_pods.get(PODS, pod.name, namespace=pod.namespace)))
         except NotFound:
             self._pods.remove(pod.namespace, pod.name)
 

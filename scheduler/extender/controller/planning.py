@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from time import perf_counter
 
@@ -34,7 +34,7 @@ Announce = Callable[[Plan, Sequence[Say]], None]
 """Post events about a plan."""
 
 Claim = Callable[[GangKey], AbstractContextManager[bool]]
-"""Take a gang for as long as the block runs; false = somebody else has it."""
+"""Take a gang for as long as the block runs; false = somebody else has it, or it wants no nodes."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Planning:
     state: State
     hands: Hands
     announce: Announce
+    _: KW_ONLY
     telemetry: Telemetry
     terms: Terms
     limits: Limits
@@ -55,15 +56,14 @@ class Planning:
     now: Callable[[], datetime]
     solver: asyncio.Lock
 
-    async def round(
-        self, keys: Iterable[GangKey], *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None]
-    ) -> bool:
-        """Ask about one gang after the other until all were.
+    async def round(self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None]) -> bool:
+        """Ask about one gang after the other until all were, also those that come meanwhile.
 
+        :param claim: also says which gangs want nodes.
         :param failed: told of what cannot be written.
         :returns: whether any of them has nodes now.
         """
-        queue, found = Round(keys, self.policy), False
+        queue, found = Round(policy=self.policy), False
         while (question := queue.next(self.state, self.now())) is not None:
             key = question.gang.key
             with claim(key) as free:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from scheduler.extender.controller.touched import Touched
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.objects import Node, Owner, Pod
 from scheduler.extender.plan import Plan, object_name
@@ -51,8 +52,9 @@ def version_of(text: str) -> int:
 class PodSink:
     """Pods, by UID in the cache."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, touched: Touched) -> None:
         self._state = state
+        self._touched = touched
         self._seen: dict[tuple[str, str], _Seen] = {}
 
     def replace(self, objects: Iterable[Pod]) -> None:
@@ -60,6 +62,7 @@ class PodSink:
         pods = list(objects)
         self._seen = {_name(pod): _seen(pod) for pod in pods}
         self._state.replace_pods(pods)
+        self._touched.everything()
 
     def put(self, found: Pod) -> None:
         """A pod appeared or changed, or was patched by us."""
@@ -68,72 +71,87 @@ class PodSink:
         if old is not None and new.version < old.version:
             return
         if old is not None and old.uid != new.uid:
-            self._state.drop_pod(old.uid)
+            self._drop(old.uid)
         self._seen[name] = new
+        self._touched.pod(new.uid)
         self._state.put_pod(found)
+        self._touched.pod(new.uid)
 
     def remove(self, namespace: str, name: str) -> None:
         """A pod is gone."""
         if (old := self._seen.pop((namespace, name), None)) is not None:
-            self._state.drop_pod(old.uid)
+            self._drop(old.uid)
+
+    def _drop(self, uid: str) -> None:
+        self._touched.pod(uid)
+        self._state.drop_pod(uid)
 
 
 class NodeSink:
-    """Nodes, by name."""
+    """Nodes, by name.  A heartbeat changes nothing that a gang could depend on, and touches none."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, touched: Touched) -> None:
         self._state = state
+        self._touched = touched
 
     def replace(self, objects: Iterable[Node]) -> None:
         """A new list of all nodes."""
         self._state.replace_nodes(objects)
+        self._touched.everything()
 
     def put(self, found: Node) -> None:
         """A node appeared or changed."""
+        before = self._state.fleet.version
         self._state.put_node(found)
+        if self._state.fleet.version != before:
+            self._touched.node(found.name)
 
     def remove(self, namespace: str, name: str) -> None:  # noqa: ARG002
         """A node is gone."""
         self._state.drop_node(name)
+        self._touched.node(name)
 
 
 class OwnerSink:
     """Makers of pods of one kind, by UID in the cache."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, touched: Touched) -> None:
         self._state = state
-        self._uids: dict[tuple[str, str], str] = {}
+        self._touched = touched
+        self._kept: dict[tuple[str, str], Owner] = {}
 
     def replace(self, objects: Iterable[Owner]) -> None:
         """A new list of all objects of the kind."""
-        owners = list(objects)
-        now = {(one.metadata.namespace or "", one.metadata.name): one.metadata.uid for one in owners}
-        for uid in {*self._uids.values()} - {*now.values()}:
-            self._state.drop_owner(uid)
-        self._uids = now
-        for one in owners:
-            self._state.put_owner(one)
+        owners = {(one.metadata.namespace or "", one.metadata.name): one for one in objects}
+        for namespace, name in self._kept.keys() - owners.keys():
+            self.remove(namespace, name)
+        for one in owners.values():
+            self.put(one)
 
     def put(self, found: Owner) -> None:
-        """An object appeared or changed."""
+        """An object appeared or changed; how its pods fare, which it says often, touches nobody."""
         name = (found.metadata.namespace or "", found.metadata.name)
-        old = self._uids.get(name)
-        if old is not None and old != found.metadata.uid:
-            self._state.drop_owner(old)
-        self._uids[name] = found.metadata.uid
+        old = self._kept.get(name)
+        if old is not None and old.metadata.uid == found.metadata.uid and old.spec == found.spec:
+            return
+        self.remove(*name)
+        self._kept[name] = found
         self._state.put_owner(found)
+        self._touched.everything()
 
     def remove(self, namespace: str, name: str) -> None:
         """An object is gone."""
-        if (uid := self._uids.pop((namespace, name), None)) is not None:
-            self._state.drop_owner(uid)
+        if (old := self._kept.pop((namespace, name), None)) is not None:
+            self._state.drop_owner(old.metadata.uid)
+            self._touched.everything()
 
 
 class PlanSink:
     """GangPlans, by gang in the cache."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, touched: Touched) -> None:
         self._state = state
+        self._touched = touched
         self._keys: dict[tuple[str, str], GangKey] = {}
 
     def replace(self, objects: Iterable[Plan]) -> None:
@@ -141,6 +159,7 @@ class PlanSink:
         plans = list(objects)
         self._keys = {_place(plan): plan.key for plan in plans}
         self._state.replace_plans(plans)
+        self._touched.everything()
 
     def put(self, found: Plan) -> None:
         """A plan appeared or changed, or was written by us."""
@@ -149,11 +168,13 @@ class PlanSink:
             return
         self._keys[_place(found)] = found.key
         self._state.put_plan(found)
+        self._touched.gang(found.key)
 
     def remove(self, namespace: str, name: str) -> None:
         """A plan is gone."""
         if (key := self._keys.pop((namespace, name), None)) is not None:
             self._state.drop_plan(key)
+            self._touched.gang(key)
 
 
 def _name(pod: Pod) -> tuple[str, str]:

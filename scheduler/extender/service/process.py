@@ -40,6 +40,7 @@ from scheduler.extender.controller import (
     PlanSink,
     PodSink,
     Terms,
+    Touched,
     decode_own_plan,
 )
 from scheduler.extender.objects import decode_node, decode_owner, decode_pod
@@ -92,25 +93,35 @@ class _Process:
             logger.info("cluster %s, as %s says", api.server, credentials.source)
             await self._run(api, credentials, listener)
 
-    async def _run(self, api: ClusterApi, credentials: Credentials, listener: socket.socket) -> None:
+    async def _run(self, api: HttpApi, credentials: Credentials, listener: socket.socket) -> None:
         settings, state = self.settings, self.state
-        pods, plans = PodSink(state), PlanSink(state)
+        touched = Touched(state)
+        pods, plans = PodSink(state, touched), PlanSink(state, touched)
         changed = asyncio.Event()
-        events = EventRecorder(api, instance=settings.identity)
+        events = EventRecorder(api.lane(rate=50, parallel=2), instance=settings.identity)
         election = Election(
-            api,
+            api.lane(rate=50, parallel=2),
             name=settings.lease_name,
             namespace=settings.lease_namespace,
             identity=settings.identity,
             changed=changed.set,
         )
-        reflectors = self._reflectors(api, pods, plans, changed=changed.set)
+        reflectors = self._reflectors(api, touched, pods, plans, changed=changed.set)
         readiness = Readiness(reflectors, clock=monotonic)
         metrics = Metrics(plans=state.plans.values, leads=lambda: election.held)
         controller = Controller(
             state,
+            touched,
             changed,
-            Hands(api, state, pods=pods, plans=plans, leads=lambda: election.held, telemetry=metrics),
+            Hands(
+                state,
+                for_pods=api,
+                for_plans=api.lane(rate=200, parallel=8),
+                pods=pods,
+                plans=plans,
+                leads=lambda: election.held,
+                telemetry=metrics,
+            ),
             events=events,
             telemetry=metrics,
             leads=lambda: election.held,
@@ -140,13 +151,15 @@ class _Process:
                 task.cancel()
 
     def _reflectors(
-        self, api: ClusterApi, pods: PodSink, plans: PlanSink, *, changed: Callable[[], None]
+        self, api: ClusterApi, touched: Touched, pods: PodSink, plans: PlanSink, *, changed: Callable[[], None]
     ) -> list[Reflector[Any]]:
         state = self.state
         return [
-            Reflector(api, NODES, decode=decode_node, sink=NodeSink(state), changed=changed),
+            Reflector(api, NODES, decode=decode_node, sink=NodeSink(state, touched), changed=changed),
             *(
-                Reflector(api, kind, decode=decode_owner, sink=OwnerSink(state), changed=changed, optional=True)
+                Reflector(
+                    api, kind, decode=decode_owner, sink=OwnerSink(state, touched), changed=changed, optional=True
+                )
                 for kind in OWNERS
             ),
             Reflector(api, PODS, decode=decode_pod, sink=pods, changed=changed),

@@ -1,0 +1,81 @@
+"""What was decided about one gang, carried out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler.extender.cluster_api import PODS, EventRecorder, NotFound, PatchFailed, Regarding
+from scheduler.extender.controller.actions import Action, Forget, Recreate, Release, Repair, Say, Write
+from scheduler.extender.controller.hands import GANGPLANS, Hands
+from scheduler.extender.controller.planning import Planning
+from scheduler.extender.controller.words import counted
+from scheduler.extender.gangs import GangKey
+from scheduler.extender.plan import Plan, object_name
+
+logger = logging.getLogger(__name__)
+
+
+def announce(events: EventRecorder, plan: Plan, said: Sequence[Say]) -> None:
+    """Post events about a plan."""
+    regarding = Regarding(GANGPLANS, plan.key.namespace, object_name(plan.key), plan.uid)
+    for one in said:
+        events.say(regarding, reason=one.reason, note=one.note, kind=one.kind)
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Does things, one gang at a time."""
+
+    hands: Hands
+    planning: Planning
+    events: EventRecorder
+
+    async def act(self, key: GangKey, actions: Sequence[Action]) -> None:
+        """Do it all in order, and last all releases together.
+
+        :raises ArnoldError: something could not be done; what comes after it is not.
+        """
+        for action in actions:
+            match action:
+                case Write(plan, _, said):
+                    announce(self.events, await self.hands.write(plan), said)
+                case Repair():
+                    await self.planning.repair(action)
+                case Recreate():
+                    await self._recreate(action)
+                case Forget(plan):
+                    await self.hands.forget(plan)
+                    logger.info("the gang is gone, its nodes are free", extra={"gang": str(key)})
+                case Release():
+                    continue
+        if releases := [action for action in actions if isinstance(action, Release)]:
+            await self._release(key, releases)
+
+    async def _release(self, key: GangKey, releases: Sequence[Release]) -> None:
+        """Release pods, as many at once as flow control lets through.
+
+        :raises ArnoldError: the worst of what failed; pods that are gone do not count.
+        """
+        writes = (self.hands.release(one.pod, one.node) for one in releases)
+        failed = [one for one in await asyncio.gather(*writes, return_exceptions=True) if one is not None]
+        done = len(releases) - len(failed)
+        logger.info("released %s of %d", counted(done, "pod"), len(releases), extra={"gang": str(key)})
+        serious = [error for error in failed if not isinstance(error, NotFound)]
+        for error in sorted(serious, key=lambda error: isinstance(error, PatchFailed)):
+            raise error
+
+    async def _recreate(self, action: Recreate) -> None:
+        pod = action.pod
+        regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
+        if pod.owner is None:
+            note = f"pinned to a node that it cannot have ({action.why}). To fix: delete this pod and create it again"
+            self.events.say(regarding, reason="CannotBind", note=note, action="Repair", kind="Warning")
+            return
+        await self.hands.delete_pod(pod)
+        note = f"deleted, to be made anew by its {pod.owner.kind}: {action.why}"
+        self.events.say(regarding, reason="Recreated", note=note, action="Repair", kind="Warning")
+        extra = {"gang": str(action.key), "pod": f"{pod.namespace}/{pod.name}"}
+        logger.info("the pod is made anew: %s", action.why, extra=extra)
