@@ -160,8 +160,12 @@ def test_a_users_own_kustomization(tmp_path: Path, rendered: list[Object]) -> No
     (tmp_path / "cluster" / "kustomization.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
     objects = render(tmp_path / "cluster")
     images = {image["name"]: image for image in own["images"]}
-    for name, image in (("arnold-extender", images["arnold"]), ("arnold-scheduler", images["kube-scheduler"])):
-        (container,) = pod_template(pick(objects, "Deployment", name))["spec"]["containers"]
+    for kind, name, image in (
+        ("Deployment", "arnold-extender", images["arnold"]),
+        ("Deployment", "arnold-scheduler", images["kube-scheduler"]),
+        ("Job", "arnold-certificates", images["arnold"]),
+    ):
+        (container,) = pod_template(pick(objects, kind, name))["spec"]["containers"]
         assert container["image"] == f"{image['newName']}:{image['newTag']}"
     (literal,) = own["configMapGenerator"][0]["literals"]
     assert literal == f"levels={pick(objects, 'ConfigMap', 'arnold-extender-settings')['data']['levels']}"

@@ -1,0 +1,76 @@
+"""docs/kubernetes.md says what the program has: flags, metrics, names, phases."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from scheduler.cli.extender import serve
+from scheduler.extender import names
+from scheduler.extender.cluster_api import Terms as LeaseTerms
+from scheduler.extender.controller import Terms
+from scheduler.extender.plan import Phase
+from scheduler.extender.service.metrics import Metrics
+from scheduler.job import Parallelism
+from tests.manifests.rendering import MANIFESTS
+
+PAGE = (MANIFESTS.parent / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+
+
+def test_every_flag_is_described() -> None:
+    """The table of flags is the options of the command, all of them and no others."""
+    table = PAGE.partition("| flag |")[2].partition("\n\n")[0]
+    described = {flag for row in table.splitlines()[2:] for flag in re.findall(r"`(--[a-z-]+)`", row.split("|")[1])}
+    options = {option for parameter in serve.params for option in parameter.opts if option.startswith("--")}
+    assert described == options - {"--help"}
+
+
+def test_every_metric_is_described() -> None:
+    """The table of metrics names those that the program exports, the process's own apart."""
+    table = PAGE.partition("| metric |")[2].partition("\n\n")[0]
+    described = set(re.findall(r"`(arnold_[a-z_]+)", table))
+    exported = {
+        family.name + ("_total" if family.type == "counter" else "")
+        for family in Metrics(plans=lambda: [], leads=lambda: False).registry.collect()
+    }
+    assert described == {name for name in exported if name.startswith("arnold_")}
+
+
+@pytest.mark.parametrize(
+    "name", [names.GANG, names.RANK, names.GANG_SIZE, names.PARALLELISM, names.ALPHA, names.LEVEL, names.AVOID]
+)
+def test_what_users_write_is_described(name: str) -> None:
+    """Each label and annotation that is read has its row."""
+    table = PAGE.partition("## What you write")[2].partition("\n\n`schedulerName")[0]
+    assert f"`{name}`" in table
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_every_phase_is_described(phase: Phase) -> None:
+    """Each phase has its row."""
+    assert f"\n| `{phase.value}` |" in PAGE
+
+
+def test_times_are_those_of_the_program() -> None:
+    """The times that the page names are the defaults."""
+    terms = Terms()
+    assert (terms.bind, terms.lost) == (timedelta(minutes=5), timedelta(seconds=30))
+    assert "pods are not bound in time (5 minutes)" in PAGE
+    assert "not `Ready` for 30 seconds" in PAGE
+    assert f"the Lease lapses ({LeaseTerms().lease:g} s)" in PAGE
+
+
+def test_drawing_is_the_order_of_ranks() -> None:
+    """The drawing of the grid has the rank that the solver's grid has, in every cell that it shows."""
+    drawing = PAGE.partition("## Rank and cell")[2].split("```")[1]
+    rank = Parallelism(tp=8, pp=8, dp=12).grid(8).node_rank
+    shown = {}
+    for line in drawing.splitlines():
+        if row := re.match(r"\s+dp (\d+) +(\d+) +(\d+) +(\d+) +\.\.\. +(\d+)", line):
+            dp, *cells = map(int, row.groups())
+            shown |= {(dp, column): cell for column, cell in zip((0, 1, 2, 7), cells, strict=True)}
+    # Four rows of four stages are drawn.
+    assert len(shown) == 16
+    assert all(rank[cell] == shown[cell] for cell in shown)
