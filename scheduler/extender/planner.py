@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from time import perf_counter
 
 import numpy as np
@@ -28,7 +29,7 @@ from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.repair import repair
-from scheduler.placement.types import Limits
+from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.remedies import fits, nodes_to_free, shares
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError
@@ -130,7 +131,7 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
     job, cluster = question.job, question.cluster
     if question.refused or job is None or cluster is None:
         return _unplaced(question, question.refused)
-    outcome = _outcome(_without(cluster, question), job, limits, algorithm)
+    outcome = run(_algorithm(algorithm), _without(cluster, question), job, limits)
     if outcome.evaluation is None or outcome.proposal.nodes is None:
         return _no_room(question, cluster, job, outcome, limits)
     evaluation = outcome.evaluation
@@ -163,8 +164,10 @@ def _base(question: Question, job: Job | None) -> Plan:
     return before.replace(spec=Spec.of(job, dialect=gang.dialect, priority=gang.priority))
 
 
-def _outcome(cluster: Cluster, job: Job, limits: Limits, algorithm: str) -> Outcome:
-    return run(load_algorithm(algorithm), cluster, job, limits)
+@cache
+def _algorithm(name: str) -> PlacementAlgorithm:
+    """Looking through what is installed takes longer than a small gang."""
+    return load_algorithm(name)
 
 
 def _without(cluster: Cluster, question: Question) -> Cluster:
@@ -194,7 +197,7 @@ def _by_cell(cluster: Cluster, job: Job, nodes: Iterable[str]) -> IntArray:
 def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, limits: Limits) -> Answer:
     """Why a gang has no room, and what would give it some."""
     part = replace(limits, seconds=_FITS_SHARE * limits.seconds)
-    solver = load_algorithm("exact")
+    solver = _algorithm("exact")
     fits_now = fits(cluster, job, solver=solver, limits=part) if question.withheld else False
     fits_empty = fits(cluster.emptied(), job, solver=solver, limits=part)
     sentences = []
