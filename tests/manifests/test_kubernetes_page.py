@@ -66,7 +66,7 @@ def test_drawing_is_the_order_of_ranks() -> None:
     """The drawing of the grid has the rank that the solver's grid has, in every cell that it shows."""
     drawing = PAGE.partition("## Rank and cell")[2].split("```")[1]
     rank = Parallelism(tp=8, pp=8, dp=12).grid(8).node_rank
-    shown = {}
+    shown: dict[tuple[int, int], int] = {}
     for line in drawing.splitlines():
         if row := re.match(r"\s+dp (\d+) +(\d+) +(\d+) +(\d+) +\.\.\. +(\d+)", line):
             dp, *cells = map(int, row.groups())

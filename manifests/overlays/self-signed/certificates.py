@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from pathlib import Path
 
 from kubernetes import client, config
@@ -95,14 +96,14 @@ def last(held: dict[str, Files], folder: Path) -> bool:
     return True
 
 
-def contents(data: dict[str, str] | None) -> Files:
+def contents(data: Mapping[str, str | bytes] | None) -> Files:
     """What the data of a Secret says."""
     return {key: b64decode(text) for key, text in (data or {}).items()}
 
 
 def main() -> None:
     """Fill the Secrets, unless what they hold lasts."""
-    config.load_config()
+    config.load_config()  # type: ignore[no-untyped-call]
     secrets = client.CoreV1Api()
     held = {name: contents(secrets.read_namespaced_secret(name, NAMESPACE).data) for name in (EXTENDER, SCHEDULER)}
     with tempfile.TemporaryDirectory() as folder:
