@@ -10,7 +10,7 @@ PYTHON     ?=
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench lock clean
+.PHONY: help demo test soak lint format bench lock clean
 
 help: ## show the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -20,6 +20,9 @@ demo: $(STAMP) ## place a 9,600-GPU job on a fragmented cluster and write arnold
 
 test: $(STAMP) ## run the tests
 	$(BIN)/python -m pytest
+
+soak: $(STAMP) ## kill the extender at 50 random moments, on a real control plane
+	ARNOLD_KILLS=50 $(BIN)/python -m pytest tests/e2e/test_kills.py -n 0
 
 lint: $(STAMP) ## check style, types and who imports whom
 	$(BIN)/ruff check .

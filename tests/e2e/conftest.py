@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.harness.arnold import install
 from tests.e2e.harness.nodes import namespace as namespace_object
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.programs import Unavailable, find_programs, from_module
@@ -67,3 +68,15 @@ def namespace(plane: ControlPlane) -> str:
     name = f"test-{next(_numbers)}"
     plane.admin.create(namespace_object(name))
     return name
+
+
+@pytest.fixture(scope="session")
+def installed(shared_plane: ControlPlane) -> None:
+    """Arnold's manifests are applied, once."""
+    install(shared_plane)
+
+
+@pytest.fixture
+def arnold_plane(plane: ControlPlane, installed: None) -> ControlPlane:
+    """The control plane with Arnold's manifests applied; nothing of Arnold runs yet."""
+    return plane

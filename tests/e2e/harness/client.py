@@ -43,7 +43,7 @@ _HOME = {
 """Where each resource lives that tests read by name."""
 
 _PATIENT = urllib3.Retry(
-    total=None, connect=120, read=5, status=50, backoff_factor=0.05, backoff_max=0.5, status_forcelist=(429,)
+    total=None, connect=120, read=5, status=50, backoff_factor=0.05, backoff_max=0.5, status_forcelist=(429, 503)
 )
 """An API server that starts again, or asks for patience, is asked again."""
 
@@ -71,7 +71,7 @@ class Client:
         if isinstance(identity, str):
             self._headers["Authorization"] = f"Bearer {identity}"
         self._pool = urllib3.PoolManager(
-            maxsize=threads,
+            maxsize=2 * threads,
             headers=self._headers,
             ca_certs=str(authority),
             cert_file=str(pair.certificate) if pair else None,

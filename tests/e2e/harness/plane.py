@@ -53,8 +53,8 @@ class ControlPlane:
         self._kubeconfigs: dict[str, Path] = {}
         self._clients: dict[str, Client] = {}
         self._guests: dict[str, Process] = {}
-        self._etcd_port, self._api_port = free_port(), free_port()
-        self.server = f"https://{LOOPBACK}:{self._api_port}"
+        self._etcd_port, self.api_port = free_port(), free_port()
+        self.server = f"https://{LOOPBACK}:{self.api_port}"
 
     def __enter__(self) -> ControlPlane:
         try:
@@ -134,8 +134,12 @@ class ControlPlane:
         """A client that may do anything."""
         return self.client()
 
-    def service_account(self, name: str, namespace: str) -> Path:
-        """A kubeconfig file with the own token of a service account, as its pod would have it."""
+    def service_account(self, name: str, namespace: str, *, port: int | None = None) -> Path:
+        """A kubeconfig file with the own token of a service account, as its pod would have it.
+
+        :param port: of a forwarder to the API server; ``None`` = the API server's own.
+        """
+        port = port or self.api_port
         where = f"api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         request = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -145,9 +149,8 @@ class ControlPlane:
         token: str = self.admin.request("POST", where, request)["status"]["token"]
         user = f"{namespace}-{name}"
         self._clients[user] = self._client(token)
-        file = self.folder / f"{user}.kubeconfig"
-        self._kubeconfigs[user] = write_kubeconfig(file, self.server, self.certificates.authority, token)
-        return self._kubeconfigs[user]
+        file = self.folder / f"{user}-{port}.kubeconfig"
+        return write_kubeconfig(file, f"https://{LOOPBACK}:{port}", self.certificates.authority, token)
 
     def service_account_client(self, name: str, namespace: str) -> Client:
         """A client with the own token of a service account."""
@@ -184,7 +187,7 @@ class ControlPlane:
         flags = {
             "etcd-servers": f"http://{LOOPBACK}:{self._etcd_port}",
             "bind-address": LOOPBACK,
-            "secure-port": self._api_port,
+            "secure-port": self.api_port,
             "tls-cert-file": serving.certificate,
             "tls-private-key-file": serving.key,
             "client-ca-file": self.certificates.authority,
@@ -216,6 +219,10 @@ class ControlPlane:
         self._guests[process.name] = process
         process.start()
         return process
+
+    def guest(self, name: str) -> Process:
+        """A program that was added."""
+        return self._guests[name]
 
     def remove(self, name: str) -> None:
         """Stop a program that was added."""

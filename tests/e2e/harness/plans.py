@@ -52,6 +52,12 @@ def plan_of(client: Client, gang: str, namespace: str) -> GangPlan | None:
     return next((plan for plan in all_plans(client, namespace) if plan.name == gang), None)
 
 
+def plan_in(client: Client, gang: str, namespace: str, *phases: str) -> GangPlan | None:
+    """The plan of a gang, if it is in one of these phases."""
+    plan = plan_of(client, gang, namespace)
+    return plan if plan is not None and plan.phase in phases else None
+
+
 def read_plan(thing: Mapping[str, Any]) -> GangPlan:
     """A plan from its object: names are base64 of zlib of lines, UIDs base64 of 16 bytes each."""
     status = thing.get("status", {})

@@ -83,6 +83,24 @@ def gang(
     ]
 
 
+def indexed_job(name: str, namespace: str, *, size: int, parallelism: str) -> Object:
+    """A gang as an Indexed Job: a label and annotations in its template; the gate comes from the admission policy."""
+    notes = {"arnold.dev/gang-size": str(size), "arnold.dev/parallelism": parallelism}
+    template = {
+        "metadata": {"labels": {GANG: name}, "annotations": notes},
+        "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container(8)]},
+    }
+    spec = {
+        "completionMode": "Indexed",
+        "completions": size,
+        "parallelism": size,
+        "backoffLimit": 1000,
+        "podReplacementPolicy": "TerminatingOrFailed",
+        "template": template,
+    }
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
 def bound(client: Client, namespace: str) -> dict[str, str]:
     """Pod -> node, of the pods of a namespace that have one."""
     return {
@@ -90,3 +108,8 @@ def bound(client: Client, namespace: str) -> dict[str, str]:
         for thing in client.all("pods", namespace)
         if thing["spec"].get("nodeName")
     }
+
+
+def gated(client: Client, namespace: str) -> int:
+    """How many pods of a namespace wait behind a gate."""
+    return sum(bool(thing["spec"].get("schedulingGates")) for thing in client.all("pods", namespace))

@@ -13,7 +13,7 @@ class WaitedTooLong(AssertionError):
     """What was waited for did not happen in time."""
 
 
-def wait_until(condition: Callable[[], T], what: str, *, seconds: float = 60.0, every: float = 0.1) -> T:
+def wait_until(condition: Callable[[], T | None], what: str, *, seconds: float = 60.0, every: float = 0.1) -> T:
     """Ask again and again until the answer is true, and return it.
 
     :param what: what is waited for, as in "waited in vain for ...".

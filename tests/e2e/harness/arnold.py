@@ -1,0 +1,187 @@
+"""Arnold on a control plane, as its manifests install it: roles, policies, mutual TLS.
+
+The Deployments alone are not there: their programs run beside the control plane, with the tokens of their service
+accounts.  kube-scheduler reaches the replicas through a forwarder, as through a Service.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import urllib3
+import yaml
+
+from tests.e2e.harness.certificates import LOOPBACK, KeyPair
+from tests.e2e.harness.client import Object
+from tests.e2e.harness.forwarder import Forwarder
+from tests.e2e.harness.plane import ControlPlane, Healthy
+from tests.e2e.harness.process import Process, free_port
+
+MANIFESTS = Path(__file__).parents[3] / "manifests"
+INSTALLED = (
+    "base/namespace.yaml",
+    "base/admission.yaml",
+    "base/extender-rbac.yaml",
+    "base/scheduler-rbac.yaml",
+    "base/flow.yaml",
+)
+SYSTEM = "arnold-system"
+PROGRAM = shutil.which("arnold", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}") or "arnold"
+"""The command of this environment."""
+
+
+def install(plane: ControlPlane) -> None:
+    """Apply what a cluster's administrator applies once, but for the Deployments."""
+    plane.define(_documents("crds/gangplans.yaml"))
+    for file in INSTALLED:
+        for thing in _documents(file):
+            plane.admin.apply(thing)
+
+
+class Arnold:
+    """The extender's replicas and the scheduler that asks them; see :func:`running`.
+
+    :param replicas: one or more; the first is asked as long as it is there.
+    """
+
+    def __init__(
+        self, plane: ControlPlane, service: Forwarder, replicas: Sequence[Process], ports: Sequence[int]
+    ) -> None:
+        self.plane = plane
+        self.service = service
+        self.replicas = list(replicas)
+        self.ports = list(ports)
+        self._caller = plane.certificates.client("arnold-scheduler")
+
+    @property
+    def extender(self) -> Process:
+        """The only replica, or the first."""
+        return self.replicas[0]
+
+    @property
+    def scheduler(self) -> Process:
+        """The scheduler that asks."""
+        return self.plane.guest("arnold-scheduler")
+
+    def forget(self, replica: Process) -> None:
+        """Ask a replica no more, as a Service does once it is not ready."""
+        self.service.targets.remove(self.ports[self.replicas.index(replica)])
+        self.service.cut()
+
+    def leader(self) -> Process | None:
+        """The replica that holds the Lease, if it runs."""
+        lease = self.plane.admin.find("leases", "arnold-extender", SYSTEM)
+        holder = lease["spec"].get("holderIdentity") if lease else None
+        return next((it for it in self.replicas if it.alive and holder and it.name in holder), None)
+
+    def ask(self, verb: str, body: Any, *, replica: int = 0) -> tuple[int, Any]:
+        """Ask a replica as kube-scheduler does: POST with its certificate.
+
+        :param body: bytes, or what is sent as JSON.
+        :return: HTTP status, and the answer: decoded where it is JSON, else text.
+        """
+        return self.call("POST", verb, body, caller=self._caller, replica=replica)
+
+    def call(
+        self, method: str, path: str, body: Any = None, *, caller: KeyPair | None, replica: int = 0
+    ) -> tuple[int, Any]:
+        """Send a replica anything.
+
+        :param caller: whose certificate to show; ``None`` = none.
+        :raises urllib3.exceptions.HTTPError: the replica hangs up.
+        """
+        with urllib3.PoolManager(
+            ca_certs=str(self.plane.certificates.authority),
+            cert_file=str(caller.certificate) if caller else None,
+            key_file=str(caller.key) if caller else None,
+        ) as pool:
+            answer = pool.request(
+                method,
+                f"https://{LOOPBACK}:{self.ports[replica]}/{path}",
+                body=body if body is None or isinstance(body, bytes) else json.dumps(body).encode(),
+                headers={"Content-Type": "application/json"},
+                retries=False,
+                timeout=30.0,
+            )
+            text = answer.data.decode(errors="replace")
+            is_json = answer.headers.get("Content-Type", "").startswith("application/json")
+            return answer.status, json.loads(text) if is_json else text
+
+
+@contextmanager
+def running(
+    plane: ControlPlane,
+    *,
+    levels: Sequence[str],
+    replicas: int = 1,
+    options: Sequence[str] = (),
+    networks: Mapping[int, Forwarder] | None = None,
+) -> Iterator[Arnold]:
+    """Run Arnold; it ends with the block.
+
+    :param levels: node labels from broad to close.
+    :param options: more of ``arnold extender serve``.
+    :param networks: replica -> how it reaches the API server, where not directly.
+    """
+    ports = [free_port() for _ in range(replicas)]
+    networks = networks or {}
+    pair = plane.certificates.server("arnold-extender")
+    processes = []
+    for number, port in enumerate(ports):
+        through = networks[number].port if number in networks else plane.api_port
+        kubeconfig = plane.service_account("arnold-extender", SYSTEM, port=through)
+        command = [
+            PROGRAM,
+            "extender",
+            "serve",
+            f"--kubeconfig={kubeconfig}",
+            f"--bind={LOOPBACK}:{port}",
+            f"--levels={','.join(levels)}",
+            f"--tls-cert={pair.certificate}",
+            f"--tls-key={pair.key}",
+            f"--client-ca={plane.certificates.authority}",
+            *options,
+        ]
+        name = f"arnold-extender-{number}"
+        environment = {"POD_NAME": name, "POD_NAMESPACE": SYSTEM}
+        ready = Healthy(f"https://{LOOPBACK}:{port}/readyz")
+        processes.append(Process(name, command, log=plane.folder / f"{name}.log", ready=ready, environment=environment))
+    with Forwarder(ports) as service:
+        arnold = Arnold(plane, service, processes, ports)
+        for process in processes:
+            plane.add(process)
+        plane.add_scheduler("arnold-scheduler", _scheduler_configuration(plane, service.port))
+        try:
+            yield arnold
+        finally:
+            for name in ("arnold-scheduler", *(process.name for process in processes)):
+                plane.remove(name)
+            plane.admin.delete_all("gangplans")
+            plane.admin.delete("leases", "arnold-extender", SYSTEM)
+
+
+def _scheduler_configuration(plane: ControlPlane, port: int) -> Object:
+    """That of the manifests, at home here."""
+    (configuration,) = _documents("base/scheduler-config.yaml")
+    pair = plane.certificates.client("arnold-scheduler")
+    (extender,) = configuration["extenders"]
+    extender["urlPrefix"] = f"https://{LOOPBACK}:{port}"
+    extender["tlsConfig"] = {
+        "caFile": str(plane.certificates.authority),
+        "certFile": str(pair.certificate),
+        "keyFile": str(pair.key),
+    }
+    configuration["clientConnection"]["kubeconfig"] = str(plane.service_account("arnold-scheduler", SYSTEM))
+    configuration["leaderElection"] = {"leaderElect": False}
+    return configuration
+
+
+def _documents(file: str) -> list[Object]:
+    return list(yaml.safe_load_all((MANIFESTS / file).read_text(encoding="utf-8")))

@@ -1,0 +1,127 @@
+"""What else fails on a cluster: schedulers, API servers, leaders, nodes, and pods that do not come in time."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from tests.e2e.harness.arnold import running
+from tests.e2e.harness.invariants import guarded
+from tests.e2e.harness.nodes import level_labels, lose, make_real
+from tests.e2e.harness.plane import ControlPlane
+from tests.e2e.harness.plans import all_plans, plan_in
+from tests.e2e.harness.pods import bound, gang, gated, indexed_job
+from tests.e2e.harness.waiting import stays, wait_until
+from topology.cluster import Cluster
+from topology.generate import fragment, generate
+
+SLOWLY = "--rate=50"
+"""Writes a second, so that there is time for something to fail while a gang is being released."""
+
+
+def test_scheduler_restarts_during_a_gang(arnold_plane: ControlPlane, namespace: str) -> None:
+    """kube-scheduler dies while the gang binds; started again, it binds the rest where the plan says."""
+    plane = arnold_plane
+    cluster = _cluster(plane)
+    with running(plane, levels=level_labels(cluster), options=[SLOWLY]) as arnold, guarded(plane):
+        plane.admin.create_all(gang("llm", namespace, size=48, parallelism="tp=8,pp=4,dp=12"))
+        wait_until(lambda: bound(plane.admin, namespace), "the first pod on its node", every=0.01)
+        arnold.scheduler.kill()
+        assert len(bound(plane.admin, namespace)) < 48
+        arnold.scheduler.start()
+        wait_until(lambda: len(bound(plane.admin, namespace)) == 48, "48 pods on nodes")
+
+
+def test_api_server_restarts_during_a_gang(arnold_plane: ControlPlane, namespace: str) -> None:
+    """The API server dies while the gang is released; back again, the gang goes on where it was."""
+    plane = arnold_plane
+    cluster = _cluster(plane)
+    with running(plane, levels=level_labels(cluster), options=[SLOWLY]) as arnold, guarded(plane):
+        plane.admin.create_all(gang("llm", namespace, size=48, parallelism="tp=8,pp=4,dp=12"))
+        wait_until(lambda: gated(plane.admin, namespace) < 48, "the first gate to come off", every=0.01)
+        plane.api_server.kill()
+        plane.api_server.start()
+        wait_until(lambda: len(bound(plane.admin, namespace)) == 48, "48 pods on nodes")
+        # Nothing gave up meanwhile: the extender is the same process.
+        assert arnold.extender.alive
+
+
+def test_leader_loses_its_lease(arnold_plane: ControlPlane, namespace: str) -> None:
+    """A leader that stands still loses its Lease; another finishes the gang, and the old one, awake, spoils nothing."""
+    plane = arnold_plane
+    cluster = _cluster(plane)
+    with running(plane, levels=level_labels(cluster), replicas=2, options=[SLOWLY]) as arnold, guarded(plane):
+        old = wait_until(arnold.leader, "a leader")
+        plane.admin.create_all(gang("llm", namespace, size=48, parallelism="tp=8,pp=4,dp=12"))
+        wait_until(lambda: gated(plane.admin, namespace) < 48, "the first gate to come off", every=0.01)
+        os.kill(old.pid, signal.SIGSTOP)
+        arnold.service.targets.remove(
+            arnold.ports[arnold.replicas.index(old)]
+        )  # a Service leaves out what is not ready
+        arnold.service.cut()
+        new = wait_until(lambda: (found := arnold.leader()) is not old and found, "another leader")
+        wait_until(lambda: gated(plane.admin, namespace) == 0, "all gates to come off")
+        os.kill(old.pid, signal.SIGCONT)
+        wait_until(lambda: len(bound(plane.admin, namespace)) == 48, "48 pods on nodes")
+        stays(lambda: arnold.leader() is new, "the new leader leads")
+
+
+def test_node_dies_under_a_running_gang(arnold_plane: ControlPlane, namespace: str) -> None:
+    """The rank that ran there gets another node in place of it; no other rank moves."""
+    plane = arnold_plane
+    cluster = _cluster(plane)
+    with running(plane, levels=level_labels(cluster)), guarded(plane):
+        plane.admin.create_all(gang("llm", namespace, size=24, parallelism="tp=8,pp=2,dp=12"))
+        before = wait_until(lambda: _all_bound(plane, namespace, 24), "24 pods on nodes")
+        wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "the plan to say that it is bound")
+        lose(plane.admin, before["llm-7"])
+        plane.admin.delete("pods", "llm-7", namespace)
+        plane.admin.create(gang("llm", namespace, size=24, parallelism="tp=8,pp=2,dp=12")[7])
+        after = wait_until(lambda: _all_bound(plane, namespace, 24), "all 24 ranks on nodes again")
+        assert after["llm-7"] != before["llm-7"]
+        assert {pod: node for pod, node in after.items() if pod != "llm-7"} == {
+            pod: node for pod, node in before.items() if pod != "llm-7"
+        }
+
+
+def test_plan_expires(arnold_plane: ControlPlane, namespace: str) -> None:
+    """Pods that no scheduler binds lose their nodes to a gang that can use them, and say why; later they run too."""
+    plane = arnold_plane
+    cluster = generate("minipods", minipods=2, nodes=16)
+    make_real(plane.admin, cluster)
+    with running(plane, levels=level_labels(cluster), options=["--bind-timeout=4"]) as arnold, guarded(plane):
+        arnold.scheduler.kill()
+        plane.admin.create(indexed_job("late", namespace, size=12, parallelism="tp=8,pp=2,dp=6"))
+        plan = wait_until(
+            lambda: plan_in(plane.admin, "late", namespace, "Expired", "Queued"), "the plan to expire", seconds=60.0
+        )
+        assert plan.message
+        assert bound(plane.admin, namespace) == {}
+        arnold.scheduler.start()
+        wait_until(lambda: _all_bound(plane, namespace, 12), "12 pods on nodes", seconds=120.0)
+
+
+def test_gang_deleted_in_the_middle(arnold_plane: ControlPlane, namespace: str) -> None:
+    """A gang that is deleted while it is released gives everything back: the next one gets the same nodes."""
+    plane = arnold_plane
+    cluster = generate("minipods", minipods=2, nodes=24)
+    make_real(plane.admin, cluster)
+    with running(plane, levels=level_labels(cluster), options=[SLOWLY]), guarded(plane):
+        plane.admin.create_all(gang("first", namespace, size=24, parallelism="tp=8,pp=2,dp=12"))
+        wait_until(lambda: gated(plane.admin, namespace) < 24, "the first gate to come off", every=0.01)
+        plane.admin.delete_all("pods", namespace)
+        wait_until(lambda: not all_plans(plane.admin, namespace), "the plan to go with its gang")
+        plane.admin.create_all(gang("second", namespace, size=24, parallelism="tp=8,pp=2,dp=12"))
+        wait_until(lambda: _all_bound(plane, namespace, 24), "the second gang on all nodes")
+
+
+def _cluster(plane: ControlPlane) -> Cluster:
+    """Six minipods of 16 nodes, 40 % in use: 58 free nodes."""
+    cluster = fragment(generate("minipods", minipods=6, nodes=96), 0.4, seed=5)
+    make_real(plane.admin, cluster)
+    return cluster
+
+
+def _all_bound(plane: ControlPlane, namespace: str, size: int) -> dict[str, str] | None:
+    found = bound(plane.admin, namespace)
+    return found if len(found) == size else None

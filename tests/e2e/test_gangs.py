@@ -1,0 +1,77 @@
+"""Gangs on a real cluster: each rank on the node that was proved best, and never half a gang."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.harness.arnold import running
+from tests.e2e.harness.invariants import guarded
+from tests.e2e.harness.nodes import level_labels, make_real
+from tests.e2e.harness.place import place
+from tests.e2e.harness.plane import ControlPlane
+from tests.e2e.harness.plans import plan_in, spread
+from tests.e2e.harness.pods import bound, gang
+from tests.e2e.harness.waiting import stays, wait_until
+from topology.generate import fragment, generate
+
+
+def test_gang_of_96_binds_at_the_objective_that_place_proves(
+    arnold_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    """On a fragmented cluster of 22 minipods every rank goes where the objective is what ``place`` proved minimal."""
+    plane = arnold_plane
+    cluster = fragment(generate("minipods", minipods=22, nodes=264), 0.5, seed=3)
+    make_real(plane.admin, cluster)
+    levels = level_labels(cluster)
+    job = {"name": "llm", "parallelism": {"tp": 8, "pp": 8, "dp": 12}, "alpha": 0.3, "level": levels[0]}
+    proved = place(plane.admin, tmp_path, levels=levels, job=job)
+    assert proved["status"] == "optimal"
+
+    asked = {"arnold.dev/alpha": "0.3", "arnold.dev/level": levels[0]}
+    with running(plane, levels=levels, options=["--time-limit=60"]), guarded(plane):
+        pods = gang("llm", namespace, size=96, parallelism="tp=8,pp=8,dp=12", annotations=asked)
+        plane.admin.create_all(pods)
+        wait_until(lambda: len(bound(plane.admin, namespace)) == 96, "96 pods on nodes")
+        plan = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "the plan to say that it is bound")
+
+    where = bound(plane.admin, namespace)
+    minipod = {row.name: row.path[0] for row in cluster}
+    dp, pp = spread([minipod[where[f"llm-{rank}"]] for rank in range(96)], dp=12)
+    # What the nodes say, what was proved before and what the plan claims are one.
+    assert 0.3 * dp + 0.7 * pp == pytest.approx(proved["objective"])
+    assert plan.status["objective"] == pytest.approx(proved["objective"])
+    assert plan.status["spread"] == {"dp": dp, "pp": pp}
+    assert plan.status["gap"] == 0.0
+    assert plan.nodes == tuple(where[f"llm-{rank}"] for rank in range(96))
+
+
+def test_two_gangs_that_do_not_both_fit(arnold_plane: ControlPlane, namespace: str) -> None:
+    """Of two gangs of 12 on 20 nodes one runs whole; the other waits whole, says why, and runs when there is room."""
+    plane = arnold_plane
+    cluster = generate("minipods", minipods=2, nodes=20)
+    make_real(plane.admin, cluster)
+    with running(plane, levels=level_labels(cluster)), guarded(plane):
+        for name in ("first", "second"):
+            plane.admin.create_all(gang(name, namespace, size=12, parallelism="tp=8,pp=2,dp=6"))
+        wait_until(lambda: len(bound(plane.admin, namespace)) == 12, "one gang on nodes")
+        runs = {pod.partition("-")[0] for pod in bound(plane.admin, namespace)}
+        assert len(runs) == 1
+        (waits,) = {"first", "second"} - runs
+        plan = wait_until(
+            lambda: plan_in(plane.admin, waits, namespace, "Queued"), "the other gang to be told why it waits"
+        )
+        # 8 nodes are free, 12 are asked for; the empty cluster has 20.
+        assert plan.message
+        assert plan.status["wouldFitIfEmpty"] is True
+        stays(lambda: len(bound(plane.admin, namespace)) == 12, "half of the gangs run")
+        for pod in bound(plane.admin, namespace):
+            plane.admin.delete("pods", pod, namespace)
+        wait_until(
+            lambda: (
+                {pod.partition("-")[0] for pod in bound(plane.admin, namespace)} == {waits}
+                and len(bound(plane.admin, namespace)) == 12
+            ),
+            "the other gang on nodes",
+        )
