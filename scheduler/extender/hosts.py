@@ -21,6 +21,7 @@ class Host:
     :param allocatable: GPUs that its device plugin offers.
     :param ailment: why what runs here is in danger: not Ready, broken; empty = fine.
     :param fault: why no new pod may come, an ailment among others; empty = they may.
+    :param cordoned: no new pod may come, by an administrator's word.
     :param repelling: taints NoSchedule and NoExecute.
     :param discouraging: taints PreferNoSchedule.
     :param annotated: what the annotation of health says.
@@ -34,6 +35,7 @@ class Host:
     allocatable: int
     ailment: str = ""
     fault: str = ""
+    cordoned: bool = False
     repelling: tuple[Taint, ...] = ()
     discouraging: tuple[Taint, ...] = ()
     annotated: NodeFlag | None = None
@@ -91,6 +93,7 @@ def host_of(node: Node) -> Host:
                 repelling=(),
             )
         ),
+        cordoned=bool(node.spec.unschedulable),
         repelling=tuple(taint for taint in taints if taint.effect in ("NoSchedule", "NoExecute")),
         discouraging=tuple(taint for taint in taints if discourages(taint)),
         annotated=annotated,

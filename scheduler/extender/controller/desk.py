@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from scheduler.extender.controller.actions import Action, Decision, Recreate, Say, Write
@@ -11,11 +11,32 @@ from scheduler.extender.controller.pinning import pinned_node
 from scheduler.extender.controller.sight import Sight
 from scheduler.extender.controller.terms import Terms
 from scheduler.extender.controller.words import counted
+from scheduler.extender.eligibility import demands_of
 from scheduler.extender.fleet import Fleet
 from scheduler.extender.gangs import Gang, GangKey
+from scheduler.extender.hosts import Host
 from scheduler.extender.names import GATE
 from scheduler.extender.objects import Pod
 from scheduler.extender.plan import Phase, Plan, Spec, canonical_uid
+
+
+@dataclass(slots=True)
+class Unfit:
+    """Ranks that are not bound, by what is wrong with their nodes.
+
+    :param move: those to be moved, each with the reason.
+    :param awaited: whether pods are being made anew whose ranks are to be moved after that.
+    :param doubtful: those whose node is not Ready, and not lost yet.
+    """
+
+    move: dict[int, str] = field(default_factory=dict)
+    awaited: bool = False
+    doubtful: set[int] = field(default_factory=set)
+
+    @property
+    def why(self) -> str:
+        """The first of the reasons."""
+        return next(iter(self.move.values()), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +56,30 @@ class Desk:
         """Decide on actions."""
         self.decision.actions += actions
 
-    def unfit(self, sight: Sight) -> tuple[dict[int, str], bool]:
-        """Ranks that are not bound and cannot have their node, each with the reason.
+    def unfit(self, sight: Sight) -> Unfit:
+        """Ranks that are not bound and cannot have their node, or perhaps not.
 
         A pod that is pinned there is made anew first: its rank is moved when it is back behind its gate.  One without a
         controller stays as it is, and with it its rank.
-
-        :returns: the ranks to move, and whether others wait for their pods to be made anew.
         """
-        move: dict[int, str] = {}
-        stuck = False
+        found = Unfit()
         pods = {rank: pod for rank, pod, _ in sight.pods}
         for rank, node in enumerate(sight.plan.nodes):
-            if rank in sight.bound or not (why := self._cannot_have(sight, node)):
+            if rank in sight.bound:
+                continue
+            why, until = cannot_have(self.fleet, sight.gang, sight.plan, node, self.now, lost=self.terms.lost)
+            if until is not None:
+                self.decision.wake_by(until)
+                found.doubtful.add(rank)
+            if not why:
                 continue
             pod = pods.get(rank)
             if pod is not None and is_pinned(pod, node):
                 self.do(Recreate(self.key, pod, why))
-                stuck = stuck or pod.owner is not None
+                found.awaited = found.awaited or pod.owner is not None
             else:
-                move[rank] = why
-        return move, stuck
+                found.move[rank] = why
+        return found
 
     def renewed(self, plan: Plan, gang: Gang) -> Plan:
         """A plan whose pods get their time once more."""
@@ -77,12 +101,6 @@ class Desk:
         new = new.with_condition("Planned", False, reason, message, self.now)
         self.do(Write(new, events=(Say(reason, message, "Warning"),)))
 
-    def _cannot_have(self, sight: Sight, node: str) -> str:
-        why, until = cannot_have(self.fleet, sight.gang, sight.plan, node, self.now, lost=self.terms.lost)
-        if until is not None:
-            self.decision.wake_by(until)
-        return why
-
 
 def cannot_have(
     fleet: Fleet, gang: Gang, plan: Plan, node: str, now: datetime, *, lost: timedelta
@@ -101,13 +119,29 @@ def cannot_have(
     owner = fleet.promised_to(node)
     if owner is not None and owner != gang.key:
         return f"node {node} is promised to gang {owner}", None
+    host = fleet.host(node)
+    if host is not None and (host.cordoned or host.repelling) and (why := _kept_away(host, gang)):
+        return f"node {node}: {why}", None
     if not (held := fleet.held(node)):
         return "", until
-    host = fleet.host(node)
     others = held - sum(_gpus(pod) for pod in gang.pods if pod.node == node and not pod.terminal)
     if host is not None and others > 0 and others + plan.spec.gpus_per_node > host.allocatable:
         return f"node {node}: {counted(others, 'GPU')} in use by pods that are not of the gang", None
     return "", until
+
+
+def _kept_away(host: Host, gang: Gang) -> str:
+    """Why an administrator lets no pod of the gang come to a node; empty = they may.
+
+    Taints that Kubernetes sets itself repeat conditions, which are waited for.
+    """
+    if host.cordoned:
+        return "cordoned"
+    demands = demands_of(member.pod for member in gang.members if member is not None)
+    taints = (taint for taint in host.repelling if not taint.key.startswith("node.kubernetes.io/"))
+    repelled = (taint.key for taint in taints if not all(demand.tolerates(taint) for demand in demands))
+    key = next(repelled, None)
+    return "" if key is None else f"taint {key}, which the pods do not tolerate"
 
 
 def is_pinned(pod: Pod, node: str) -> bool:

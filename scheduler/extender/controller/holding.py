@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.extender.controller.actions import Recreate, Release, Repair, Say, Write
-from scheduler.extender.controller.desk import Desk, is_pinned, nodes_of
+from scheduler.extender.controller.desk import Desk, Unfit, is_pinned, nodes_of
 from scheduler.extender.controller.sight import Sight
 from scheduler.extender.controller.words import counted, named
 from scheduler.extender.gangs import Gang
@@ -19,8 +19,8 @@ def decide_holding(desk: Desk, gang: Gang, plan: Plan) -> None:
         _adopt(desk, sight)
     elif plan.expired(desk.now) and len(sight.bound) < plan.size:
         _expire(desk, sight)
-    elif not _mend(desk, sight):
-        _release(desk, sight)
+    elif not _mend(desk, sight, unfit := desk.unfit(sight)):
+        _release(desk, sight, unfit)
         _advance(desk, sight)
     if plan.expires is not None and plan.expires > desk.now:
         desk.decision.wake_by(plan.expires)
@@ -34,10 +34,15 @@ def _adopt(desk: Desk, sight: Sight) -> None:
     desk.do(Write(sight.plan.replace(pods=tuple(pods))))
 
 
-def _release(desk: Desk, sight: Sight) -> None:
-    """Release pods: all of them when the gang is complete, later ones as they come."""
-    if sight.gang.complete or sight.plan.phase is not Phase.PLANNED or sight.started:
-        desk.do(*(Release(desk.key, pod, node) for _, pod, node in sight.gated))
+def _release(desk: Desk, sight: Sight, unfit: Unfit) -> None:
+    """Release pods: all of them when the gang is complete, later ones as they come.
+
+    Nobody is pinned to a node that may be lost, and no gang is begun while one of its nodes may be.
+    """
+    begun = sight.plan.phase is not Phase.PLANNED or sight.started
+    if begun or (sight.gang.complete and not unfit.doubtful):
+        ready = (one for one in sight.gated if one[0] not in unfit.doubtful)
+        desk.do(*(Release(desk.key, pod, node) for _, pod, node in ready))
 
 
 def _advance(desk: Desk, sight: Sight) -> None:
@@ -56,21 +61,19 @@ def _advance(desk: Desk, sight: Sight) -> None:
         desk.do(Write(new, urgent=new.phase is not plan.phase, events=events))
 
 
-def _mend(desk: Desk, sight: Sight) -> bool:
+def _mend(desk: Desk, sight: Sight, unfit: Unfit) -> bool:
     """Move ranks whose nodes cannot be had.
 
     :returns: whether there is anything to mend; nothing is released meanwhile.
     """
-    move, stuck = desk.unfit(sight)
-    if not move:
-        return stuck
-    why = next(iter(move.values()))
+    if not unfit.move:
+        return unfit.awaited
     if not sight.started and sight.plan.phase is Phase.PLANNED:
-        desk.give_back(sight.plan, Phase.QUEUED, "NodeLost", f"{why}; planned anew")
-    elif any(rank in move for rank, _, _ in sight.pods):
-        desk.do(Repair(sight.plan, nodes_of(sight.plan, move), why))
+        desk.give_back(sight.plan, Phase.QUEUED, "NodeLost", f"{unfit.why}; planned anew")
+    elif any(rank in unfit.move for rank, _, _ in sight.pods):
+        desk.do(Repair(sight.plan, nodes_of(sight.plan, unfit.move), unfit.why))
     else:
-        return stuck
+        return unfit.awaited
     return True
 
 

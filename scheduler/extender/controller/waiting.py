@@ -50,11 +50,11 @@ def _take_again(desk: Desk, gang: Gang, plan: Plan | None) -> bool:
     sight = None if base is None else Sight(gang, base)
     if base is None or sight is None or not sight.matching or not sight.started:
         return False
-    move, stuck = desk.unfit(sight)
-    if stuck:
+    unfit = desk.unfit(sight)
+    if unfit.awaited:
         return True
-    if move:
-        desk.do(Repair(base, nodes_of(base, move), next(iter(move.values()))))
+    if unfit.move:
+        desk.do(Repair(base, nodes_of(base, unfit.move), unfit.why))
     else:
         note = f"the nodes of the plan before are free: {counted(len(base.nodes), 'pod')} go on"
         desk.do(Write(desk.renewed(base, gang), events=(Say("Planned", note),)))

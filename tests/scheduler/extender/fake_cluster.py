@@ -147,11 +147,11 @@ class FakeCluster:
     ) -> bytes:
         """A JSON patch or a merge patch, all or nothing."""
         self._ask("patch", resource, name)
-        after = copy.deepcopy(self._find(resource, name, namespace))
+        before = self._find(resource, name, namespace)
         if isinstance(change, list):
-            for operation in change:
-                _operate(after, operation)
+            after = patched(before, change)
         else:
+            after = copy.deepcopy(before)
             _merge(after, change)
         self._store(resource, (namespace, name), after, "MODIFIED")
         return _bytes(after)
@@ -234,6 +234,17 @@ def _key(document: Document) -> Key:
 
 def _bytes(document: Any) -> bytes:
     return json.dumps(document).encode()
+
+
+def patched(document: Document, operations: list[Document]) -> Document:
+    """A copy of an object after a JSON patch (RFC 6902), all of it or nothing.
+
+    :raises PatchFailed: a test does not hold, or a place is not there.
+    """
+    after = copy.deepcopy(document)
+    for operation in operations:
+        _operate(after, operation)
+    return after
 
 
 def _operate(document: Document, operation: Document) -> None:
