@@ -21,6 +21,7 @@ from scheduler.extender.objects import Node, Pod, Taint
 from scheduler.extender.table import BoolArray, Problem, Table, make_table
 from topology.cluster import Cluster, IntArray
 from topology.flags import FAULTY, NodeFlag
+from topology.readers.kubernetes_labels import PRESETS
 from topology.subset import subset
 
 GONE = "the node is gone"
@@ -84,6 +85,7 @@ class Fleet:
 
     def __init__(self, levels: Sequence[str] | None = None) -> None:
         self._configured = None if levels is None else tuple(levels)
+        self._placing = self._configured or tuple(label for preset in PRESETS for label in preset.labels)
         self._hosts: dict[str, Host] = {}
         self._holding: dict[str, tuple[str, int]] = {}
         self._held: Counter[str] = Counter()
@@ -107,7 +109,7 @@ class Fleet:
         if old == new:
             return
         self._hosts[node.name] = new
-        self._changed(node.name, rebuild=old is None or _place(old) != _place(new))
+        self._changed(node.name, rebuild=old is None or self._place(old) != self._place(new))
 
     def drop_node(self, name: str) -> None:
         """A node is gone."""
@@ -272,6 +274,10 @@ class Fleet:
         starts = (end for end in ends if end is not None and end > now)
         return min(starts, default=_NEVER)
 
+    def _place(self, host: Host) -> tuple[object, ...]:
+        """What the tree depends on."""
+        return host.gpus, *(host.labels.get(label) for label in self._placing)
+
     def _changed(self, name: str, *, rebuild: bool = False) -> None:
         self.version += 1
         self._dirty.add(name)
@@ -325,11 +331,6 @@ class Fleet:
             if host.fault or host.annotated is not None or host.discouraging
         )
         return {i: flag for i, flag in found if flag is not None}
-
-
-def _place(host: Host) -> tuple[object, ...]:
-    """What the tree depends on."""
-    return host.gpus, host.labels
 
 
 def _leave_out(kept: BoolArray, refused: BoolArray, why: str, left_out: Counter[str], always: Sequence[int]) -> None:

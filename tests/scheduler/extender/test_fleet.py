@@ -211,8 +211,9 @@ def test_preferences_cost_unless_all_nodes_have_them_or_the_pods_do_not_mind() -
 def test_of_a_price_and_a_flag_the_worse_counts() -> None:
     """They are not multiplied: the step waits for the slowest."""
     taint = {"key": "old", "effect": "PreferNoSchedule"}
-    fleet = fleet_of(node("a", taints=[taint], annotations={"arnold.dev/slowdown": "1.3"}), node("b"))
-    assert seen(fleet).slowdown.tolist() == [1.3, 1.0]
+    for slowdown, worse in (("1.3", 1.3), ("1.02", 1.05)):
+        fleet = fleet_of(node("a", taints=[taint], annotations={"arnold.dev/slowdown": slowdown}), node("b"))
+        assert seen(fleet).slowdown.tolist() == [worse, 1.0]
 
 
 def test_a_selector_leaves_out_the_others() -> None:
@@ -289,12 +290,13 @@ def test_a_heartbeat_changes_nothing() -> None:
 
 
 def test_what_does_not_move_nodes_keeps_the_tree() -> None:
-    """Cordons, flags, pods and promises change numbers; the tree of domains is the same object."""
+    """Cordons, other labels, pods and promises change numbers; the tree of domains is the same object."""
     fleet = fleet_of(*minipods(2))
     table = fleet.table
     fleet.put_node(node("m0-0", "mp0", "mp0r0", unschedulable=True))
     fleet.put_pod(pod("a", node="m0-1", phase="Running"))
     fleet.promise(key("g"), {"m0-1"})
+    fleet.put_node(node("m0-1", labels={MINIPOD: "mp0", RACK: "mp0r0", "other": "label"}))
     assert seen(fleet).idle.tolist() == [False, False]
     assert fleet.table is table
     fleet.put_node(node("m0-0", "mp1", "mp1r0"))

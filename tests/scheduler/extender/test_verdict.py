@@ -319,6 +319,12 @@ def test_a_small_pod_goes_where_it_fits_tightest() -> None:
     assert ask(state, pod_json("small", gpus=4))["NodeNames"] == ["m0-2"]
 
 
+def test_an_idle_node_stays_idle_though_it_would_fit_tighter() -> None:
+    """2 GPUs of an idle node of 4 would leave 2, of the one in use 4: a whole node is worth more than a tight fit."""
+    state = state_of([*minipods(1), node("half", "mp0", "mp0r0", gpus=4)], [used("a", "m0-0", 2)])
+    assert ask(state, pod_json("small", gpus=2), ["m0-0", "half"])["NodeNames"] == ["m0-0"]
+
+
 def test_an_idle_node_is_broken_into_where_fewest_are_left() -> None:
     """Minipod 1 has one idle node left of three, minipod 0 all of its four: large free domains stay whole."""
     state = state_of(minipods(4, 3), [used("a", "m1-0", 8), used("b", "m1-1", 8)])

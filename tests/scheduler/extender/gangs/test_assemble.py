@@ -182,8 +182,8 @@ def test_the_jobs_of_a_jobset_with_one_template_are_ranked_at_once() -> None:
 
 
 def test_a_completion_index_beyond_the_jobs_pods_contradicts_the_size() -> None:
-    """3 jobs share 12 pods, so none has a fifth."""
-    labels = {"arnold.dev/gang": "g", **jobset("s", 2, 4, replicas=3)}
+    """3 jobs share 12 pods, so none has a fifth: 1 x 4 + 4 would be the rank of the next job's first."""
+    labels = {"arnold.dev/gang": "g", **jobset("s", 1, 4, replicas=3)}
     found = gang([pod("p", labels=labels, annotations={"arnold.dev/gang-size": "12"})])
     assert found.problem is not None
     assert found.problem.reason == "RankOutOfRange"
