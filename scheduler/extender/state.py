@@ -117,7 +117,7 @@ class State:
         self._owner_names[uid] = (uid, f"{owner.kind}/{namespace}/{owner.metadata.name}")
         for name in self._owner_names[uid]:
             self._owners[name] = owner
-        if old is None or old.spec != owner.spec:
+        if old is None or (old.spec, old.metadata.annotations) != (owner.spec, owner.metadata.annotations):
             self._recognise_again(namespace)
 
     def drop_owner(self, uid: str) -> None:

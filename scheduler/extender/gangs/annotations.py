@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import cast, get_args
 
-from scheduler.extender.gangs.types import Asked, InvalidGang
-from scheduler.extender.gangs.wishes import wishes_of
+from scheduler.extender.gangs.types import Asked, InvalidGang, Wish
 from scheduler.extender.names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM
 from scheduler.extender.parallelism import parse_parallelism
 from scheduler.job import Avoid, Parallelism
@@ -20,15 +19,18 @@ _WHOLE = re.compile(r"[0-9]{1,9}")
 _DECIMAL = re.compile(r"[0-9]{0,3}\.?[0-9]{0,20}")
 
 
-def asked_by(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Asked:
-    """What a pod asks for its gang."""
+def asked_by(annotations: Mapping[str, str], wishes: tuple[Wish, ...]) -> Asked:
+    """What a pod asks for its gang.
+
+    :param wishes: what peers' dialects ask.
+    """
     return Asked(
         size=annotations.get(GANG_SIZE),
         parallelism=annotations.get(PARALLELISM),
         alpha=annotations.get(ALPHA),
         level=annotations.get(LEVEL),
         avoid=annotations.get(AVOID),
-        wishes=wishes_of(annotations, labels),
+        wishes=wishes,
     )
 
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from scheduler.extender.gangs import dialects as d
 from scheduler.extender.gangs.annotations import asked_by, parse_whole
 from scheduler.extender.gangs.index import equal_parts, index_of
-from scheduler.extender.gangs.types import GangKey, InvalidGang, Member
+from scheduler.extender.gangs.types import GangKey, InvalidGang, Member, Wish
+from scheduler.extender.gangs.wishes import wishes_of, wishes_of_group
 from scheduler.extender.names import GANG, GANG_SIZE, GATE, PARALLELISM
 from scheduler.extender.objects import Owner, Pod
 
@@ -29,12 +30,14 @@ class _Form:
 
     :param declared: it is said for gangs alone.
     :param size: pods of the gang, where the form says.
+    :param group: the PodGroup, where it is known.
     """
 
     dialect: str
     name: str
     declared: bool
     size: int | None = None
+    group: Owner | None = None
 
 
 def recognise(pod: Pod, owners: Owners) -> Member | None:
@@ -64,7 +67,7 @@ def recognise(pod: Pod, owners: Owners) -> Member | None:
         key=GangKey(pod.namespace, form.name),
         pod=pod,
         dialect=form.dialect,
-        asked=asked_by(pod.annotations, pod.labels),
+        asked=asked_by(pod.annotations, _wishes(pod, form, owners)),
         index=index,
         parts=equal_parts(pod),
         size=form.size,
@@ -84,18 +87,18 @@ def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:
     if name := labels.get(GANG):
         yield _Form("arnold", name, True, controlled[0].size if controlled else None)
     if spec.scheduling_group is not None and (name := spec.scheduling_group.pod_group_name):
-        yield _Form("native-pod-group", name, True, _group_size(pod, name, owners))
+        yield _grouped("native-pod-group", pod, name, owners)
     if spec.workload_ref is not None and spec.workload_ref.name:
         parts = (spec.workload_ref.name, spec.workload_ref.pod_group, spec.workload_ref.pod_group_replica_key)
         yield _Form("native-workload", "-".join(part for part in parts if part), True)
     if name := labels.get(d.POD_GROUP):
-        yield _Form("pod-group", name, True, _group_size(pod, name, owners))
+        yield _grouped("pod-group", pod, name, owners)
     if name := labels.get(d.KUEUE_GROUP):
         yield _Form("kueue", name, True, parse_whole(annotations.get(d.KUEUE_COUNT)))
     if name := annotations.get(d.VOLCANO_GROUP):
-        yield _Form("volcano", name, True, _group_size(pod, name, owners))
+        yield _grouped("volcano", pod, name, owners)
     if name := annotations.get(d.KAI_GROUP):
-        yield _Form("kai", name, True, _group_size(pod, name, owners))
+        yield _grouped("kai", pod, name, owners)
     yield from controlled
 
 
@@ -120,14 +123,22 @@ def _controlled(pod: Pod, owners: Owners) -> Iterator[_Form]:
         yield _Form("statefulset", owner.name, False, known.spec.replicas if known else None)
 
 
-def _group_size(pod: Pod, name: str, owners: Owners) -> int | None:
-    """Pods of a PodGroup: ``schedulingPolicy.gang.minCount`` of the native one, ``minMember`` of the others."""
+def _grouped(dialect: str, pod: Pod, name: str, owners: Owners) -> _Form:
+    """A pod of a PodGroup: ``schedulingPolicy.gang.minCount`` of the native one, ``minMember`` of the others."""
     group = owners.get(f"PodGroup/{pod.namespace}/{name}")
     if group is None:
-        return None
+        return _Form(dialect, name, True)
     policy = group.spec.scheduling_policy
     native = policy.gang.min_count if policy is not None and policy.gang is not None else None
-    return native if native is not None else group.spec.min_member
+    return _Form(dialect, name, True, native if native is not None else group.spec.min_member, group)
+
+
+def _wishes(pod: Pod, form: _Form, owners: Owners) -> tuple[Wish, ...]:
+    """What peers' dialects ask, on the pod, on its maker, in its PodGroup."""
+    maker = owners.get(pod.owner.uid) if pod.owner is not None else None
+    annotations = pod.annotations if maker is None else {**(maker.metadata.annotations or {}), **pod.annotations}
+    of_group = () if form.group is None else wishes_of_group(form.group)
+    return (*wishes_of(annotations, pod.labels), *of_group)
 
 
 def _jobset_size(pod: Pod, name: str, owners: Owners) -> int | None:

@@ -8,6 +8,10 @@
   of the k-th closest level.
 - LeaderWorkerSet ``exclusive-topology: L``: the whole group lies inside one domain of L;
   ``subgroup-exclusive-topology: L`` with ``subgroup-size: s``: each s consecutive ranks lie inside one.
+- Native PodGroup ``schedulingConstraints.topology[].key: L``: the whole gang lies inside one domain of L.
+- Volcano PodGroup ``networkTopology``: as its annotations.
+
+KAI writes its annotations on the Job, so the maker's count where the pod has none.
 
 Volcano's soft mode names no level and asks for nothing that Arnold does not do anyway.  That an exclusive domain is
 shared with nobody is not enforced by plans; the anti-affinity that LeaderWorkerSet adds to the pods does it.
@@ -20,6 +24,7 @@ from collections.abc import Mapping
 
 from scheduler.extender.gangs import dialects as d
 from scheduler.extender.gangs.types import Wish
+from scheduler.extender.objects import Owner
 
 _SMALL = re.compile(r"[0-9]{1,6}")
 
@@ -43,6 +48,16 @@ def wishes_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tupl
     tier = annotations.get(d.VOLCANO_TIER, labels.get(f"{d.VOLCANO_TIER}-allowed", ""))
     if mode == "hard" and _SMALL.fullmatch(tier) and int(tier):
         found.append(Wish(None, True, d.VOLCANO_TIER, tier=int(tier)))
+    return tuple(found)
+
+
+def wishes_of_group(group: Owner) -> tuple[Wish, ...]:
+    """The wishes in a PodGroup, of Kubernetes or of Volcano."""
+    constraints, volcano = group.spec.scheduling_constraints, group.spec.network_topology
+    topology = (constraints.topology or ()) if constraints is not None else ()
+    found = [Wish(one.key, True, "schedulingConstraints.topology") for one in topology if one.key]
+    if volcano is not None and volcano.mode == "hard" and (volcano.highest_tier_allowed or 0) > 0:
+        found.append(Wish(None, True, "networkTopology.highestTierAllowed", tier=volcano.highest_tier_allowed))
     return tuple(found)
 
 

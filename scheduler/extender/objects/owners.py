@@ -45,22 +45,30 @@ class _SchedulingPolicy(Object, frozen=True):
 
 
 class _NetworkTopology(Object, frozen=True):
-    mode: str = "hard"
+    mode: str = ""
     highest_tier_allowed: int | None = None
 
 
-class OwnerSpec(Object, frozen=True):
-    """What the makers of pods say about their number, each kind in its own field.
+class _TopologyConstraint(Object, frozen=True):
+    key: str = ""
 
-    Job: completions, parallelism; JobSet: replicatedJobs; StatefulSet: replicas; native PodGroup: schedulingPolicy;
-    PodGroup of sig-scheduling and of Volcano: minMember.
+
+class _SchedulingConstraints(Object, frozen=True):
+    topology: list[_TopologyConstraint] | None = None
+
+
+class OwnerSpec(Object, frozen=True):
+    """What the makers of pods say about their number and their place, each kind in its own fields.
+
+    Job: completions; JobSet: replicatedJobs; StatefulSet: replicas; native PodGroup: schedulingPolicy and
+    schedulingConstraints; PodGroup of sig-scheduling and of Volcano: minMember, of Volcano also networkTopology.
     """
 
     completions: int | None = None
-    parallelism: int | None = None
     replicas: int | None = None
     replicated_jobs: list[ReplicatedJob] | None = None
     scheduling_policy: _SchedulingPolicy | None = None
+    scheduling_constraints: _SchedulingConstraints | None = None
     min_member: int | None = None
     network_topology: _NetworkTopology | None = None
 

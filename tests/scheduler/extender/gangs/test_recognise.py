@@ -302,3 +302,33 @@ def test_owners_that_are_known_say_how_many_there_are(document: dict[str, Any], 
     unknown = recognise(pod("p", **more), {})
     assert unknown is not None
     assert unknown.size is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "wishes"),
+    [
+        ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, [("rack", None)]),
+        ({"networkTopology": {"mode": "hard", "highestTierAllowed": 2}}, [(None, 2)]),
+        ({"networkTopology": {"mode": "soft", "highestTierAllowed": 2}}, []),
+        ({"minMember": 3}, []),
+    ],
+)
+def test_a_pod_group_says_what_is_near(spec: dict[str, Any], wishes: list[Any]) -> None:
+    """The native one by a node label, Volcano's by a number; what is soft asks for nothing more."""
+    member = recognise(
+        pod("p", annotations={"scheduling.k8s.io/group-name": "o"}), owners(owner("PodGroup", "o", **spec))
+    )
+    assert member is not None
+    assert [(wish.level, wish.tier) for wish in member.asked.wishes] == wishes
+    assert all(wish.hard for wish in member.asked.wishes)
+
+
+def test_annotations_of_the_job_count_where_the_pod_has_none() -> None:
+    """KAI reads them from the Job; the pod's own win."""
+    document = owner("Job", "j", completions=2)
+    document["metadata"]["annotations"] = {"kai.scheduler/topology-required-placement": "rack"}
+    plain = {"owner": ("Job", "j"), "labels": {INDEX: "0"}, "gate": True}
+    for own, level in ({}, "rack"), ({"kai.scheduler/topology-required-placement": "block"}, "block"):
+        member = recognise(pod("p", annotations=own, **plain), owners(document))
+        assert member is not None
+        assert [wish.level for wish in member.asked.wishes] == [level]
