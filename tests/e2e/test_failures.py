@@ -70,7 +70,7 @@ def test_node_dies_under_a_running_gang(arnold_plane: ControlPlane, namespace: s
     """The rank that ran there gets another node in place of it; no other rank moves."""
     plane = arnold_plane
     cluster = _cluster(plane)
-    with running(plane, levels=level_labels(cluster)), guarded(plane):
+    with running(plane, levels=level_labels(cluster), options=["--lost-after=1"]), guarded(plane):
         plane.admin.create_all(gang("llm", namespace, size=24, parallelism="tp=8,pp=2,dp=12"))
         before = wait_until(lambda: _all_bound(plane, namespace, 24), "24 pods on nodes")
         wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "the plan to say that it is bound")
@@ -82,6 +82,22 @@ def test_node_dies_under_a_running_gang(arnold_plane: ControlPlane, namespace: s
         assert {pod: node for pod, node in after.items() if pod != "llm-7"} == {
             pod: node for pod, node in before.items() if pod != "llm-7"
         }
+
+
+def test_node_dies_before_its_pod_is_there(arnold_plane: ControlPlane, namespace: str) -> None:
+    """A planned node that dies before its rank is bound is replaced; the ranks that could go on have not moved."""
+    plane = arnold_plane
+    cluster = _cluster(plane)
+    with running(plane, levels=level_labels(cluster), options=["--lost-after=1"]) as arnold, guarded(plane):
+        arnold.scheduler.kill()
+        plane.admin.create(indexed_job("llm", namespace, size=24, parallelism="tp=8,pp=2,dp=12"))
+        before = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Released"), "the gang to be released")
+        lose(plane.admin, before.nodes[7])
+        arnold.scheduler.start()
+        wait_until(lambda: len(bound(plane.admin, namespace)) >= 23, "the other 23 pods on nodes")
+        after = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "all 24 pods on nodes")
+        moved = [rank for rank in range(24) if before.nodes[rank] != after.nodes[rank]]
+        assert moved == [7]
 
 
 def test_plan_expires(arnold_plane: ControlPlane, namespace: str) -> None:

@@ -86,7 +86,14 @@ class Client:
         self._pool.clear()
 
     def request(
-        self, method: str, path: str, body: Any = None, *, content_type: str = JSON, patient: bool = True
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = JSON,
+        accept: str = JSON,
+        patient: bool = True,
     ) -> Any:
         """One request.
 
@@ -98,7 +105,7 @@ class Client:
             method,
             f"{self._server}/{path}",
             body=None if body is None else msgspec.json.encode(body),
-            headers=self._headers | {"Content-Type": content_type},
+            headers=self._headers | {"Content-Type": content_type, "Accept": accept},
             retries=_PATIENT if patient else False,
         )
         if answer.status >= 300:
@@ -139,6 +146,11 @@ class Client:
         """
         query = f"?{urlencode(selectors)}" if selectors else ""
         found: list[Object] = self.request("GET", path(resource, namespace) + query)["items"]
+        return found
+
+    def table(self, resource: str, namespace: str) -> Object:
+        """What ``kubectl get`` prints of the objects of a kind: columns and rows."""
+        found: Object = self.request("GET", path(resource, namespace), accept=f"{JSON};as=Table;v=v1;g=meta.k8s.io")
         return found
 
     def create(self, thing: Object) -> Object:

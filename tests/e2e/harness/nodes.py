@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 
 from tests.e2e.harness.client import Client, Object
 from tests.e2e.harness.pods import pod
@@ -57,7 +58,9 @@ def node(
 
 def ready(status: str) -> Object:
     """The condition Ready of a node: True, False or Unknown."""
-    return {"type": "Ready", "status": status, "reason": "Test", "message": "as a test wants it"}
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    about = {"reason": "Test", "message": "as a test wants it", "lastTransitionTime": now}
+    return {"type": "Ready", "status": status, **about}
 
 
 def namespace(name: str) -> Object:
