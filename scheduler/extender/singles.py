@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import compress
 
 import numpy as np
 
@@ -27,7 +28,9 @@ def tightest(fleet: Fleet, names: Sequence[str], gpus: int, now: datetime) -> tu
     rows = np.array([get(name, -1) for name in names], dtype=np.int32)
     position = np.flatnonzero(rows >= 0)
     rows = rows[position]
-    refused = {names[i]: "promised to a gang" for i in position[occupancy.promised[rows]].tolist()}
+    promised = np.zeros(len(names), dtype=np.bool_)
+    promised[position] = occupancy.promised[rows]
+    refused = dict.fromkeys(compress(names, promised.tolist()), "promised to a gang")
     fits = (occupancy.free[rows] >= gpus) & ~occupancy.promised[rows]
     for i in np.flatnonzero(fits & occupancy.annotated[rows]).tolist():
         name = names[position[i]]

@@ -7,7 +7,7 @@ gang gets what is promised to nobody (:mod:`scheduler.extender.singles`).  A pod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from scheduler.extender.gangs import GangKey
@@ -115,11 +115,8 @@ def _none(args: FilterArgs, names: Sequence[str], why: str) -> FilterResult:
     return _answer(args, names, (), dict.fromkeys(names, why))
 
 
-def _answer(
-    args: FilterArgs, names: Sequence[str], passed: Sequence[str], unresolvable: Mapping[str, str]
-) -> FilterResult:
+def _answer(args: FilterArgs, names: Sequence[str], passed: Sequence[str], refused: dict[str, str]) -> FilterResult:
     """The answer in the form of the question: names for names, nodes for nodes."""
-    refused = dict(unresolvable)
     if args.nodes is None:
         return FilterResult(node_names=passed, failed_and_unresolvable_nodes=refused)
     wanted = frozenset(passed)
