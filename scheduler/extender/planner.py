@@ -202,9 +202,9 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
     fits_empty = fits(cluster.emptied(), job, solver=solver, limits=part)
     sentences = []
     if fits_now:
-        first = question.ahead[0] if question.ahead else None
-        others = f" and {len(question.ahead) - 1} more" if len(question.ahead) > 1 else ""
-        sentences.append(f"it would fit, but gang {first}{others} is before it and could use the same nodes")
+        first = f"gang {question.ahead[0]}" if question.ahead else "a gang"
+        others = f"{first} is" if len(question.ahead) < 2 else f"{first} and {len(question.ahead) - 1} more are"
+        sentences.append(f"it would fit, but {others} before it and could use the same nodes")
     else:
         sentences.append(shortage(cluster, job) or outcome.reason)
         if left_out := ", ".join(f"{count} {why}" for why, count in question.left_out.items()):

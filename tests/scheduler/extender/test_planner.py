@@ -230,6 +230,13 @@ def test_a_small_gang_does_not_take_nodes_that_a_blocked_one_waits_for() -> None
     )
 
 
+def test_of_many_before_it_the_first_is_named() -> None:
+    """And the others counted."""
+    running = [pod(f"r{i}", node=f"m0-{i}", phase="Running") for i in range(3)]
+    state = queue_of(("big", 7, {}), ("next", 6, {}), ("small", 2, {}), nodes=minipods(8), running=running)
+    assert "gang team/big and 1 more are before it" in plan_all(state)["small"].plan.message
+
+
 def test_a_small_gang_passes_on_nodes_that_the_blocked_one_cannot_use() -> None:
     """Nodes of four GPUs are nothing to a gang of whole nodes of eight."""
     nodes = [*minipods(4), *(node(f"h{i}", "mp9", "r9", gpus=4) for i in range(2))]
