@@ -141,9 +141,13 @@ def serve(*, bind: str, levels: str, body_limit: int | None, **given: Any) -> No
 
 
 def _identity() -> str:
-    """A name that no other replica has, also not the one that ran here before."""
+    """A name that no other replica has.
+
+    That of the pod, so that a container which starts again has its predecessor's Lease at once: the kubelet starts it
+    only when the one before has ended.
+    """
     import os
     import socket
     from secrets import token_hex
 
-    return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{token_hex(4)}"
+    return os.environ.get("POD_NAME") or f"{socket.gethostname()}_{token_hex(4)}"

@@ -1,12 +1,13 @@
 """Writes to the API server, each followed by the same change in the cache.
 
-Nothing is written by who does not lead.  What fails because somebody was faster brings the newer object into the cache
-and raises: the next decision is made on that.
+Nothing is written by who does not lead.  What fails because somebody was faster raises; the watch brings the newer
+object, and the next decision is made on that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import Protocol
 
@@ -81,18 +82,9 @@ class Hands:
         :returns: the plan as it is stored now.
         :raises Conflict: somebody wrote it since it was read.
         """
-        started = perf_counter()
-        try:
+        with self._counted("plan"):
             stored = decode_own_plan(await self._store(plan))
-        except (Conflict, NotFound) as error:
-            self._count("plan", error, started)
-            await self._read_again(plan)
-            raise
-        except ClusterError as error:
-            self._count("plan", error, started)
-            raise
-        self._count("plan", None, started)
-        self._plans.put(stored)
+        self._plans.wrote(stored, new=not plan.uid)
         return stored
 
     async def release(self, pod: Pod, node: str) -> None:
@@ -100,53 +92,24 @@ class Hands:
 
         :raises PatchFailed: the pod is not what it was.
         """
-        self._check()
-        started = perf_counter()
-        try:
+        with self._counted("release"):
             change = release_patch(pod, node)
             raw = await self._for_pods.patch(PODS, pod.name, change, kind="json-patch", namespace=pod.namespace)
-        except (PatchFailed, NotFound) as error:
-            self._count("release", error, started)
-            await self._look_again(pod)
-            raise
-        except ClusterError as error:
-            self._count("release", error, started)
-            raise
-        self._count("release", None, started)
-        self._pods.put(decode_pod(raw))
+        self._pods.wrote(decode_pod(raw))
 
     async def delete_pod(self, pod: Pod) -> None:
         """Delete a pod, unless it is another of the same name by now."""
-        self._check()
-        started = perf_counter()
-        try:
+        with suppress(NotFound, Conflict), self._counted("recreate"):
             await self._for_pods.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
-        except (NotFound, Conflict) as error:
-            self._count("recreate", error, started)
-        except ClusterError as error:
-            self._count("recreate", error, started)
-            raise
-        else:
-            self._count("recreate", None, started)
 
     async def forget(self, plan: Plan) -> None:
-        """Delete a plan, unless it is another of the same name by now."""
-        self._check()
-        started = perf_counter()
+        """Delete a plan.
+
+        :raises Conflict: it is another of the same name by now.
+        """
         name, namespace = object_name(plan.key), plan.key.namespace
-        try:
+        with suppress(NotFound), self._counted("forget"):
             await self._for_plans.delete(GANGPLANS, name, namespace=namespace, uid=plan.uid)
-        except Conflict as error:
-            self._count("forget", error, started)
-            await self._read_again(plan)
-            raise
-        except NotFound as error:
-            self._count("forget", error, started)
-        except ClusterError as error:
-            self._count("forget", error, started)
-            raise
-        else:
-            self._count("forget", None, started)
         self._plans.remove(namespace, name)
 
     async def _store(self, plan: Plan) -> bytes:
@@ -168,23 +131,19 @@ class Hands:
         self._check()
         return await self._for_plans.replace(GANGPLANS, name, document, namespace=namespace, subresource="status")
 
-    async def _read_again(self, plan: Plan) -> None:
-        name, namespace = object_name(plan.key), plan.key.namespace
-        try:
-            self._plans.put(decode_own_plan(await self._for_plans.get(GANGPLANS, name, namespace=namespace)))
-        except NotFound:
-            self._plans.remove(namespace, name)
-
-    async def _look_again(self, pod: Pod) -> None:
-        try:
-            self._pods.put(decode_pod(await self._for_pods.get(PODS, pod.name, namespace=pod.namespace)))
-        except NotFound:
-            self._pods.remove(pod.namespace, pod.name)
-
     def _check(self) -> None:
         if not self._leads():
             raise NotLeading("this replica does not lead any more")
 
-    def _count(self, kind: str, error: ClusterError | None, started: float) -> None:
-        outcome = "ok" if error is None else "conflict" if isinstance(error, Conflict | PatchFailed) else "error"
-        self._telemetry.wrote(kind, outcome, perf_counter() - started)
+    @contextmanager
+    def _counted(self, kind: str) -> Iterator[None]:
+        """Count what the block writes, if we may write at all."""
+        self._check()
+        started = perf_counter()
+        try:
+            yield
+        except ClusterError as error:
+            outcome = "conflict" if isinstance(error, Conflict | PatchFailed | NotFound) else "error"
+            self._telemetry.wrote(kind, outcome, perf_counter() - started)
+            raise
+        self._telemetry.wrote(kind, "ok", perf_counter() - started)

@@ -20,7 +20,7 @@ from scheduler.extender.controller.actions import Action, Write
 from scheduler.extender.controller.decide import decide
 from scheduler.extender.controller.hands import Hands, NotLeading, Telemetry
 from scheduler.extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, Rest, Rounds
-from scheduler.extender.controller.planning import Planning
+from scheduler.extender.controller.planning import Came, Planning
 from scheduler.extender.controller.terms import Terms
 from scheduler.extender.controller.touched import Touched
 from scheduler.extender.gangs import GangKey
@@ -195,6 +195,10 @@ class Controller:
         seconds = self._rests.setdefault(key, Rest()).lengthen()
         logger.warning("%s; trying again in %.1f s", error, seconds, extra={"gang": str(key)})
 
+    def _rests_now(self, key: GangKey) -> bool:
+        rest = self._rests.get(key)
+        return rest is not None and monotonic() < rest.until
+
     def _start_round(self) -> list[float]:
         """Start a round of planning, if gangs want nodes and something changed since the last one.
 
@@ -202,20 +206,25 @@ class Controller:
         """
         if not self._hungry or self._round is not None:
             return []
-        hungry, version = {key: self._state.gang(key) for key in self._hungry}, self._state.fleet.version
+        resting = [self._rests[key].until for key in self._hungry if self._rests_now(key)]
+        hungry = {key: self._state.gang(key) for key in self._hungry if not self._rests_now(key)}
+        version = self._state.fleet.version
+        if not hungry:
+            return resting
         if monotonic() < (due := self._rounds.due(hungry, version)):
-            return [due]
+            return [due, *resting]
 
         async def run() -> None:
-            started, found = monotonic(), False
+            started, came = monotonic(), frozenset({Came.NOTHING})
             try:
-                found = await self._planning.round(claim=self._claim, failed=self._fails)
+                came = await self._planning.round(claim=self._claim, failed=self._fails)
             except NotLeading:
                 pass
             except Exception:
                 logger.exception("a fault of Arnold; planning goes on")
             finally:
-                self._rounds = Rounds.after(hungry, version, started=started, found=found)
+                found, again = Came.NODES in came, Came.NOTHING in came
+                self._rounds = Rounds.after(hungry, version, started=started, found=found, again=again)
                 self._round = None
                 self._changed.set()
 
@@ -227,7 +236,7 @@ class Controller:
         """Keep other tasks off a gang while the solver is asked about it."""
         if not self._leads():
             raise NotLeading("this replica does not lead any more")
-        if key in self._tasks or key not in self._hungry:
+        if key in self._tasks or key not in self._hungry or self._rests_now(key):
             yield False
             return
         self._tasks[key] = None

@@ -27,6 +27,9 @@ RETHINK = 30.0
 IDLE = 4.0
 """A round of planning that found nothing is followed by a pause so many times as long."""
 
+AGAIN = 0.2
+"""Seconds after which a question is asked again whose answer came to nothing."""
+
 LONGEST_IDLE = 5.0
 """Seconds of that pause at the most."""
 
@@ -71,7 +74,15 @@ class Rounds:
         return self.ended + self.patience
 
     @classmethod
-    def after(cls, hungry: Mapping[GangKey, Gang | None], version: int, *, started: float, found: bool) -> Rounds:
-        """A round that ends now."""
+    def after(
+        cls, hungry: Mapping[GangKey, Gang | None], version: int, *, started: float, found: bool, again: bool
+    ) -> Rounds:
+        """A round that ends now.
+
+        :param found: some gang has nodes now, which may let others through.
+        :param again: some gang has to be asked about again, whether anything changes or not.
+        """
         ended = monotonic()
+        if again:
+            return cls(ended=ended, patience=AGAIN)
         return cls(hungry, version, ended, 0.0 if found else min(LONGEST_IDLE, IDLE * (ended - started)))

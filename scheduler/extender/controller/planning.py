@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from time import perf_counter
 
 from scheduler.extender.cluster_api import ClusterError
@@ -37,6 +38,17 @@ Claim = Callable[[GangKey], AbstractContextManager[bool]]
 """Take a gang for as long as the block runs; false = somebody else has it, or it wants no nodes."""
 
 
+class Came(Enum):
+    """What came of a question."""
+
+    NODES = auto()
+    """The gang has nodes now."""
+    NO_ROOM = auto()
+    """There are none for it, until something changes."""
+    NOTHING = auto()
+    """The world moved on, or the answer could not be written: to be asked again."""
+
+
 @dataclass(frozen=True)
 class Planning:
     """Asks the solver and writes what comes of it.
@@ -56,14 +68,14 @@ class Planning:
     now: Callable[[], datetime]
     solver: asyncio.Lock
 
-    async def round(self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None]) -> bool:
+    async def round(self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None]) -> frozenset[Came]:
         """Ask about one gang after the other until all were, also those that come meanwhile.
 
         :param claim: also says which gangs want nodes.
         :param failed: told of what cannot be written.
-        :returns: whether any of them has nodes now.
+        :returns: what came of the questions.
         """
-        queue, found = Round(policy=self.policy), False
+        queue, came = Round(policy=self.policy), set[Came]()
         while (question := queue.next(self.state, self.now())) is not None:
             key = question.gang.key
             with claim(key) as free:
@@ -72,11 +84,12 @@ class Planning:
                 async with self.solver:
                     answer = await self._solve(question, "plan")
                     try:
-                        found = await self._settle(question, answer) or found
+                        came.add(await self._settle(question, answer))
                     except ArnoldError as error:
                         failed(key, error)
+                        came.add(Came.NOTHING)
                 queue.tell(answer)
-        return found
+        return frozenset(came)
 
     async def repair(self, action: Repair) -> None:
         """Ask for other nodes and write the plan.
@@ -113,28 +126,25 @@ class Planning:
         self.telemetry.planned(perf_counter() - started, what if answer.found else f"{what}-no-room")
         return answer
 
-    async def _settle(self, question: Question, answer: Answer) -> bool:
-        """Write what came of a question.
-
-        :returns: whether the gang has nodes now.
-        """
+    async def _settle(self, question: Question, answer: Answer) -> Came:
+        """Write what came of a question."""
         before, plan, now = self.state.plans.get(answer.key), answer.plan, self.now()
         if (before and before.resource_version) != (question.before and question.before.resource_version):
-            return False
+            return Came.NOTHING
         extra = {"gang": str(answer.key)}
         if not answer.found:
             if before is None or not _same(before, plan):
                 await self._write(plan, Say(plan.reason, plan.message, "Warning"))
                 logger.info("%s: %s", plan.phase.value, plan.message, extra=extra)
-            return False
+            return Came.NO_ROOM
         if self._stale(plan):
-            return False
+            return Came.NOTHING
         said = worth(plan)
         plan = plan.with_condition("Planned", True, "Planned", said, now).replace(expires=now + self.terms.bind)
         plan = plan.with_condition("Valid", True, "Consistent", "", now)
         await self._write(plan, Say("Planned", said))
         logger.info("%s: %s", plan.phase.value, said, extra=extra)
-        return True
+        return Came.NODES
 
     def _mended(self, before: Plan, answer: Answer, why: str) -> Plan:
         """The plan with its new nodes, and new time for its pods."""

@@ -1,7 +1,7 @@
 """From the API server into the cache: objects by name there, by UID or key here.
 
-Answers to our own writes go the same way as what is watched, so that the next decision knows of them.  A watch that is
-behind them brings older versions: those are passed over.
+Answers to our own writes are taken up too, so that the next decision knows of them.  The watch may be behind such an
+answer: older versions are passed over.  It may also be ahead, up to the object's end: an answer brings nothing back.
 """
 
 from __future__ import annotations
@@ -64,8 +64,14 @@ class PodSink:
         self._state.replace_pods(pods)
         self._touched.everything()
 
+    def wrote(self, answer: Pod) -> None:
+        """A pod was patched by us; one that is gone meanwhile stays gone."""
+        known = self._seen.get(_name(answer))
+        if known is not None and known.uid == answer.uid:
+            self.put(answer)
+
     def put(self, found: Pod) -> None:
-        """A pod appeared or changed, or was patched by us."""
+        """A pod appeared or changed."""
         name, new = _name(found), _seen(found)
         old = self._seen.get(name)
         if old is not None and new.version < old.version:
@@ -161,8 +167,17 @@ class PlanSink:
         self._state.replace_plans(plans)
         self._touched.everything()
 
+    def wrote(self, answer: Plan, *, new: bool) -> None:
+        """A plan was written by us; one that is gone meanwhile stays gone.
+
+        :param new: it was made just now, so that the watch may not know it yet.
+        """
+        known = self._state.plans.get(answer.key)
+        if new or (known is not None and known.uid == answer.uid):
+            self.put(answer)
+
     def put(self, found: Plan) -> None:
-        """A plan appeared or changed, or was written by us."""
+        """A plan appeared or changed."""
         old = self._state.plans.get(found.key)
         if old is not None and version_of(found.resource_version) < version_of(old.resource_version):
             return
