@@ -7,74 +7,24 @@ tree of domains is made anew when a node comes, goes or changes its place, and t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.extender.eligibility import Demand
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.hosts import Host, host_of
-from scheduler.extender.objects import Node, Pod, Taint
-from scheduler.extender.table import BoolArray, Problem, Table, make_table
-from topology.cluster import Cluster, IntArray
-from topology.flags import FAULTY, NodeFlag
+from scheduler.extender.hosts import GONE, Host, host_of
+from scheduler.extender.objects import Node, Pod
+from scheduler.extender.table import Problem, Table, make_table
+from scheduler.extender.view import Occupancy, Own, View, make_view
 from topology.readers.kubernetes_labels import PRESETS
-from topology.subset import subset
-
-GONE = "the node is gone"
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _VIEWS = 32
 """Views kept, one for each kind of pods."""
 
 __all__ = ["GONE", "Fleet", "Occupancy", "Own", "Problem", "View"]
-
-
-@dataclass(frozen=True, slots=True)
-class Occupancy:
-    """What is in use, by row of the table.
-
-    :param free: shape [nodes], GPUs that nobody holds.
-    :param promised: shape [nodes], whether the node is promised to a gang.
-    :param idle: shape [nodes], whether nobody holds a GPU of it and it is promised to nobody.
-    :param annotated: shape [nodes], whether an annotation may speak against it.
-    :param idle_in_domain: for each level, shape [nodes], idle nodes in the node's domain.
-    """
-
-    free: IntArray
-    promised: BoolArray
-    idle: BoolArray
-    annotated: BoolArray
-    idle_in_domain: tuple[IntArray, ...]
-
-
-@dataclass(frozen=True)
-class View:
-    """The cluster as the pods of one gang may use it.
-
-    :param cluster: the nodes that they may use at all; what is in use or promised is not free, what no new pod may use
-        is faulty.  ``None`` = there are none.
-    :param left_out: why the other nodes are not in it, and how many.
-    """
-
-    cluster: Cluster | None
-    left_out: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Own:
-    """The nodes that a gang has.
-
-    :param gpus: of each, for those that are gone.
-    :param likenesses: those that are gone -> others at whose places they are taken to have been.
-    """
-
-    nodes: tuple[str, ...]
-    gpus: int
-    likenesses: Mapping[str, str]
 
 
 class Fleet:
@@ -213,10 +163,6 @@ class Fleet:
             self._occupied = self.version
         return self._occupancy
 
-    def current(self, i: int) -> Host:
-        """The node of a row of the table, as it is now."""
-        return self._hosts[self.table.hosts[i].name]
-
     @property
     def default_level(self) -> str | None:
         """The broadest level with more than one domain, nodes without a place there aside; ``None`` = no level."""
@@ -235,38 +181,18 @@ class Fleet:
         :param own: nodes that are in it in any case.
         """
         if own is not None:
-            return self._view(demands, now, counted, own)
+            return self._view(demands, counted, own, now)
         known = self._views.get((demands, counted))
         if known is None or known[0] != self.version or known[1] <= now:
-            view = self._view(demands, now, counted, Own((), 0, {}))
+            view = self._view(demands, counted, Own((), 0, {}), now)
             known = self._views[demands, counted] = (self.version, self._until(now), view)
             while len(self._views) > _VIEWS:
                 del self._views[next(iter(self._views))]
         return known[2]
 
-    def _view(self, demands: frozenset[Demand], now: datetime, counted: frozenset[str], own: Own) -> View:
-        table = self.table
-        if table.tree is None:
-            return View(None, {})
-        tree, left_out = table.tree, Counter[str]()
-        kept = np.ones(len(tree), dtype=np.bool_)
-        always = [table.index_of[name] for name in own.nodes if name in table.index_of]
-        for level, lacking in zip(tree.levels, table.unplaced, strict=True):
-            if level.name in counted:
-                _leave_out(kept, lacking, f"without the label {level.name}", left_out, always)
-        for why, refused in self._refused(demands):
-            _leave_out(kept, refused, why, left_out, always)
-        rows = np.flatnonzero(kept)
-        if not len(rows):
-            return View(None, left_out)
-        occupancy = self.occupancy
-        free = np.where(occupancy.promised, 0, occupancy.free).astype(np.int32)
-        cluster = tree.replace(free_gpus=free, flags=self._flags(rows, demands, now))
-        missing = [name for name in own.nodes if name not in table.index_of]
-        if missing:
-            cluster = _with_missing(cluster, missing, own)
-            rows = np.concatenate([rows, np.arange(len(tree), len(cluster))])
-        return View(subset(cluster, rows.astype(np.int32)), left_out)
+    def _view(self, demands: frozenset[Demand], counted: frozenset[str], own: Own, now: datetime) -> View:
+        hosts = [self._hosts[host.name] for host in self.table.hosts]
+        return make_view(self.table, hosts, self.occupancy, demands=demands, counted=counted, own=own, now=now)
 
     def _until(self, now: datetime) -> datetime:
         """The first end of a flag from now on."""
@@ -302,57 +228,3 @@ class Fleet:
             count.astype(np.int32)[level.domain_of] for count, level in zip(counts, table.tree.levels, strict=True)
         )
         return Occupancy(self._free, self._promised, idle, self._annotated, tuple(of_node))
-
-    def _refused(self, demands: frozenset[Demand]) -> Iterable[tuple[str, BoolArray]]:
-        """Nodes that some of the pods cannot use, by reason."""
-        hosts = [self.current(i) for i in range(len(self.table.hosts))]
-        selective = [demand for demand in demands if demand.selective]
-        if selective:
-            refused = [not all(demand.accepts(host.name, host.labels) for demand in selective) for host in hosts]
-            yield "not selected by the pods", np.array(refused, dtype=np.bool_)
-        tainted = [any(not demand.tolerates(t) for t in host.repelling for demand in demands) for host in hosts]
-        if any(tainted):
-            yield "taints that the pods do not tolerate", np.array(tainted, dtype=np.bool_)
-
-    def _flags(self, rows: npt.NDArray[np.int64], demands: frozenset[Demand], now: datetime) -> dict[int, NodeFlag]:
-        """Flags of some rows; a taint PreferNoSchedule that all of them have marks the pool and costs nothing."""
-        hosts = {int(i): self.current(int(i)) for i in rows}
-        discouraging = {
-            i: [taint for taint in host.discouraging if not all(demand.tolerates(taint) for demand in demands)]
-            for i, host in hosts.items()
-            if host.discouraging
-        }
-        common: set[Taint] = set()
-        if len(discouraging) == len(hosts):
-            common = set.intersection(*map(set, discouraging.values()))
-        found = (
-            (i, host.flag(now, [taint for taint in discouraging.get(i, ()) if taint not in common]))
-            for i, host in hosts.items()
-            if host.fault or host.annotated is not None or host.discouraging
-        )
-        return {i: flag for i, flag in found if flag is not None}
-
-
-def _leave_out(kept: BoolArray, refused: BoolArray, why: str, left_out: Counter[str], always: Sequence[int]) -> None:
-    refused = refused & kept
-    refused[always] = False
-    if why and (count := int(refused.sum())):
-        left_out[why] += count
-    kept &= ~refused
-
-
-def _with_missing(cluster: Cluster, names: Sequence[str], own: Own) -> Cluster:
-    """The cluster with nodes that are gone, faulty, at the places of others."""
-    first = len(cluster)
-    like = np.array([cluster.index_of.get(own.likenesses.get(name, ""), 0) for name in names], dtype=np.int32)
-    levels = (
-        replace(level, domain_of=np.concatenate([level.domain_of, level.domain_of[like]])) for level in cluster.levels
-    )
-    gone = (NodeFlag(name, "faulty", FAULTY, source="kubernetes", evidence=GONE) for name in names)
-    return Cluster(
-        names=(*cluster.names, *names),
-        gpus=np.append(cluster.gpus, np.full(len(names), own.gpus, dtype=np.int32)),
-        free_gpus=np.append(cluster.free_gpus, np.zeros(len(names), dtype=np.int32)),
-        levels=tuple(levels),
-        flags={**cluster.flags, **dict(enumerate(gone, start=first))},
-    )

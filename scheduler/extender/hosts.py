@@ -12,6 +12,8 @@ from topology.flags import FAULTY, NodeFlag
 from topology.readers.kubernetes_gpus import quantity
 from topology.readers.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
 
+GONE = "the node is gone"
+
 
 @dataclass(frozen=True, slots=True)
 class Host:

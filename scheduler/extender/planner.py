@@ -12,18 +12,15 @@ The solver and the evaluator are those of ``arnold place``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from functools import cache
 from time import perf_counter
 
 import numpy as np
 
-from scheduler.extender.gangs import GangKey
 from scheduler.extender.plan import Phase, Plan, Spec, canonical_uid
 from scheduler.extender.question import Question, question_of, repair_question
-from scheduler.extender.queue_policy import Blocked, PriorityAge, QueuePolicy, Waiting
-from scheduler.extender.state import State
+from scheduler.extender.rounds import Answer, Round
 from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible, shortage
@@ -38,68 +35,6 @@ __all__ = ["Answer", "Question", "Round", "question_of", "repair_question", "sol
 
 _FITS_SHARE = 0.2
 """Part of the time limit that each of the questions behind a refusal may take."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What came of a question.
-
-    :param found: whether there is a placement.
-    :param plan: found: phase Planned (``expires`` is left to whoever writes it), or of a repair the phase before, with
-        the new nodes.  Not found: phase Queued with the reason, or of a repair the plan before with condition Healthy
-        false.
-    :param moved: of a repair, ranks that have another node now.
-    :param usable: of a gang that has no room, names of the nodes that it could use if the cluster were empty; none when
-        it would not fit even then.
-    """
-
-    key: GangKey
-    found: bool
-    plan: Plan
-    moved: tuple[int, ...] = ()
-    usable: frozenset[str] = frozenset()
-    solve_seconds: float = 0.0
-
-
-class Round:
-    """One pass over the queue, one gang after the other in the order of a policy.
-
-    ``while (question := round.next(state, now)) is not None: answer = solve(question); ...; round.tell(answer)``
-
-    The state may change in between; a gang that is not complete any more, or has nodes now, is passed over.
-
-    :param keys: the gangs to ask about; ``None`` = all of the state.
-    """
-
-    def __init__(self, keys: Iterable[GangKey] | None = None, policy: QueuePolicy | None = None) -> None:
-        self._keys = None if keys is None else set(keys)
-        self._done: set[GangKey] = set()
-        self._policy = policy or PriorityAge()
-        self._asked: Waiting | None = None
-        self._blocked: list[Blocked] = []
-        self._known: dict[frozenset[str], frozenset[str]] = {}
-
-    def next(self, state: State, now: datetime) -> Question | None:
-        """What to ask next; ``None`` = everybody was asked."""
-        keys = (gang.key for gang in state.gangs()) if self._keys is None else self._keys
-        waiting = [one for key in keys if key not in self._done and (one := _waiting(state, key)) is not None]
-        if not waiting:
-            return None
-        candidate = self._policy.order(waiting)[0]
-        self._done.add(candidate.key)
-        gang = state.gang(candidate.key)
-        assert gang is not None
-        self._asked = candidate
-        ahead = tuple(one.waiting.key for one in self._blocked if one.usable)
-        withheld = self._policy.withheld(candidate, self._blocked)
-        return question_of(state, gang, now, withheld=withheld, ahead=ahead)
-
-    def tell(self, answer: Answer) -> None:
-        """What came of the last question."""
-        if not answer.found and self._asked is not None and self._asked.key == answer.key:
-            usable = self._known.setdefault(answer.usable, answer.usable)
-            self._blocked.append(Blocked(self._asked, usable))
-
 
 _LIMITS = Limits()
 
@@ -117,14 +52,6 @@ def solve(question: Question, limits: Limits = _LIMITS, *, algorithm: str = "exa
     except ArnoldError as error:
         answer = _unplaced(question, str(error))
     return replace(answer, solve_seconds=perf_counter() - started)
-
-
-def _waiting(state: State, key: GangKey) -> Waiting | None:
-    """A gang in the queue; ``None`` = it is not, or not any more."""
-    gang, plan = state.gang(key), state.plans.get(key)
-    if gang is None or gang.over or not gang.complete or (plan is not None and plan.holding):
-        return None
-    return Waiting(key, gang.priority, gang.created, gang.size or 0)
 
 
 def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
