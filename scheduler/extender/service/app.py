@@ -24,6 +24,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from scheduler.extender.plan import Phase
 from scheduler.extender.protocol import (
     FilterArgs,
     FilterResult,
@@ -135,11 +136,27 @@ class _Handlers:
             return
         reasons = answer.failed_and_unresolvable_nodes or answer.failed_nodes
         reason = next(iter(reasons.values()), "no node was asked about")
-        self._backend.metrics.refused.labels(reason=_class_of(reason)).inc()
+        self._backend.metrics.refused.labels(reason=_kind_of(reason)).inc()
         name = f"{args.pod.namespace}/{args.pod.name}"
         logger.info("no node for the pod: %s", reason, extra={"pod": name, "uid": args.pod.uid})
 
 
-def _class_of(reason: str) -> str:
-    """A reason without the names in it, so that there are few of them."""
-    return reason.partition(":")[0][:80]
+_KINDS = {
+    "has no plan yet": "no plan yet",
+    "does not name this pod": "pod not in plan",
+    "in another namespace": "pod not in plan",
+    "not among those": "node not offered",
+    "has expired": "plan expired",
+    "promised": "node promised",
+    "cannot be used": "node ailing",
+    f" is {Phase.WAITING.value}": "gang waiting",
+    f" is {Phase.QUEUED.value}": "gang queued",
+    f" is {Phase.EXPIRED.value}": "plan expired",
+    f" is {Phase.INVALID.value}": "gang invalid",
+}
+"""What refusals say -> label of the metric; names of gangs, pods and nodes must not become labels."""
+
+
+def _kind_of(reason: str) -> str:
+    """What kind of refusal a reason is."""
+    return next((kind for words, kind in _KINDS.items() if words in reason), "other")
