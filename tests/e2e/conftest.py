@@ -16,10 +16,9 @@ import pytest
 from tests.e2e.harness.arnold import install
 from tests.e2e.harness.nodes import namespace as namespace_object
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.programs import Unavailable, find_programs, from_module
+from tests.e2e.harness.programs import Unavailable, find_kwok, find_programs
 
 HERE = Path(__file__).parent
-KWOK = ("sigs.k8s.io/kwok/cmd/kwok", "v0.8.0")
 _numbers = itertools.count(1)
 
 
@@ -47,7 +46,7 @@ def say(pytestconfig: pytest.Config) -> Callable[[str], None]:
 def shared_plane(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -> Iterator[ControlPlane]:
     """One control plane for all tests of this folder."""
     try:
-        programs, kwok = find_programs(say), from_module(*KWOK, say)
+        programs, kwok = find_programs(say), find_kwok(say)
     except Unavailable as reason:
         pytest.skip(str(reason))
     with ControlPlane(programs, tmp_path_factory.mktemp("control-plane") / "plane", kwok=kwok) as plane:

@@ -28,6 +28,7 @@ Say = Callable[[str], None]
 PARTS = ("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager")
 MODULE = Path(__file__).parents[1] / "control_plane"
 KUBERNETES = "v1.36.3"
+KWOK = ("sigs.k8s.io/kwok/cmd/kwok", "v0.8.0")
 CACHE = "ARNOLD_CONTROL_PLANE_CACHE"
 """Environment variable: the folder to keep what was built in."""
 
@@ -56,6 +57,20 @@ def find_programs(say: Say) -> Mapping[str, Command]:
         has_not = f"KUBEBUILDER_ASSETS has no {', '.join(missing)}" if assets else "KUBEBUILDER_ASSETS is not set"
         raise Unavailable(f"no control plane to test on: {has_not}, and {reason}") from None
     return {part: given.get(part, (str(built), part)) for part in PARTS}
+
+
+def find_kwok(say: Say) -> Path:
+    """The program that plays kubelets: the user's, or one that is built.
+
+    :raises Unavailable: there is none, as there is no Go toolchain that could build it.
+    :raises RuntimeError: the build failed.
+    """
+    if found := shutil.which("kwok"):
+        return Path(found)
+    try:
+        return from_module(*KWOK, say)
+    except Unavailable as reason:
+        raise Unavailable(f"no nodes to test on: kwok is not on the PATH, and {reason}") from None
 
 
 def from_module(package: str, version: str, say: Say) -> Path:
