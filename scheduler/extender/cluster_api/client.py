@@ -26,7 +26,8 @@ WATCH_SECONDS = (240.0, 360.0)
 """A watch is ended by the server after a time between these, so that the watches of many clients do not end at once."""
 
 SILENCE_SECONDS = 90.0
-"""A watch without a word for so long is taken for dead: the server sends a bookmark every minute."""
+"""A watch without a word for so long may be dead, and is ended.  The server sends bookmarks every minute, though not of
+kinds of which it has seen nothing happen."""
 
 ATTEMPTS = 4
 """Tries of a request that the server is too busy to look at."""
@@ -88,7 +89,7 @@ class HttpApi:
 
     async def watch(self, resource: Resource, *, version: str, namespace: str = "") -> AsyncIterator[Sequence[bytes]]:
         """Changes after a version."""
-        from aiohttp import ClientError, ClientTimeout
+        from aiohttp import ClientError, ClientTimeout, ServerTimeoutError
 
         path = resource.path(namespace=namespace)
         seconds = uniform(*WATCH_SECONDS)
@@ -107,6 +108,8 @@ class HttpApi:
             async for chunk in response.response.content.iter_any():
                 if complete := lines.feed(chunk):
                     yield complete
+        except ServerTimeoutError:
+            return
         except (ClientError, TimeoutError, OSError) as error:
             raise self._away(error) from error
         finally:

@@ -4,7 +4,7 @@ Guarantees, given an API server that comes back some time:
 
 - The sink first gets everything there is, then every later change in order; after a gap it gets everything again.
 - Nothing an object says ends the loop: one that cannot be decoded is left out, and that is said once for each version.
-- A dead connection is noticed: bookmarks come every minute, and silence for longer ends the watch.
+- A dead connection is noticed: a watch that is silent for long is started again, from where it was.
 
 It must not be used for kinds whose objects do not fit in memory.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -31,6 +32,9 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 ABSENT_SECONDS = 60.0
 """Seconds between two looks whether a kind is there that was not."""
+
+HASTY_SECONDS = 1.0
+"""A watch that ends so soon without a word is not started again at once."""
 
 PAGE = 500
 """Objects of a page of a list."""
@@ -164,14 +168,14 @@ class Reflector(Generic[T]):
         self._changed()
 
     async def _watch(self, version: str) -> None:
-        heard = False
+        heard, started = False, monotonic()
         async for lines in self._api.watch(self.resource, version=version):
             heard = True
             for line in lines:
                 self._take(line)
             self._works()
             self._changed()
-        if not heard:
+        if not heard and monotonic() < started + HASTY_SECONDS:
             await self._sleep(self._backoff.next())
 
     def _take(self, line: bytes) -> None:

@@ -12,7 +12,7 @@ from scheduler.extender.gangs import Gang, GangKey
 PAUSE = 0.05
 """Seconds between two decisions at the least, so that a burst of changes is looked at once."""
 
-SHARE = 0.25
+SHARE = 0.1
 """Part of its time that the event loop thinks at the most."""
 
 SLICE = 0.005

@@ -169,6 +169,25 @@ def test_a_watch_in_pieces() -> None:
     run(scenario)
 
 
+def test_a_silent_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch without a word may be dead: it ends, without an error, and is started again by whoever reads it."""
+    monkeypatch.setattr("scheduler.extender.cluster_api.client.SILENCE_SECONDS", 0.05)
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"a": 1}\n')
+        await asyncio.sleep(1)
+        return response
+
+    async def scenario() -> None:
+        async with serving(handler) as (_, api):
+            lines = [line async for some in api.watch(PODS, version="7") for line in some]
+        assert lines == [b'{"a": 1}']
+
+    run(scenario)
+
+
 def test_a_watch_that_is_refused() -> None:
     """410 before the first line: history is gone."""
 
