@@ -8,6 +8,7 @@ widths fixed, :class:`scheduler.placement.exact.skeleton.SkeletonModel` decides 
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.totals import cover_weights, minimal_patterns, usable_domains
 from scheduler.placement.types import Pair
 from topology.cluster import IntArray
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
 
 
 class Profiles:
@@ -34,6 +38,7 @@ class Profiles:
         self._cp = cp_model.CpModel()
         self._kinds = Counter(self._capacities)
         self._how_many: dict[tuple[int, int], cp_model.IntVar] = {}
+        self._at_least: dict[tuple[int, int, int], cp_model.IntVar] = {}
         self._rows: dict[tuple[int, int], cp_model.IntVar] = {}
         self._constrain()
 
@@ -79,7 +84,7 @@ class Profiles:
         return min(self._problem.rows, capacity, -(-capacity // q) + self._spare_rows)
 
     def next(self, limit: Slice) -> tuple[Answer, IntArray | None]:
-        """A profile not seen before.
+        """A profile not given before and not excluded.
 
         :returns: ``"yes"`` with the columns that each domain serves, shape [usable domains], in the order of the
             problem's domains; ``"no"`` when there is none left.
@@ -95,6 +100,37 @@ class Profiles:
             differs.append(other)
         self._cp.add_bool_or(differs)
         return "yes", self._spelled_out(chosen)
+
+    def on_largest(self, widths: IntArray) -> IntArray:
+        """The same widths in the same order on the largest domains, a profile that dominates this one."""
+        moved = np.zeros_like(widths)
+        used = widths[widths > 0]
+        moved[: len(used)] = used
+        order = np.lexsort((-moved, -np.asarray(self._capacities)))
+        return moved[order]
+
+    def exclude(self, widths: IntArray) -> None:
+        """Never give a profile that these widths dominate: they have no placement, so it has none.
+
+        Of two profiles one dominates the other when the domains of each width can be matched with as large or larger
+        ones of that width: a placement on the smaller domains is one on the larger.  So in another profile some width
+        q has more domains, or its i-th largest is larger than here.
+        """
+        beyond = []
+        for q in range(1, self._problem.columns + 1):
+            here = [self._capacities[k] for k in np.flatnonzero(widths == q)]
+            beyond += [self._more_than(capacity, q, i) for i, capacity in enumerate(here)]
+            beyond.append(self._more_than(0, q, len(here)))
+        self._cp.add_bool_or(beyond)
+
+    def _more_than(self, capacity: int, q: int, count: int) -> cp_model.IntVar:
+        """Whether more than so many domains larger than the capacity have width q; true only if they have."""
+        key = capacity, q, count
+        if key not in self._at_least:
+            self._at_least[key] = self._cp.new_bool_var("")
+            larger = [z for (c, width), z in self._how_many.items() if c > capacity and width == q]
+            self._cp.add(sum(larger) > count).only_enforce_if(self._at_least[key])
+        return self._at_least[key]
 
     def _spelled_out(self, chosen: dict[tuple[int, int], int]) -> IntArray:
         """One width a domain; among domains of equal capacity in descending order."""

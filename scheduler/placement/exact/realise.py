@@ -10,6 +10,7 @@ of rows per team the rest is a flow, hence integral.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -26,19 +27,36 @@ _MOST_TEAMS = 20_000
 _ROUNDS = 60
 _PER_ROUND = 24
 _EPS = 1e-6
+_PRICE_UNIT = 1000
+"""Integer price of the dearest cell of a domain."""
 
 
-def realise(problem: GridProblem, serves: BoolArray, *, pp: int, limit: Slice) -> IntArray | None:
+@dataclass(frozen=True, slots=True)
+class Realised:
+    """What came of a skeleton.
+
+    :param cells: shape [rows, columns], the domain of each cell; ``None`` when none was found (which proves nothing).
+    :param prices: shape [domains], prices of a cell in each domain at which no row that the search knows is as cheap as
+        the average row has to be; ``None`` when fractions of rows could be had.
+    """
+
+    cells: IntArray | None
+    prices: IntArray | None = None
+
+
+def realise(problem: GridProblem, serves: BoolArray, *, pp: int, limit: Slice) -> Realised:
     """A placement in which column p uses only domains k with ``serves[k, p]`` and every row at most ``pp`` domains.
 
     :param serves: shape [domains, columns].
-    :returns: shape [rows, columns], the domain of each cell; ``None`` when none was found (which proves nothing).
     """
     teams = _teams(serves, pp)
     if not len(teams):
-        return None
-    chosen = _column_generation(problem, serves, teams, pp)
-    return None if chosen is None else _round(problem, serves, chosen, limit)
+        return Realised(None, np.zeros(serves.shape[0], dtype=np.int32))
+    chosen, price = _column_generation(problem, serves, teams, pp)
+    if chosen is None:
+        dearest = max(float(price.max()), _EPS)
+        return Realised(None, np.floor(_PRICE_UNIT * price / dearest).astype(np.int32))
+    return Realised(_round(problem, serves, chosen, limit))
 
 
 def _teams(serves: BoolArray, pp: int) -> BoolArray:
@@ -95,8 +113,10 @@ def _cheapest_patterns(serves: BoolArray, teams: BoolArray, price: FloatArray) -
     return cost, domain
 
 
-def _column_generation(problem: GridProblem, serves: BoolArray, teams: BoolArray, pp: int) -> BoolArray | None:
-    """Teams whose rows can reach D under the capacities, fractionally; ``None`` when they do not."""
+def _column_generation(
+    problem: GridProblem, serves: BoolArray, teams: BoolArray, pp: int
+) -> tuple[BoolArray | None, FloatArray]:
+    """Teams whose rows can reach D under the capacities, in fractions, or ``None``; and the last prices."""
     from ortools.linear_solver import pywraplp
 
     solver = pywraplp.Solver.CreateSolver("GLOP")
@@ -128,13 +148,13 @@ def _column_generation(problem: GridProblem, serves: BoolArray, teams: BoolArray
             for k in np.flatnonzero(pattern):
                 room[k].SetCoefficient(variable, float(pattern[k]))
         if len(used) == before or solver.Solve() != pywraplp.Solver.OPTIMAL:
-            return None
+            return None, price
         if objective.Value() >= problem.rows - _EPS:
             kept = [team for i, team in enumerate(used) if i >= before or rows_on[i].solution_value() > _EPS]
-            return _with_unions(np.array(kept), pp)
+            return _with_unions(np.array(kept), pp), price
         price = np.maximum([constraint.dual_value() for constraint in room], 0.0)
         wanted = 1.0 - goal.dual_value()
-    return None
+    return None, price
 
 
 def _with_unions(teams: BoolArray, pp: int) -> BoolArray:

@@ -16,9 +16,11 @@ from scheduler.placement.types import Limits
 _STAGES = (
     refute.count_edges,
     refute.apply_closed_forms,
+    build.build_cheapest,
     refute.count_rectangles_if_quick,
     build.build_few_bands,
     refute.count_rectangles,
+    build.build_cut_rows,
     build.build_more_bands,
 )
 

@@ -8,14 +8,28 @@ No solution of :class:`SkeletonModel` refutes a pair; a solution is a *skeleton*
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from scheduler.placement.exact.cpsat import Answer, Slice, solve
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.service import ColumnPairs, FreeColumns, add_row_pairs
+from scheduler.placement.exact.service import ColumnPairs, FreeColumns, RowPairs
 from scheduler.placement.exact.totals import BoolArray, Totals, usable_domains
 from scheduler.placement.types import Pair
 from topology.cluster import IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """A solution.
+
+    :param serves: shape [domains, columns], whether the domain may hold cells of the column.
+    :param cells: shape [rows, columns], the domain of each cell, where the model is exact (R = 2).
+    """
+
+    serves: BoolArray
+    cells: IntArray | None
 
 
 class SkeletonModel:
@@ -30,23 +44,38 @@ class SkeletonModel:
         self._fits = sum(problem.capacities[: usable_domains(problem, pair)]) >= problem.cells
         self._totals = Totals(problem, pair, spare_rows=spare_rows)
         self._service: ColumnPairs | FreeColumns
+        self._row_pairs: RowPairs | None = None
         if pair[0] == 2 and pair[1] != 2:
             self._service = ColumnPairs(self._totals)
         else:
             self._service = FreeColumns(self._totals)
             if pair[1] == 2:
-                add_row_pairs(self._totals, self._service.serves)
+                self._row_pairs = RowPairs(self._totals, self._service.serves)
 
-    def find(self, limit: Slice, widths: IntArray | None = None) -> tuple[Answer, BoolArray | None]:
+    def ask_for_row(self, prices: IntArray) -> None:
+        """Leave only skeletons with a row as cheap as the average row is in every placement.
+
+        All cells together cost at most ``sum prices * capacities``, so some row costs at most a D-th of that.
+
+        :param prices: shape [usable domains], not negative: what a cell in a domain costs.
+        """
+        most = int(np.dot(prices, self._totals.capacities)) // self._totals.problem.rows
+        self._service.add_row([int(price) for price in prices], most)
+
+    def find(self, limit: Slice, widths: IntArray | None = None) -> tuple[Answer, Skeleton | None]:
         """Search for a skeleton.
 
         :param widths: shape [usable domains], the number of columns each domain serves; ``None`` = any.
-        :returns: ``"no"``, or ``"yes"`` with the skeleton, shape [domains, columns].
+        :returns: ``"no"``, or ``"yes"`` with the skeleton.
         """
         if not self._fits:
             return "no", None
-        cp = self._totals.cp if widths is None else self._totals.with_widths(widths)
+        cp = self._totals.cp
+        if widths is not None:
+            cp = self._totals.with_widths(widths)
+            self._service.order_alike(cp, widths)
         answer, solver = solve(cp, limit)
         if answer != "yes":
             return answer, None
-        return "yes", np.array(self._service.found(solver), dtype=np.bool_)
+        serves = np.array(self._service.found(solver), dtype=np.bool_)
+        return "yes", Skeleton(serves, self._row_pairs.placement(solver, serves) if self._row_pairs else None)

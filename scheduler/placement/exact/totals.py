@@ -7,6 +7,7 @@ inequalities; and for the rows the multisets of at most R domain widths that add
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,6 +71,12 @@ class Totals:
             index = self.width_is[k][int(q)].index
             copy.add(copy.get_bool_var_from_proto_index(index) == 1)
         return copy
+
+    def alike(self, widths: IntArray) -> Iterator[tuple[int, int]]:
+        """Neighbours in the order of domains that are interchangeable: of equal capacity and width."""
+        for j, k in pairwise(self.domains):
+            if widths[k] and widths[j] == widths[k] and self.capacities[j] == self.capacities[k]:
+                yield j, k
 
     def tallest(self, capacity: int, q: int) -> int:
         """Most rows that a domain of this capacity and width touches: a row need not use all q columns."""

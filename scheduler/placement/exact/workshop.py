@@ -9,15 +9,23 @@ from __future__ import annotations
 
 from time import perf_counter
 
+import numpy as np
+
 from scheduler.placement.exact.cpsat import Answer, Slice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profiles import Profiles
 from scheduler.placement.exact.realise import realise
-from scheduler.placement.exact.skeleton import SkeletonModel
+from scheduler.placement.exact.skeleton import Skeleton, SkeletonModel
 from scheduler.placement.types import Pair
 from topology.cluster import IntArray
 
 _REALISE_EFFORT = 0.5
+_WAYS = ((0.2, 0, True), (1.0, 2, True), (1.0, 1, False))
+"""How a skeleton is looked for, one way after another: part of the effort, linearization, light presolve."""
+
+_LESSONS = 12
+"""Skeletons tried for a profile in one go."""
+
 _CONFIRMED = 10_000
 """Added to the seed for the second search of a verdict."""
 
@@ -62,7 +70,7 @@ class Workshop:
             self._used_up = answer == "no"
             if widths is None:
                 return None
-            cells = self._try(widths, Slice(effort, end - perf_counter(), chance, 0, light=True), end)
+            cells = self._try(widths, effort, end, chance)
             if cells is not None:
                 return cells
         return None
@@ -73,29 +81,55 @@ class Workshop:
             if perf_counter() > end:
                 self._undecided += waiting[i:]
                 return None
-            cells = self._try(widths, Slice(4 * effort, end - perf_counter(), seed, 0), end)
+            cells = self._try(widths, 4 * effort, end, seed)
             if cells is not None:
                 return cells
         return None
 
-    def _try(self, widths: IntArray, limit: Slice, end: float) -> IntArray | None:
-        """Build a placement with these widths, exclude them, or leave them undecided."""
-        answer, serves = self._skeletons.find(limit, widths)
-        if answer == "no":
-            self._excluded.append(widths)
-            return None
-        if serves is not None:
-            rounding = Slice(_REALISE_EFFORT, end - perf_counter(), limit.seed)
-            cells = realise(self._problem, serves, pp=self._pair[1], limit=rounding)
-            if cells is not None:
-                return cells
+    def _try(self, widths: IntArray, effort: float, end: float, seed: int) -> IntArray | None:
+        """Build a placement with these widths, exclude them, or leave them undecided.
+
+        A skeleton that cannot be realised says which rows are missing; the model learns to ask for them.
+        """
+        for _ in range(_LESSONS):
+            answer, skeleton = self._skeleton(widths, effort, end, seed)
+            if answer == "no":
+                self._exclude(widths, effort, end, seed)
+                return None
+            if skeleton is None:
+                break
+            if skeleton.cells is not None:
+                return skeleton.cells
+            rounding = Slice(_REALISE_EFFORT, end - perf_counter(), seed)
+            realised = realise(self._problem, skeleton.serves, pp=self._pair[1], limit=rounding)
+            if realised.cells is not None:
+                return realised.cells
+            if realised.prices is None:
+                break
+            self._skeletons.ask_for_row(realised.prices)
         self._undecided.append(widths)
         return None
+
+    def _skeleton(self, widths: IntArray, effort: float, end: float, seed: int) -> tuple[Answer, Skeleton | None]:
+        """A skeleton with these widths, by search alone, by search with an LP, and by presolve and both."""
+        for share, linearization, light in _WAYS:
+            limit = Slice(share * effort, end - perf_counter(), seed, linearization, light=light)
+            answer, skeleton = self._skeletons.find(limit, widths)
+            if answer != "unknown":
+                break
+        return answer, skeleton
+
+    def _exclude(self, widths: IntArray, effort: float, end: float, seed: int) -> None:
+        """Exclude a profile; where possible the one with the same widths on the largest domains, which says more."""
+        largest = self._profiles.on_largest(widths)
+        if not np.array_equal(largest, widths) and self._skeleton(largest, effort, end, seed)[0] == "no":
+            widths = largest
+        self._profiles.exclude(widths)
+        self._excluded.append(widths)
 
     def _confirmed(self, effort: float, end: float, seed: int) -> bool:
         """Whether a second search says "no" to every profile, and to there being another."""
         again = self._profiles.next(Slice(16 * effort + 1, end - perf_counter(), seed))[0]
         return again == "no" and all(
-            self._skeletons.find(Slice(16 * effort + 1, end - perf_counter(), seed, 0), widths)[0] == "no"
-            for widths in self._excluded
+            self._skeleton(widths, 16 * effort + 1, end, seed)[0] == "no" for widths in self._excluded
         )
