@@ -213,7 +213,7 @@ class HttpApi:
         cause = getattr(error, "certificate_error", error)
         if isinstance(cause, ssl.SSLError):
             return Unreachable(
-                f"the API server {self.server} and we do not trust one another: {cause}",
+                f"the API server and we do not trust one another: {cause}",
                 where=self.server,
                 fix="check certificate-authority and client-certificate of the kubeconfig",
             )
@@ -221,7 +221,7 @@ class HttpApi:
         if isinstance(error, TimeoutError):
             said = f"no answer within {ANSWER_SECONDS:g} s"
         return Unreachable(
-            f"the API server {self.server} does not answer: {said}",
+            f"the API server does not answer: {said}",
             where=self.server,
             fix="check that it runs and that the address in the kubeconfig is right",
         )

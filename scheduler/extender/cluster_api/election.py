@@ -96,6 +96,7 @@ class Election:
         self._until = float("-inf")
         self._seen: tuple[str, float] = ("", 0.0)
         self._leading = False
+        self._failing = False
         self._acquired = ""
 
     @property
@@ -116,8 +117,12 @@ class Election:
             async with asyncio.timeout(self._terms.renew_deadline / 2):
                 won = await self._try()
         except (ClusterError, TimeoutError) as error:
-            logger.warning("the lease %s/%s: %s", self._namespace, self._name, error or "no answer in time")
+            level = logging.DEBUG if self._failing else logging.WARNING
+            said = str(error) or "no answer in time"
+            logger.log(level, "the lease %s/%s cannot be had, trying on: %s", self._namespace, self._name, said)
+            self._failing = True
         else:
+            self._failing = False
             self._until = started + self._terms.renew_deadline if won else float("-inf")
         self._notice()
 

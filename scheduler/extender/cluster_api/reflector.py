@@ -135,8 +135,8 @@ class Reflector(Generic[T]):
                     await self._do_without(error)
                     continue
                 pause = self._backoff.next()
-                level = logging.INFO if self.problem is not None else logging.WARNING
-                logger.log(level, "%s: %s; trying again in %.1f s", self.resource.plural, error, pause)
+                level = logging.DEBUG if self.problem is not None else logging.WARNING
+                logger.log(level, "%s cannot be followed, trying again until they can: %s", self.resource.plural, error)
                 self.problem = error
                 self._changed()
                 await self._sleep(pause)
@@ -222,7 +222,7 @@ class Reflector(Generic[T]):
 
     def _works(self) -> None:
         if self.problem is not None:
-            logger.info("%s: the API server answers again", self.resource.plural)
+            logger.info("%s can be followed again", self.resource.plural)
         self.problem = None
         self._backoff.reset()
 

@@ -54,6 +54,7 @@ from scheduler.extender.service.metrics import Metrics
 from scheduler.extender.service.readiness import Readiness
 from scheduler.extender.service.settings import Settings
 from scheduler.extender.service.tls import CHECK_SECONDS, RotatingContext
+from scheduler.extender.service.topology import tell_topology
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
@@ -134,7 +135,11 @@ class _Process:
         backend = Backend(state, metrics, now=lambda: datetime.now(UTC), unready=readiness.reasons)
         server = self._server(backend)
         watching = [_background(reflector.run(), reflector.resource.plural) for reflector in reflectors]
-        others = [_background(events.run(), "events"), _background(self._watch_certificates(), "certificates")]
+        others = [
+            _background(events.run(), "events"),
+            _background(self._watch_certificates(), "certificates"),
+            _background(tell_topology(state.fleet, ready=lambda: readiness.synced), "topology"),
+        ]
         if credentials.keep is not None:
             others.append(_background(credentials.keep(), "credentials"))
         leading = [_background(election.run(), "election"), _background(controller.run(), "controller")]
