@@ -13,8 +13,8 @@ import yaml
 
 from tests.e2e.harness.certificates import LOOPBACK
 from tests.e2e.harness.client import Object, home_of
-from tests.e2e.harness.plane import ControlPlane, Healthy
-from tests.e2e.harness.process import Process, free_port
+from tests.e2e.harness.plane import ControlPlane
+from tests.e2e.harness.process import Healthy, Process, free_port
 from tests.e2e.harness.programs import from_folder, module_folder
 
 MODULES = Path(__file__).parents[1] / "peers"

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import ssl
-import urllib.request
 from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,7 +20,7 @@ from typing import Any
 
 from tests.e2e.harness.certificates import LOOPBACK, Certificates, KeyPair, write_kubeconfig
 from tests.e2e.harness.client import Client, home_of
-from tests.e2e.harness.process import Process, free_port
+from tests.e2e.harness.process import Healthy, Process, free_port
 from tests.e2e.harness.programs import Command
 from tests.e2e.harness.waiting import wait_until
 
@@ -280,24 +278,6 @@ class ControlPlane:
 
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
-
-
-class Healthy:
-    """Whether a part's own health page says yes; its certificate is its own."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def __call__(self) -> bool:
-        """Ask."""
-        anybody = ssl.create_default_context()
-        anybody.check_hostname = False
-        anybody.verify_mode = ssl.CERT_NONE
-        try:
-            with urllib.request.urlopen(self._url, timeout=5.0, context=anybody) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
 
 
 def _flags(flags: Mapping[str, object]) -> list[str]:
