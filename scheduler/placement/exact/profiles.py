@@ -112,24 +112,28 @@ class Profiles:
     def exclude(self, widths: IntArray) -> None:
         """Never give a profile that these widths dominate: they have no placement, so it has none.
 
-        Of two profiles one dominates the other when the domains of each width can be matched with as large or larger
-        ones of that width: a placement on the smaller domains is one on the larger.  So in another profile some width
-        q has more domains, or its i-th largest is larger than here.
+        Of two profiles one dominates the other when the domains of each width can be matched one to one with as large
+        or larger ones of that width: a placement on the smaller domains is one on the larger.  So in another profile
+        some width q has more domains or fewer, or its i-th largest is larger than here.  One with fewer domains may
+        have a placement all the same: the domain that it leaves out finds no columns with fewer than S domains.
         """
-        beyond = []
+        beyond: list[cp_model.LiteralT] = []
         for q in range(1, self._problem.columns + 1):
             here = [self._capacities[k] for k in np.flatnonzero(widths == q)]
             beyond += [self._more_than(capacity, q, i) for i, capacity in enumerate(here)]
             beyond.append(self._more_than(0, q, len(here)))
+            if here:
+                beyond.append(~self._more_than(0, q, len(here) - 1))
         self._cp.add_bool_or(beyond)
 
     def _more_than(self, capacity: int, q: int, count: int) -> cp_model.IntVar:
-        """Whether more than so many domains larger than the capacity have width q; true only if they have."""
+        """Whether more than so many domains larger than the capacity have width q."""
         key = capacity, q, count
         if key not in self._at_least:
-            self._at_least[key] = self._cp.new_bool_var("")
-            larger = [z for (c, width), z in self._how_many.items() if c > capacity and width == q]
-            self._cp.add(sum(larger) > count).only_enforce_if(self._at_least[key])
+            more = self._at_least[key] = self._cp.new_bool_var("")
+            larger = sum(z for (c, width), z in self._how_many.items() if c > capacity and width == q)
+            self._cp.add(larger > count).only_enforce_if(more)
+            self._cp.add(larger <= count).only_enforce_if(~more)
         return self._at_least[key]
 
     def _spelled_out(self, chosen: dict[tuple[int, int], int]) -> IntArray:

@@ -7,6 +7,7 @@ is refuted; every single verdict of that is confirmed by a second search with an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 
 import numpy as np
@@ -20,7 +21,8 @@ from scheduler.placement.types import Pair
 from topology.cluster import IntArray
 
 _REALISE_EFFORT = 0.5
-_WAYS = ((0.2, 0, True), (1.0, 2, True), (1.0, 1, False))
+_Way = tuple[float, int, bool]
+_WAYS: Sequence[_Way] = ((0.2, 0, True), (1.0, 2, True), (1.0, 1, False))
 """How a skeleton is looked for, one way after another: part of the effort, linearization, light presolve."""
 
 _LESSONS = 12
@@ -110,9 +112,11 @@ class Workshop:
         self._undecided.append(widths)
         return None
 
-    def _skeleton(self, widths: IntArray, effort: float, end: float, seed: int) -> tuple[Answer, Skeleton | None]:
+    def _skeleton(
+        self, widths: IntArray, effort: float, end: float, seed: int, ways: Sequence[_Way] = _WAYS
+    ) -> tuple[Answer, Skeleton | None]:
         """A skeleton with these widths, by search alone, by search with an LP, and by presolve and both."""
-        for share, linearization, light in _WAYS:
+        for share, linearization, light in ways:
             limit = Slice(share * effort, end - perf_counter(), seed, linearization, light=light)
             answer, skeleton = self._skeletons.find(limit, widths)
             if answer != "unknown":
@@ -128,8 +132,13 @@ class Workshop:
         self._excluded.append(widths)
 
     def _confirmed(self, effort: float, end: float, seed: int) -> bool:
-        """Whether a second search says "no" to every profile, and to there being another."""
-        again = self._profiles.next(Slice(16 * effort + 1, end - perf_counter(), seed))[0]
-        return again == "no" and all(
-            self._skeleton(widths, 16 * effort + 1, end, seed)[0] == "no" for widths in self._excluded
+        """Whether a second search says "no" to every profile, and to there being another.
+
+        It starts with presolve, which the first comes to last, so that it is another search and not the same again.
+        """
+        answer, missed = self._profiles.next(Slice(16 * effort + 1, end - perf_counter(), seed))
+        if missed is not None:
+            self._undecided.append(missed)
+        return answer == "no" and all(
+            self._skeleton(widths, 16 * effort + 1, end, seed, _WAYS[::-1])[0] == "no" for widths in self._excluded
         )

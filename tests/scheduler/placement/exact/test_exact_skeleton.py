@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.rectangles import RectangleBound
-from scheduler.placement.exact.skeleton import SkeletonModel
+from scheduler.placement.exact.skeleton import Skeleton, SkeletonModel
 from scheduler.placement.exact.totals import usable_domains
 from scheduler.placement.types import Pair
 from tests.scheduler.placement.exact.brute_force import width_profiles
@@ -21,16 +21,26 @@ LIMIT = Slice(effort=10.0, wall=60.0)
 
 def check_skeleton(problem: GridProblem, pair: Pair, *, spare_rows: int) -> None:
     """Found or not as it must be: a feasible pair has a skeleton; at R = 2 only a feasible one has."""
-    answer, serves = SkeletonModel(problem, pair, spare_rows=spare_rows).find(LIMIT)
+    answer, skeleton = SkeletonModel(problem, pair, spare_rows=spare_rows).find(LIMIT)
     if feasible(problem, pair):
         assert answer == "yes"
     elif pair[1] == 2:
         assert answer == "no"
-    if serves is not None:
-        assert serves.any(axis=0).all()
-        assert serves.sum(axis=0).max() <= pair[0]
+    if skeleton is not None:
+        assert skeleton.serves.any(axis=0).all()
+        assert skeleton.serves.sum(axis=0).max() <= pair[0]
         if pair[1] == 2:
-            assert can_be_realised(problem, serves, 2)
+            check_placement(problem, pair, skeleton)
+
+
+def check_placement(problem: GridProblem, pair: Pair, skeleton: Skeleton) -> None:
+    """The cells of a skeleton at R = 2: on the domains that serve their columns, within the capacities, S and R."""
+    assert skeleton.cells is not None
+    assert problem.holds(skeleton.cells)
+    assert skeleton.serves[skeleton.cells, np.arange(problem.columns)].all()
+    dp, pp = problem.pair_of(skeleton.cells)
+    assert dp <= pair[0]
+    assert pp <= pair[1]
 
 
 def spare(problem: GridProblem, pair: Pair) -> int:
@@ -75,11 +85,14 @@ def crowded(draw: st.DrawFn) -> GridProblem:
 @given(crowded(), st.integers(2, 4))
 @settings(max_examples=300, deadline=None)
 def test_every_skeleton_of_two_domains_a_row_can_be_realised(problem: GridProblem, dp: int) -> None:
-    """At R = 2 the model is exact: each row lies on two domains that serve all columns between them."""
-    answer, serves = SkeletonModel(problem, (dp, 2), spare_rows=problem.rows).find(LIMIT)
+    """At R = 2 the model is exact: each row lies on two domains that serve all columns between them, and the rows of a
+    solution are the placement.
+    """
+    answer, skeleton = SkeletonModel(problem, (dp, 2), spare_rows=problem.rows).find(LIMIT)
     assert answer in ("yes", "no")
-    if serves is not None:
-        assert can_be_realised(problem, serves, 2)
+    if skeleton is not None:
+        assert can_be_realised(problem, skeleton.serves, 2)
+        check_placement(problem, (dp, 2), skeleton)
 
 
 TINY = [problem for problem in all_problems(rows=3, columns=3, domains=3, largest=6) if problem.rows >= 2]
@@ -103,10 +116,10 @@ def test_given_widths_are_kept(pair: Pair) -> None:
     """4 x 4 cells on four domains of 4: 2 x 2 boxes serve two columns each; as 1 x 4 rows they serve all four."""
     problem = GridProblem(4, 4, (4,) * 4)
     model = SkeletonModel(problem, pair, spare_rows=4)
-    answer, serves = model.find(LIMIT, np.array([2, 2, 2, 2], dtype=np.int32))
+    answer, skeleton = model.find(LIMIT, np.array([2, 2, 2, 2], dtype=np.int32))
     assert answer == "yes"
-    assert serves is not None
-    assert serves.sum(axis=1).tolist() == [2, 2, 2, 2]
+    assert skeleton is not None
+    assert skeleton.serves.sum(axis=1).tolist() == [2, 2, 2, 2]
     assert model.find(LIMIT, np.array([4, 4, 4, 4], dtype=np.int32))[0] == "no"
 
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from scheduler.placement.exact.cpsat import Answer, Slice
 from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.profiles import Profiles
+from scheduler.placement.exact.realise import Realised
 from scheduler.placement.exact.rectangles import RectangleBound
 from scheduler.placement.exact.skeleton import SkeletonModel
 from scheduler.placement.exact.workshop import Workshop
@@ -59,18 +61,34 @@ def test_what_a_slice_leaves_the_next_goes_on_with() -> None:
     assert workshop.search(effort=1.0, wall=60.0, seed=0) == ("no", None)
 
 
+COLUMNS = GridProblem(3, 3, (3, 3, 3)), (1, 3)
+"""A column for each domain; with R = 3 rows are made of the skeleton, at R = 2 they come with it."""
+
 FEASIBLE = GridProblem(3, 3, (7, 1, 1)), (2, 2)
 """The two small domains lie on different rows and columns."""
 
 
 def test_a_skeleton_that_is_not_realised_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """When rows cannot be made of the only skeleton in time, the pair stays open, however long the search goes on."""
-    workshop = Workshop(*FEASIBLE, spare_rows=3)
-    monkeypatch.setattr("scheduler.placement.exact.workshop.realise", lambda *_, **__: None)
+    workshop = Workshop(*COLUMNS, spare_rows=3)
+    monkeypatch.setattr("scheduler.placement.exact.workshop.realise", lambda *_, **__: Realised(None))
     for turn in range(3):
         assert workshop.search(effort=2.0, wall=60.0, seed=turn) == ("unknown", None)
     monkeypatch.undo()
     assert workshop.search(effort=2.0, wall=60.0, seed=3)[0] == "yes"
+
+
+def test_a_profile_missed_at_first_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solver that says at first, wrongly, that there are no profiles, is corrected by the second search."""
+    truly = Profiles.next
+
+    def next_profile(self: Profiles, limit: Slice) -> tuple[Answer, IntArray | None]:
+        return ("no", None) if limit.light else truly(self, limit)
+
+    monkeypatch.setattr(Profiles, "next", next_profile)
+    workshop = Workshop(*FEASIBLE, spare_rows=3)
+    assert workshop.search(effort=2.0, wall=60.0, seed=0) == ("unknown", None)
+    assert workshop.search(effort=2.0, wall=60.0, seed=1)[0] == "yes"
 
 
 def test_one_false_verdict_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

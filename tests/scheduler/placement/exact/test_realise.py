@@ -17,7 +17,7 @@ LIMIT = Slice(effort=2.0, wall=30.0)
 
 def realised(problem: GridProblem, serves: BoolArray, pp: int) -> bool:
     """Whether it is realised; what is found keeps to the skeleton, to R and to the capacities."""
-    cells = realise(problem, serves, pp=pp, limit=LIMIT)
+    cells = realise(problem, serves, pp=pp, limit=LIMIT).cells
     if cells is None:
         return False
     assert problem.holds(cells)
