@@ -67,7 +67,7 @@ def build_more_bands(walk: Walk) -> None:
 
 
 def build_cut_rows(walk: Walk) -> None:
-    """On full clusters pairs with R = 2 (or S = 2): the cheapest open one and the one in the middle, side by side."""
+    """On full clusters, where most open pairs have R = 2 (or S = 2): the cheapest and the middle one, side by side."""
     if not _full(walk):
         return
     until = max(0.0, walk.left - _CUT_SHARE * walk.limits.seconds)
@@ -76,8 +76,9 @@ def build_cut_rows(walk: Walk) -> None:
         if view.problem.columns not in _CUT_COLUMNS:
             continue
         while walk.left > until:
-            waiting = [p for p in walk.lattice.open() if p not in tried and view.turn(p)[1] == 2]
-            if not waiting:
+            left = walk.lattice.open()
+            waiting = [p for p in left if p not in tried and view.turn(p)[1] == 2]
+            if 2 * len(waiting) < max(1, len(left)):
                 break
             pairs = list(dict.fromkeys([waiting[0], waiting[len(waiting) // 2]]))
             tried.update(pairs)
