@@ -22,6 +22,9 @@ GANG = f"{GROUP}/gang"
 RANK = f"{GROUP}/rank"
 """Label: node rank of the pod, unless its controller numbers it."""
 
+PLANNED = f"{GROUP}/Planned"
+"""Condition of a member that came without the gate: it has a node, which is told to it alone."""
+
 GANG_SIZE = f"{GROUP}/gang-size"
 """Annotation: number of pods of the gang."""
 
@@ -59,6 +62,7 @@ __all__ = [
     "KIND",
     "LEVEL",
     "PARALLELISM",
+    "PLANNED",
     "PLURAL",
     "RANK",
     "SCHEDULER",

@@ -167,3 +167,36 @@ def test_extender_makes_a_pinned_pod_anew(plane: ControlPlane, accounts: Account
         else:
             extender.delete("pods", f"anew-{name}", "default")
             assert plane.admin.find("pods", f"anew-{name}", "default") is None
+
+
+def test_extender_tells_a_pod_that_it_has_a_node(plane: ControlPlane, accounts: Accounts) -> None:
+    """Into the status of a pod of our scheduler without a node it writes its own condition, and nothing else."""
+    extender = accounts("arnold-extender")
+    plane.admin.create(pod("told", member=False, schedulerName=names.SCHEDULER))
+    plane.admin.create(pod("not-ours", member=False))
+    planned = {"type": names.PLANNED, "status": "True", "reason": "Planned", "message": "planned on node node-0"}
+    where = f"{path('pods', 'default')}/{{}}/status"
+    strategic = "application/strategic-merge-patch+json"
+
+    def tell(name: str, status: Object) -> Object:
+        made: Object = extender.request("PATCH", where.format(name), {"status": status}, content_type=strategic)
+        return made
+
+    def refuses() -> bool:
+        try:
+            tell("not-ours", {"conditions": [planned]})
+        except ApiError:
+            return True
+        return False
+
+    wait_until(refuses, "the policy to be heeded")
+    conditions = tell("told", {"conditions": [planned]})["status"]["conditions"]
+    assert [one["message"] for one in conditions if one["type"] == names.PLANNED] == ["planned on node node-0"]
+    refused: list[tuple[str, Object, str]] = [
+        ("not-ours", {"conditions": [planned]}, "only pods of its own scheduler"),
+        ("told", {"conditions": [{**planned, "type": "Ready"}]}, "and no other"),
+        ("told", {"phase": "Failed"}, "nothing else"),
+    ]
+    for name, status, why in refused:
+        with pytest.raises(ApiError, match=why):
+            tell(name, status)

@@ -22,6 +22,7 @@ NEEDED: dict[str, list[Right]] = {
             "scheduling.k8s.io/podgroups", "scheduling.x-k8s.io/podgroups", "scheduling.volcano.sh/podgroups",
         )),
         ("patch", "pods", ""),
+        ("patch", "pods/status", ""),
         ("delete", "pods", ""),
         *((verb, "arnold.dev/gangplans", "") for verb in ("create", "update", "delete")),
         ("update", "arnold.dev/gangplans/status", ""),
@@ -41,7 +42,7 @@ DENIED: dict[str, list[Right]] = {
     "arnold-extender": [
         *((verb, "pods", "") for verb in ("create", "update", "deletecollection")),
         *(("create", f"pods/{part}", "") for part in ("binding", "exec", "eviction", "ephemeralcontainers")),
-        ("patch", "pods/status", ""),
+        ("update", "pods/status", ""),
         *((verb, "nodes", "") for verb in ("create", "update", "patch", "delete")),
         *((verb, "secrets", namespace) for verb in ("get", "list", "watch") for namespace in ("", SYSTEM)),
         ("list", "configmaps", ""),

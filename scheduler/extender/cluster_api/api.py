@@ -12,8 +12,9 @@ from typing import Any, Literal, Protocol
 
 from scheduler.extender.cluster_api.resource import Resource
 
-PatchKind = Literal["json-patch", "merge-patch"]
-"""RFC 6902 (a list of operations) or RFC 7386 (a piece of the object)."""
+PatchKind = Literal["json-patch", "merge-patch", "strategic-merge-patch"]
+"""RFC 6902 (a list of operations), RFC 7386 (a piece of the object), or that with lists merged by key, as Kubernetes
+does with its own kinds."""
 
 Document = dict[str, Any]
 """An object to be written, as it stands in JSON."""
@@ -55,7 +56,14 @@ class ClusterApi(Protocol):
         """
 
     async def patch(
-        self, resource: Resource, name: str, change: list[Document] | Document, *, kind: PatchKind, namespace: str = ""
+        self,
+        resource: Resource,
+        name: str,
+        change: list[Document] | Document,
+        *,
+        kind: PatchKind,
+        namespace: str = "",
+        subresource: str = "",
     ) -> bytes:
         """Change some fields of an object.
 

@@ -32,8 +32,6 @@ kinds of which it has seen nothing happen."""
 ATTEMPTS = 4
 """Tries of a request that the server is too busy to look at."""
 
-_CONTENT_TYPES = {"json-patch": "application/json-patch+json", "merge-patch": "application/merge-patch+json"}
-
 
 class HttpApi:
     """A :class:`~scheduler.extender.cluster_api.api.ClusterApi` that speaks to a real server.
@@ -127,11 +125,18 @@ class HttpApi:
         return await self._write("PUT", path, document)
 
     async def patch(
-        self, resource: Resource, name: str, change: list[Document] | Document, *, kind: PatchKind, namespace: str = ""
+        self,
+        resource: Resource,
+        name: str,
+        change: list[Document] | Document,
+        *,
+        kind: PatchKind,
+        namespace: str = "",
+        subresource: str = "",
     ) -> bytes:
         """Change some fields of an object."""
-        path = resource.path(namespace=namespace, name=name)
-        return await self._write("PATCH", path, change, content_type=_CONTENT_TYPES[kind])
+        path = resource.path(namespace=namespace, name=name, subresource=subresource)
+        return await self._write("PATCH", path, change, content_type=f"application/{kind}+json")
 
     async def delete(self, resource: Resource, name: str, *, namespace: str = "", uid: str = "") -> None:
         """Delete an object."""

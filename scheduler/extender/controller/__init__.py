@@ -1,6 +1,6 @@
 """The gang controller: what to do next, as pure decisions, and the loop that does it."""
 
-from scheduler.extender.controller.actions import Action, Decision, Forget, Recreate, Release, Repair, Say, Write
+from scheduler.extender.controller.actions import Action, Decision, Forget, Recreate, Release, Repair, Say, Tell, Write
 from scheduler.extender.controller.decide import decide
 from scheduler.extender.controller.hands import GANGPLANS, Hands, Telemetry
 from scheduler.extender.controller.loop import Controller
@@ -24,6 +24,7 @@ __all__ = [
     "Repair",
     "Say",
     "Telemetry",
+    "Tell",
     "Terms",
     "Touched",
     "Write",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
 from scheduler.extender.cluster_api import PODS, EventRecorder, NotFound, PatchFailed, Regarding
-from scheduler.extender.controller.actions import Action, Forget, Recreate, Release, Repair, Say, Write
+from scheduler.extender.controller.actions import Action, Forget, Recreate, Release, Repair, Say, Tell, Write
 from scheduler.extender.controller.hands import GANGPLANS, Hands
 from scheduler.extender.controller.planning import Planning
 from scheduler.extender.controller.words import counted
@@ -49,20 +49,21 @@ class Actor:
                 case Forget(plan):
                     await self.hands.forget(plan)
                     logger.info("the gang is gone, its nodes are free", extra={"gang": str(key)})
-                case Release():
+                case Release() | Tell():
                     continue
         if releases := [action for action in actions if isinstance(action, Release)]:
-            await self._release(key, releases)
+            await self._together(key, "released", [self.hands.release(one.pod, one.node) for one in releases])
+        if tells := [action for action in actions if isinstance(action, Tell)]:
+            await self._together(key, "told", [self.hands.tell(one.pod, one.node) for one in tells])
 
-    async def _release(self, key: GangKey, releases: Sequence[Release]) -> None:
-        """Release pods, as many at once as flow control lets through.
+    async def _together(self, key: GangKey, what: str, writes: Sequence[Awaitable[None]]) -> None:
+        """Write pods, as many at once as flow control lets through.
 
         :raises ArnoldError: the worst of what failed; pods that are gone do not count.
         """
-        writes = (self.hands.release(one.pod, one.node) for one in releases)
         failed = [one for one in await asyncio.gather(*writes, return_exceptions=True) if one is not None]
-        done = len(releases) - len(failed)
-        logger.info("released %s of %d", counted(done, "pod"), len(releases), extra={"gang": str(key)})
+        done = len(writes) - len(failed)
+        logger.info("%s %s of %d", what, counted(done, "pod"), len(writes), extra={"gang": str(key)})
         serious = [error for error in failed if not isinstance(error, NotFound)]
         for error in sorted(serious, key=lambda error: isinstance(error, PatchFailed)):
             raise error

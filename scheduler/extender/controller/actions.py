@@ -50,6 +50,19 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class Tell:
+    """Tell a pod that came without the gate that it has a node.
+
+    Filter refused it while there was no plan, and kube-scheduler asks again only when something happens in the cluster;
+    a change of the pod's own status does.
+    """
+
+    key: GangKey
+    pod: Pod
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class Recreate:
     """Delete a pod that is pinned where it can never run, so that its controller makes it anew, with its gate.
 
@@ -83,7 +96,7 @@ class Forget:
     plan: Plan
 
 
-Action = Write | Release | Recreate | Repair | Forget
+Action = Write | Release | Tell | Recreate | Repair | Forget
 
 
 @dataclass(slots=True)
@@ -109,5 +122,5 @@ def key_of(action: Action) -> GangKey:
     match action:
         case Write(plan) | Repair(plan) | Forget(plan):
             return plan.key
-        case Release(key) | Recreate(key):
+        case Release(key) | Tell(key) | Recreate(key):
             return key

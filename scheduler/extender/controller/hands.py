@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from time import perf_counter
 from typing import Protocol
 
@@ -23,7 +24,7 @@ from scheduler.extender.cluster_api import (
 )
 from scheduler.extender.controller.pinning import release_patch
 from scheduler.extender.controller.sinks import PlanSink, PodSink, decode_own_plan
-from scheduler.extender.names import GROUP, KIND, PLURAL, VERSION
+from scheduler.extender.names import GROUP, KIND, PLANNED, PLURAL, VERSION
 from scheduler.extender.objects import Pod, decode_pod
 from scheduler.extender.plan import Plan, object_name
 from scheduler.extender.plan_document import encode_plan, encode_spec
@@ -95,6 +96,24 @@ class Hands:
         with self._counted("release"):
             change = release_patch(pod, node)
             raw = await self._for_pods.patch(PODS, pod.name, change, kind="json-patch", namespace=pod.namespace)
+        self._pods.wrote(decode_pod(raw))
+
+    async def tell(self, pod: Pod, node: str) -> None:
+        """Write into a pod's status that it has a node."""
+        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        condition = {
+            "type": PLANNED,
+            "status": "True",
+            "reason": "Planned",
+            "message": f"planned on node {node}",
+            "lastProbeTime": now,
+            "lastTransitionTime": now,
+        }
+        change = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        with self._counted("tell"):
+            raw = await self._for_pods.patch(
+                PODS, pod.name, change, kind="strategic-merge-patch", namespace=pod.namespace, subresource="status"
+            )
         self._pods.wrote(decode_pod(raw))
 
     async def delete_pod(self, pod: Pod) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from scheduler.extender.controller.actions import Recreate, Release, Repair, Say, Write
+from scheduler.extender.controller.actions import Recreate, Release, Repair, Say, Tell, Write
 from scheduler.extender.controller.desk import Desk, Unfit, is_pinned, nodes_of
+from scheduler.extender.controller.pinning import pinned_node
 from scheduler.extender.controller.sight import Sight
 from scheduler.extender.controller.words import counted, named
 from scheduler.extender.gangs import Gang
+from scheduler.extender.names import PLANNED
 from scheduler.extender.plan import Phase, Plan, canonical_uid
 
 
@@ -21,6 +23,7 @@ def decide_holding(desk: Desk, gang: Gang, plan: Plan) -> None:
         _expire(desk, sight)
     elif not _mend(desk, sight, unfit := desk.unfit(sight)):
         _release(desk, sight, unfit)
+        _tell(desk, sight)
         _advance(desk, sight)
     if plan.expires is not None and plan.expires > desk.now:
         desk.decision.wake_by(plan.expires)
@@ -43,6 +46,17 @@ def _release(desk: Desk, sight: Sight, unfit: Unfit) -> None:
     if begun or (sight.gang.complete and not unfit.doubtful):
         ready = (one for one in sight.gated if one[0] not in unfit.doubtful)
         desk.do(*(Release(desk.key, pod, node) for _, pod, node in ready))
+
+
+def _tell(desk: Desk, sight: Sight) -> None:
+    """Tell pods that came without the gate that they have nodes, and again while they are not on them."""
+    for _, pod, node in sight.ungated:
+        if pod.node is None and pinned_node(pod) is None:
+            told = pod.told(PLANNED)
+            if told is None or told + desk.terms.tell <= desk.now:
+                desk.do(Tell(desk.key, pod, node))
+            else:
+                desk.decision.wake_by(told + desk.terms.tell)
 
 
 def _advance(desk: Desk, sight: Sight) -> None:

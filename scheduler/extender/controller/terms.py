@@ -15,12 +15,14 @@ class Terms:
     :param lost: a node that is not Ready for so long is lost to pods that do not run on it yet.  Shorter than the 5
         minutes after which Kubernetes evicts what runs there, longer than a kubelet's restart.
     :param gather: an incomplete gang gets its GangPlan after so long; most are complete by then.
+    :param tell: pods without a gate are told of their node so often, until they are on it.
     :param recreate: after expiry, pods that are pinned get so long to be made anew before the plan is renewed.
     """
 
     bind: timedelta = timedelta(seconds=300)
     lost: timedelta = timedelta(seconds=30)
     gather: timedelta = timedelta(seconds=2)
+    tell: timedelta = timedelta(seconds=30)
     recreate: timedelta = timedelta(seconds=60)
 
     @classmethod

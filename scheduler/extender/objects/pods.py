@@ -122,10 +122,18 @@ class PodSpec(Object, frozen=True):
         return pod_gpus((box.gpus for box in self.containers or ()), init)
 
 
+class PodCondition(Object, frozen=True):
+    """A finding about a pod: of which kind, and when it was last looked at."""
+
+    type: str = ""
+    last_probe_time: str | None = None
+
+
 class PodStatus(Object, frozen=True):
     """How a pod is."""
 
     phase: str | None = None
+    conditions: list[PodCondition] | None = None
 
 
 class Pod(Object, frozen=True):
@@ -192,6 +200,11 @@ class Pod(Object, frozen=True):
     def gated_by(self, gate: str) -> bool:
         """Whether a scheduling gate of that name holds it."""
         return any(one.name == gate for one in self.spec.scheduling_gates or ())
+
+    def told(self, condition: str) -> datetime | None:
+        """When a condition of that type was last written; ``None`` = never."""
+        found = (one for one in self.status.conditions or () if one.type == condition)
+        return next((instant(one.last_probe_time) for one in found), None)
 
     @property
     def created(self) -> datetime:

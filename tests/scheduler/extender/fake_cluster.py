@@ -143,7 +143,14 @@ class FakeCluster:
         return _bytes(after)
 
     async def patch(
-        self, resource: Resource, name: str, change: list[Document] | Document, *, kind: PatchKind, namespace: str = ""
+        self,
+        resource: Resource,
+        name: str,
+        change: list[Document] | Document,
+        *,
+        kind: PatchKind,
+        namespace: str = "",
+        subresource: str = "",
     ) -> bytes:
         """A JSON patch or a merge patch, all or nothing."""
         self._ask("patch", resource, name)
@@ -281,6 +288,9 @@ def _merge(target: Document, change: Document) -> None:
     for key, value in change.items():
         if value is None:
             target.pop(key, None)
+        elif key == "conditions":
+            new = {one["type"] for one in value}
+            target[key] = [one for one in target.get(key, []) if one["type"] not in new] + value
         elif isinstance(value, dict):
             _merge(target.setdefault(key, {}), value)
         else:

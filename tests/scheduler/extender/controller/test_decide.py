@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.extender.controller import Forget, Recreate, Release, Repair, Write
+from scheduler.extender.controller import Forget, Recreate, Release, Repair, Tell, Write
 from scheduler.extender.objects import decode_node
 from scheduler.extender.plan import Phase, canonical_uid
 from tests.scheduler.extender.controller.world import TERMS, World
@@ -181,11 +181,23 @@ def test_phases_as_pods_are_bound() -> None:
 
 
 def test_pods_without_a_gate() -> None:
-    """Pods that come without the gate need no release; they are bound by Filter's answers alone."""
+    """Pods that come without the gate need no release; Filter's answers bind them, once they are asked about again.
+
+    That kube-scheduler does when the pods change: so they are told of their nodes, every half minute until they are on
+    them.
+    """
     world = World()
     world.gang("g", 4, gate=False)
+    world.do(world.decide())
+    tells = [one for one in world.decide().actions if isinstance(one, Tell)]
+    assert [(one.pod.name, one.node) for one in tells] == list(zip(names(), world.plan("g").nodes, strict=True))
     world.settle()
     assert world.phase("g") is Phase.RELEASED
+    decision = world.decide()
+    assert (decision.actions, decision.wake) == ([], NOW + timedelta(seconds=30))
+    world.bind("g-0", node=world.plan("g").nodes[0])
+    world.later(30)
+    assert len([one for one in world.decide().actions if isinstance(one, Tell)]) == 3
     for name, where in zip(names(), world.plan("g").nodes, strict=True):
         world.bind(name, node=where)
     world.settle()

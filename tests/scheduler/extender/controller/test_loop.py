@@ -378,6 +378,23 @@ def test_forged_plans_are_passed_over() -> None:
     run(scenario)
 
 
+def test_pods_without_a_gate_are_told() -> None:
+    """Their status says that they have a node, which makes kube-scheduler ask again."""
+
+    async def scenario() -> None:
+        api = cluster()
+        async with running(api):
+            submit(api, "g", gate=False)
+            await until(lambda: phase(api, "g") is Phase.RELEASED, "the gang to be planned")
+            found = plan(api, "g")
+            assert found is not None
+            for rank, node in enumerate(found.nodes):
+                (condition,) = api.find(PODS, f"g-{rank}", SPACE)["status"]["conditions"]
+                assert (condition["type"], condition["message"]) == ("arnold.dev/Planned", f"planned on node {node}")
+
+    run(scenario)
+
+
 def test_a_node_lost_under_a_running_gang() -> None:
     """Deleted node, recreated pod: the pod is released to another node, the others stay."""
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
-from scheduler.extender.controller import Decision, Forget, Recreate, Release, Repair, Terms, Write, decide
+from scheduler.extender.controller import Decision, Forget, Recreate, Release, Repair, Tell, Terms, Write, decide
 from scheduler.extender.controller.pinning import release_patch
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.names import GATE
+from scheduler.extender.names import GATE, PLANNED
 from scheduler.extender.objects import Node, decode_pod
 from scheduler.extender.plan import Phase, Plan
 from scheduler.extender.planner import Round, repair_question, solve
@@ -128,6 +128,9 @@ class World:
                 case Release(_, pod, node):
                     self.pods[pod.name] = patched(self.pods[pod.name], release_patch(pod, node))
                     self._see(pod.name)
+                case Tell(_, pod):
+                    told = {"type": PLANNED, "lastProbeTime": self.now.isoformat()}
+                    self.change(pod.name, lambda pod, told=told: pod["status"].update(conditions=[told]))
                 case Recreate(_, pod):
                     if pod.owner is not None:
                         self.recreate(pod.name)
