@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -182,9 +183,12 @@ def test_extender_tells_a_pod_that_it_has_a_node(plane: ControlPlane, accounts: 
         made: Object = extender.request("PATCH", where.format(name), {"status": status}, content_type=strategic)
         return made
 
+    attempts = itertools.count()
+
     def refuses() -> bool:
+        # A patch that changes nothing is not put before the policies.
         try:
-            tell("not-ours", {"conditions": [planned]})
+            tell("not-ours", {"conditions": [{**planned, "message": f"attempt {next(attempts)}"}]})
         except ApiError:
             return True
         return False
