@@ -174,7 +174,7 @@ def test_extender_tells_a_pod_that_it_has_a_node(plane: ControlPlane, accounts: 
     """Into the status of a pod of our scheduler without a node it writes its own condition, and nothing else."""
     extender = accounts("arnold-extender")
     plane.admin.create(pod("told", member=False, schedulerName=names.SCHEDULER))
-    plane.admin.create(pod("not-ours", member=False))
+    plane.admin.create(pod("not-ours", member=False, schedulerName="volcano"))
     planned = {"type": names.PLANNED, "status": "True", "reason": "Planned", "message": "planned on node node-0"}
     where = f"{path('pods', 'default')}/{{}}/status"
     strategic = "application/strategic-merge-patch+json"
