@@ -18,7 +18,7 @@ def assemble(key: GangKey, members: Iterable[Member]) -> Gang:
 
     :param members: of this gang, at least one, in any order; the answer does not depend on it.
     """
-    everyone = sorted(members, key=lambda member: (member.pod.name, member.pod.uid))
+    everyone = _of_one_run(sorted(members, key=lambda member: (member.pod.name, member.pod.uid)))
     needed = [member for member in everyone if member.needed]
     problem: InvalidGang | None = None
     understood, ranks = Understood(), _Ranks()
@@ -53,6 +53,12 @@ class _Ranks:
     members: tuple[Member | None, ...] = ()
     done: frozenset[int] = frozenset()
     waits: str = ""
+
+
+def _of_one_run(members: Sequence[Member]) -> Sequence[Member]:
+    """Without the pods that a controller before left behind: that theirs have ended says nothing about ours."""
+    now = {member.numbered_by for member in members if member.needed}
+    return [member for member in members if not now or member.numbered_by in now or not member.pod.terminal]
 
 
 def _check(members: Sequence[Member]) -> None:

@@ -57,6 +57,17 @@ def equal_parts(pod: Pod) -> int | None:
     return parse_whole(replicas) or None
 
 
+def numbered_by(pod: Pod) -> str:
+    """UID of the controller that numbers the pod: who is of another one's making is of another run.
+
+    :returns: empty where our label numbers it, for then every pod may have a controller of its own.
+    """
+    labels = pod.labels
+    if RANK in labels or d.LWS_WORKER in labels or pod.owner is None:
+        return ""
+    return labels.get(d.JOBSET_UID) or pod.owner.uid
+
+
 def _number(pod: Pod, key: str, text: str | None) -> int:
     number = parse_whole(text)
     if number is None:

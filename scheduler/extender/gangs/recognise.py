@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from scheduler.extender.gangs import dialects as d
 from scheduler.extender.gangs.annotations import asked_by, parse_whole
-from scheduler.extender.gangs.index import equal_parts, index_of
+from scheduler.extender.gangs.index import equal_parts, index_of, numbered_by
 from scheduler.extender.gangs.types import GangKey, InvalidGang, Member, Wish
 from scheduler.extender.gangs.wishes import wishes_of, wishes_of_group
 from scheduler.extender.names import GANG, GANG_SIZE, GATE, PARALLELISM
@@ -69,6 +69,7 @@ def recognise(pod: Pod, owners: Owners) -> Member | None:
         dialect=form.dialect,
         asked=asked_by(pod.annotations, _wishes(pod, form, owners)),
         index=index,
+        numbered_by=numbered_by(pod),
         parts=equal_parts(pod),
         size=form.size,
         problem=problem,

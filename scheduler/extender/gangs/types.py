@@ -72,6 +72,7 @@ class Member:
     :param dialect: which form of gang this is: ``arnold``, ``jobset``, ``pod-group``, ...
     :param index: where its controller puts it: ``(rank,)`` where that is the rank, else numbers whose order is that of
         the ranks, ``(job, completion)``; ``None`` = nothing numbers it.
+    :param numbered_by: UID of the controller that does; empty where our label does, or a group of several controllers.
     :param parts: jobs of one size that the gang consists of, where ``index`` is (job, completion); ``None`` = unknown.
     :param size: pods of the gang as its controller or its group says; ``None`` = they do not.
     :param problem: what is wrong with this pod's labels or annotations.
@@ -82,6 +83,7 @@ class Member:
     dialect: str
     asked: Asked
     index: tuple[int, ...] | None = None
+    numbered_by: str = ""
     parts: int | None = None
     size: int | None = None
     problem: InvalidGang | None = None

@@ -247,6 +247,29 @@ def test_pods_that_succeeded_are_not_missed() -> None:
     assert ended.done == frozenset({0, 1, 2})
 
 
+def test_what_an_earlier_job_left_behind_does_not_count() -> None:
+    """A second Job takes the label while the ended pods of the first are still there: its own are awaited."""
+    annotations = {"arnold.dev/gang-size": "3"}
+
+    def of_job(job: str, index: int, **more: Any) -> Pod:
+        labels = {"arnold.dev/gang": "g", INDEX: str(index)}
+        return pod(f"{job}-{index}", owner=("Job", job), labels=labels, annotations=annotations, **more)
+
+    earlier = [of_job("first", index, phase="Succeeded", created="2026-11-20T08:00:00Z") for index in range(3)]
+    second = of_job("second", 0)
+    found = gang([*earlier, second])
+    assert found.waits == "2 of 3 pods are missing: rank 1, 2"
+    assert (found.done, found.pods, found.created) == (frozenset(), (second,), second.created)
+
+
+def test_pods_with_our_rank_may_each_have_a_job_of_their_own() -> None:
+    """Three Jobs of one pod; the one that has succeeded is done, and the gang still whole."""
+    raw = [member_json("g", rank, 3, owner=("Job", f"j{rank}"), phase="Running") for rank in range(3)]
+    raw[1]["status"]["phase"] = "Succeeded"
+    found = gang(map(decode_pod, raw))
+    assert (found.done, found.complete) == (frozenset({1}), True)
+
+
 def wished(annotations: dict[str, str], degrees: str | None = None, size: int = 12) -> Gang:
     """A gang whose pods carry annotations of other projects."""
     ours = {"arnold.dev/parallelism": degrees} if degrees else {}
