@@ -15,8 +15,8 @@ from scheduler.extender.plan import Phase, Plan, canonical_uid
 def decide_holding(desk: Desk, gang: Gang, plan: Plan) -> None:
     """What to do about a gang whose plan holds nodes."""
     sight = Sight(gang, plan)
-    if not sight.matching and gang.complete and not sight.started:
-        desk.give_back(plan, Phase.QUEUED, "SizeChanged", _size_changed(sight))
+    if not sight.started and (gang.complete or sight.matching) and (changed := _changed(sight)):
+        desk.give_back(plan, Phase.QUEUED, "GangChanged", f"{changed}; planned anew")
     elif sight.strangers:
         _adopt(desk, sight)
     elif plan.expired(desk.now) and len(sight.bound) < plan.size:
@@ -30,7 +30,13 @@ def decide_holding(desk: Desk, gang: Gang, plan: Plan) -> None:
 
 
 def _adopt(desk: Desk, sight: Sight) -> None:
-    """Give the ranks of pods that are gone to those that came in their place."""
+    """Give the ranks of pods that are gone to those that came in their place.
+
+    When all are new, as after a restart of the job, the gang is begun again: whole, and with new time.
+    """
+    if not sight.started and sight.plan.phase is not Phase.PLANNED:
+        desk.do(Write(desk.renewed(sight.plan, sight.gang)))
+        return
     pods = list(sight.plan.pods or (None,) * len(sight.plan.nodes))
     for rank, uid in sight.strangers.items():
         pods[rank] = canonical_uid(uid)
@@ -42,8 +48,7 @@ def _release(desk: Desk, sight: Sight, unfit: Unfit) -> None:
 
     Nobody is pinned to a node that may be lost, and no gang is begun while one of its nodes may be.
     """
-    begun = sight.plan.phase is not Phase.PLANNED or sight.started
-    if begun or (sight.gang.complete and not unfit.doubtful):
+    if sight.started or (sight.gang.complete and not unfit.doubtful):
         ready = (one for one in sight.gated if one[0] not in unfit.doubtful)
         desk.do(*(Release(desk.key, pod, node) for _, pod, node in ready))
 
@@ -125,7 +130,7 @@ def _with_health(desk: Desk, plan: Plan, sight: Sight) -> Plan:
     elif gang.waits and plan.phase is not Phase.PLANNED:
         told.append(gang.waits)
     elif gang.complete and not sight.matching:
-        told.append(_size_changed(sight))
+        told.append(_changed(sight))
     pods = ((pod.node, desk.fleet.ailing(pod.node, desk.now)) for _, pod, _ in sight.pods if pod.node is not None)
     if ailing := {node: why for node, why in pods if why}:
         reason = "NodeAiling"
@@ -151,5 +156,15 @@ def _off_plan(sight: Sight) -> list[str]:
     return told
 
 
-def _size_changed(sight: Sight) -> str:
-    return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"
+def _changed(sight: Sight) -> str:
+    """What a gang asks now and did not when it was planned; empty = nothing.  A level that is not named is any."""
+    job, spec = sight.gang.job, sight.plan.spec
+    if not sight.matching:
+        return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"
+    same = job is None or (job.parallelism, job.alpha, job.avoid, job.level or spec.level) == (
+        spec.parallelism,
+        spec.alpha,
+        spec.avoid,
+        spec.level,
+    )
+    return "" if same else "its pods ask otherwise than before"

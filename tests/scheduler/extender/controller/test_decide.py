@@ -551,6 +551,47 @@ def test_a_size_that_changed_before_anything_was_released() -> None:
     assert world.phase("g") is Phase.RELEASED
 
 
+def test_a_gang_made_anew_with_other_wishes() -> None:
+    """All its pods are replaced, by as many that are cut into other groups: the plan before is worth nothing."""
+    world = bound()
+    world.delete(*names())
+    for rank in range(4):
+        again = member_json("g", rank, 4, {"arnold.dev/parallelism": "tp=8,pp=4", "arnold.dev/alpha": "0.25"})
+        again["metadata"]["uid"] = uid(f"other-{rank}")
+        world.add(again)
+        world.settle()
+    spec = world.plan("g").spec
+    assert spec.parallelism is not None
+    assert (spec.parallelism.pp, spec.alpha, world.phase("g")) == (4, 0.25, Phase.RELEASED)
+
+
+def test_a_gang_made_anew_is_awaited_whole() -> None:
+    """Three of four pods came back: none is released until the fourth is there too; then all, to the nodes before."""
+    world = bound()
+    before = world.plan("g").nodes
+    for name in names():
+        world.recreate(name)
+    fourth = world.pods["g-3"]
+    world.delete("g-3")
+    world.settle()
+    assert (world.phase("g"), [world.gated(name) for name in names(3)]) == (Phase.PLANNED, [True, True, True])
+    world.add(fourth)
+    world.settle()
+    assert (world.phase("g"), tuple(world.pin(name) for name in names())) == (Phase.RELEASED, before)
+
+
+def test_a_gang_made_anew_in_part_does_not_keep_its_nodes() -> None:
+    """The fourth pod never comes: the nodes are given back when time is up."""
+    world = bound()
+    for name in names():
+        world.recreate(name)
+    world.delete("g-3")
+    world.settle()
+    world.later(300)
+    world.settle()
+    assert (world.phase("g"), world.plan("g").holding) == (Phase.WAITING, False)
+
+
 # Several gangs
 
 
