@@ -388,9 +388,13 @@ def test_pods_without_a_gate_are_told() -> None:
             await until(lambda: phase(api, "g") is Phase.RELEASED, "the gang to be planned")
             found = plan(api, "g")
             assert found is not None
-            for rank, node in enumerate(found.nodes):
-                (condition,) = api.find(PODS, f"g-{rank}", SPACE)["status"]["conditions"]
-                assert (condition["type"], condition["message"]) == ("arnold.dev/Planned", f"planned on node {node}")
+
+            def told(rank: int) -> list[tuple[str, str]]:
+                conditions = api.find(PODS, f"g-{rank}", SPACE)["status"].get("conditions", [])
+                return [(condition["type"], condition["message"]) for condition in conditions]
+
+            expected = [[("arnold.dev/Planned", f"planned on node {node}")] for node in found.nodes]
+            await until(lambda: [told(rank) for rank in range(len(expected))] == expected, "its pods to be told")
 
     run(scenario)
 
