@@ -91,15 +91,22 @@ class Desk:
             reason="Planned",
             message="",
         )
-        return new.with_condition("Planned", True, "Planned", "", self.now)
+        return self._undone(new, "Planned", "").with_condition("Planned", True, "Planned", "", self.now)
 
     def give_back(self, plan: Plan, phase: Phase, reason: str, message: str) -> None:
         """Promise the nodes to nobody; an expired plan remembers them."""
         new = plan.replace(phase=phase, reason=reason, message=message, expires=None)
         if phase is Phase.QUEUED:
             new = new.replace(nodes=(), pods=(), spread=None, objective=None, bound=None, gap=None)
-        new = new.with_condition("Planned", False, reason, message, self.now)
+        new = self._undone(new, reason, message).with_condition("Planned", False, reason, message, self.now)
         self.do(Write(new, events=(Say(reason, message, "Warning"),)))
+
+    def _undone(self, plan: Plan, reason: str, message: str) -> Plan:
+        """A plan that does not say any more that its pods are released or bound."""
+        for kind in ("Released", "Bound"):
+            if plan.condition(kind) is not None:
+                plan = plan.with_condition(kind, False, reason, message, self.now)
+        return plan
 
 
 def cannot_have(

@@ -565,6 +565,12 @@ def test_a_gang_made_anew_with_other_wishes() -> None:
     assert (spec.parallelism.pp, spec.alpha, world.phase("g")) == (4, 0.25, Phase.RELEASED)
 
 
+def statuses(world: World, *kinds: str) -> list[str]:
+    """What the plan's conditions of some kinds say."""
+    found = (world.plan("g").condition(kind) for kind in kinds)
+    return ["" if one is None else one.status for one in found]
+
+
 def test_a_gang_made_anew_is_awaited_whole() -> None:
     """Three of four pods came back: none is released until the fourth is there too; then all, to the nodes before."""
     world = bound()
@@ -575,6 +581,7 @@ def test_a_gang_made_anew_is_awaited_whole() -> None:
     world.delete("g-3")
     world.settle()
     assert (world.phase("g"), [world.gated(name) for name in names(3)]) == (Phase.PLANNED, [True, True, True])
+    assert statuses(world, "Planned", "Released", "Bound") == ["True", "False", "False"]
     world.add(fourth)
     world.settle()
     assert (world.phase("g"), tuple(world.pin(name) for name in names())) == (Phase.RELEASED, before)
@@ -590,6 +597,7 @@ def test_a_gang_made_anew_in_part_does_not_keep_its_nodes() -> None:
     world.later(300)
     world.settle()
     assert (world.phase("g"), world.plan("g").holding) == (Phase.WAITING, False)
+    assert statuses(world, "Planned", "Released", "Bound") == ["False", "False", "False"]
 
 
 # Several gangs
