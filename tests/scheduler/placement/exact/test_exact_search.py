@@ -9,12 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.placement.exact import refute, search
 from scheduler.placement.exact.lattice import Lattice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.search import Search
 from scheduler.placement.types import Limits
 from tests.scheduler.placement.exact.brute_force import least_cost
-from tests.scheduler.placement.exact.tiny import ALPHAS, all_problems, corners, feasible, problems
+from tests.scheduler.placement.exact.tiny import (
+    ALPHAS,
+    Planted,
+    alike,
+    all_problems,
+    corners,
+    feasible,
+    planted,
+    problems,
+)
 
 
 def walk(problem: GridProblem, alpha: float, **limits: float) -> Lattice:
@@ -56,6 +66,30 @@ def test_all_tiny_problems_are_solved(alpha: float) -> None:
 def test_drawn_problems_are_solved(problem: GridProblem, alpha: float, seed: int, workers: int) -> None:
     """Up to 12 cells on up to 5 domains, with any seed, one search at a time or two."""
     check_optimum(problem, walk(problem, alpha, seed=seed, workers=workers))
+
+
+@given(alike(most_cells=10), st.sampled_from([0.3, 0.5, 0.8]), st.integers(0, 9), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_equal_domains_are_solved(problem: GridProblem, alpha: float, seed: int, by_profiles: bool) -> None:
+    """Hardly a cell to spare, most domains interchangeable; also when nothing but counting on the edges comes before
+    the width profiles, so that they decide what else bounds and constructions would have.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if by_profiles:
+            patch.setattr(search, "_STAGES", (refute.count_edges,))
+        check_optimum(problem, walk(problem, alpha, seed=seed))
+
+
+@given(st.one_of(planted(served_by=2), planted(served_by=3)), st.sampled_from([0.3, 0.5, 0.8]), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_no_placement_is_better_than_the_bound(plant: Planted, alpha: float, by_profiles: bool) -> None:
+    """On problems made for a placement, larger than can be tried by brute force: its pair is not refuted."""
+    with pytest.MonkeyPatch.context() as patch:
+        if by_profiles:
+            patch.setattr(search, "_STAGES", (refute.count_edges,))
+        lattice = walk(plant.problem, alpha, seconds=1.0)
+    assert not lattice.is_refuted(plant.pair)
+    assert lattice.bound() <= lattice.cost(plant.pair) + 1e-9
 
 
 @given(problems(), st.sampled_from([0.1, 0.3, 0.5, 0.8]))
@@ -121,6 +155,6 @@ def test_whoever_waits_is_told() -> None:
 
 def test_more_cells_than_room_is_a_fault_of_the_caller() -> None:
     """The caller counts first, and has the reason."""
-    search: Callable[[], Lattice] = Search(GridProblem(2, 2, (3,)), alpha=0.5, beta=0.5, limits=Limits()).run
+    run: Callable[[], Lattice] = Search(GridProblem(2, 2, (3,)), alpha=0.5, beta=0.5, limits=Limits()).run
     with pytest.raises(ValueError, match="does not fit"):
-        search()
+        run()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,12 +11,24 @@ from hypothesis import strategies as st
 
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.profiles import Profiles
 from scheduler.placement.exact.rectangles import RectangleBound
+from scheduler.placement.exact.service import ColumnPairs, FreeColumns
 from scheduler.placement.exact.skeleton import Skeleton, SkeletonModel
-from scheduler.placement.exact.totals import usable_domains
+from scheduler.placement.exact.totals import BoolArray, usable_domains
 from scheduler.placement.types import Pair
 from tests.scheduler.placement.exact.brute_force import width_profiles
-from tests.scheduler.placement.exact.tiny import all_problems, can_be_realised, feasible, pairs, problems
+from tests.scheduler.placement.exact.tiny import (
+    Planted,
+    alike,
+    all_problems,
+    can_be_realised,
+    feasible,
+    pairs,
+    planted,
+    problems,
+    spare_rows,
+)
 
 LIMIT = Slice(effort=10.0, wall=60.0)
 
@@ -43,11 +57,6 @@ def check_placement(problem: GridProblem, pair: Pair, skeleton: Skeleton) -> Non
     assert pp <= pair[1]
 
 
-def spare(problem: GridProblem, pair: Pair) -> int:
-    """The slack that the search allows."""
-    return RectangleBound(problem, [pair]).spare_rows(pair)
-
-
 def test_skeletons_of_all_tight_tiny_problems() -> None:
     """Grids of up to 3 x 3 cells on up to 4 domains of up to 5 with at most three cells to spare, at the pairs that
     counting does not settle: S and R of 2 or more, not refuted by rectangles.
@@ -57,7 +66,7 @@ def test_skeletons_of_all_tight_tiny_problems() -> None:
         if sum(problem.capacities) <= problem.cells + 3:
             for pair in pairs(problem):
                 if min(pair) >= 2 and not RectangleBound(problem, [pair]).refutes(pair):
-                    check_skeleton(problem, pair, spare_rows=spare(problem, pair))
+                    check_skeleton(problem, pair, spare_rows=spare_rows(problem, pair))
                     tried += 1
     assert tried > 300
 
@@ -68,7 +77,7 @@ def test_skeletons_of_drawn_problems(problem: GridProblem, data: st.DataObject) 
     """Any pair, with the slack that the search allows and with all rows; rows and columns exchanged or not."""
     view = data.draw(st.sampled_from([problem, problem.transposed]))
     pair = data.draw(st.sampled_from(pairs(view)))
-    check_skeleton(view, pair, spare_rows=data.draw(st.sampled_from([spare(view, pair), view.rows])))
+    check_skeleton(view, pair, spare_rows=data.draw(st.sampled_from([spare_rows(view, pair), view.rows])))
 
 
 @st.composite
@@ -104,11 +113,79 @@ def test_the_widths_of_every_placement_have_a_skeleton(problem: GridProblem, dat
     """What the workshop relies on: widths without a skeleton belong to no placement with that S and R."""
     pair = data.draw(st.sampled_from(pairs(problem)))
     capacities = problem.capacities[: usable_domains(problem, pair)]
-    model = SkeletonModel(problem, pair, spare_rows=spare(problem, pair))
+    model = SkeletonModel(problem, pair, spare_rows=spare_rows(problem, pair))
     for profile in width_profiles(problem.rows, problem.columns, capacities, pair):
         # the largest domains first, and of equal ones the one that serves most columns
         widths = np.array([width for _, width in sorted(profile, reverse=True)], dtype=np.int32)
         assert model.find(LIMIT, widths)[0] == "yes"
+
+
+SHARED = st.one_of(planted(served_by=2), planted(served_by=3), planted(served_by=2, transposed=True))
+"""Placements of every part of the model: pairs of domains on columns, domains free, pairs of domains on rows."""
+
+
+def cheapest_row(serves: BoolArray, prices: list[int], pp: int) -> float:
+    """Least price of a row on at most ``pp`` domains, by trying all sets of them; infinite where there is no row."""
+    cost = np.where(serves, np.array(prices)[:, None], np.inf)
+    teams = combinations(range(len(serves)), min(pp, len(serves)))
+    return min(float(cost[list(team)].min(axis=0).sum()) for team in teams)
+
+
+@given(SHARED, st.data())
+@settings(max_examples=120, deadline=None)
+def test_a_row_at_the_average_price_cuts_off_no_placement(plant: Planted, data: st.DataObject) -> None:
+    """Whatever the prices: a placement keeps its skeleton, also with equal domains in order and several rows asked for;
+    and the skeleton that is found has all the rows.  With one price for all no row is cheaper than the average.
+    """
+    problem, domains = plant.problem, len(plant.widths)
+    model = SkeletonModel(problem, plant.pair, spare_rows=spare_rows(problem, plant.pair))
+    some = st.lists(st.sampled_from([0, 1, 3, 700, 999]), min_size=domains, max_size=domains)
+    asked = [[data.draw(st.integers(0, 1000))] * domains, *data.draw(st.lists(some, max_size=2))]
+    for prices in asked:
+        model.ask_for_row(np.array(prices, dtype=np.int32))
+    answer, skeleton = model.find(LIMIT, plant.widths)
+    assert answer == "yes"
+    assert skeleton is not None
+    assert (skeleton.serves.sum(axis=1) == plant.widths).all()
+    assert skeleton.serves.sum(axis=0).max() <= plant.pair[0]
+    for prices in asked:
+        average = sum(p * c for p, c in zip(prices, problem.capacities, strict=False)) / problem.rows
+        assert cheapest_row(skeleton.serves, prices, plant.pair[1]) <= average
+    if plant.pair[1] == 2:
+        check_placement(problem, plant.pair, skeleton)
+    assert model.find(LIMIT)[0] == "yes"
+
+
+@pytest.mark.parametrize("pair", [(2, 3), (3, 3), (3, 2)])
+def test_a_row_that_is_asked_for_is_cheap_enough(pair: Pair) -> None:
+    """3 x 3 cells on 5 + 2 + 2: at prices 0, 1, 1 all cells cost 4, so some row costs 1 and has two cells on the first.
+
+    Widths 1, 2, 2 give that domain a single column, so no row is as cheap; with 2, 2, 1 there is one.
+    """
+    model = SkeletonModel(GridProblem(3, 3, (5, 2, 2)), pair, spare_rows=3)
+    model.ask_for_row(np.array([0, 1, 1], dtype=np.int32))
+    assert model.find(LIMIT, np.array([1, 2, 2], dtype=np.int32))[0] == "no"
+    assert model.find(LIMIT, np.array([2, 2, 1], dtype=np.int32))[0] == "yes"
+
+
+@given(alike(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_order_of_equal_domains_changes_no_answer(problem: GridProblem, data: st.DataObject) -> None:
+    """For twenty width profiles of the pair: yes or no is the same with domains of equal width in order and without."""
+    view = data.draw(st.sampled_from([problem, problem.transposed]))
+    pair = data.draw(st.sampled_from([pair for pair in pairs(view) if min(pair) >= 2] or pairs(view)))
+    spare = spare_rows(view, pair)
+    ordered, free = (SkeletonModel(view, pair, spare_rows=spare) for _ in range(2))
+    profiles = Profiles(view, pair, spare_rows=spare)
+    for _ in range(20):
+        widths = profiles.next(LIMIT)[1]
+        if widths is None:
+            return
+        answer = ordered.find(LIMIT, widths)[0]
+        with pytest.MonkeyPatch.context() as patch:
+            for service in (FreeColumns, ColumnPairs):
+                patch.setattr(service, "order_alike", lambda *_: None)
+            assert free.find(LIMIT, widths)[0] == answer
 
 
 @pytest.mark.parametrize("pair", [(2, 2), (2, 3), (3, 2), (3, 3)])

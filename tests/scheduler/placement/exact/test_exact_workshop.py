@@ -10,18 +10,25 @@ from scheduler.placement.exact.cpsat import Answer, Slice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profiles import Profiles
 from scheduler.placement.exact.realise import Realised
-from scheduler.placement.exact.rectangles import RectangleBound
 from scheduler.placement.exact.skeleton import SkeletonModel
 from scheduler.placement.exact.workshop import Workshop
 from scheduler.placement.types import Pair
-from tests.scheduler.placement.exact.tiny import all_problems, feasible, pairs, problems
+from tests.scheduler.placement.exact.tiny import (
+    Planted,
+    alike,
+    all_problems,
+    feasible,
+    pairs,
+    planted,
+    problems,
+    spare_rows,
+)
 from topology.cluster import IntArray
 
 
 def searched(problem: GridProblem, pair: Pair) -> Answer:
     """The answer after a few slices; a placement is checked."""
-    spare = RectangleBound(problem, [pair]).spare_rows(pair)
-    workshop = Workshop(problem, pair, spare_rows=spare)
+    workshop = Workshop(problem, pair, spare_rows=spare_rows(problem, pair))
     for turn in range(3):
         answer, cells = workshop.search(effort=2.0, wall=60.0, seed=turn)
         if cells is not None:
@@ -50,6 +57,30 @@ def test_no_verdict_is_false(problem: GridProblem, data: st.DataObject) -> None:
     view = data.draw(st.sampled_from([problem, problem.transposed]))
     pair = data.draw(st.sampled_from(pairs(view)))
     assert searched(view, pair) in (("yes", "unknown") if feasible(view, pair) else ("no", "unknown"))
+
+
+@given(alike(most_cells=10), st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_verdict_on_equal_domains_is_false(problem: GridProblem, data: st.DataObject) -> None:
+    """Hardly a cell to spare, most domains interchangeable, S or R of 2 or 3: by brute force."""
+    view = data.draw(st.sampled_from([problem, problem.transposed]))
+    dp, pp = view.largest_pair
+    for pair in [(2, 2), (2, 3), (3, 2), (3, 3)]:
+        if pair[0] <= dp and pair[1] <= pp:
+            assert searched(view, pair) in (("yes", "unknown") if feasible(view, pair) else ("no", "unknown"))
+
+
+@given(st.one_of(planted(served_by=2), planted(served_by=3), planted(served_by=2, transposed=True)), st.integers(0, 9))
+@settings(max_examples=100, deadline=None)
+def test_no_pair_of_a_placement_is_refuted(plant: Planted, seed: int) -> None:
+    """On problems made for a placement, larger than can be tried by brute force, as tight as its domains are."""
+    spare = spare_rows(plant.problem, plant.pair)
+    workshop = Workshop(plant.problem, plant.pair, spare_rows=spare)
+    for turn in range(2):
+        answer, cells = workshop.search(effort=0.25, wall=60.0, seed=seed + turn)
+        assert answer != "no"
+        if cells is not None:
+            return
 
 
 def test_what_a_slice_leaves_the_next_goes_on_with() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -9,8 +10,11 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.rectangles import RectangleBound
+from scheduler.placement.exact.totals import usable_domains
 from scheduler.placement.types import Pair
 from tests.scheduler.placement.exact import brute_force
+from topology.cluster import IntArray
 
 ALPHAS = (0.0, 0.1, 0.3, 0.5, 0.8, 1.0)
 
@@ -33,6 +37,63 @@ def problems(draw: st.DrawFn) -> GridProblem:
     capacities = sorted(draw(st.lists(st.integers(1, largest), min_size=1, max_size=most_domains)), reverse=True)
     capacities[0] += max(0, rows * columns - sum(capacities))
     return GridProblem(rows, columns, tuple(capacities))
+
+
+@st.composite
+def alike(draw: st.DrawFn, *, most_cells: int = 9) -> GridProblem:
+    """A problem with hardly a cell to spare on domains most of which are equal."""
+    shapes = [(d, p) for d in range(2, 6) for p in range(2, 4) if d * p <= most_cells]
+    rows, columns = draw(st.sampled_from(shapes))
+    domains, equal = draw(st.integers(2, 4)), draw(st.integers(2, 4))
+    total = rows * columns + draw(st.integers(0, 2))
+    size = -(-total // domains)
+    capacities = [size] * min(equal, domains) + draw(st.lists(st.integers(1, size), max_size=max(0, domains - equal)))
+    while sum(capacities) < rows * columns:
+        capacities[-1] += 1
+    return GridProblem(rows, columns, tuple(sorted(capacities, reverse=True)))
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A placement, the problem made for it, its S and R, and the columns that each domain serves in it."""
+
+    problem: GridProblem
+    cells: IntArray
+    pair: Pair
+    widths: IntArray
+
+
+@st.composite
+def planted(draw: st.DrawFn, *, served_by: int, transposed: bool = False) -> Planted:
+    """The placement comes first, so that the problem may be too large to try all: every column on some domains.
+
+    Domains hold what they are given, rounded up so that some are equal; among equal ones the widest comes first.
+
+    :param served_by: most domains of a column; of a row when transposed.
+    """
+    rows, columns, domains = draw(st.integers(2, 7)), draw(st.integers(2, 6)), draw(st.integers(2, 6))
+    random = np.random.default_rng(draw(st.integers(0, 9999)))
+    cells = np.stack([random.choice(random.integers(domains, size=served_by), size=rows) for _ in range(columns)], 1)
+    if transposed:
+        cells = cells.T
+    used, cells = np.unique(cells, return_inverse=True)
+    cells = cells.reshape((columns, rows) if transposed else (rows, columns))
+    unit = draw(st.integers(1, 3))
+    capacity = -(-np.bincount(cells.ravel()) // unit) * unit
+    width = np.array([(cells == k).any(axis=0).sum() for k in range(len(used))])
+    order = np.lexsort((-width, -capacity))
+    cells = np.argsort(order)[cells].astype(np.int32)
+    spare = draw(st.lists(st.integers(1, int(capacity.min())), max_size=1))
+    problem = GridProblem(*cells.shape, (*(int(c) for c in capacity[order]), *spare))
+    pair = problem.pair_of(cells)
+    widths = np.zeros(usable_domains(problem, pair), dtype=np.int32)
+    widths[: len(used)] = width[order]
+    return Planted(problem, cells, pair, widths)
+
+
+def spare_rows(problem: GridProblem, pair: Pair) -> int:
+    """The slack that the search allows."""
+    return RectangleBound(problem, [pair]).spare_rows(pair)
 
 
 def pairs(problem: GridProblem) -> list[Pair]:
