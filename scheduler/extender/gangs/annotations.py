@@ -42,7 +42,7 @@ def parse_size(text: str, *, key: str = GANG_SIZE) -> int:
     size = parse_whole(text)
     if size is None or not 1 <= size <= MOST_PODS:
         raise InvalidGang(
-            f"{key} is {text[:40]!r}",
+            f"{text[:40]!r} is no number of pods",
             reason="InvalidGangSize",
             where=key,
             fix=f"write the number of pods of the gang, 1 to {MOST_PODS:,}",
@@ -64,7 +64,10 @@ def parse_alpha(text: str) -> float:
     alpha = float(plain) if _DECIMAL.fullmatch(plain) and plain.strip(".") else -1.0
     if not 0.0 <= alpha <= 1.0:
         raise InvalidGang(
-            f"{ALPHA} is {text[:40]!r}", reason="InvalidAlpha", where=ALPHA, fix="write a number between 0 and 1"
+            f"{text[:40]!r} is no weight",
+            reason="InvalidAlpha",
+            where=ALPHA,
+            fix="write a number between 0 and 1, like 0.3",
         )
     return alpha
 
@@ -78,7 +81,7 @@ def parse_avoid(text: str) -> Avoid:
     if text not in known:
         hint = did_you_mean(text, known)
         raise InvalidGang(
-            f"{AVOID} is {text[:40]!r}",
+            f"{text[:40]!r} is not known",
             reason="InvalidAvoid",
             where=AVOID,
             fix=f"{hint}write one of {', '.join(known)}",
@@ -95,7 +98,7 @@ def parse_degrees(text: str) -> Parallelism:
         return parse_parallelism(text)
     except InvalidJob as error:
         raise InvalidGang(
-            f"{PARALLELISM} is {text[:80]!r}: {error.message}",
+            f"{text[:80]!r}: {error.message}",
             reason="InvalidParallelism",
             where=PARALLELISM,
             fix=error.fix,

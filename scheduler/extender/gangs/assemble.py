@@ -94,7 +94,7 @@ def _agreed(members: Sequence[Member]) -> Asked:
         if len(by) > 1:
             (one, pod), (two, other_pod) = list(by.items())[:2]
             raise InvalidGang(
-                f"pods disagree on {key}: {one[:40]!r} ({pod}) and {two[:40]!r} ({other_pod})",
+                f"pods disagree: {one[:40]!r} ({pod}) and {two[:40]!r} ({other_pod})",
                 reason="Disagreement",
                 where=key,
                 fix="give all pods of a gang the same annotations",

@@ -88,14 +88,14 @@ def _shape(degrees: Parallelism, gpus: int) -> tuple[int, int]:
         rows, columns = degrees.shape(gpus)
     except InvalidJob as error:
         raise InvalidGang(
-            f"{PARALLELISM} {format_parallelism(degrees)} on nodes of {gpus} GPUs: {error.message}",
+            f"{format_parallelism(degrees)} on nodes of {gpus} GPUs: {error.message}",
             reason="InvalidParallelism",
             where=PARALLELISM,
             fix=error.fix,
         ) from None
     if rows * columns > MOST_PODS:
         raise InvalidGang(
-            f"{PARALLELISM} makes a job of {rows * columns:,} nodes",
+            f"makes a job of {rows * columns:,} nodes",
             reason="InvalidParallelism",
             where=PARALLELISM,
             fix=f"a gang has at most {MOST_PODS:,} pods: check the degrees for a slip",
@@ -106,8 +106,7 @@ def _shape(degrees: Parallelism, gpus: int) -> tuple[int, int]:
 def _contradiction(size: int, gpus: int, shape: tuple[int, int]) -> InvalidGang:
     rows, columns = shape
     return InvalidGang(
-        f"{GANG_SIZE} is {size}, but {PARALLELISM} on pods of {gpus} GPUs makes {rows * columns} pods "
-        f"({rows} pipelines of {columns})",
+        f"{size}, but {PARALLELISM} on pods of {gpus} GPUs makes {rows * columns} pods ({rows} pipelines of {columns})",
         reason="SizeContradictsParallelism",
         where=GANG_SIZE,
         fix=f"set {GANG_SIZE} to {rows * columns}, or correct the degrees",
