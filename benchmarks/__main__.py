@@ -63,6 +63,16 @@ def _parser() -> argparse.ArgumentParser:
     command = add("table1", _table1, "the paper's Table 1 against the values it must have")
     command.add_argument("--seconds", type=float, default=60.0, help="limit of each algorithm")
 
+    command = add("kubernetes", _kubernetes, "gangs on a real control plane: speed, latency, memory, fail-over")
+    command.add_argument("--parts", nargs="+", default=list(KUBERNETES), choices=KUBERNETES, metavar="PART")
+    command.add_argument("--nodes", type=int, default=5_000)
+    command.add_argument("--gang", type=int, default=1_200, help="pods of the gang, a multiple of 8")
+    command.add_argument("--rounds", type=int, default=3, help="of binding, each way in turn")
+    command.add_argument("--seconds", type=float, default=10.0, help="of each kind of Filter question")
+    command.add_argument("--gangs", type=int, default=100, help="that wait, of 100 pods each")
+    command.add_argument("--minutes", type=float, default=10.0, help="that they wait")
+    command.add_argument("--kills", type=int, default=3, help="of the leader")
+
     add("quick", _quick, "a few minutes of everything, to see that it works")
     return parser
 
@@ -128,6 +138,31 @@ def _startup(options: argparse.Namespace) -> str:
 
 def _table1(options: argparse.Namespace) -> str:
     return table1.report(table1.measure(options.seconds))
+
+
+KUBERNETES = ("binding", "filter", "waiting", "failover")
+"""The parts of ``kubernetes``."""
+
+
+def _kubernetes(options: argparse.Namespace) -> str:
+    from benchmarks.kubernetes import binding, failover, filtering, waiting
+    from benchmarks.kubernetes.stage import measured_cluster, stage
+
+    cluster = measured_cluster(options.nodes)
+    with stage(cluster) as plane:
+        parts: dict[str, Callable[[], str]] = {
+            "binding": lambda: binding.report(
+                binding.measure(plane, cluster, size=options.gang, rounds=options.rounds)
+            ),
+            "filter": lambda: filtering.report(
+                filtering.measure(plane, cluster, size=options.gang, seconds=options.seconds)
+            ),
+            "waiting": lambda: waiting.report(
+                waiting.measure(plane, cluster, gangs=options.gangs, minutes=options.minutes)
+            ),
+            "failover": lambda: failover.report(failover.measure(plane, cluster, kills=options.kills)),
+        }
+        return "\n".join(parts[part]() for part in options.parts)
 
 
 QUICK = (
