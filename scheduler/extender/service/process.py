@@ -53,6 +53,7 @@ from scheduler.extender.service.logs import set_up_logs
 from scheduler.extender.service.metrics import Metrics
 from scheduler.extender.service.readiness import Readiness
 from scheduler.extender.service.settings import Settings
+from scheduler.extender.service.strays import tell_strays
 from scheduler.extender.service.tls import CHECK_SECONDS, RotatingContext
 from scheduler.extender.service.topology import tell_topology
 from scheduler.extender.state import State
@@ -139,6 +140,7 @@ class _Process:
             _background(events.run(), "events"),
             _background(self._watch_certificates(), "certificates"),
             _background(tell_topology(state.fleet, ready=lambda: readiness.synced), "topology"),
+            _background(tell_strays(state, events, leads=lambda: election.held), "strays"),
         ]
         if credentials.keep is not None:
             others.append(_background(credentials.keep(), "credentials"))
