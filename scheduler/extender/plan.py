@@ -176,12 +176,6 @@ class Plan:
         """Whether the time for pods to bind is over."""
         return self.expires is not None and self.expires <= now
 
-    def with_pod(self, rank: int, uid: str | None) -> Plan:
-        """A copy in which another pod has a rank, or none."""
-        pods = list(self.pods)
-        pods[rank] = None if uid is None else canonical_uid(uid)
-        return self.replace(pods=tuple(pods))
-
     def with_condition(self, kind: str, status: bool | None, reason: str, message: str, now: datetime) -> Plan:
         """A copy with one condition set; its time changes only when its status does."""
         text = {True: "True", False: "False", None: "Unknown"}[status]

@@ -115,12 +115,3 @@ class Decision:
         """Think again at this instant at the latest."""
         if self.wake is None or instant < self.wake:
             self.wake = instant
-
-
-def key_of(action: Action) -> GangKey:
-    """The gang that an action is about."""
-    match action:
-        case Write(plan) | Repair(plan) | Forget(plan):
-            return plan.key
-        case Release(key) | Tell(key) | Recreate(key):
-            return key

@@ -82,7 +82,8 @@ def test_a_pods_plan_and_rank_are_found_by_its_uid() -> None:
     found = state.plan_of_pod(uid("g-1"))
     assert found is not None
     assert (found[0].key, found[1]) == (key("g"), 1)
-    state.put_plan(state.plans[key("g")].with_pod(1, uid("new")))
+    before = state.plans[key("g")]
+    state.put_plan(before.replace(pods=(before.pods[0], uid("new"), *before.pods[2:])))
     assert state.plan_of_pod(uid("g-1")) is None
     again = state.plan_of_pod(uid("new"))
     assert again is not None

@@ -174,7 +174,8 @@ def test_a_recreated_pod_passes_once_the_plan_names_it() -> None:
     state = planned()
     raw = member_json("g", 1, 2, name="again")
     assert "does not name this pod" in refusal(state, raw)
-    state.put_plan(state.plans[key("g")].with_pod(1, uid("again")))
+    before = state.plans[key("g")]
+    state.put_plan(before.replace(pods=(before.pods[0], uid("again"), *before.pods[2:])))
     assert ask(state, raw)["NodeNames"] == [node_of(state, 1)]
 
 
