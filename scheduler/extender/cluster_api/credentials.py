@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,6 +14,11 @@ from scheduler.extender.cluster_api.errors import InvalidKubeconfig
 
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
+
+logger = logging.getLogger(__name__)
+
+RENEW_SECONDS = 30.0
+"""Seconds until a token that could not be renewed is tried again."""
 
 _HOST = "KUBERNETES_SERVICE_HOST"
 _USUAL = "~/.kube/config"
@@ -87,7 +94,12 @@ async def _from_file(path: str, context: str | None, *, where: str) -> Credentia
     if loader.provider == "gcp" or "exec" in (loader._user or ()):
 
         async def keep() -> None:
-            await refresh_token(loader, configuration)  # type: ignore[no-untyped-call]
+            while True:
+                try:
+                    await refresh_token(loader, configuration)  # type: ignore[no-untyped-call]
+                except Exception as error:  # Whatever a plug-in comes up with; the token before may still do.
+                    logger.warning("the token of %s was not renewed, trying again: %s", path, error)
+                await asyncio.sleep(RENEW_SECONDS)
 
     return Credentials(configuration, path, keep)
 

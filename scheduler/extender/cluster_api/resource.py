@@ -21,6 +21,9 @@ class Resource:
     kind: str
     namespaced: bool = True
 
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.group, self.version, self.plural) if part)
+
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Path of the collection (of one namespace or of all), of an object or of a part of it."""
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from scheduler.extender.controller.actions import Action, Decision, Recreate, Say, Write
+from scheduler.extender.controller.obstacles import Obstacles
 from scheduler.extender.controller.pinning import pinned_node
 from scheduler.extender.controller.sight import Sight
 from scheduler.extender.controller.terms import Terms
-from scheduler.extender.controller.words import counted
-from scheduler.extender.eligibility import demands_of
 from scheduler.extender.fleet import Fleet
 from scheduler.extender.gangs import Gang, GangKey
-from scheduler.extender.hosts import Host
 from scheduler.extender.names import GATE
 from scheduler.extender.objects import Pod
 from scheduler.extender.plan import Phase, Plan, Spec, canonical_uid
@@ -64,10 +62,11 @@ class Desk:
         """
         found = Unfit()
         pods = {rank: pod for rank, pod, _ in sight.pods}
+        obstacles = Obstacles(self.fleet, sight.gang, sight.plan.spec.gpus_per_node, self.now, self.terms.lost)
         for rank, node in enumerate(sight.plan.nodes):
             if rank in sight.bound:
                 continue
-            why, until = cannot_have(self.fleet, sight.gang, sight.plan, node, self.now, lost=self.terms.lost)
+            why, until = obstacles.at(node)
             if until is not None:
                 self.decision.wake_by(until)
                 found.doubtful.add(rank)
@@ -109,48 +108,6 @@ class Desk:
         return plan
 
 
-def cannot_have(
-    fleet: Fleet, gang: Gang, plan: Plan, node: str, now: datetime, *, lost: timedelta
-) -> tuple[str, datetime | None]:
-    """Why a rank that is not bound cannot have a node; empty = it can.
-
-    :param lost: how long a node may be not Ready.
-    :returns: the reason, and when a node that is not Ready will be lost.
-    """
-    until: datetime | None = None
-    if why := fleet.ailing(node, now):
-        since = fleet.not_ready_since(node)
-        until = None if since is None else since + lost
-        if until is None or now >= until:
-            return f"node {node}: {why}", None
-    owner = fleet.promised_to(node)
-    if owner is not None and owner != gang.key:
-        return f"node {node} is promised to gang {owner}", None
-    host = fleet.host(node)
-    if host is not None and (host.cordoned or host.repelling) and (why := _kept_away(host, gang)):
-        return f"node {node}: {why}", None
-    if not (held := fleet.held(node)):
-        return "", until
-    others = held - sum(_gpus(pod) for pod in gang.pods if pod.node == node and not pod.terminal)
-    if host is not None and others > 0 and others + plan.spec.gpus_per_node > host.allocatable:
-        return f"node {node}: {counted(others, 'GPU')} in use by pods that are not of the gang", None
-    return "", until
-
-
-def _kept_away(host: Host, gang: Gang) -> str:
-    """Why an administrator lets no pod of the gang come to a node; empty = they may.
-
-    Taints that Kubernetes sets itself repeat conditions, which are waited for.
-    """
-    if host.cordoned:
-        return "cordoned"
-    demands = demands_of(member.pod for member in gang.members if member is not None)
-    taints = (taint for taint in host.repelling if not taint.key.startswith("node.kubernetes.io/"))
-    repelled = (taint.key for taint in taints if not all(demand.tolerates(taint) for demand in demands))
-    key = next(repelled, None)
-    return "" if key is None else f"taint {key}, which the pods do not tolerate"
-
-
 def is_pinned(pod: Pod, node: str) -> bool:
     """Whether a pod was released to a node and waits for it: a pin cannot be taken off."""
     return pod.node is None and not pod.gated_by(GATE) and pinned_node(pod) == node
@@ -171,10 +128,3 @@ def uids_of(gang: Gang) -> tuple[str | None, ...]:
 def nodes_of(plan: Plan, ranks: Iterable[int]) -> tuple[str, ...]:
     """The nodes of some ranks."""
     return tuple(plan.nodes[rank] for rank in ranks)
-
-
-def _gpus(pod: Pod) -> int:
-    try:
-        return pod.gpus
-    except ValueError:
-        return 0

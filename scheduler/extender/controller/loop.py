@@ -103,6 +103,7 @@ class Controller:
                 led = True
             else:
                 led = False
+                self._touched.take()
             await asyncio.sleep(pause)
             with suppress(TimeoutError):
                 async with asyncio.timeout(wake):

@@ -17,8 +17,9 @@ from time import perf_counter
 
 from scheduler.extender.cluster_api import ClusterError
 from scheduler.extender.controller.actions import Repair, Say
-from scheduler.extender.controller.desk import cannot_have, uids_of
+from scheduler.extender.controller.desk import uids_of
 from scheduler.extender.controller.hands import Hands, Telemetry
+from scheduler.extender.controller.obstacles import Obstacles
 from scheduler.extender.controller.terms import Terms
 from scheduler.extender.controller.words import counted, worth
 from scheduler.extender.gangs import GangKey
@@ -166,9 +167,8 @@ class Planning:
         if gang is None or (moved is None and (not gang.complete or uids_of(gang) != plan.pods)):
             return True
         ranks = range(len(plan.nodes)) if moved is None else moved
-        fleet, now = self.state.fleet, self.now()
-        at_once = timedelta(0)
-        return any(cannot_have(fleet, gang, plan, plan.nodes[rank], now, lost=at_once)[0] for rank in ranks)
+        obstacles = Obstacles(self.state.fleet, gang, plan.spec.gpus_per_node, self.now(), lost=timedelta(0))
+        return any(obstacles.at(plan.nodes[rank])[0] for rank in ranks)
 
     async def _write(self, plan: Plan, said: Say) -> None:
         self.announce(await self.hands.write(plan), [said])

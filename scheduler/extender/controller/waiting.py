@@ -6,8 +6,9 @@ from scheduler.extender.controller.actions import Repair, Say, Write
 from scheduler.extender.controller.desk import Desk, nodes_of, spec_of, uids_of
 from scheduler.extender.controller.pinning import pinned_node
 from scheduler.extender.controller.sight import Sight
-from scheduler.extender.controller.words import counted
+from scheduler.extender.controller.words import counted, named
 from scheduler.extender.gangs import Gang
+from scheduler.extender.names import GATE
 from scheduler.extender.plan import Phase, Plan
 
 
@@ -20,8 +21,17 @@ def decide_waiting(desk: Desk, gang: Gang, plan: Plan | None) -> None:
             desk.decision.wake_by(due)
         else:
             _tell(desk, gang, plan, phase=Phase.WAITING, reason="Incomplete", message=gang.waits)
+    elif held := _held_by_others(gang):
+        _tell(desk, gang, plan, phase=Phase.WAITING, reason="OtherGates", message=held)
     elif not _take_again(desk, gang, plan):
         desk.decision.hungry.append(desk.key)
+
+
+def _held_by_others(gang: Gang) -> str:
+    """Which scheduling gates of others hold pods that wait behind ours: a quota, say.  Nodes would only lie idle."""
+    waiting = [member.pod for member in gang.members if member is not None and member.pod.gated_by(GATE)]
+    gates = {gate.name: None for pod in waiting for gate in pod.spec.scheduling_gates or () if gate.name != GATE}
+    return f"its pods are held by other scheduling gates too: {named(gates)}" if gates else ""
 
 
 def _tell(desk: Desk, gang: Gang, plan: Plan | None, *, phase: Phase, reason: str, message: str) -> None:

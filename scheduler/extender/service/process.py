@@ -11,7 +11,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from time import monotonic
@@ -46,6 +46,7 @@ from scheduler.extender.controller import (
 from scheduler.extender.objects import decode_node, decode_owner, decode_pod
 from scheduler.extender.queue_policy import load_policy
 from scheduler.extender.service.app import Backend, create_app
+from scheduler.extender.service.background import Background
 from scheduler.extender.service.connection import Connection
 from scheduler.extender.service.intake import Intake
 from scheduler.extender.service.kinds import OWNERS
@@ -54,7 +55,7 @@ from scheduler.extender.service.metrics import Metrics
 from scheduler.extender.service.readiness import Readiness
 from scheduler.extender.service.settings import Settings
 from scheduler.extender.service.strays import tell_strays
-from scheduler.extender.service.tls import CHECK_SECONDS, RotatingContext
+from scheduler.extender.service.tls import RotatingContext
 from scheduler.extender.service.topology import tell_topology
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
@@ -64,6 +65,9 @@ logger = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS = 120
 """An idle connection is kept for longer than Go clients keep theirs (90 s), so that they never meet a closed one."""
+
+MOST_CONNECTIONS = 1_000
+"""Connections and requests at once; kube-scheduler needs a handful."""
 
 SWITCH_SECONDS = 0.001
 """The solver's thread lets the event loop in after so long; Python's default of 5 ms would delay every answer."""
@@ -135,27 +139,29 @@ class _Process:
         )
         backend = Backend(state, metrics, now=lambda: datetime.now(UTC), unready=readiness.reasons)
         server = self._server(backend)
-        watching = [_background(reflector.run(), reflector.resource.plural) for reflector in reflectors]
-        others = [
-            _background(events.run(), "events"),
-            _background(self._watch_certificates(), "certificates"),
-            _background(tell_topology(state.fleet, ready=lambda: readiness.synced), "topology"),
-            _background(tell_strays(state, events, leads=lambda: election.held), "strays"),
-        ]
+        background = Background()
+        for reflector in reflectors:
+            background.start(str(reflector.resource), reflector.run())
+        background.start("events", events.run())
+        background.start("topology", tell_topology(state.fleet, ready=lambda: readiness.synced))
+        background.start("strays", tell_strays(state, events, leads=lambda: election.held))
+        if self.tls is not None:
+            background.start("certificates", self.tls.watch())
         if credentials.keep is not None:
-            others.append(_background(credentials.keep(), "credentials"))
-        leading = [_background(election.run(), "election"), _background(controller.run(), "controller")]
+            background.start("credentials", credentials.keep())
+        background.start("election", election.run())
+        background.start("controller", controller.run())
         try:
             await self._serve(server, listener)
         finally:
-            for task in leading:
-                task.cancel()
+            background.stop("controller")
             with suppress(TimeoutError):
                 async with asyncio.timeout(settings.drain_seconds):
                     await controller.drain()
+            background.stop("election")
             await election.release()
-            for task in (*watching, *others):
-                task.cancel()
+            background.stop()
+        background.check()
 
     def _reflectors(
         self, api: ClusterApi, touched: Touched, pods: PodSink, plans: PlanSink, *, changed: Callable[[], None]
@@ -193,6 +199,7 @@ class _Process:
                 server_header=False,
                 date_header=False,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                limit_concurrency=MOST_CONNECTIONS,
                 timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
                 ssl_context_factory=None if tls is None else lambda *_: tls.context,
             )
@@ -213,11 +220,6 @@ class _Process:
             for number, handler in before.items():
                 signal.signal(number, handler)
         logger.info("no more requests; finishing what is under way")
-
-    async def _watch_certificates(self) -> None:
-        while self.tls is not None:
-            await asyncio.sleep(CHECK_SECONDS)
-            self.tls.check()
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -244,21 +246,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
-
-
-def _background(work: Awaitable[None], name: str) -> asyncio.Task[None]:
-    """A task that never ends by itself; if it does, that is a fault, and the process must not go on half alive."""
-
-    async def run() -> None:
-        try:
-            await work
-        except asyncio.CancelledError:
-            raise
-        except BaseException:
-            logger.exception("the task %s failed: ending, to be started again", name)
-            signal.raise_signal(signal.SIGTERM)
-
-    return asyncio.create_task(run(), name=name)
 
 
 def _nothing(*_: object) -> None:

@@ -11,6 +11,7 @@ for one where it matters.  A certificate of another CA ends the handshake.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
 from collections.abc import Callable
@@ -83,6 +84,12 @@ class RotatingContext:
         self._newest = files.context()
         self.context = files.context()
         self.context.sni_callback = self._choose
+
+    async def watch(self) -> None:
+        """Look at the files now and then, for ever."""
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            self.check()
 
     def check(self) -> bool:
         """Take up what changed in the files.

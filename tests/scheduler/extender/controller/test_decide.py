@@ -115,6 +115,20 @@ def test_a_contradiction_that_was_mended() -> None:
     assert valid is None or valid.status == "True"
 
 
+def test_gates_of_others() -> None:
+    """A quota holds the pods too: nodes would lie idle, so the gang waits until our gate is the last."""
+    world = World()
+    world.gang("g", 4, schedulingGates=[{"name": "example.com/quota"}, {"name": "arnold.dev/gang"}], gate=False)
+    world.do(world.decide())
+    plan = world.plan("g")
+    assert (plan.phase, plan.reason, plan.nodes) == (Phase.WAITING, "OtherGates", ())
+    assert "example.com/quota" in plan.message
+    for name in names():
+        world.change(name, lambda pod: pod["spec"].update(schedulingGates=[{"name": "arnold.dev/gang"}]))
+    world.settle()
+    assert world.phase("g") is Phase.RELEASED
+
+
 # Gangs on their way
 
 
@@ -389,6 +403,20 @@ def test_a_node_that_is_drained(how: dict[str, Any]) -> None:
     world.settle()
     after = world.plan("g").nodes
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, True, True]
+
+
+def test_taints_that_the_pods_tolerate() -> None:
+    """A pool's own taint keeps nobody away who tolerates it."""
+    taint = {"key": "pool", "value": "gpu", "effect": "NoSchedule"}
+    world = World(minipods(4, 4, taints=[taint]))
+    world.gang("g", 4, owner=OWNER, tolerations=[{"key": "pool", "operator": "Exists"}])
+    world.settle()
+    before = world.plan("g").nodes
+    world.bind(*world.pods)
+    world.recreate("g-1")
+    world.settle()
+    assert world.plan("g").nodes == before
+    assert world.pin("g-1") == before[1]
 
 
 def test_a_node_that_does_not() -> None:
