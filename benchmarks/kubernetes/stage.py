@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPResponse, HTTPSConnection
 from pathlib import Path
@@ -86,10 +86,14 @@ def resident(pid: int) -> int:
     return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmRSS:")))
 
 
-def gangs_of(number: int, space: str, *, size: int, stages: int, first: int = 0) -> Iterator[list[Object]]:
-    """Gangs ``gang-FIRST``, ...: the pods of each."""
-    parallelism = f"tp=8,pp={stages},dp={size // stages}"
+def gangs_of(number: int, space: str, *, size: int, stages: Sequence[int], first: int = 0) -> Iterator[list[Object]]:
+    """Gangs ``gang-FIRST``, ...: the pods of each.
+
+    :param stages: of one gang after the other, again and again.
+    """
     for i in range(first, first + number):
+        deep = stages[i % len(stages)]
+        parallelism = f"tp=8,pp={deep},dp={size // deep}"
         yield gang(f"gang-{i:04d}", space, size=size, parallelism=parallelism)
 
 

@@ -24,7 +24,7 @@ from tests.e2e.harness.waiting import wait_until
 from topology.cluster import Cluster
 
 SIZE = 100
-STAGES = 4
+STAGES = (2, 4, 5, 10)
 MEGABYTES = 600.0
 GROWTH = 0.05
 PLAN_SECONDS = 2.0

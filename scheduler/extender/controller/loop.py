@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from time import monotonic, perf_counter
@@ -87,6 +88,7 @@ class Controller:
         self._rethink = float("-inf")
         self._round: asyncio.Task[None] | None = None
         self._rounds = Rounds()
+        self._glances = Rounds()
 
     async def run(self) -> None:
         """Decide and do, for ever."""
@@ -203,6 +205,9 @@ class Controller:
     def _start_round(self) -> list[float]:
         """Start a round of planning, if gangs want nodes and something changed since the last one.
 
+        While it is too early for a whole round, a glance at the head of the queue: who has waited longest learns at
+        once that nodes are free.
+
         :returns: when to come back, on the steady clock, if it is not time yet.
         """
         if not self._hungry or self._round is not None:
@@ -212,20 +217,26 @@ class Controller:
         version = self._state.fleet.version
         if not hungry:
             return resting
-        if monotonic() < (due := self._rounds.due(hungry, version)):
-            return [due, *resting]
+        clock = monotonic()
+        whole, glance = self._rounds.due(hungry, version), self._glances.due(hungry, version)
+        if clock < min(whole, glance):
+            return [whole, glance, *resting]
+        glances = clock < whole
 
         async def run() -> None:
             started, came = monotonic(), frozenset({Came.NOTHING})
             try:
-                came = await self._planning.round(claim=self._claim, failed=self._fails)
+                came = await self._planning.round(claim=self._claim, failed=self._fails, glance=glances)
             except NotLeading:
                 pass
             except Exception:
                 logger.exception("a fault of Arnold; planning goes on")
             finally:
                 found, again = Came.NODES in came, Came.NOTHING in came
-                self._rounds = Rounds.after(hungry, version, started=started, found=found, again=again)
+                this = Rounds.after(hungry, version, started=started, found=found, again=again)
+                self._glances = this if glances or again else replace(this, patience=0.0)
+                if not glances:
+                    self._rounds = this
                 self._round = None
                 self._changed.set()
 

@@ -53,7 +53,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """The last round of planning, and when another makes sense.
+    """The last round of planning, whole or a glance at the head of the queue, and when another makes sense.
 
     :param hungry: the gangs that wanted nodes, as they were.
     :param version: of the fleet.

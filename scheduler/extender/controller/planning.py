@@ -69,11 +69,14 @@ class Planning:
     now: Callable[[], datetime]
     solver: asyncio.Lock
 
-    async def round(self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None]) -> frozenset[Came]:
+    async def round(
+        self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None], glance: bool = False
+    ) -> frozenset[Came]:
         """Ask about one gang after the other until all were, also those that come meanwhile.
 
         :param claim: also says which gangs want nodes.
         :param failed: told of what cannot be written.
+        :param glance: only until one is met that blocks those behind it.
         :returns: what came of the questions.
         """
         queue, came = Round(policy=self.policy), set[Came]()
@@ -90,6 +93,8 @@ class Planning:
                         failed(key, error)
                         came.add(Came.NOTHING)
                 queue.tell(answer)
+            if glance and answer.usable:
+                break
         return frozenset(came)
 
     async def repair(self, action: Repair) -> None:

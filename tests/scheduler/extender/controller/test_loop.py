@@ -31,7 +31,7 @@ from scheduler.extender.queue_policy import PriorityAge
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
 from tests.scheduler.extender.fake_cluster import FakeCluster, unreachable
-from tests.scheduler.extender.things import MINIPOD, RACK, SPACE, Json, member_json, node_json, uid
+from tests.scheduler.extender.things import MINIPOD, RACK, SPACE, Json, member_json, node_json, pod_json, uid
 
 SIZE = 6
 
@@ -329,6 +329,24 @@ def test_a_gang_that_fails_does_not_stop_the_others() -> None:
             submit(api, "good")
             await until(lambda: phase(api, "good") is Phase.RELEASED, "the good gang to be released")
             assert released(api, "bad") == 0
+
+    run(scenario)
+
+
+def test_the_head_of_the_queue_need_not_wait_for_a_whole_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole rounds are far apart here; still the gang that has waited longest has nodes as soon as one is free."""
+    monkeypatch.setattr(pacing, "IDLE", 1e9)
+    monkeypatch.setattr(pacing, "LONGEST_IDLE", 1e9)
+
+    async def scenario() -> None:
+        api = cluster(minipods=2, nodes=3)
+        api.put(PODS, pod_json("tenant", node="m0-0"))
+        async with running(api):
+            for hour, name in enumerate(("first", "second", "third"), start=8):
+                submit(api, name, created=f"2026-11-21T{hour:02d}:00:00Z")
+            await until(lambda: phase(api, "third") is Phase.QUEUED, "the last gang to be told that it waits")
+            await api.delete(PODS, "tenant", namespace=SPACE)
+            await until(lambda: phase(api, "first") is Phase.RELEASED, "the first gang to be released")
 
     run(scenario)
 
