@@ -97,9 +97,12 @@ def parse_degrees(text: str) -> Parallelism:
     try:
         return parse_parallelism(text)
     except InvalidJob as error:
-        raise InvalidGang(
-            f"{text[:80]!r}: {error.message}",
-            reason="InvalidParallelism",
-            where=PARALLELISM,
-            fix=error.fix,
-        ) from None
+        raise impossible_degrees(repr(text[:80]), error) from None
+
+
+def impossible_degrees(what: str, error: InvalidJob) -> InvalidGang:
+    """That degrees of parallelism cannot be read, or make no job.
+
+    :param what: the degrees, as written or understood.
+    """
+    return InvalidGang(f"{what}: {error.message}", reason="InvalidParallelism", where=PARALLELISM, fix=error.fix)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from scheduler.extender.gangs.jobs import Understood, understand
 from scheduler.extender.gangs.types import Asked, Gang, GangKey, InvalidGang, Member
 from scheduler.extender.names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM, RANK
+from scheduler.extender.objects import Pod
 
 _SHOWN = 5
 """Ranks or pods named in a sentence."""
@@ -185,25 +186,22 @@ def _in_parts(member: Member, pods: int) -> int:
     assert member.index is not None
     job, completion = member.index
     if completion >= pods:
-        raise InvalidGang(
-            f"pod {member.pod.name} has completion index {completion}, its job has {pods} pods of the gang",
-            reason="RankOutOfRange",
-            where=f"pod {member.pod.namespace}/{member.pod.name}",
-            fix=f"set {GANG_SIZE} to the pods of all jobs together",
-        )
+        has = f"completion index {completion}, its job has {pods} pods of the gang"
+        raise _out_of_range(member.pod, has, f"set {GANG_SIZE} to the pods of all jobs together")
     return job * pods + completion
+
+
+def _out_of_range(pod: Pod, has: str, fix: str) -> InvalidGang:
+    where = f"pod {pod.namespace}/{pod.name}"
+    return InvalidGang(f"pod {pod.name} has {has}", reason="RankOutOfRange", where=where, fix=fix)
 
 
 def _direct(taken: dict[int, Member], finished: set[int], size: int) -> _Ranks:
     """The index is the rank."""
     for rank, member in taken.items():
         if rank >= size:
-            raise InvalidGang(
-                f"pod {member.pod.name} has rank {rank}, the gang has ranks 0 to {size - 1}",
-                reason="RankOutOfRange",
-                where=f"pod {member.pod.namespace}/{member.pod.name}",
-                fix=f"number the pods from 0, or raise {GANG_SIZE}",
-            )
+            has = f"rank {rank}, the gang has ranks 0 to {size - 1}"
+            raise _out_of_range(member.pod, has, f"number the pods from 0, or raise {GANG_SIZE}")
     missing = [rank for rank in range(size) if rank not in taken and rank not in finished]
     waits = ""
     if missing:

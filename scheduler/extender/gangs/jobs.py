@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from scheduler.extender.gangs.annotations import MOST_PODS, parse_alpha, parse_avoid, parse_degrees, parse_size
+from scheduler.extender.gangs.annotations import (
+    MOST_PODS,
+    impossible_degrees,
+    parse_alpha,
+    parse_avoid,
+    parse_degrees,
+    parse_size,
+)
 from scheduler.extender.gangs.types import Asked, GangKey, InvalidGang, Wish
 from scheduler.extender.names import GANG_SIZE, PARALLELISM
 from scheduler.extender.parallelism import format_parallelism
@@ -87,12 +94,7 @@ def _shape(degrees: Parallelism, gpus: int) -> tuple[int, int]:
     try:
         rows, columns = degrees.shape(gpus)
     except InvalidJob as error:
-        raise InvalidGang(
-            f"{format_parallelism(degrees)} on nodes of {gpus} GPUs: {error.message}",
-            reason="InvalidParallelism",
-            where=PARALLELISM,
-            fix=error.fix,
-        ) from None
+        raise impossible_degrees(f"{format_parallelism(degrees)} on nodes of {gpus} GPUs", error) from None
     if rows * columns > MOST_PODS:
         raise InvalidGang(
             f"makes a job of {rows * columns:,} nodes",
