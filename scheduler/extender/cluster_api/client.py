@@ -9,6 +9,7 @@ from copy import copy
 from random import uniform
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
+from urllib.request import getproxies
 
 from scheduler.extender.cluster_api.api import Document, PatchKind
 from scheduler.extender.cluster_api.errors import Busy, ClusterError, Unreachable, refusal
@@ -45,6 +46,9 @@ class HttpApi:
     def __init__(self, configuration: Configuration, *, flow: FlowControl, user_agent: str = "arnold") -> None:
         from kubernetes.aio.client import ApiClient
 
+        if not getproxies():
+            # Else each request looks for proxies and a .netrc file again, in a thread.
+            configuration.client_session_kwargs = {"trust_env": False}
         self._client = ApiClient(configuration)
         self._client.user_agent = user_agent
         self._flow = flow

@@ -8,7 +8,6 @@ from datetime import datetime
 
 from scheduler.extender.controller.actions import Action, Decision, Recreate, Say, Write
 from scheduler.extender.controller.obstacles import Obstacles
-from scheduler.extender.controller.pinning import pinned_node
 from scheduler.extender.controller.sight import Sight
 from scheduler.extender.controller.terms import Terms
 from scheduler.extender.fleet import Fleet
@@ -110,7 +109,7 @@ class Desk:
 
 def is_pinned(pod: Pod, node: str) -> bool:
     """Whether a pod was released to a node and waits for it: a pin cannot be taken off."""
-    return pod.node is None and not pod.gated_by(GATE) and pinned_node(pod) == node
+    return pod.node is None and not pod.gated_by(GATE) and pod.pin == node
 
 
 def spec_of(gang: Gang, before: Spec) -> Spec:

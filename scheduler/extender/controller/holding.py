@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from scheduler.extender.controller.actions import Recreate, Release, Repair, Say, Tell, Write
 from scheduler.extender.controller.desk import Desk, Unfit, is_pinned, nodes_of
-from scheduler.extender.controller.pinning import pinned_node
 from scheduler.extender.controller.sight import Sight
 from scheduler.extender.controller.words import counted, named
 from scheduler.extender.gangs import Gang
@@ -56,7 +55,7 @@ def _release(desk: Desk, sight: Sight, unfit: Unfit) -> None:
 def _tell(desk: Desk, sight: Sight) -> None:
     """Tell pods that came without the gate that they have nodes, and again while they are not on them."""
     for _, pod, node in sight.ungated:
-        if pod.node is None and pinned_node(pod) is None:
+        if pod.node is None and pod.pin is None:
             told = pod.told(PLANNED)
             if told is None or told + desk.terms.tell <= desk.now:
                 desk.do(Tell(desk.key, pod, node))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from scheduler.extender.cluster_api import Document
 from scheduler.extender.names import GATE
-from scheduler.extender.objects import NodeSelector, Pod, SelectorTerm
+from scheduler.extender.objects import NodeSelector, Pod
 
 NAME_FIELD = "metadata.name"
 
@@ -32,13 +32,6 @@ def release_patch(pod: Pod, node: str) -> list[Document]:
         *_pin(pod, node),
         {"op": "remove", "path": place},
     ]
-
-
-def pinned_node(pod: Pod) -> str | None:
-    """The only node that a pod's affinity admits by name; ``None`` = it names none, or several."""
-    terms = _terms(pod)
-    names = {_name_in(term) for term in terms}
-    return names.pop() if len(names) == 1 else None
 
 
 def _pin(pod: Pod, node: str) -> list[Document]:
@@ -68,22 +61,3 @@ def _narrowed(required: NodeSelector, field: Document) -> list[Document]:
         elif term.match_expressions:
             operations.append({"op": "add", "path": f"{_TERMS}/{i}/matchFields", "value": [field]})
     return operations
-
-
-def _terms(pod: Pod) -> list[SelectorTerm]:
-    affinity = pod.spec.affinity
-    if affinity is None or affinity.node_affinity is None or affinity.node_affinity.required is None:
-        return []
-    terms = affinity.node_affinity.required.node_selector_terms or []
-    return [term for term in terms if term.match_fields or term.match_expressions]
-
-
-def _name_in(term: SelectorTerm) -> str | None:
-    """The node that a term names; two different ones admit none, which is as good as none named."""
-    names = {
-        value
-        for one in term.match_fields or ()
-        if one.key == NAME_FIELD and one.operator == "In"
-        for value in one.values or ()
-    }
-    return names.pop() if len(names) == 1 else None

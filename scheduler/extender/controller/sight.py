@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from scheduler.extender.controller.pinning import pinned_node
 from scheduler.extender.gangs import Gang
 from scheduler.extender.names import GATE
 from scheduler.extender.objects import Pod
@@ -66,7 +65,7 @@ class Sight:
     @cached_property
     def started(self) -> bool:
         """Whether a pod was released or bound: its node is decided, and a new plan would not be free any more."""
-        return any(pod.node is not None or pinned_node(pod) is not None for _, pod, _ in self.ungated)
+        return any(pod.node is not None or pod.pin is not None for _, pod, _ in self.ungated)
 
     @property
     def ungated(self) -> Iterator[tuple[int, Pod, str]]:
@@ -79,7 +78,7 @@ class Sight:
         return tuple(
             (rank, pod, node)
             for rank, pod, node in self.ungated
-            if pod.node is None and (pin := pinned_node(pod)) is not None and pin != node
+            if pod.node is None and (pin := pod.pin) is not None and pin != node
         )
 
     @cached_property

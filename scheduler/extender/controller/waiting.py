@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from scheduler.extender.controller.actions import Repair, Say, Write
 from scheduler.extender.controller.desk import Desk, nodes_of, spec_of, uids_of
-from scheduler.extender.controller.pinning import pinned_node
 from scheduler.extender.controller.sight import Sight
 from scheduler.extender.controller.words import counted, named
 from scheduler.extender.gangs import Gang
@@ -75,7 +74,7 @@ def _from_pods(gang: Gang, plan: Plan | None) -> Plan | None:
     """The plan of a gang of which every rank is bound or pinned, read off its pods: its own was deleted."""
     nodes: list[str] = []
     for member in gang.members:
-        node = None if member is None else member.pod.node or pinned_node(member.pod)
+        node = None if member is None else member.pod.node or member.pod.pin
         if node is None or node in nodes:
             return None
         nodes.append(node)

@@ -78,6 +78,17 @@ class SelectorTerm(Object, frozen=True):
     match_expressions: list[Requirement] | None = None
     match_fields: list[Requirement] | None = None
 
+    @property
+    def name(self) -> str | None:
+        """The node that it names; ``None`` = it names none, or several."""
+        names = {
+            value
+            for one in self.match_fields or ()
+            if one.key == "metadata.name" and one.operator == "In"
+            for value in one.values or ()
+        }
+        return names.pop() if len(names) == 1 else None
+
 
 class NodeSelector(Object, frozen=True):
     """Terms of which one must hold."""
@@ -178,6 +189,19 @@ class Pod(Object, frozen=True):
         """The controller that made it."""
         owners = self.metadata.owner_references or ()
         return next((owner for owner in owners if owner.controller), None)
+
+    @property
+    def pin(self) -> str | None:
+        """The only node that its required affinity admits by name; ``None`` = it names none, or several.
+
+        A release leaves that behind in place of the gate.
+        """
+        affinity = self.spec.affinity
+        if affinity is None or affinity.node_affinity is None or affinity.node_affinity.required is None:
+            return None
+        terms = affinity.node_affinity.required.node_selector_terms or ()
+        names = {term.name for term in terms if term.match_fields or term.match_expressions}
+        return names.pop() if len(names) == 1 else None
 
     @property
     def terminal(self) -> bool:

@@ -332,3 +332,20 @@ def test_a_pod_without_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     with pytest.raises(ArnoldError, match="automountServiceAccountToken"):
         found(None)
+
+
+def test_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looked for in each request, which takes a thread: only where there are any."""
+    from kubernetes.aio.client import Configuration
+
+    async def trusts() -> object:
+        configuration = Configuration(host="http://127.0.0.1:9")
+        async with HttpApi(configuration, flow=FlowControl(rate=1, burst=1, parallel=1)):
+            return (configuration.client_session_kwargs or {}).get("trust_env", True)
+
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    assert asyncio.run(trusts()) is False
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com:3128")
+    assert asyncio.run(trusts()) is True

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.extender.controller import Forget, Recreate, Release, Repair, Tell, Write
-from scheduler.extender.objects import decode_node
+from scheduler.extender.objects import decode_node, decode_owner
 from scheduler.extender.plan import Phase, canonical_uid
 from tests.scheduler.extender.controller.world import TERMS, World
 from tests.scheduler.extender.things import NOW, key, member_json, minipods, node_json, pod_json, uid
@@ -216,6 +216,21 @@ def test_pods_without_a_gate() -> None:
         world.bind(name, node=where)
     world.settle()
     assert world.phase("g") is Phase.BOUND
+
+
+def test_a_job_that_says_no_more_than_the_gate() -> None:
+    """An Indexed Job with our gate in its template is a gang of its completions, and still one when the gate is off."""
+    world = World()
+    spec = {"completions": 4, "parallelism": 4}
+    world.state.put_owner(decode_owner({"kind": "Job", "metadata": {"name": "j", "uid": uid("j")}, "spec": spec}))
+    for rank in range(4):
+        labels = {"batch.kubernetes.io/job-completion-index": str(rank)}
+        world.add(pod_json(f"j-{rank}", gate=True, owner=("Job", "j"), labels=labels))
+    world.settle()
+    assert world.phase("j") is Phase.RELEASED
+    world.bind(*world.pods)
+    world.settle()
+    assert world.phase("j") is Phase.BOUND
 
 
 def test_ranks_that_have_succeeded() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.extender.cluster_api import PatchFailed
-from scheduler.extender.controller.pinning import pinned_node, release_patch
+from scheduler.extender.controller.pinning import release_patch
 from scheduler.extender.eligibility import _holds, _terms
 from scheduler.extender.objects import decode_pod
 from tests.scheduler.extender.fake_cluster import patched
@@ -169,4 +169,4 @@ def admitted(document: Json, name: str, labels: dict[str, str]) -> bool:
 )
 def test_reading_the_pin(terms: list[Json], node: str | None) -> None:
     """A pod is pinned when all terms that can match name one and the same node."""
-    assert pinned_node(decode_pod(pod_json("w", affinity=affinity(*terms)))) == node
+    assert decode_pod(pod_json("w", affinity=affinity(*terms))).pin == node
