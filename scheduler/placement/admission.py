@@ -44,8 +44,9 @@ def shortage(cluster: Cluster, job: Job) -> str:
     fits_size = cluster.gpus == job.gpus_per_node
     faulty = cluster.slowdown == FAULTY
     in_use = cluster.free_gpus != cluster.gpus
+    whole_nodes = "" if fits_size.any() else ": ask for whole nodes"
     held = {
-        f"without {job.gpus_per_node} GPUs": ~fits_size,
+        f"with another number of GPUs{whole_nodes}": ~fits_size,
         "faulty": fits_size & faulty,
         "in use": fits_size & ~faulty & in_use,
         "flagged (avoid: strict)": fits_size & ~faulty & ~in_use & (cluster.slowdown > _slowest(job)),

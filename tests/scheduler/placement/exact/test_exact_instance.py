@@ -68,7 +68,8 @@ def test_healthy_nodes_are_counted_by_domain(cluster: Cluster) -> None:
         (
             Job("job", Parallelism(tp=8, dp=13)),
             1.4,
-            "the job needs 13 free nodes of 8 GPUs, the cluster has 12 of 15 (1 without 8 GPUs, 1 faulty, 1 in use)",
+            "the job needs 13 free nodes of 8 GPUs, the cluster has 12 of 15 "
+            "(1 with another number of GPUs, 1 faulty, 1 in use)",
         ),
         (Job("job", Parallelism(tp=8, dp=12)), 1.0, "the job needs 12 free nodes, and 11 are no slower than 1"),
         (
