@@ -35,7 +35,7 @@ class Rounds:
 
     def run(self) -> None:
         """Skeleton searches in growing slices, open pairs from the dearest down, two at a time."""
-        effort, turn = 0.1, 0
+        effort, turn = 0.25, 0
         while self._walk.left > 0 and not self._walk.lattice.proved:
             tasks = [task for pair in reversed(self._walk.lattice.open()) for task in self._tasks(pair, effort, turn)]
             if not tasks:

@@ -50,7 +50,7 @@ class Workshop:
     def search(self, *, effort: float, wall: float, seed: int) -> tuple[Answer, IntArray | None]:
         """Go on for a while.
 
-        :param effort: 1 stands for 80 new profiles with CP-SAT's effort 1 for each, or as much for the undecided ones.
+        :param effort: 1 stands for 32 new profiles with CP-SAT's effort 1 for each, or as much for the undecided ones.
         :param wall: limit in seconds.
         :returns: ``"yes"`` with the domain of each cell, shape [rows, columns]; ``"no"`` when the pair is refuted.
         """
@@ -66,7 +66,7 @@ class Workshop:
         return "unknown", None
 
     def _new_profiles(self, effort: float, end: float, seed: int) -> IntArray | None:
-        for step in range(int(80 * effort)):
+        for step in range(int(32 * effort)):
             chance = 1000 * seed + step
             answer, widths = self._profiles.next(Slice(4 * effort, end - perf_counter(), chance, light=True))
             self._used_up = answer == "no"
