@@ -7,8 +7,11 @@ gang gets what is promised to nobody (:mod:`scheduler.extender.singles`).  A pod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
 
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.objects import Pod
@@ -21,7 +24,49 @@ MAY_BIND = frozenset({Phase.PLANNED, Phase.RELEASED, Phase.BOUND})
 """Phases in which a pod may go to its node: released by us, or come without a gate."""
 
 
-def filter_nodes(state: State, args: FilterArgs, now: datetime) -> FilterResult:
+class Kind(StrEnum):
+    """Kinds of refusals, few enough to be labels of a metric."""
+
+    NO_PLAN = "no plan yet"
+    NOT_IN_PLAN = "pod not in plan"
+    NOT_OFFERED = "node not offered"
+    PLAN_EXPIRED = "plan expired"
+    NODE_PROMISED = "node promised"
+    NODE_AILING = "node ailing"
+    GANG_WAITING = "gang waiting"
+    GANG_QUEUED = "gang queued"
+    GANG_INVALID = "gang invalid"
+    NO_ROOM = "no room"
+    OTHER = "other"
+
+
+_KIND_OF_PHASE = {
+    Phase.WAITING: Kind.GANG_WAITING,
+    Phase.QUEUED: Kind.GANG_QUEUED,
+    Phase.EXPIRED: Kind.PLAN_EXPIRED,
+    Phase.INVALID: Kind.GANG_INVALID,
+}
+
+
+class Refusal(NamedTuple):
+    """Why a pod may use no node."""
+
+    kind: Kind
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An answer to Filter.
+
+    :param refusal: exactly when no node passes.
+    """
+
+    answer: FilterResult
+    refusal: Refusal | None = None
+
+
+def filter_nodes(state: State, args: FilterArgs, now: datetime) -> Verdict:
     """Which of the nodes asked about a pod may use.
 
     :raises InvalidInput: a node without a name.
@@ -30,39 +75,51 @@ def filter_nodes(state: State, args: FilterArgs, now: datetime) -> FilterResult:
     found = state.plan_of_pod(pod.uid)
     if found is not None:
         plan, rank = found
-        node, refusal = planned_node(state, pod, plan, rank, now)
-        if not refusal and node not in names:
-            refusal = f"gang {plan.key}: rank {rank} belongs on node {node}, which is not among those that fit it"
-        return _none(args, names, refusal) if refusal else _only(args, names, node)
+        node = planned_node(state, pod, plan, rank, now)
+        if isinstance(node, str) and node not in names:
+            why = f"gang {plan.key}: rank {rank} belongs on node {node}, which is not among those that fit it"
+            node = Refusal(Kind.NOT_OFFERED, why)
+        return _only(args, names, node) if isinstance(node, str) else _none(args, names, node)
     member = state.recognise(pod)
     if member is not None:
         return _none(args, names, _unplanned(state, member.key))
     try:
         gpus = pod.gpus
     except ValueError as error:
-        return _none(args, names, str(error))
+        return _none(args, names, Refusal(Kind.OTHER, str(error)))
     if not gpus:
-        return _answer(args, names, names, {})
-    passed, promised = tightest(state.fleet, names, gpus, now)
-    return _answer(args, names, passed, promised)
+        return Verdict(_answer(args, names, names, {}), None if names else _NO_ROOM)
+    passed, refused = tightest(state.fleet, names, gpus, now)
+    return Verdict(_answer(args, names, passed, refused), None if passed else _single(state, refused))
 
 
-def planned_node(state: State, pod: Pod, plan: Plan, rank: int, now: datetime) -> tuple[str, str]:
-    """The node that a plan gives to a pod which it names, and why it may not go there; one of the two is empty."""
+_NO_ROOM = Refusal(Kind.NO_ROOM, "none of the nodes asked about has room")
+
+
+def _single(state: State, refused: Mapping[str, str]) -> Refusal:
+    """Why no node passes for a pod without a gang: the first that a preemption would not open to it, or no room."""
+    if not refused:
+        return _NO_ROOM
+    node, sentence = next(iter(refused.items()))
+    return Refusal(Kind.NODE_AILING if state.fleet.promised_to(node) is None else Kind.NODE_PROMISED, sentence)
+
+
+def planned_node(state: State, pod: Pod, plan: Plan, rank: int, now: datetime) -> str | Refusal:
+    """The node that a plan gives to a pod which it names, or why the pod may not go there."""
     key = plan.key
     if pod.namespace != key.namespace:
-        return "", f"gang {key}: the plan's pod of rank {rank} is in another namespace"
+        return Refusal(Kind.NOT_IN_PLAN, f"gang {key}: the plan's pod of rank {rank} is in another namespace")
     if plan.phase not in MAY_BIND or rank >= len(plan.nodes):
-        return "", _waiting(plan)
+        return _waiting(plan)
     if plan.expired(now):
-        return "", f"gang {key}: its plan has expired and is about to be made again"
+        return Refusal(Kind.PLAN_EXPIRED, f"gang {key}: its plan has expired and is about to be made again")
     node = plan.nodes[rank]
     owner = state.fleet.promised_to(node)
     if owner != key:
-        return "", f"gang {key}: node {node} of rank {rank} is promised to gang {owner}"
+        return Refusal(Kind.NODE_PROMISED, f"gang {key}: node {node} of rank {rank} is promised to gang {owner}")
     if ailment := state.fleet.ailing(node, now):
-        return "", f"gang {key}: node {node} of rank {rank} cannot be used: {ailment}"
-    return node, ""
+        return Refusal(Kind.NODE_AILING, f"gang {key}: node {node} of rank {rank} cannot be used: {ailment}")
+    return node
 
 
 def preempt(state: State, args: PreemptArgs, now: datetime) -> PreemptResult:
@@ -74,7 +131,9 @@ def preempt(state: State, args: PreemptArgs, now: datetime) -> PreemptResult:
     candidates = args.candidates
     found = state.plan_of_pod(args.pod.uid)
     if found is not None:
-        node, _ = planned_node(state, args.pod, *found, now)
+        node = planned_node(state, args.pod, *found, now)
+        if isinstance(node, Refusal):
+            return PreemptResult({})
         victims = candidates.get(node)
         if victims is None or any(state.plan_of_pod(victim.uid) for victim in victims.pods or ()):
             return PreemptResult({})
@@ -91,28 +150,30 @@ def preempt(state: State, args: PreemptArgs, now: datetime) -> PreemptResult:
     return PreemptResult({node: victims for node, victims in candidates.items() if promised_to(node) is None})
 
 
-def _unplanned(state: State, key: GangKey) -> str:
+def _unplanned(state: State, key: GangKey) -> Refusal:
     """Why a pod of a gang that no plan names has to wait."""
     plan = state.plans.get(key)
     if plan is None:
-        return f"gang {key} has no plan yet"
+        return Refusal(Kind.NO_PLAN, f"gang {key} has no plan yet")
     if plan.phase in MAY_BIND:
-        return f"gang {key}: the plan does not name this pod (another pod has its rank)"
+        why = f"gang {key}: the plan does not name this pod (another pod has its rank)"
+        return Refusal(Kind.NOT_IN_PLAN, why)
     return _waiting(plan)
 
 
-def _waiting(plan: Plan) -> str:
-    return f"gang {plan.key} is {plan.phase.value}" + (f": {plan.message}" if plan.message else "")
+def _waiting(plan: Plan) -> Refusal:
+    sentence = f"gang {plan.key} is {plan.phase.value}" + (f": {plan.message}" if plan.message else "")
+    return Refusal(_KIND_OF_PHASE.get(plan.phase, Kind.OTHER), sentence)
 
 
-def _only(args: FilterArgs, names: Sequence[str], node: str) -> FilterResult:
+def _only(args: FilterArgs, names: Sequence[str], node: str) -> Verdict:
     refused = dict.fromkeys(names, f"planned on {node}")
     del refused[node]
-    return _answer(args, names, (node,), refused)
+    return Verdict(_answer(args, names, (node,), refused))
 
 
-def _none(args: FilterArgs, names: Sequence[str], why: str) -> FilterResult:
-    return _answer(args, names, (), dict.fromkeys(names, why))
+def _none(args: FilterArgs, names: Sequence[str], refusal: Refusal) -> Verdict:
+    return Verdict(_answer(args, names, (), dict.fromkeys(names, refusal.sentence)), refusal)
 
 
 def _answer(args: FilterArgs, names: Sequence[str], passed: Sequence[str], refused: dict[str, str]) -> FilterResult:

@@ -24,9 +24,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from scheduler.extender.plan import Phase
+from scheduler.extender.objects import Pod
 from scheduler.extender.protocol import (
-    FilterArgs,
     FilterResult,
     decode_filter,
     decode_preempt,
@@ -36,7 +35,7 @@ from scheduler.extender.protocol import (
 from scheduler.extender.service.intake import Intake
 from scheduler.extender.service.metrics import CONTENT_TYPE, Metrics
 from scheduler.extender.state import State
-from scheduler.extender.verdict import filter_nodes, preempt
+from scheduler.extender.verdict import Refusal, filter_nodes, preempt
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
@@ -123,40 +122,16 @@ class _Handlers:
             args = decode_filter(body)
             if reasons := self._backend.unready():
                 return filter_error(f"arnold cannot answer yet: {'; '.join(reasons)}")
-            answer = filter_nodes(self._backend.state, args, self._backend.now())
+            verdict = filter_nodes(self._backend.state, args, self._backend.now())
         except ArnoldError as error:
             logger.warning("a Filter request cannot be answered: %s", error)
             return filter_error(str(error))
-        self._tell(args, answer)
-        return answer
+        if verdict.refusal is not None:
+            self._tell(args.pod, verdict.refusal)
+        return verdict.answer
 
-    def _tell(self, args: FilterArgs, answer: FilterResult) -> None:
+    def _tell(self, pod: Pod, refusal: Refusal) -> None:
         """Count and log a pod that no node may take."""
-        if answer.error or answer.node_names or (answer.nodes is not None and answer.nodes.items):
-            return
-        reasons = answer.failed_and_unresolvable_nodes or answer.failed_nodes
-        reason = next(iter(reasons.values()), "no node was asked about")
-        self._backend.metrics.refused.labels(reason=_kind_of(reason)).inc()
-        name = f"{args.pod.namespace}/{args.pod.name}"
-        logger.info("no node for the pod: %s", reason, extra={"pod": name, "uid": args.pod.uid})
-
-
-_KINDS = {
-    "has no plan yet": "no plan yet",
-    "does not name this pod": "pod not in plan",
-    "in another namespace": "pod not in plan",
-    "not among those": "node not offered",
-    "has expired": "plan expired",
-    "promised": "node promised",
-    "cannot be used": "node ailing",
-    f" is {Phase.WAITING.value}": "gang waiting",
-    f" is {Phase.QUEUED.value}": "gang queued",
-    f" is {Phase.EXPIRED.value}": "plan expired",
-    f" is {Phase.INVALID.value}": "gang invalid",
-}
-"""What refusals say -> label of the metric; names of gangs, pods and nodes must not become labels."""
-
-
-def _kind_of(reason: str) -> str:
-    """What kind of refusal a reason is."""
-    return next((kind for words, kind in _KINDS.items() if words in reason), "other")
+        self._backend.metrics.refused.labels(reason=refusal.kind.value).inc()
+        name = f"{pod.namespace}/{pod.name}"
+        logger.info("no node for the pod: %s", refusal.sentence, extra={"pod": name, "uid": pod.uid})

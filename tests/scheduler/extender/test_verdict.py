@@ -13,7 +13,7 @@ from scheduler.extender.objects import decode_pod
 from scheduler.extender.plan import Phase, canonical_uid
 from scheduler.extender.protocol import decode_filter, decode_preempt, encode
 from scheduler.extender.state import State
-from scheduler.extender.verdict import filter_nodes, preempt
+from scheduler.extender.verdict import Kind, filter_nodes, preempt
 from tests.scheduler.extender.things import (
     NOW,
     Json,
@@ -44,7 +44,7 @@ def planned(size: int = 2, **changes: Any) -> State:
 def ask(state: State, pod: Json, names: Sequence[str] = NODES, *, now: Any = NOW) -> Json:
     """Filter by names, from bytes to JSON."""
     body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": list(names)}).encode()
-    answer: Json = json.loads(encode(filter_nodes(state, decode_filter(body), now)))
+    answer: Json = json.loads(encode(filter_nodes(state, decode_filter(body), now).answer))
     assert not answer["Error"]
     assert not set(answer["NodeNames"]) & set(answer["FailedAndUnresolvableNodes"])
     assert set(answer["NodeNames"]) <= set(names)
@@ -101,6 +101,33 @@ def test_the_pod_is_known_by_its_uid_whatever_its_labels_say() -> None:
     state = planned()
     raw = pod_json("g-1")
     assert ask(state, raw)["NodeNames"] == [node_of(state, 1)]
+
+
+def kind(state: State, pod: Json, names: Sequence[str] = NODES) -> Kind | None:
+    """Of what kind the refusal is; ``None`` = some node passes."""
+    body = json.dumps({"Pod": pod, "NodeNames": list(names)}).encode()
+    refusal = filter_nodes(state, decode_filter(body), NOW).refusal
+    return None if refusal is None else refusal.kind
+
+
+def test_every_refusal_is_of_a_kind() -> None:
+    """A label of the metric must not follow from the words of a sentence, which quote gangs and messages."""
+    member = member_json("g", 0, 2)
+    assert kind(planned(), member) is None
+    assert kind(planned(), member_json("promised", 0, 2)) is Kind.NO_PLAN
+    assert kind(planned(), member_json("g", 1, 2, name="forged")) is Kind.NOT_IN_PLAN
+    assert kind(planned(), member, []) is Kind.NOT_OFFERED
+    assert kind(planned(expires=NOW), member) is Kind.PLAN_EXPIRED
+    assert kind(planned(phase=Phase.EXPIRED), member) is Kind.PLAN_EXPIRED
+    assert kind(planned(phase=Phase.WAITING), member) is Kind.GANG_WAITING
+    assert kind(planned(phase=Phase.QUEUED, message="its nodes are promised"), member) is Kind.GANG_QUEUED
+    assert kind(planned(phase=Phase.INVALID), member) is Kind.GANG_INVALID
+    assert kind(planned(4), pod_json("single")) is Kind.NODE_PROMISED
+    assert kind(planned(), pod_json("single", gpus=9)) is Kind.NODE_PROMISED
+    assert kind(planned(), pod_json("single"), []) is Kind.NO_ROOM
+    assert kind(planned(), pod_json("odd", gpus="many")) is Kind.OTHER
+    flagged = node("bad", annotations={"arnold.dev/slowdown": "faulty"})
+    assert kind(state_of([flagged]), pod_json("single"), ["bad"]) is Kind.NODE_AILING
 
 
 def test_a_gang_without_a_plan_waits() -> None:
@@ -203,7 +230,7 @@ def test_whole_nodes_for_whole_nodes() -> None:
     state = planned()
     items = [node_json(name, extra=1) for name in NODES]
     body = json.dumps({"Pod": member_json("g", 1, 2), "Nodes": {"items": items}, "NodeNames": None}).encode()
-    answer = json.loads(encode(filter_nodes(state, decode_filter(body), NOW)))
+    answer = json.loads(encode(filter_nodes(state, decode_filter(body), NOW).answer))
     wanted = node_of(state, 1)
     assert answer["Nodes"]["items"] == [item for item in items if item["metadata"]["name"] == wanted]
     assert answer["NodeNames"] is None
@@ -214,7 +241,7 @@ def test_no_node_asked_about_no_node_passes() -> None:
     """Both lists null, or an empty one."""
     state = planned()
     body = json.dumps({"Pod": member_json("g", 1, 2), "Nodes": None, "NodeNames": None}).encode()
-    answer = json.loads(encode(filter_nodes(state, decode_filter(body), NOW)))
+    answer = json.loads(encode(filter_nodes(state, decode_filter(body), NOW).answer))
     assert (answer["NodeNames"], answer["FailedAndUnresolvableNodes"]) == ([], {})
 
 
