@@ -57,9 +57,32 @@ class _Ranks:
 
 
 def _of_one_run(members: Sequence[Member]) -> Sequence[Member]:
-    """Without the pods that a controller before left behind: that theirs have ended says nothing about ours."""
-    now = {member.numbered_by for member in members if member.needed}
-    return [member for member in members if not now or member.numbered_by in now or not member.pod.terminal]
+    """Without the ended pods of earlier runs under the same name: that theirs have ended says nothing about ours.
+
+    A controller that numbers its pods makes one run.  Other pods are told apart by time: a gang starts when all its
+    ranks are there, so no pod of a run has ended before the run's first pod was made.  A pod that is made anew counts
+    from the first pod of its controller; times are in whole seconds, and nothing is made, placed, started and ended
+    within one.  A pod of which nobody says when it ended is of this run.
+    """
+    needed = [member for member in members if member.needed]
+    if not needed:
+        return members
+    controllers = {member.numbered_by for member in needed}
+    makers = {_maker(member.pod) for member in needed}
+    began = min(member.pod.created for member in members if member.needed or _maker(member.pod) in makers)
+
+    def belongs(member: Member) -> bool:
+        if not member.pod.terminal:
+            return True
+        finished = member.pod.finished if not member.numbered_by else None
+        return member.numbered_by in controllers and (finished is None or finished > began)
+
+    return [member for member in members if belongs(member)]
+
+
+def _maker(pod: Pod) -> str:
+    """UID of its controller; its own where it has none."""
+    return pod.owner.uid if pod.owner is not None else pod.uid
 
 
 def _check(members: Sequence[Member]) -> None:

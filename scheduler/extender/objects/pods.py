@@ -140,11 +140,26 @@ class PodCondition(Object, frozen=True):
     last_probe_time: str | None = None
 
 
+class _Terminated(Object, frozen=True):
+    finished_at: str | None = None
+
+
+class _ContainerState(Object, frozen=True):
+    terminated: _Terminated | None = None
+
+
+class ContainerStatus(Object, frozen=True):
+    """How a container is."""
+
+    state: _ContainerState | None = None
+
+
 class PodStatus(Object, frozen=True):
     """How a pod is."""
 
     phase: str | None = None
     conditions: list[PodCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
 
 
 class Pod(Object, frozen=True):
@@ -229,6 +244,15 @@ class Pod(Object, frozen=True):
         """When a condition of that type was last written; ``None`` = never."""
         found = (one for one in self.status.conditions or () if one.type == condition)
         return next((instant(one.last_probe_time) for one in found), None)
+
+    @property
+    def finished(self) -> datetime | None:
+        """When the last of its containers ended; ``None`` = some have not, or nobody says."""
+        states = [one.state for one in self.status.container_statuses or ()]
+        ends = [state.terminated.finished_at for state in states if state is not None and state.terminated is not None]
+        if not ends or len(ends) < len(states) or not all(ends):
+            return None
+        return max(map(instant, ends))
 
     @property
     def created(self) -> datetime:

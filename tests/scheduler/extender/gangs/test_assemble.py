@@ -262,6 +262,41 @@ def test_what_an_earlier_job_left_behind_does_not_count() -> None:
     assert (found.done, found.pods, found.created) == (frozenset(), (second,), second.created)
 
 
+def ended(rank: int, at: str, phase: str = "Succeeded", **more: Any) -> Pod:
+    """A pod of three with our label that was made at 08:00 and ended."""
+    raw = member_json("g", rank, 3, phase=phase, created="2026-11-21T08:00:00Z", name=f"old-{rank}", **more)
+    state = {"terminated": {"exitCode": 0, "finishedAt": f"2026-11-21T{at}Z"}}
+    raw["status"]["containerStatuses"] = [{"name": "c", "state": state}]
+    return decode_pod(raw)
+
+
+def fresh(rank: int, created: str, **more: Any) -> Pod:
+    """A pod of three that is needed."""
+    return decode_pod(member_json("g", rank, 3, created=f"2026-11-21T{created}Z", **more))
+
+
+def test_what_an_earlier_run_of_bare_pods_left_behind_does_not_count() -> None:
+    """All of them had ended when the first pod of this run was made, the last in the same second."""
+    earlier = [ended(0, "09:00:00"), ended(1, "09:30:00", "Failed"), ended(2, "10:00:00")]
+    found = gang([*earlier, second := fresh(0, "10:00:00")])
+    assert found.waits == "2 of 3 pods are missing: rank 1, 2"
+    assert (found.done, found.pods, found.created) == (frozenset(), (second,), second.created)
+
+
+def test_a_rank_that_is_done_stays_done_when_another_is_made_anew() -> None:
+    """Rank 0 ended at 09:00 beside rank 1, which runs since 08:30; rank 2 is newer than that end."""
+    found = gang([ended(0, "09:00:00"), fresh(1, "08:30:00", phase="Running"), fresh(2, "09:30:00")])
+    assert (found.done, found.complete) == (frozenset({0}), True)
+
+
+def test_a_job_that_makes_its_pod_anew_goes_on_with_the_run() -> None:
+    """The last rank fails when the others are done: its Job's first pod is as old as they are."""
+    mine = {"owner": ("Job", "j2")}
+    failed = ended(2, "09:30:00", "Failed", **mine)
+    found = gang([ended(0, "09:00:00"), ended(1, "09:10:00"), failed, fresh(2, "09:31:00", **mine)])
+    assert (found.done, found.complete) == (frozenset({0, 1}), True)
+
+
 def test_pods_with_our_rank_may_each_have_a_job_of_their_own() -> None:
     """Three Jobs of one pod; the one that has succeeded is done, and the gang still whole."""
     raw = [member_json("g", rank, 3, owner=("Job", f"j{rank}"), phase="Running") for rank in range(3)]
