@@ -111,6 +111,7 @@ class Planning:
                 plan = self._mended(before, answer, action.why)
                 note = f"{action.why}: {counted(len(answer.moved), 'rank')} moved"
                 await self._write(plan, Say("Repaired", note))
+                logger.info("Repaired: %s", note, extra={"gang": str(plan.key)})
                 return
         reason = answer.plan.message or "no nodes are left"
         if action.else_keep is not None:
