@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.extender.gangs import Gang, assemble, recognise
-from scheduler.extender.objects import Pod, decode_pod
+from scheduler.extender.objects import Pod, decode_owner, decode_pod
 from scheduler.job import Hold
 from tests.scheduler.extender.gangs.test_recognise import INDEX, jobset
-from tests.scheduler.extender.things import gang_pods, key, member_json, pod, uid
+from tests.scheduler.extender.things import SPACE, gang_pods, key, member_json, pod, uid
 
 PARALLEL = {"arnold.dev/parallelism": "tp=8,pp=2,dp=3", "arnold.dev/alpha": "0.3"}
 
@@ -161,6 +161,23 @@ def test_more_pods_than_the_gang_has() -> None:
     found = gang(map(decode_pod, raw))
     assert found.problem is not None
     assert found.problem.reason == "TooManyPods"
+
+
+def test_more_pods_than_the_minimum_of_their_group() -> None:
+    """A plan is for a known number of ranks: four pods of a group of at least 2 are told to say 4."""
+    group = decode_owner({"kind": "PodGroup", "metadata": {"name": "g", "namespace": SPACE}, "spec": {"minMember": 2}})
+    known = {f"PodGroup/{SPACE}/g": group}
+
+    def of_group(annotations: dict[str, str]) -> Gang:
+        labels = {"scheduling.x-k8s.io/pod-group": "g"}
+        pods = [pod(f"g-{r}", labels={**labels, "arnold.dev/rank": str(r)}, annotations=annotations) for r in range(4)]
+        return assemble(key("g"), [member for one in pods if (member := recognise(one, known)) is not None])
+
+    found = of_group({})
+    assert found.problem is not None
+    assert found.problem.reason == "TooManyPods"
+    assert "arnold.dev/gang-size" in found.problem.fix
+    assert of_group({"arnold.dev/gang-size": "4"}).complete
 
 
 def test_two_groups_of_one_name_are_told_apart() -> None:
