@@ -187,8 +187,8 @@ def _ranks(members: Sequence[Member], size: int | None) -> _Ranks:
             f"the gang has {len(taken) + len(finished)} pods, more than its size, {size}",
             reason="TooManyPods",
             where=GANG_SIZE,
-            fix=f"say with {GANG_SIZE} how many pods start together (where nothing says it, a PodGroup's minimum is read "
-            "as the size), or give the others another gang name",
+            fix=f"say with {GANG_SIZE} how many pods start together (where nothing says it, a PodGroup's minimum is "
+            "read as the size), or give the others another gang name",
         )
     if any(len(index) > 1 for index in (*taken, *finished)):
         parts = {member.parts for member in needed}
