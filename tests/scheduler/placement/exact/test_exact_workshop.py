@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,6 +91,34 @@ def test_what_a_slice_leaves_the_next_goes_on_with() -> None:
     workshop = Workshop(GridProblem(2, 3, (2, 2, 2)), (1, 2), spare_rows=2)
     assert workshop.search(effort=0.0, wall=60.0, seed=0) == ("unknown", None)
     assert workshop.search(effort=1.0, wall=60.0, seed=0) == ("no", None)
+
+
+def test_a_profile_left_in_the_first_slice_is_built_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That a search for its skeleton runs out of time excludes nothing."""
+    workshop = Workshop(*FEASIBLE, spare_rows=3)
+    monkeypatch.setattr(SkeletonModel, "find", lambda *_: ("unknown", None))
+    assert workshop.search(effort=2.0, wall=60.0, seed=0) == ("unknown", None)
+    monkeypatch.undo()
+    assert workshop.search(effort=2.0, wall=60.0, seed=1)[0] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("capacities", "widths", "excluded"),
+    [
+        ((4, 2, 1), (0, 1, 1), (0, 1, 1)),  # a column on each of the first two would do, so it says no more than this
+        ((1, 1, 1, 1), (0, 0, 1, 1), (1, 1, 0, 0)),  # the first two hold no more than the last two
+    ],
+)
+def test_what_is_excluded_has_no_skeleton(
+    capacities: tuple[int, ...], widths: tuple[int, ...], excluded: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2 x 2 cells on domains too small for them: the widths on the largest domains are excluded if they are too."""
+    told: list[tuple[int, ...]] = []
+    stream = iter([("yes", np.array(widths, dtype=np.int32)), ("no", None), ("no", None)])
+    monkeypatch.setattr(Profiles, "next", lambda *_: next(stream))
+    monkeypatch.setattr(Profiles, "exclude", lambda _, these: told.append(tuple(these.tolist())))
+    Workshop(GridProblem(2, 2, capacities), (2, 2), spare_rows=2).search(effort=1.0, wall=60.0, seed=0)
+    assert told == [excluded]
 
 
 COLUMNS = GridProblem(3, 3, (3, 3, 3)), (1, 3)

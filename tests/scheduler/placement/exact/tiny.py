@@ -41,10 +41,11 @@ def problems(draw: st.DrawFn) -> GridProblem:
 
 @st.composite
 def alike(draw: st.DrawFn, *, most_cells: int = 9) -> GridProblem:
-    """A problem with hardly a cell to spare on domains most of which are equal."""
-    shapes = [(d, p) for d in range(2, 6) for p in range(2, 4) if d * p <= most_cells]
+    """A problem with hardly a cell to spare on domains most of which are equal; brute force manages up to 10 cells."""
+    shapes = [(d, p) for d in range(2, 7) for p in range(2, 6) if d * p <= most_cells]
     rows, columns = draw(st.sampled_from(shapes))
-    domains, equal = draw(st.integers(2, 4)), draw(st.integers(2, 4))
+    domains = draw(st.integers(2, 4 if most_cells <= 10 else 6))
+    equal = draw(st.integers(2, domains))
     total = rows * columns + draw(st.integers(0, 2))
     size = -(-total // domains)
     capacities = [size] * min(equal, domains) + draw(st.lists(st.integers(1, size), max_size=max(0, domains - equal)))
