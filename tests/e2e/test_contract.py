@@ -44,8 +44,8 @@ def test_single_pods_stay_off_promised_nodes(arnold_plane: ControlPlane, namespa
     cluster = generate("minipods", minipods=2, nodes=16)
     make_real(plane.admin, cluster)
     with running(plane, levels=level_labels(cluster)), guarded(plane):
-        # The pods of a gang are still gated by somebody else, so that its plan stays a promise for a while.
-        plane.admin.create_all(_gated_twice(gang("llm", namespace, size=12, parallelism="tp=8,pp=2,dp=6")))
+        # No node has the processors that the gang asks for, which a plan leaves to kube-scheduler: it stays a promise.
+        plane.admin.create_all(_with_processors(999, gang("llm", namespace, size=12, parallelism="tp=8,pp=2,dp=6")))
         plan = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Released"), "the gang to be released")
         plane.admin.create_all(pod(f"single-{number}", namespace, scheduler="arnold") for number in range(16))
         wait_until(lambda: len(bound(plane.admin, namespace)) == 4, "single pods on the four other nodes")
@@ -54,9 +54,10 @@ def test_single_pods_stay_off_promised_nodes(arnold_plane: ControlPlane, namespa
 
 
 def test_gang_without_gates_lands_on_plan(arnold_plane: ControlPlane, namespace: str) -> None:
-    """Pods without a gate, as no label asks the policy for one, bind where the plan says when they are tried again.
+    """Pods without a gate, as no label asks the policy for one, bind where the plan says.
 
-    kube-scheduler tries refused pods again when something happens in the cluster (else after five minutes).
+    kube-scheduler tries refused pods again when something happens in the cluster, else after five minutes; being told
+    of their nodes is such a thing.
     """
     plane = arnold_plane
     cluster = generate("minipods", minipods=4, nodes=32)
@@ -67,7 +68,6 @@ def test_gang_without_gates_lands_on_plan(arnold_plane: ControlPlane, namespace:
     with running(plane, levels=level_labels(cluster)), guarded(plane):
         plane.admin.create(job)
         wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Planned", "Released"), "a plan for the gang")
-        plane.admin.patch("nodes", "n32", {"metadata": {"labels": {"something": "happened"}}})
         plan = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "12 pods on their nodes")
         pods = plane.admin.all("pods", namespace)
         assert {int(it["metadata"]["labels"][NUMBERED]): it["spec"]["nodeName"] for it in pods} == dict(
@@ -136,9 +136,12 @@ def _are_bound(plane: ControlPlane, namespace: str, count: int) -> bool:
     return len(bound(plane.admin, namespace)) == count
 
 
-def _gated_twice(pods: list[Object]) -> list[Object]:
+def _with_processors(number: int, pods: list[Object]) -> list[Object]:
     for thing in pods:
-        thing["spec"]["schedulingGates"].append({"name": "example.com/not-yet"})
+        resources = thing["spec"]["containers"][0]["resources"]
+        thing["spec"]["containers"][0]["resources"] = {
+            kind: {**amounts, "cpu": str(number)} for kind, amounts in resources.items()
+        }
     return pods
 
 
