@@ -105,8 +105,10 @@ def test_control_c_ends_quietly(arnold: Arnold, cluster_file: Path, job_file: Pa
 
 DEAF = """
 import hashlib
+import signal
 from scheduler.cli.interrupt import watch_for_interrupts
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 watch_for_interrupts()
 while True:
     try:
@@ -118,14 +120,31 @@ while True:
 
 
 def test_control_c_ends_even_a_solver_that_does_not_listen() -> None:
-    """While the main thread is busy outside Python, hashing for an hour, and deaf, Ctrl-C still ends it with 130."""
+    """While the main thread is busy outside Python, hashing for an hour, and deaf, Ctrl-C still ends it with 130.
+
+    The program takes SIGINT as at a terminal, whatever the tests were started with: a background job ignores it.
+    """
     command = [sys.executable, "-c", DEAF]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        assert running.stdout.readline() == "busy\n"
-        running.send_signal(signal.SIGINT)
-        _, err = running.communicate(timeout=60)
+        try:
+            assert running.stdout is not None
+            assert running.stdout.readline() == "busy\n"
+            running.send_signal(signal.SIGINT)
+            _, err = running.communicate(timeout=60)
+        finally:
+            running.kill()
     assert (running.returncode, err) == (130, "\nInterrupted.\n")
+
+
+def test_a_background_job_goes_on_ignoring_control_c() -> None:
+    """A program that was started to ignore SIGINT, as by ``nohup`` or a shell's ``&``, is not interrupted."""
+    program = (
+        "import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN);"
+        "from scheduler.cli.interrupt import GRACE, watch_for_interrupts; watch_for_interrupts();"
+        "os.kill(os.getpid(), signal.SIGINT); time.sleep(GRACE + 0.5); print('still here')"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "still here\n"
 
 
 def test_a_reader_that_stops_reading_is_no_error() -> None:
