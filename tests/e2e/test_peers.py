@@ -26,7 +26,7 @@ def test_jobset_makes_its_pods(plane: ControlPlane, namespace: str, say: Callabl
     with running(JOBSET, plane, say):
         plane.admin.create(jobset)
         wait_until(lambda: len(bound(plane.admin, namespace)) == 6, "six pods on nodes")
-    labels = [pod["metadata"]["labels"] for pod in plane.admin.all("pods", namespace)]
+        labels = [pod["metadata"]["labels"] for pod in plane.admin.all("pods", namespace)]
     ranks = {(it["jobset.sigs.k8s.io/job-index"], it["batch.kubernetes.io/job-completion-index"]) for it in labels}
     assert ranks == {(job, index) for job in "01" for index in "012"}
 
@@ -44,5 +44,5 @@ def test_leader_worker_set_makes_its_pods(plane: ControlPlane, namespace: str, s
     with running(LEADER_WORKER_SET, plane, say):
         plane.admin.create(workers)
         wait_until(lambda: len(bound(plane.admin, namespace)) == 4, "four pods on nodes")
-    labels = [pod["metadata"]["labels"] for pod in plane.admin.all("pods", namespace)]
+        labels = [pod["metadata"]["labels"] for pod in plane.admin.all("pods", namespace)]
     assert sorted(it["leaderworkerset.sigs.k8s.io/worker-index"] for it in labels) == ["0", "1", "2", "3"]
