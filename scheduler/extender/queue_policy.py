@@ -11,7 +11,7 @@ from typing import Protocol
 
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.names import ENTRY_POINTS
-from topology.errors import UnknownName, did_you_mean
+from topology.plugins import make_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,6 @@ def load_policy(name: str) -> QueuePolicy:
 
     :raises UnknownName: no installed package offers it.
     """
-    found = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    if name not in found:
-        raise UnknownName(
-            f"no queue policy is called {name!r}",
-            where="--queue",
-            fix=f"{did_you_mean(name, found)}use one of {', '.join(sorted(found))}",
-        )
-    policy: QueuePolicy = found[name].load()()
+    points = entry_points(group=ENTRY_POINTS)
+    policy: QueuePolicy = make_named(name, points, unknown="no queue policy is called", where="--queue")
     return policy

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib.metadata import entry_points
 
 from scheduler.placement.types import PlacementAlgorithm
-from topology.errors import UnknownName
+from topology.plugins import make_named
 
 GROUP = "arnold.placement"
 
@@ -21,14 +20,7 @@ def load_algorithm(name: str) -> PlacementAlgorithm:
 
     :raises UnknownName: no installed package offers it.
     """
-    found = {point.name: point for point in entry_points(group=GROUP)}
-    if name not in found:
-        close = get_close_matches(name, found, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise UnknownName(
-            f"no placement algorithm is called {name!r}",
-            where="--algorithm",
-            fix=f"{hint}use one of {', '.join(sorted(found))}",
-        )
-    algorithm: PlacementAlgorithm = found[name].load()()
+    points = entry_points(group=GROUP)
+    unknown = "no placement algorithm is called"
+    algorithm: PlacementAlgorithm = make_named(name, points, unknown=unknown, where="--algorithm")
     return algorithm

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoints, entry_points
 
-from topology.errors import InvalidInput, UnknownName, did_you_mean
+from topology.errors import InvalidInput
 from topology.files import Source
+from topology.plugins import make_named
 from topology.readers.types import TopologyReader
 
 GROUP = "arnold.topology_readers"
@@ -17,7 +18,7 @@ HEAD = 65_536
 
 def reader_names() -> tuple[str, ...]:
     """Names of all formats that can be read, sorted."""
-    return tuple(sorted(_points()))
+    return tuple(sorted({point.name for point in _points()}))
 
 
 def load_reader(name: str) -> TopologyReader:
@@ -25,14 +26,7 @@ def load_reader(name: str) -> TopologyReader:
 
     :raises UnknownName: no installed package offers it.
     """
-    found = _points()
-    if name not in found:
-        raise UnknownName(
-            f"no topology format is called {name!r}",
-            where="--format",
-            fix=f"{did_you_mean(name, found)}use one of {', '.join(sorted(found))}",
-        )
-    reader: TopologyReader = found[name].load()()
+    reader: TopologyReader = make_named(name, _points(), unknown="no topology format is called", where="--format")
     return reader
 
 
@@ -54,5 +48,5 @@ def recognise(source: Source) -> TopologyReader:
 
 
 @cache
-def _points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+def _points() -> EntryPoints:
+    return entry_points(group=GROUP)

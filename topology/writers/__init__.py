@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoints, entry_points
 
-from topology.errors import UnknownName, did_you_mean
+from topology.plugins import make_named
 from topology.writers.types import Rendering, TopologyWriter
 
 __all__ = ["Rendering", "TopologyWriter", "load_writer", "writer_names"]
@@ -15,7 +15,7 @@ GROUP = "arnold.topology_writers"
 
 def writer_names() -> tuple[str, ...]:
     """Names of all formats that can be written, sorted."""
-    return tuple(sorted(_points()))
+    return tuple(sorted({point.name for point in _points()}))
 
 
 def load_writer(name: str) -> TopologyWriter:
@@ -23,17 +23,11 @@ def load_writer(name: str) -> TopologyWriter:
 
     :raises UnknownName: no installed package offers it.
     """
-    found = _points()
-    if name not in found:
-        raise UnknownName(
-            f"no topology format is written under the name {name!r}",
-            where="--to",
-            fix=f"{did_you_mean(name, found)}use one of {', '.join(sorted(found))}",
-        )
-    writer: TopologyWriter = found[name].load()()
+    unknown = "no topology format is written under the name"
+    writer: TopologyWriter = make_named(name, _points(), unknown=unknown, where="--to")
     return writer
 
 
 @cache
-def _points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+def _points() -> EntryPoints:
+    return entry_points(group=GROUP)

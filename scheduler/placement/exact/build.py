@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
@@ -37,12 +37,11 @@ def build_cheapest(walk: Walk) -> None:
     """One quick band search for the cheapest open pairs: what counting leaves open can often be had at once."""
     view = _narrowest(walk)
     for pair in walk.lattice.open()[:_CHEAPEST]:
-        dp, pp = view.turn(pair)
-        widths = next(partitions(view.problem.columns, min(pp, view.problem.columns)))
-        limit = Slice(0.02, walk.left, walk.limits.seed, light=True)
-        cells = column_bands(view.problem, dp=dp, widths=widths, limit=limit, whole=_many_nodes(walk))
-        if cells is not None:
-            walk.build(view, cells, "column bands")
+        whole = _many_nodes(walk)
+        found = _banded(walk, view, view.turn(pair), partitions_each=1, effort=0.02, whole=whole, light=True)
+        if found is not None:
+            name, cells = found
+            walk.build(view, cells, name)
             return
 
 
@@ -146,7 +145,7 @@ def _bands_by_pair(walk: Walk, effort: float) -> None:
         if walk.lattice.is_built(pair):
             continue
         dp, pp = view.turn(pair)
-        widths = list(islice(partitions(view.problem.columns, min(pp, view.problem.columns)), 2 * _LONG_PARTITIONS))
+        widths = list(_widths(view, pp, 2 * _LONG_PARTITIONS))
         walk.limits.say(f"bands for DP spread {pair[0]}, PP spread {pair[1]}")
         for two in zip(widths[::2], widths[1::2], strict=False):
             if walk.left <= 0 or walk.lattice.is_built(pair):
@@ -163,14 +162,20 @@ def _narrowest(walk: Walk) -> View:
 
 
 def _banded(
-    walk: Walk, view: View, pair: Pair, *, partitions_each: int, effort: float, whole: bool = False
+    walk: Walk,
+    view: View,
+    pair: Pair,
+    *,
+    partitions_each: int,
+    effort: float,
+    whole: bool = False,
+    light: bool = False,
 ) -> tuple[str, IntArray] | None:
     dp, pp = pair
-    bands = min(pp, view.problem.columns)
-    for widths in islice(partitions(view.problem.columns, bands), partitions_each):
+    for widths in _widths(view, pp, partitions_each):
         if walk.left <= 0:
             return None
-        limit = Slice(effort, walk.left, walk.limits.seed)
+        limit = Slice(effort, walk.left, walk.limits.seed, light=light)
         cells = column_bands(view.problem, dp=dp, widths=widths, limit=limit, whole=whole)
         if cells is not None:
             return "column bands", cells
@@ -181,10 +186,16 @@ def _ragged(walk: Walk, view: View, pair: Pair, *, effort: float) -> tuple[str, 
     dp, pp = pair
     if pp == 1:
         return None
-    widths = next(partitions(view.problem.columns, min(pp - 1, view.problem.columns)))
+    widths = next(_widths(view, pp - 1, 1))
     limit = Slice(effort, walk.left, walk.limits.seed, light=True)
     cells = ragged_bands(view.problem, dp=dp, widths=widths, limit=limit)
     return None if cells is None else ("ragged bands", cells)
+
+
+def _widths(view: View, bands: int, most: int) -> Iterator[tuple[int, ...]]:
+    """The first so many partitions of the view's columns into at most that many bands, the most even first."""
+    columns = view.problem.columns
+    return islice(partitions(columns, min(bands, columns)), most)
 
 
 def _many_nodes(walk: Walk) -> bool:

@@ -176,24 +176,22 @@ class RowPairs:
     """
 
     def __init__(self, totals: Totals, serves: Sequence[Sequence[cp_model.IntVar]]) -> None:
-        self._problem = totals.problem
+        self._totals = totals
         self._rows_on: dict[tuple[int, ...], cp_model.IntVar] = {}
         self._cells_of_first: dict[tuple[int, ...], cp_model.LinearExprT] = {}
         rows: list[list[cp_model.IntVar]] = [[] for _ in totals.domains]
         load: list[list[cp_model.LinearExprT]] = [[] for _ in totals.domains]
         for k in totals.domains:
-            self._alone(totals, k, rows, load)
+            self._alone(k, rows, load)
         for j, k in combinations(totals.domains, 2):
-            self._together(totals, serves, (j, k), rows, load)
+            self._together((j, k), serves, rows, load)
         totals.cp.add(sum(self._rows_on.values()) == totals.problem.rows)
         for k in totals.domains:
             totals.cp.add(sum(rows[k]) == totals.rows(k))
             totals.cp.add(sum(load[k]) == totals.cells[k])
 
-    def _alone(
-        self, totals: Totals, k: int, rows: list[list[cp_model.IntVar]], load: list[list[cp_model.LinearExprT]]
-    ) -> None:
-        columns = totals.problem.columns
+    def _alone(self, k: int, rows: list[list[cp_model.IntVar]], load: list[list[cp_model.LinearExprT]]) -> None:
+        totals, columns = self._totals, self._totals.problem.columns
         if totals.capacities[k] < columns:
             return
         alone = totals.cp.new_int_var(0, min(totals.problem.rows, totals.capacities[k] // columns), "")
@@ -205,13 +203,12 @@ class RowPairs:
 
     def _together(
         self,
-        totals: Totals,
-        serves: Sequence[Sequence[cp_model.IntVar]],
         pair: tuple[int, int],
+        serves: Sequence[Sequence[cp_model.IntVar]],
         rows: list[list[cp_model.IntVar]],
         load: list[list[cp_model.LinearExprT]],
     ) -> None:
-        cp, columns = totals.cp, totals.problem.columns
+        totals, cp, columns = self._totals, self._totals.cp, self._totals.problem.columns
         top = min(totals.problem.rows, sum(totals.capacities[k] for k in pair) // columns)
         if not top:
             return
