@@ -132,6 +132,7 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
         first = f"gang {question.ahead[0]}" if question.ahead else "a gang"
         others = f"{first} is" if len(question.ahead) < 2 else f"{first} and {len(question.ahead) - 1} more are"
         sentences.append(f"it would fit, but {others} before it and could use the same nodes")
+        fix = "wait for them, or give the gang a higher priority"
     else:
         sentences.append(shortage(cluster, job) or outcome.reason)
         if left_out := ", ".join(f"{count} {why}" for why, count in question.left_out.items()):
@@ -140,11 +141,14 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
             sentences.append("it would not fit even if the cluster were empty")
         elif fits_empty:
             sentences.append("it fits if the cluster were empty" + _leaving(cluster, job))
+        fix = "ask for fewer nodes (`arnold explain` says how few), or add some"
+        if fits_empty is not False:
+            fix = f"wait until nodes are free, or {fix}"
     usable: frozenset[str] = frozenset()
     if fits_empty is not False:
         usable = frozenset(cluster.names[i] for i in np.flatnonzero(admissible(cluster.emptied(), job)))
     reason = "BehindOthers" if fits_now else "TooLarge" if fits_empty is False else "NoRoom"
-    answer = _unplaced(question, "; ".join(sentences), reason=reason, fits_empty=fits_empty)
+    answer = _unplaced(question, f"{'; '.join(sentences)}\nTo fix: {fix}", reason=reason, fits_empty=fits_empty)
     return replace(answer, usable=usable)
 
 

@@ -10,12 +10,12 @@ from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, lose, make_real
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import all_plans, plan_in
-from tests.e2e.harness.pods import bound, gang, gated, indexed_job
+from tests.e2e.harness.pods import bound, gang, gated, indexed_job, pod
 from tests.e2e.harness.waiting import stays, wait_until
 from topology.cluster import Cluster
 from topology.generate import fragment, generate
 
-SLOWLY = "--rate=50"
+SLOWLY = "--rate=10"
 """Writes a second, so that there is time for something to fail while a gang is being released."""
 
 
@@ -98,6 +98,28 @@ def test_node_dies_before_its_pod_is_there(arnold_plane: ControlPlane, namespace
         after = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "all 24 pods on nodes")
         moved = [rank for rank in range(24) if before.nodes[rank] != after.nodes[rank]]
         assert moved == [7]
+
+
+def test_strangers_take_promised_nodes(arnold_plane: ControlPlane, namespace: str) -> None:
+    """Pods of another scheduler come to nodes that pods are pinned to: these are made anew and bound elsewhere, no
+    other rank moves, and the Job, which would fail at the first failure, sees none.
+    """
+    plane = arnold_plane
+    cluster = _cluster(plane)
+    with running(plane, levels=level_labels(cluster)) as arnold, guarded(plane):
+        arnold.scheduler.kill()
+        job = indexed_job("llm", namespace, size=24, parallelism="tp=8,pp=2,dp=12", patient=True)
+        plane.admin.create(job)
+        before = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Released"), "the gang to be released")
+        taken = before.nodes[4:9]
+        plane.admin.create_all([pod(f"stranger-{i}", namespace, node=node) for i, node in enumerate(taken)])
+        arnold.scheduler.start()
+        after = wait_until(
+            lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "all 24 pods on nodes", seconds=120.0
+        )
+        assert [rank for rank in range(24) if before.nodes[rank] != after.nodes[rank]] == [4, 5, 6, 7, 8]
+        status = plane.admin.get("jobs", "llm", namespace)["status"]
+        assert (status.get("failed", 0), status.get("conditions", [])) == (0, [])
 
 
 def test_plan_expires(arnold_plane: ControlPlane, namespace: str) -> None:

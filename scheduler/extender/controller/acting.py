@@ -75,7 +75,7 @@ class Actor:
             note = f"pinned to a node that it cannot have ({action.why}). To fix: delete this pod and create it again"
             self.events.say(regarding, reason="CannotBind", note=note, action="Repair", kind="Warning")
             return
-        await self.hands.delete_pod(pod)
+        await self.hands.recreate(pod, action.why)
         note = f"deleted, to be made anew by its {pod.owner.kind}: {action.why}"
         self.events.say(regarding, reason="Recreated", note=note, action="Repair", kind="Warning")
         extra = {"gang": str(action.key), "pod": f"{pod.namespace}/{pod.name}"}

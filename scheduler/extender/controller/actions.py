@@ -64,7 +64,7 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Recreate:
-    """Delete a pod that is pinned where it can never run, so that its controller makes it anew, with its gate.
+    """Delete a pod that is pinned where its rank is not any more, so that its controller makes it anew, with its gate.
 
     A pod without a controller is left alone, and its owner told.
     """

@@ -10,8 +10,8 @@ looks at what *is* and takes the next step towards a gang that is whole on its p
     Expired     time ran out before the first pod was bound: the nodes are given back, and taken again if they are free
 
 A rank *cannot have* its node when the node is lost, or others are on it, or when time ran out although other ranks were
-bound.  Then ranks that are not bound move: repaired with the fewest moves.  A pod that is pinned to such a node is made
-anew first, as a pin cannot be taken off.
+bound.  Then ranks that are not bound move: repaired with the fewest moves.  A pod that is pinned to the node before is
+made anew after that, as a pin cannot be taken off; while no other node can be had it is left alone.
 """
 
 from __future__ import annotations

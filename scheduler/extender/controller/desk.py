@@ -22,12 +22,10 @@ class Unfit:
     """Ranks that are not bound, by what is wrong with their nodes.
 
     :param move: those to be moved, each with the reason.
-    :param awaited: whether pods are being made anew whose ranks are to be moved after that.
     :param doubtful: those whose node is not Ready, and not lost yet.
     """
 
     move: dict[int, str] = field(default_factory=dict)
-    awaited: bool = False
     doubtful: set[int] = field(default_factory=set)
 
     @property
@@ -56,8 +54,7 @@ class Desk:
     def unfit(self, sight: Sight) -> Unfit:
         """Ranks that are not bound and cannot have their node, or perhaps not.
 
-        A pod that is pinned there is made anew first: its rank is moved when it is back behind its gate.  One without a
-        controller stays as it is, and with it its rank.
+        A pod that is pinned there and has no controller to make it anew stays as it is, and with it its rank.
         """
         found = Unfit()
         pods = {rank: pod for rank, pod, _ in sight.pods}
@@ -72,9 +69,8 @@ class Desk:
             if not why:
                 continue
             pod = pods.get(rank)
-            if pod is not None and is_pinned(pod, node):
+            if pod is not None and pod.owner is None and is_pinned(pod, node):
                 self.do(Recreate(self.key, pod, why))
-                found.awaited = found.awaited or pod.owner is not None
             else:
                 found.move[rank] = why
         return found

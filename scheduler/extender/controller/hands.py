@@ -30,6 +30,9 @@ from scheduler.extender.plan import Plan, object_name
 from scheduler.extender.plan_document import encode_plan, encode_spec
 from scheduler.extender.state import State
 
+DISRUPTED = "DisruptionTarget"
+"""Kubernetes' own condition of a pod that is about to go for reasons which are not its own."""
+
 GANGPLANS = Resource(GROUP, VERSION, PLURAL, KIND)
 
 
@@ -100,25 +103,17 @@ class Hands:
 
     async def tell(self, pod: Pod, node: str) -> None:
         """Write into a pod's status that it has a node."""
-        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-        condition = {
-            "type": PLANNED,
-            "status": "True",
-            "reason": "Planned",
-            "message": f"planned on node {node}",
-            "lastProbeTime": now,
-            "lastTransitionTime": now,
-        }
-        change = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         with self._counted("tell"):
-            raw = await self._for_pods.patch(
-                PODS, pod.name, change, kind="strategic-merge-patch", namespace=pod.namespace, subresource="status"
-            )
-        self._pods.wrote(decode_pod(raw))
+            self._pods.wrote(await self._set_condition(pod, PLANNED, "Planned", f"planned on node {node}"))
 
-    async def delete_pod(self, pod: Pod) -> None:
-        """Delete a pod, unless it is another of the same name by now."""
+    async def recreate(self, pod: Pod, why: str) -> None:
+        """Delete a pod for its controller to make it anew, unless it is another of the same name by now.
+
+        It is told first that it is disrupted, as the eviction API does, so that a Job whose podFailurePolicy ignores
+        disruptions does not count it as a failure.
+        """
         with suppress(NotFound, Conflict), self._counted("recreate"):
+            await self._set_condition(pod, DISRUPTED, "PlannedElsewhere", why)
             await self._for_pods.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
 
     async def forget(self, plan: Plan) -> None:
@@ -130,6 +125,26 @@ class Hands:
         with suppress(NotFound), self._counted("forget"):
             await self._for_plans.delete(GANGPLANS, name, namespace=namespace, uid=plan.uid)
         self._plans.remove(namespace, name)
+
+    async def _set_condition(self, pod: Pod, kind: str, reason: str, message: str) -> Pod:
+        """Write a condition that holds into a pod's status.
+
+        :returns: the pod as it is stored now.
+        """
+        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        condition = {
+            "type": kind,
+            "status": "True",
+            "reason": reason,
+            "message": message,
+            "lastProbeTime": now,
+            "lastTransitionTime": now,
+        }
+        change = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        raw = await self._for_pods.patch(
+            PODS, pod.name, change, kind="strategic-merge-patch", namespace=pod.namespace, subresource="status"
+        )
+        return decode_pod(raw)
 
     async def _store(self, plan: Plan) -> bytes:
         """The spec if it is new or has changed, then the status: the API server takes them apart."""

@@ -21,6 +21,7 @@ def decide_holding(desk: Desk, gang: Gang, plan: Plan) -> None:
     elif plan.expired(desk.now) and len(sight.bound) < plan.size:
         _expire(desk, sight)
     elif not _mend(desk, sight, unfit := desk.unfit(sight)):
+        _recreate(desk, sight)
         _release(desk, sight, unfit)
         _tell(desk, sight)
         _advance(desk, sight)
@@ -40,6 +41,13 @@ def _adopt(desk: Desk, sight: Sight) -> None:
     for rank, uid in sight.strangers.items():
         pods[rank] = canonical_uid(uid)
     desk.do(Write(sight.plan.replace(pods=tuple(pods))))
+
+
+def _recreate(desk: Desk, sight: Sight) -> None:
+    """Have pods made anew that are pinned to the node which their rank had before: a pin cannot be taken off."""
+    for rank, pod, node in sight.outdated:
+        if not pod.leaving:
+            desk.do(Recreate(desk.key, pod, f"rank {rank} has node {node} now"))
 
 
 def _release(desk: Desk, sight: Sight, unfit: Unfit) -> None:
@@ -85,20 +93,21 @@ def _mend(desk: Desk, sight: Sight, unfit: Unfit) -> bool:
     :returns: whether there is anything to mend; nothing is released meanwhile.
     """
     if not unfit.move:
-        return unfit.awaited
+        return False
     if not sight.started and sight.plan.phase is Phase.PLANNED:
         desk.give_back(sight.plan, Phase.QUEUED, "NodeLost", f"{unfit.why}; planned anew")
     elif any(rank in unfit.move for rank, _, _ in sight.pods):
         desk.do(Repair(sight.plan, nodes_of(sight.plan, unfit.move), unfit.why))
     else:
-        return unfit.awaited
+        return False
     return True
 
 
 def _expire(desk: Desk, sight: Sight) -> None:
     """Some pods are not bound in time.
 
-    When none is, all nodes are given back.  When some are, the others move: pinned ones are made anew first.
+    When none is, all nodes are given back.  When some are, the others move that kube-scheduler has tried in vain; where
+    it has not come to them, as when it was away, they get their time once more.
     """
     plan = sight.plan
     late = [(pod, node) for rank, pod, node in sight.pods if rank not in sight.bound]
@@ -107,14 +116,9 @@ def _expire(desk: Desk, sight: Sight) -> None:
     if not sight.bound or sight.gang.waits or plan.expires is None:
         desk.give_back(plan, Phase.EXPIRED, "Expired", message)
         return
-    pinned = [pod for pod, node in late if is_pinned(pod, node)]
-    anew = [pod for pod in pinned if pod.owner is not None]
-    if anew and desk.now < (patience := plan.expires + desk.terms.recreate):
-        desk.do(*(Recreate(desk.key, pod, "it was not bound in time") for pod in anew))
-        desk.decision.wake_by(patience)
-        return
     renewed = desk.renewed(plan, sight.gang).with_condition("Bound", False, "Expired", message, desk.now)
-    if lost := tuple(node for pod, node in late if pod not in pinned):
+    movable = ((pod, node) for pod, node in late if pod.owner is not None or not is_pinned(pod, node))
+    if lost := tuple(node for pod, node in movable if pod.unschedulable):
         desk.do(Repair(plan, lost, message, else_keep=renewed))
     else:
         desk.do(Write(renewed, events=(Say("Expired", message, "Warning"),)))

@@ -121,7 +121,10 @@ class Planning:
         note = f"{action.why}, and no other node can be had: {reason}"
         told = before.with_condition("Healthy", False, "NoSpare", note, self.now())
         if not before.holding:
+            known = self.state.plans.get(before.key)
+            remembered = ((), ()) if known is None else (known.nodes, known.pods)
             told = told.replace(phase=Phase.QUEUED, reason="NoSpare", message=note)
+            told = told.replace(nodes=remembered[0], pods=remembered[1])
         if told != before:
             await self._write(told, Say("NoSpare", note, "Warning"))
         raise ClusterError(note, where=f"GangPlan {before.key}", fix="add or free nodes")
@@ -141,7 +144,8 @@ class Planning:
         extra = {"gang": str(answer.key)}
         if not answer.found:
             if before is None or not _same(before, plan):
-                await self._write(plan, Say(plan.reason, plan.message, "Warning"))
+                told = before is not None and (before.phase, before.reason) == (plan.phase, plan.reason)
+                await self._write(plan, *(() if told else [Say(plan.reason, plan.message, "Warning")]))
                 logger.info("%s: %s", plan.phase.value, plan.message, extra=extra)
             return Came.NO_ROOM
         if self._stale(plan):
@@ -176,8 +180,8 @@ class Planning:
         obstacles = Obstacles(self.state.fleet, gang, plan.spec.gpus_per_node, self.now(), lost=timedelta(0))
         return any(obstacles.at(plan.nodes[rank])[0] for rank in ranks)
 
-    async def _write(self, plan: Plan, said: Say) -> None:
-        self.announce(await self.hands.write(plan), [said])
+    async def _write(self, plan: Plan, *said: Say) -> None:
+        self.announce(await self.hands.write(plan), said)
 
 
 def _same(before: Plan, now: Plan) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,8 +74,21 @@ class Sight:
         return (one for one in self.pods if one[1].node is not None or not one[1].gated_by(GATE))
 
     @cached_property
+    def outdated(self) -> tuple[tuple[int, Pod, str], ...]:
+        """Released pods that are pinned to the node which their rank had before, to be made anew by their controller.
+
+        Several that are pinned to one node were pinned by whoever wrote them, and would come back the same.
+        """
+        pins = Counter(pod.pin for _, pod, _ in self._pinned_elsewhere)
+        return tuple(one for one in self._pinned_elsewhere if one[1].owner is not None and pins[one[1].pin] == 1)
+
+    @cached_property
     def misplaced(self) -> tuple[tuple[int, Pod, str], ...]:
-        """Released pods that are pinned to another node than planned, and not bound."""
+        """Other released pods that are pinned to another node than planned, and not bound."""
+        return tuple(one for one in self._pinned_elsewhere if one not in self.outdated)
+
+    @cached_property
+    def _pinned_elsewhere(self) -> tuple[tuple[int, Pod, str], ...]:
         return tuple(
             (rank, pod, node)
             for rank, pod, node in self.ungated

@@ -16,14 +16,12 @@ class Terms:
         minutes after which Kubernetes evicts what runs there, longer than a kubelet's restart.
     :param gather: an incomplete gang gets its GangPlan after so long; most are complete by then.
     :param tell: pods without a gate are told of their node so often, until they are on it.
-    :param recreate: after expiry, pods that are pinned get so long to be made anew before the plan is renewed.
     """
 
     bind: timedelta = timedelta(seconds=300)
     lost: timedelta = timedelta(seconds=30)
     gather: timedelta = timedelta(seconds=2)
     tell: timedelta = timedelta(seconds=30)
-    recreate: timedelta = timedelta(seconds=60)
 
     @classmethod
     def of_seconds(cls, *, bind: float, lost: float) -> Terms:

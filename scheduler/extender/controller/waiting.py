@@ -55,15 +55,15 @@ def _take_again(desk: Desk, gang: Gang, plan: Plan | None) -> bool:
 
     :returns: whether there is anything to take.
     """
-    base = plan if plan is not None and plan.nodes else _from_pods(gang, plan)
+    remembered = plan if plan is not None and plan.nodes else None
+    base = remembered or _from_pods(gang, plan)
     sight = None if base is None else Sight(gang, base)
     if base is None or sight is None or not sight.matching or not sight.started:
         return False
     unfit = desk.unfit(sight)
-    if unfit.awaited:
-        return True
     if unfit.move:
-        desk.do(Repair(base, nodes_of(base, unfit.move), unfit.why))
+        why = unfit.why if remembered else "its plan is lost, and its pods that have nodes keep them"
+        desk.do(Repair(base, nodes_of(base, unfit.move), why))
     else:
         note = f"the nodes of the plan before are free: {counted(len(base.nodes), 'pod')} go on"
         desk.do(Write(desk.renewed(base, gang), events=(Say("Planned", note),)))
@@ -71,12 +71,17 @@ def _take_again(desk: Desk, gang: Gang, plan: Plan | None) -> bool:
 
 
 def _from_pods(gang: Gang, plan: Plan | None) -> Plan | None:
-    """The plan of a gang of which every rank is bound or pinned, read off its pods: its own was deleted."""
-    nodes: list[str] = []
-    for member in gang.members:
-        node = None if member is None else member.pod.node or member.pod.pin
-        if node is None or node in nodes:
-            return None
-        nodes.append(node)
+    """The plan of a gang whose own was deleted, read off its pods that are bound or pinned.
+
+    Other ranks get nodes that are not there, so that a repair gives them some; no node has a space in its name.
+
+    :returns: ``None`` where there is nothing to read, or a rank is done and nobody knows where it was.
+    """
+    pods = [None if member is None else member.pod for member in gang.members]
+    known = [None if pod is None or pod.gated_by(GATE) else pod.node or pod.pin for pod in pods]
+    there = [node for node in known if node is not None]
+    if not there or len(set(there)) < len(there) or None in pods:
+        return None
+    nodes = tuple(node or f"rank {rank}" for rank, node in enumerate(known))
     base = plan or Plan(gang.key, Phase.WAITING)
-    return base.replace(nodes=tuple(nodes), pods=uids_of(gang), spec=spec_of(gang, base.spec)) if nodes else None
+    return base.replace(nodes=nodes, pods=uids_of(gang), spec=spec_of(gang, base.spec))

@@ -137,6 +137,8 @@ class PodCondition(Object, frozen=True):
     """A finding about a pod: of which kind, and when it was last looked at."""
 
     type: str = ""
+    status: str = ""
+    reason: str = ""
     last_probe_time: str | None = None
 
 
@@ -244,6 +246,12 @@ class Pod(Object, frozen=True):
         """When a condition of that type was last written; ``None`` = never."""
         found = (one for one in self.status.conditions or () if one.type == condition)
         return next((instant(one.last_probe_time) for one in found), None)
+
+    @property
+    def unschedulable(self) -> bool:
+        """Whether kube-scheduler has tried it, and found no node; it has not while a gate holds the pod."""
+        found = (one for one in self.status.conditions or () if one.type == "PodScheduled")
+        return any(one.status == "False" and one.reason != "SchedulingGated" for one in found)
 
     @property
     def finished(self) -> datetime | None:

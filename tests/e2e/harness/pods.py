@@ -83,8 +83,11 @@ def gang(
     ]
 
 
-def indexed_job(name: str, namespace: str, *, size: int, parallelism: str) -> Object:
-    """A gang as an Indexed Job: a label and annotations in its template; the gate comes from the admission policy."""
+def indexed_job(name: str, namespace: str, *, size: int, parallelism: str, patient: bool = False) -> Object:
+    """A gang as an Indexed Job: a label and annotations in its template; the gate comes from the admission policy.
+
+    :param patient: pods that are disrupted are no failures, and any other failure is one too many.
+    """
     notes = {"arnold.dev/gang-size": str(size), "arnold.dev/parallelism": parallelism}
     template = {
         "metadata": {"labels": {GANG: name}, "annotations": notes},
@@ -98,6 +101,10 @@ def indexed_job(name: str, namespace: str, *, size: int, parallelism: str) -> Ob
         "podReplacementPolicy": "TerminatingOrFailed",
         "template": template,
     }
+    if patient:
+        ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+        spec |= {"backoffLimitPerIndex": 0, "podFailurePolicy": {"rules": [ignored]}, "podReplacementPolicy": "Failed"}
+        del spec["backoffLimit"]
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 

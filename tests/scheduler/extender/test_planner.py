@@ -90,6 +90,7 @@ def test_no_room_says_what_is_in_the_way() -> None:
     assert (answer.found, plan.phase, plan.reason, plan.would_fit_if_empty) == (False, Phase.QUEUED, "NoRoom", True)
     assert "the job needs 7 free nodes of 8 GPUs, the cluster has 5 of 8 (3 in use)" in plan.message
     assert "it fits if the cluster were empty; 2 nodes in use would have to be freed" in plan.message
+    assert "\nTo fix: wait until nodes are free, or ask for fewer nodes" in plan.message
     assert (plan.nodes, plan.pods) == ((), ())
 
 
@@ -97,7 +98,7 @@ def test_too_large_for_the_cluster_is_another_answer() -> None:
     """It will not help to wait."""
     plan = plan_all(state_of(minipods(4), gang_pods("g", 7)))["g"].plan
     assert (plan.reason, plan.would_fit_if_empty) == ("TooLarge", False)
-    assert "would not fit even if the cluster were empty" in plan.message
+    assert "would not fit even if the cluster were empty\nTo fix: ask for fewer nodes" in plan.message
 
 
 def test_nodes_that_its_pods_cannot_use_are_counted() -> None:
@@ -226,7 +227,8 @@ def test_a_small_gang_does_not_take_nodes_that_a_blocked_one_waits_for() -> None
     assert [answer.found for answer in answers.values()] == [False, False]
     assert answers["small"].plan.reason == "BehindOthers"
     assert answers["small"].plan.message == (
-        "it would fit, but gang team/big is before it and could use the same nodes"
+        "it would fit, but gang team/big is before it and could use the same nodes\n"
+        "To fix: wait for them, or give the gang a higher priority"
     )
 
 

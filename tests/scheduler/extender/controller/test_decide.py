@@ -329,6 +329,36 @@ def test_a_plan_that_somebody_deleted() -> None:
     assert (after.nodes, after.pods, after.phase) == (before.nodes, before.pods, Phase.BOUND)
 
 
+def test_a_plan_deleted_in_the_middle() -> None:
+    """Of a gang that is half bound: ranks that have nodes keep them, the others get the best that go with these."""
+    world = planned()
+    world.do(world.decide())
+    world.bind("g-0", "g-1")
+    before = world.plan("g").nodes
+    for name in ("g-2", "g-3"):
+        world.recreate(name)
+    world.state.drop_plan(key("g"))
+    world.settle()
+    world.bind("g-2", "g-3")
+    world.settle()
+    after = world.plan("g")
+    assert (after.nodes[:2], after.phase) == (before[:2], Phase.BOUND)
+    assert {node[:2] for node in after.nodes} == {before[0][:2]}, "all in one minipod, as the best plan is"
+
+
+def test_a_plan_deleted_in_the_middle_with_no_room_left() -> None:
+    """Others have the nodes of the ranks that wait: nobody moves, the plan says why, and names no node that is not."""
+    world = planned(8)
+    world.do(world.decide())
+    world.bind(*names(7))
+    world.recreate("g-7")
+    world.add(pod_json("stranger", node=world.plan("g").nodes[7], phase="Running"))
+    world.state.drop_plan(key("g"))
+    (repair,) = world.decide().actions
+    assert isinstance(repair, Repair)
+    assert (repair.lost, "its plan is lost" in repair.why) == (("rank 7",), True)
+
+
 # Nodes that are lost
 
 
@@ -447,15 +477,60 @@ def test_a_node_that_does_not() -> None:
 
 
 def test_a_pinned_pod_on_a_lost_node_is_made_anew() -> None:
-    """A pin cannot be taken off: the pod is deleted, comes back gated, and its rank moves then."""
+    """Its rank moves; a pin cannot be taken off, so the pod is deleted then, and comes back gated."""
     world = released()
     where = world.plan("g").nodes[3]
     world.state.drop_node(where)
+    (repair,) = world.decide().actions
+    assert isinstance(repair, Repair)
+    assert (repair.lost, "gone" in repair.why) == ((where,), True)
+    world.do(world.decide())
     (recreate,) = world.decide().actions
     assert isinstance(recreate, Recreate)
-    assert (recreate.pod.name, "gone" in recreate.why) == ("g-3", True)
+    assert (recreate.pod.name, recreate.why) == ("g-3", f"rank 3 has node {world.plan('g').nodes[3]} now")
     world.settle()
     assert world.pin("g-3") == world.plan("g").nodes[3] != where
+
+
+def test_pinned_pods_are_left_alone_while_no_other_node_can_be_had() -> None:
+    """Strangers take nodes of a gang that fills the cluster: deleting its pods would help nobody, and they go on there
+    when the strangers leave.
+    """
+    world = released(8)
+    before = world.plan("g").nodes
+    for i, where in enumerate(before[:3]):
+        world.add(pod_json(f"stranger-{i}", node=where, phase="Running"))
+    world.settle()
+    assert (world.anew, world.plan("g").nodes) == (0, before)
+    world.delete("stranger-0", "stranger-1", "stranger-2")
+    world.settle()
+    world.bind(*names(8))
+    world.settle()
+    assert (world.anew, world.phase("g")) == (0, Phase.BOUND)
+
+
+def test_only_pods_whose_ranks_move_are_made_anew() -> None:
+    """Strangers take two of four nodes: two pods are deleted, once each."""
+    world = released()
+    before = world.plan("g").nodes
+    for i, where in enumerate(before[:2]):
+        world.add(pod_json(f"stranger-{i}", node=where, phase="Running"))
+    world.settle()
+    after = world.plan("g").nodes
+    assert (world.anew, after[2:]) == (2, before[2:])
+    assert [world.pin(name) for name in names()] == list(after)
+
+
+def test_pods_that_their_writer_pins_are_not_made_anew() -> None:
+    """All pods of a template name the same node; they would come back the same, for ever."""
+    world = planned()
+    field = {"key": "metadata.name", "operator": "In", "values": ["m1-3"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    for name in names():
+        world.change(name, lambda pod: pod["spec"].update(schedulingGates=[], affinity=affinity))
+    world.settle()
+    assert world.anew == 0
 
 
 def test_a_pinned_pod_without_a_controller() -> None:
@@ -550,6 +625,7 @@ def test_some_pods_are_not_bound_in_time() -> None:
     world = released()
     before = world.plan("g").nodes
     world.bind("g-0", "g-1", "g-2")
+    world.refuse("g-3")
     world.settle()
     world.later(300)
     world.settle()
@@ -559,10 +635,23 @@ def test_some_pods_are_not_bound_in_time() -> None:
     assert world.pin("g-3") == after[3]
 
 
+def test_the_scheduler_was_away_in_the_middle() -> None:
+    """It bound three pods and has not come to the fourth: nothing speaks against its node, so it waits on."""
+    world = released()
+    before = world.plan("g").nodes
+    world.bind("g-0", "g-1", "g-2")
+    world.settle()
+    world.later(300)
+    world.settle()
+    plan = world.plan("g")
+    assert (world.anew, plan.nodes, plan.expires) == (0, before, NOW + timedelta(seconds=600))
+
+
 def test_a_full_cluster_leaves_no_choice() -> None:
     """No other node is free: the same plan once more, with new time."""
     world = released(8)
     world.bind(*names(7))
+    world.refuse("g-7")
     world.settle()
     before = world.plan("g").nodes
     world.later(300)

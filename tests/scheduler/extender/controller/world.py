@@ -19,9 +19,7 @@ from scheduler.placement.types import Limits
 from tests.scheduler.extender.fake_cluster import patched
 from tests.scheduler.extender.things import MINIPOD, NOW, RACK, Json, key, member_json, minipods, uid
 
-TERMS = Terms(
-    bind=timedelta(seconds=300), lost=timedelta(seconds=30), gather=timedelta(seconds=2), recreate=timedelta(seconds=60)
-)
+TERMS = Terms(bind=timedelta(seconds=300), lost=timedelta(seconds=30), gather=timedelta(seconds=2))
 LIMITS = Limits(seconds=5.0, workers=1)
 
 
@@ -68,6 +66,12 @@ class World:
         """Pods go."""
         for name in names:
             self.state.drop_pod(self.pods.pop(name)["metadata"]["uid"])
+
+    def refuse(self, *names: str) -> None:
+        """The scheduler has tried released pods, and found that they fit nowhere."""
+        tried = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        for name in names:
+            self.change(name, lambda pod: pod["status"].update(conditions=[tried]))
 
     def recreate(self, name: str) -> None:
         """A pod goes and its controller makes it again, behind its gate, with another UID."""
