@@ -6,12 +6,13 @@ few cores with what is measured.  A bound pod is a pod with a node.
 
 from __future__ import annotations
 
+import json
 import ssl
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.client import HTTPResponse, HTTPSConnection
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -100,6 +101,8 @@ def gangs_of(number: int, space: str, *, size: int, stages: Sequence[int], first
 class Watch:
     """Lines of a watch with the moment at which each came, read in a thread while the block lasts.
 
+    An API server without time to spare ends watches; they are taken up where they ended.
+
     :param path: what to watch, with a query.
     :param accept: the form of the objects.
     """
@@ -111,31 +114,45 @@ class Watch:
         )
         self._path, self._accept = path, accept
         self._thread = threading.Thread(target=self._read, daemon=True)
-        self._answer: HTTPResponse | None = None
+        self._answer: HTTPResponse
+        self._over = False
         self.lines: list[tuple[float, bytes]] = []
 
     def __enter__(self) -> Self:
-        self._connection.request("GET", f"/{self._path}", headers={"Accept": self._accept})
-        self._answer = self._connection.getresponse()
-        assert self._answer.status == 200, self._answer.read()
+        self._open(self._path)
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over = True
         if self._connection.sock is not None:
             self._connection.sock.shutdown(2)
         self._thread.join(10.0)
         self._connection.close()
 
+    def _open(self, path: str) -> None:
+        self._connection.request("GET", f"/{path}", headers={"Accept": self._accept})
+        self._answer = self._connection.getresponse()
+        assert self._answer.status == 200, self._answer.read()
+
     def _read(self) -> None:
-        assert self._answer is not None
         try:
-            while line := self._answer.readline():
-                self.lines.append((perf_counter(), line))
-        except (OSError, ValueError):
+            while not self._over:
+                while line := self._answer.readline():
+                    self.lines.append((perf_counter(), line))
+                if not self._over:
+                    self._open(f"{self._path}{self._since()}")
+        except (OSError, ValueError, HTTPException):
             return
+
+    def _since(self) -> str:
+        """The part of a query that asks only for what came after the last line."""
+        if not self.lines:
+            return ""
+        version = json.loads(self.lines[-1][1])["object"]["metadata"]["resourceVersion"]
+        return f"&resourceVersion={version}"
 
 
 class Bindings(Watch):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import compress
+from itertools import compress, repeat
 
 import numpy as np
 
@@ -24,8 +24,7 @@ def tightest(fleet: Fleet, names: Sequence[str], gpus: int, now: datetime) -> tu
     :param gpus: GPUs that the pod asks for, at least 1.
     """
     occupancy = fleet.occupancy
-    get = fleet.table.index_of.get
-    rows = np.array([get(name, -1) for name in names], dtype=np.int32)
+    rows = np.fromiter(map(fleet.table.index_of.get, names, repeat(-1)), np.int32, len(names))
     position = np.flatnonzero(rows >= 0)
     rows = rows[position]
     promised = np.zeros(len(names), dtype=np.bool_)
