@@ -13,7 +13,7 @@ from scheduler.extender.fleet import Fleet
 from scheduler.extender.gangs import Gang, GangKey, Member, assemble, recognise
 from scheduler.extender.names import SCHEDULER
 from scheduler.extender.objects import Node, Owner, Pod
-from scheduler.extender.plan import Plan, canonical_uid
+from scheduler.extender.plans import Plan, canonical_uid
 
 
 class State:

@@ -11,7 +11,7 @@ from scheduler.cli.extender import serve
 from scheduler.extender import names
 from scheduler.extender.cluster_api import Terms as LeaseTerms
 from scheduler.extender.controller import Terms
-from scheduler.extender.plan import Phase
+from scheduler.extender.plans import Phase
 from scheduler.extender.service.metrics import Metrics
 from scheduler.job import Parallelism
 from tests.manifests.rendering import MANIFESTS

@@ -10,8 +10,7 @@ import pytest
 import urllib3
 
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.plan import Condition, Phase, Plan, Spec
-from scheduler.extender.plan_document import decode_plan, encode_plan
+from scheduler.extender.plans import Condition, Phase, Plan, Spec, decode_plan, encode_plan
 from scheduler.job import Hold, Parallelism
 from tests.e2e.harness.client import ApiError, Object, path
 from tests.e2e.harness.plane import ControlPlane

@@ -2,11 +2,11 @@
 
 from scheduler.extender.controller.actions import Action, Decision, Forget, Recreate, Release, Repair, Say, Tell, Write
 from scheduler.extender.controller.decide import decide
-from scheduler.extender.controller.hands import GANGPLANS, Hands, Telemetry
 from scheduler.extender.controller.loop import Controller
 from scheduler.extender.controller.sinks import NodeSink, OwnerSink, PlanSink, PodSink, decode_own_plan
 from scheduler.extender.controller.terms import Terms
 from scheduler.extender.controller.touched import Touched
+from scheduler.extender.controller.writer import GANGPLANS, Telemetry, Writer
 
 __all__ = [
     "GANGPLANS",
@@ -14,7 +14,6 @@ __all__ = [
     "Controller",
     "Decision",
     "Forget",
-    "Hands",
     "NodeSink",
     "OwnerSink",
     "PlanSink",
@@ -28,6 +27,7 @@ __all__ = [
     "Terms",
     "Touched",
     "Write",
+    "Writer",
     "decide",
     "decode_own_plan",
 ]

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from scheduler.extender.cluster_api import PODS, EventRecorder, NotFound, PatchFailed, Regarding
 from scheduler.extender.controller.actions import Action, Forget, Recreate, Release, Repair, Say, Tell, Write
-from scheduler.extender.controller.hands import GANGPLANS, Hands
 from scheduler.extender.controller.planning import Planning
 from scheduler.extender.controller.words import counted
+from scheduler.extender.controller.writer import GANGPLANS, Writer
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.plan import Plan, object_name
+from scheduler.extender.plans import Plan, object_name
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ def announce(events: EventRecorder, plan: Plan, said: Sequence[Say]) -> None:
 class Actor:
     """Does things, one gang at a time."""
 
-    hands: Hands
+    writer: Writer
     planning: Planning
     events: EventRecorder
 
@@ -41,20 +41,20 @@ class Actor:
         for action in actions:
             match action:
                 case Write(plan, _, said):
-                    announce(self.events, await self.hands.write(plan), said)
+                    announce(self.events, await self.writer.write(plan), said)
                 case Repair():
                     await self.planning.repair(action)
                 case Recreate():
                     await self._recreate(action)
                 case Forget(plan):
-                    await self.hands.forget(plan)
+                    await self.writer.forget(plan)
                     logger.info("the gang is gone, its nodes are free", extra={"gang": str(key)})
                 case Release() | Tell():
                     continue
         if releases := [action for action in actions if isinstance(action, Release)]:
-            await self._together(key, "released", [self.hands.release(one.pod, one.node) for one in releases])
+            await self._together(key, "released", [self.writer.release(one.pod, one.node) for one in releases])
         if tells := [action for action in actions if isinstance(action, Tell)]:
-            await self._together(key, "told", [self.hands.tell(one.pod, one.node) for one in tells])
+            await self._together(key, "told", [self.writer.tell(one.pod, one.node) for one in tells])
 
     async def _together(self, key: GangKey, what: str, writes: Sequence[Awaitable[None]]) -> None:
         """Write pods, as many at once as flow control lets through.
@@ -75,7 +75,7 @@ class Actor:
             note = f"pinned to a node that it cannot have ({action.why}). To fix: delete this pod and create it again"
             self.events.say(regarding, reason="CannotBind", note=note, action="Repair", kind="Warning")
             return
-        await self.hands.recreate(pod, action.why)
+        await self.writer.recreate(pod, action.why)
         note = f"deleted, to be made anew by its {pod.owner.kind}: {action.why}"
         self.events.say(regarding, reason="Recreated", note=note, action="Repair", kind="Warning")
         extra = {"gang": str(action.key), "pod": f"{pod.namespace}/{pod.name}"}

@@ -12,7 +12,7 @@ from typing import Literal
 
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.objects import Pod
-from scheduler.extender.plan import Plan
+from scheduler.extender.plans import Plan
 
 
 @dataclass(frozen=True, slots=True)

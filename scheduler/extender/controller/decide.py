@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from scheduler.extender.controller.actions import Decision, Forget
-from scheduler.extender.controller.desk import Desk
+from scheduler.extender.controller.context import Context
 from scheduler.extender.controller.holding import decide_holding
 from scheduler.extender.controller.terms import Terms
 from scheduler.extender.controller.waiting import decide_waiting
@@ -36,13 +36,13 @@ def decide(state: State, now: datetime, terms: Terms, *, keys: Iterable[GangKey]
     """
     decision = Decision()
     for key in sorted({*state.plans, *(gang.key for gang in state.gangs())}) if keys is None else keys:
-        desk = Desk(key, state.fleet, now, terms, decision)
+        context = Context(key, state.fleet, now, terms, decision)
         gang, plan = state.gang(key), state.plans.get(key)
         if gang is None or gang.over:
             if plan is not None:
-                desk.do(Forget(plan))
+                context.do(Forget(plan))
         elif plan is not None and plan.holding:
-            decide_holding(desk, gang, plan)
+            decide_holding(context, gang, plan)
         else:
-            decide_waiting(desk, gang, plan)
+            decide_waiting(context, gang, plan)
     return decision

@@ -19,13 +19,13 @@ from scheduler.extender.cluster_api import EventRecorder
 from scheduler.extender.controller.acting import Actor, announce
 from scheduler.extender.controller.actions import Action, Write
 from scheduler.extender.controller.decide import decide
-from scheduler.extender.controller.hands import Hands, NotLeading, Telemetry
 from scheduler.extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, Rest, Rounds
 from scheduler.extender.controller.planning import Came, Planning
 from scheduler.extender.controller.terms import Terms
 from scheduler.extender.controller.touched import Touched
+from scheduler.extender.controller.writer import NotLeading, Telemetry, Writer
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.queue_policy import QueuePolicy
+from scheduler.extender.planner.queue_policy import QueuePolicy
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
 from topology.errors import ArnoldError
@@ -49,7 +49,7 @@ class Controller:
         state: State,
         touched: Touched,
         changed: asyncio.Event,
-        hands: Hands,
+        writer: Writer,
         *,
         events: EventRecorder,
         telemetry: Telemetry,
@@ -70,7 +70,7 @@ class Controller:
         self._now = now
         self._planning = Planning(
             state,
-            hands,
+            writer,
             partial(announce, events),
             telemetry=telemetry,
             terms=terms,
@@ -79,7 +79,7 @@ class Controller:
             now=now,
             solver=asyncio.Lock(),
         )
-        self._actor = Actor(hands, self._planning, events)
+        self._actor = Actor(writer, self._planning, events)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
         self._rests: dict[GangKey, Rest] = {}
         self._told: dict[GangKey, float] = {}

@@ -8,10 +8,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from scheduler.extender.controller.words import counted
-from scheduler.extender.eligibility import Demand, demands_of
-from scheduler.extender.fleet import Fleet
+from scheduler.extender.fleet import Demand, Fleet, Host, demands_of
 from scheduler.extender.gangs import Gang
-from scheduler.extender.hosts import Host
 from scheduler.extender.objects import Pod
 
 

@@ -17,15 +17,15 @@ from time import perf_counter
 
 from scheduler.extender.cluster_api import ClusterError
 from scheduler.extender.controller.actions import Repair, Say
-from scheduler.extender.controller.desk import uids_of
-from scheduler.extender.controller.hands import Hands, Telemetry
+from scheduler.extender.controller.context import uids_of
 from scheduler.extender.controller.obstacles import Obstacles
 from scheduler.extender.controller.terms import Terms
 from scheduler.extender.controller.words import counted, worth
+from scheduler.extender.controller.writer import Telemetry, Writer
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.plan import Phase, Plan
 from scheduler.extender.planner import Answer, Question, Round, repair_question, solve
-from scheduler.extender.queue_policy import QueuePolicy
+from scheduler.extender.planner.queue_policy import QueuePolicy
+from scheduler.extender.plans import Phase, Plan
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
 from topology.errors import ArnoldError
@@ -59,7 +59,7 @@ class Planning:
     """
 
     state: State
-    hands: Hands
+    writer: Writer
     announce: Announce
     _: KW_ONLY
     telemetry: Telemetry
@@ -181,7 +181,7 @@ class Planning:
         return any(obstacles.at(plan.nodes[rank])[0] for rank in ranks)
 
     async def _write(self, plan: Plan, *said: Say) -> None:
-        self.announce(await self.hands.write(plan), said)
+        self.announce(await self.writer.write(plan), said)
 
 
 def _same(before: Plan, now: Plan) -> bool:

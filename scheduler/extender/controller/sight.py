@@ -10,7 +10,7 @@ from functools import cached_property
 from scheduler.extender.gangs import Gang
 from scheduler.extender.names import GATE
 from scheduler.extender.objects import Pod
-from scheduler.extender.plan import Plan, canonical_uid
+from scheduler.extender.plans import Plan, canonical_uid
 
 
 @dataclass(frozen=True)

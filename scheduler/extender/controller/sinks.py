@@ -14,8 +14,7 @@ import msgspec
 from scheduler.extender.controller.touched import Touched
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.objects import Node, Owner, Pod
-from scheduler.extender.plan import Plan, object_name
-from scheduler.extender.plan_document import decode_plan
+from scheduler.extender.plans import Plan, decode_plan, object_name
 from scheduler.extender.state import State
 from topology.errors import InvalidInput
 

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from scheduler.extender.controller.actions import Repair, Say, Write
-from scheduler.extender.controller.desk import Desk, nodes_of, spec_of, uids_of
+from scheduler.extender.controller.context import Context, nodes_of, spec_of, uids_of
 from scheduler.extender.controller.sight import Sight
 from scheduler.extender.controller.words import counted, named
 from scheduler.extender.gangs import Gang
 from scheduler.extender.names import GATE
-from scheduler.extender.plan import Phase, Plan
+from scheduler.extender.plans import Phase, Plan
 
 
-def decide_waiting(desk: Desk, gang: Gang, plan: Plan | None) -> None:
+def decide_waiting(context: Context, gang: Gang, plan: Plan | None) -> None:
     """What to do about a gang whose plan holds no nodes."""
     if gang.problem is not None:
-        _tell(desk, gang, plan, phase=Phase.INVALID, reason=gang.problem.reason, message=str(gang.problem))
+        _tell(context, gang, plan, phase=Phase.INVALID, reason=gang.problem.reason, message=str(gang.problem))
     elif gang.waits:
-        if plan is None and desk.now < (due := gang.created + desk.terms.gather):
-            desk.decision.wake_by(due)
+        if plan is None and context.now < (due := gang.created + context.terms.gather):
+            context.decision.wake_by(due)
         else:
-            _tell(desk, gang, plan, phase=Phase.WAITING, reason="Incomplete", message=gang.waits)
+            _tell(context, gang, plan, phase=Phase.WAITING, reason="Incomplete", message=gang.waits)
     elif held := _held_by_others(gang):
-        _tell(desk, gang, plan, phase=Phase.WAITING, reason="OtherGates", message=held)
-    elif not _take_again(desk, gang, plan):
-        desk.decision.hungry.append(desk.key)
+        _tell(context, gang, plan, phase=Phase.WAITING, reason="OtherGates", message=held)
+    elif not _take_again(context, gang, plan):
+        context.decision.hungry.append(context.key)
 
 
 def _held_by_others(gang: Gang) -> str:
@@ -33,24 +33,24 @@ def _held_by_others(gang: Gang) -> str:
     return f"its pods are held by other scheduling gates too: {named(gates)}" if gates else ""
 
 
-def _tell(desk: Desk, gang: Gang, plan: Plan | None, *, phase: Phase, reason: str, message: str) -> None:
+def _tell(context: Context, gang: Gang, plan: Plan | None, *, phase: Phase, reason: str, message: str) -> None:
     """Write why a gang has no nodes, if that is not what its plan says."""
-    base = plan or Plan(desk.key, phase)
+    base = plan or Plan(context.key, phase)
     if plan is not None and (plan.phase, plan.reason, plan.message) == (phase, reason, message):
         return
     spec = spec_of(gang, base.spec)
     new = base.replace(phase=phase, reason=reason, message=message, expires=None, bound_pods=0, spec=spec)
     events: tuple[Say, ...] = ()
     if phase is Phase.INVALID:
-        new = new.with_condition("Valid", False, reason, message, desk.now)
+        new = new.with_condition("Valid", False, reason, message, context.now)
         events = (Say(reason, message, "Warning"),)
     else:
-        new = new.with_condition("Valid", True, "Consistent", "", desk.now)
-        new = new.with_condition("Complete", False, reason, message, desk.now)
-    desk.do(Write(new, urgent=plan is None or plan.phase is not phase, events=events))
+        new = new.with_condition("Valid", True, "Consistent", "", context.now)
+        new = new.with_condition("Complete", False, reason, message, context.now)
+    context.do(Write(new, urgent=plan is None or plan.phase is not phase, events=events))
 
 
-def _take_again(desk: Desk, gang: Gang, plan: Plan | None) -> bool:
+def _take_again(context: Context, gang: Gang, plan: Plan | None) -> bool:
     """Take the nodes again that released or bound pods are on already: a new plan is not free to choose.
 
     :returns: whether there is anything to take.
@@ -60,13 +60,13 @@ def _take_again(desk: Desk, gang: Gang, plan: Plan | None) -> bool:
     sight = None if base is None else Sight(gang, base)
     if base is None or sight is None or not sight.matching or not sight.started:
         return False
-    unfit = desk.unfit(sight)
+    unfit = context.unfit(sight)
     if unfit.move:
         why = unfit.why if remembered else "its plan is lost, and its pods that have nodes keep them"
-        desk.do(Repair(base, nodes_of(base, unfit.move), why))
+        context.do(Repair(base, nodes_of(base, unfit.move), why))
     else:
         note = f"the nodes of the plan before are free: {counted(len(base.nodes), 'pod')} go on"
-        desk.do(Write(desk.renewed(base, gang), events=(Say("Planned", note),)))
+        context.do(Write(context.renewed(base, gang), events=(Say("Planned", note),)))
     return True
 
 

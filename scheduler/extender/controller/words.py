@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.extender.plan import Plan
+from scheduler.extender.plans import Plan
 
 _SHOWN = 3
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import cast, get_args
 
+from scheduler.extender.gangs.parallelism import parse_parallelism
 from scheduler.extender.gangs.types import Asked, InvalidGang, Wish
 from scheduler.extender.names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM
-from scheduler.extender.parallelism import parse_parallelism
 from scheduler.job import Avoid, Parallelism
 from topology.errors import InvalidJob, did_you_mean
 

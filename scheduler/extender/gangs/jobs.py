@@ -16,9 +16,9 @@ from scheduler.extender.gangs.annotations import (
     parse_degrees,
     parse_size,
 )
+from scheduler.extender.gangs.parallelism import format_parallelism
 from scheduler.extender.gangs.types import Asked, GangKey, InvalidGang, Wish
 from scheduler.extender.names import GANG_SIZE, PARALLELISM
-from scheduler.extender.parallelism import format_parallelism
 from scheduler.job import Hold, Job, Parallelism
 from topology.errors import InvalidJob
 

@@ -24,18 +24,18 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from scheduler.extender.objects import Pod
-from scheduler.extender.protocol import (
+from scheduler.extender.answers.protocol import (
     FilterResult,
     decode_filter,
     decode_preempt,
     encode,
     filter_error,
 )
+from scheduler.extender.answers.verdict import Refusal, filter_nodes, preempt
+from scheduler.extender.objects import Pod
 from scheduler.extender.service.intake import Intake
 from scheduler.extender.service.metrics import CONTENT_TYPE, Metrics
 from scheduler.extender.state import State
-from scheduler.extender.verdict import Refusal, filter_nodes, preempt
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)

@@ -34,17 +34,17 @@ from scheduler.extender.cluster_api import (
 from scheduler.extender.controller import (
     GANGPLANS,
     Controller,
-    Hands,
     NodeSink,
     OwnerSink,
     PlanSink,
     PodSink,
     Terms,
     Touched,
+    Writer,
     decode_own_plan,
 )
 from scheduler.extender.objects import decode_node, decode_owner, decode_pod
-from scheduler.extender.queue_policy import load_policy
+from scheduler.extender.planner.queue_policy import load_policy
 from scheduler.extender.service.app import Backend, create_app
 from scheduler.extender.service.background import Background
 from scheduler.extender.service.connection import Connection
@@ -119,7 +119,7 @@ class _Process:
             state,
             touched,
             changed,
-            Hands(
+            Writer(
                 state,
                 for_pods=api,
                 for_plans=api.lane(rate=200, parallel=8),

@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 from scheduler.extender.objects import decode_owner, decode_pod
-from scheduler.extender.plan import Phase, Plan
+from scheduler.extender.plans import Phase, Plan
 from tests.scheduler.extender.things import (
     SPACE,
     gang_of,

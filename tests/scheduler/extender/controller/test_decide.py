@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.extender.controller import Forget, Recreate, Release, Repair, Tell, Write
 from scheduler.extender.objects import decode_node, decode_owner
-from scheduler.extender.plan import Phase, canonical_uid
+from scheduler.extender.plans import Phase, canonical_uid
 from tests.scheduler.extender.controller.world import TERMS, World
 from tests.scheduler.extender.things import NOW, key, member_json, minipods, node_json, pod_json, uid
 

@@ -15,19 +15,18 @@ from scheduler.extender.cluster_api import EVENTS, NODES, PODS, Busy, Conflict, 
 from scheduler.extender.controller import (
     GANGPLANS,
     Controller,
-    Hands,
     NodeSink,
     PlanSink,
     PodSink,
     Terms,
     Touched,
+    Writer,
     decode_own_plan,
     pacing,
 )
 from scheduler.extender.objects import decode_node, decode_pod
-from scheduler.extender.plan import Phase, Plan
-from scheduler.extender.plan_document import decode_plan
-from scheduler.extender.queue_policy import PriorityAge
+from scheduler.extender.planner.queue_policy import PriorityAge
+from scheduler.extender.plans import Phase, Plan, decode_plan
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
 from tests.scheduler.extender.fake_cluster import FakeCluster, unreachable
@@ -76,7 +75,7 @@ class Replica:
             self.state,
             touched,
             changed,
-            Hands(
+            Writer(
                 self.state,
                 for_pods=api,
                 for_plans=api,
@@ -262,7 +261,7 @@ def test_a_leader_that_loses_its_lease_stops_in_the_middle() -> None:
                 return answer
 
             api.patch = patch  # type: ignore[method-assign]
-            replica.controller._actor.hands._for_pods = _OneByOne(api)  # type: ignore[assignment]
+            replica.controller._actor.writer._for_pods = _OneByOne(api)  # type: ignore[assignment]
             submit(api, "g")
             await until(lambda: released(api, "g") == 2, "two releases")
             await asyncio.sleep(0.05)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.extender.cluster_api import PatchFailed
 from scheduler.extender.controller.pinning import release_patch
-from scheduler.extender.eligibility import _holds, _terms
+from scheduler.extender.fleet.eligibility import _holds, _terms
 from scheduler.extender.objects import decode_pod
 from tests.scheduler.extender.fake_cluster import patched
 from tests.scheduler.extender.things import Json, pod_json

@@ -12,8 +12,8 @@ from scheduler.extender.controller.pinning import release_patch
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.names import GATE, PLANNED
 from scheduler.extender.objects import Node, decode_pod
-from scheduler.extender.plan import Phase, Plan
 from scheduler.extender.planner import Round, repair_question, solve
+from scheduler.extender.plans import Phase, Plan
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
 from tests.scheduler.extender.fake_cluster import patched

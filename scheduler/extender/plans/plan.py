@@ -1,6 +1,6 @@
 """A plan: the node and the pod of each rank of a gang, what the placement is worth, and how long it waits for its pods.
 
-A plan is stored as a ``GangPlan``, the only durable state there is (:mod:`scheduler.extender.plan_document`).  A plan
+A plan is stored as a ``GangPlan``, the only durable state there is (:mod:`scheduler.extender.plans.document`).  A plan
 promises its nodes from the moment it is written until its gang is gone, in the phases of :data:`HOLDING`.
 """
 

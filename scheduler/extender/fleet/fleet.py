@@ -12,19 +12,17 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from scheduler.extender.eligibility import Demand
+from scheduler.extender.fleet.eligibility import Demand
+from scheduler.extender.fleet.hosts import GONE, Host, host_of
+from scheduler.extender.fleet.table import Problem, Table, make_table
+from scheduler.extender.fleet.view import Occupancy, Own, View, make_view
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.hosts import GONE, Host, host_of
 from scheduler.extender.objects import Node, Pod
-from scheduler.extender.table import Problem, Table, make_table
-from scheduler.extender.view import Occupancy, Own, View, make_view
 from topology.readers.kubernetes_labels import PRESETS
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _VIEWS = 32
 """Views kept, one for each kind of pods."""
-
-__all__ = ["GONE", "Fleet", "Occupancy", "Own", "Problem", "View"]
 
 
 class Fleet:

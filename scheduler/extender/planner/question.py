@@ -8,10 +8,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from scheduler.extender.eligibility import demands_of
-from scheduler.extender.fleet import Fleet, Own
+from scheduler.extender.fleet import Fleet, Own, demands_of
 from scheduler.extender.gangs import Gang, GangKey, InvalidGang, Wish, holds_for
-from scheduler.extender.plan import Plan
+from scheduler.extender.plans import Plan
 from scheduler.extender.state import State
 from scheduler.job import Job
 from topology.cluster import Cluster

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.extender.eligibility import demand_of
+from scheduler.extender.fleet import demand_of
 from scheduler.extender.objects import Taint
 from tests.scheduler.extender.things import pod
 

@@ -14,7 +14,7 @@ from scheduler.extender.fleet import Fleet
 from scheduler.extender.gangs import Gang, GangKey
 from scheduler.extender.names import GATE
 from scheduler.extender.objects import Pod
-from scheduler.extender.plan import Phase, Plan, Spec, canonical_uid
+from scheduler.extender.plans import Phase, Plan, Spec, canonical_uid
 
 
 @dataclass(slots=True)
@@ -35,8 +35,8 @@ class Unfit:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """One gang on the table.
+class Context:
+    """One gang, and what is known of the world when it is decided about.
 
     :param decision: what was decided so far, about all gangs.
     """

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.extender.eligibility import Demand, demand_of
-from scheduler.extender.fleet import Fleet, Own
+from scheduler.extender.fleet import Demand, Fleet, Own, demand_of
 from scheduler.extender.objects import decode_node
 from tests.scheduler.extender.things import MINIPOD, NOW, RACK, key, minipods, node, node_json, pod
 from topology.cluster import Cluster

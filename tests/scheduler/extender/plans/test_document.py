@@ -13,9 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.packing import pack_names
-from scheduler.extender.plan import HOLDING, Condition, Phase, Plan, Spec, canonical_uid, object_name
-from scheduler.extender.plan_document import decode_plan, encode_plan
+from scheduler.extender.plans import (
+    HOLDING,
+    Condition,
+    Phase,
+    Plan,
+    Spec,
+    canonical_uid,
+    decode_plan,
+    encode_plan,
+    object_name,
+)
+from scheduler.extender.plans.packing import pack_names
 from scheduler.job import Hold, Job, Parallelism
 from tests.scheduler.extender.things import NOW, key
 from topology.errors import InvalidInput

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.extender.answers.protocol import decode_filter, decode_preempt, encode
+from scheduler.extender.answers.verdict import Kind, filter_nodes, preempt
 from scheduler.extender.objects import decode_pod
-from scheduler.extender.plan import Phase, canonical_uid
-from scheduler.extender.protocol import decode_filter, decode_preempt, encode
+from scheduler.extender.plans import Phase, canonical_uid
 from scheduler.extender.state import State
-from scheduler.extender.verdict import Kind, filter_nodes, preempt
 from tests.scheduler.extender.things import (
     NOW,
     Json,

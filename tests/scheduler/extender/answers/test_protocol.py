@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.extender.protocol import (
+from scheduler.extender.answers.protocol import (
     FilterResult,
     MetaPod,
     MetaVictims,

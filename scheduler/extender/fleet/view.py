@@ -9,10 +9,10 @@ from datetime import datetime
 
 import numpy as np
 
-from scheduler.extender.eligibility import Demand
-from scheduler.extender.hosts import GONE, Host
+from scheduler.extender.fleet.eligibility import Demand
+from scheduler.extender.fleet.hosts import GONE, Host
+from scheduler.extender.fleet.table import BoolArray, Table
 from scheduler.extender.objects import Taint
-from scheduler.extender.table import BoolArray, Table
 from topology.cluster import Cluster, IntArray
 from topology.flags import FAULTY, NodeFlag
 from topology.subset import subset

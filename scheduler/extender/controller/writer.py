@@ -26,8 +26,7 @@ from scheduler.extender.controller.pinning import release_patch
 from scheduler.extender.controller.sinks import PlanSink, PodSink, decode_own_plan
 from scheduler.extender.names import GROUP, KIND, PLANNED, PLURAL, VERSION
 from scheduler.extender.objects import Pod, decode_pod
-from scheduler.extender.plan import Plan, object_name
-from scheduler.extender.plan_document import encode_plan, encode_spec
+from scheduler.extender.plans import Plan, encode_plan, encode_spec, object_name
 from scheduler.extender.state import State
 
 DISRUPTED = "DisruptionTarget"
@@ -53,8 +52,8 @@ class Telemetry(Protocol):
         """Something was written: plan, release, recreate, forget; ok, conflict or error."""
 
 
-class Hands:
-    """What writes.
+class Writer:
+    """Writes for the leader, and for nobody else.
 
     :param for_pods: writes pods, many at once.
     :param for_plans: writes plans, which do not wait for the pods of other gangs.

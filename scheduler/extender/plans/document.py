@@ -18,12 +18,12 @@ from typing import Any
 import msgspec
 
 from scheduler.extender.gangs import GangKey
+from scheduler.extender.gangs.parallelism import format_parallelism, parse_parallelism
 from scheduler.extender.names import GROUP, KIND, VERSION
 from scheduler.extender.objects import instant
-from scheduler.extender.packing import pack_names, pack_uids, unpack_names, unpack_uids
-from scheduler.extender.parallelism import format_parallelism, parse_parallelism
-from scheduler.extender.plan import Condition, Phase, Plan, Spec, object_name
-from scheduler.extender.plan_schema import DocumentPart
+from scheduler.extender.plans.packing import pack_names, pack_uids, unpack_names, unpack_uids
+from scheduler.extender.plans.plan import Condition, Phase, Plan, Spec, object_name
+from scheduler.extender.plans.schema import DocumentPart
 from scheduler.job import Hold
 from topology.errors import InvalidInput
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.plan import Plan
-from scheduler.extender.question import Question, question_of
-from scheduler.extender.queue_policy import Blocked, PriorityAge, QueuePolicy, Waiting
+from scheduler.extender.planner.question import Question, question_of
+from scheduler.extender.planner.queue_policy import Blocked, PriorityAge, QueuePolicy, Waiting
+from scheduler.extender.plans import Plan
 from scheduler.extender.state import State
 
 

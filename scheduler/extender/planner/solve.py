@@ -1,13 +1,4 @@
-"""One gang on one state: a plan, or the reason why not.  And the order in which gangs are planned.
-
-Three steps, so that the solver runs in a thread while the event loop answers:
-
-1. :class:`Round` (or :func:`repair_question`), in the loop: which gang comes next and what the solver is asked; quick.
-2. :func:`solve`, in a thread: pure, touches no state.
-3. The loop puts ``answer.plan`` into the state and writes it, and tells the round.
-
-The solver and the evaluator are those of ``arnold place``.
-"""
+"""The question put to the solver and the evaluator of ``arnold place``; the answer as a plan, or the reason why not."""
 
 from __future__ import annotations
 
@@ -18,9 +9,9 @@ from time import perf_counter
 
 import numpy as np
 
-from scheduler.extender.plan import Phase, Plan, Spec, canonical_uid
-from scheduler.extender.question import Question, question_of, repair_question
-from scheduler.extender.rounds import Answer, Round
+from scheduler.extender.planner.question import Question
+from scheduler.extender.planner.rounds import Answer
+from scheduler.extender.plans import Phase, Plan, Spec, canonical_uid
 from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible, shortage
@@ -30,8 +21,6 @@ from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.remedies import fits, nodes_to_free, shares
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError
-
-__all__ = ["Answer", "Question", "Round", "question_of", "repair_question", "solve"]
 
 _FITS_SHARE = 0.2
 """Part of the time limit that each of the questions behind a refusal may take."""

@@ -2,7 +2,7 @@
 
 A member of a gang may use the one node that its gang's plan gives to it; all others go to
 ``FailedAndUnresolvableNodes``, or kube-scheduler would look for pods to preempt there.  A pod with GPUs and without a
-gang gets what is promised to nobody (:mod:`scheduler.extender.singles`).  A pod without GPUs is none of our business.
+gang gets what is promised to nobody (see ``singles``).  A pod without GPUs is none of our business.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from scheduler.extender.answers.protocol import FilterArgs, FilterResult, NodeList, PreemptArgs, PreemptResult
+from scheduler.extender.answers.singles import tightest
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.objects import Pod
-from scheduler.extender.plan import Phase, Plan
-from scheduler.extender.protocol import FilterArgs, FilterResult, NodeList, PreemptArgs, PreemptResult
-from scheduler.extender.singles import tightest
+from scheduler.extender.plans import Phase, Plan
 from scheduler.extender.state import State
 
 MAY_BIND = frozenset({Phase.PLANNED, Phase.RELEASED, Phase.BOUND})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.extender.hosts import Host
+from scheduler.extender.fleet.hosts import Host
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import ArnoldError

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.extender.objects import decode_pod
-from scheduler.extender.plan import Phase, Plan, canonical_uid
 from scheduler.extender.planner import Round, question_of, repair_question, solve
-from scheduler.extender.queue_policy import Blocked, PriorityAge, Waiting, load_policy
+from scheduler.extender.planner.queue_policy import Blocked, PriorityAge, Waiting, load_policy
+from scheduler.extender.plans import Phase, Plan, canonical_uid
 from scheduler.extender.state import State
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
