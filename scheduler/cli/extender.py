@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -14,7 +15,13 @@ Examples:
   arnold extender serve --bind 0.0.0.0:8443 --tls-cert tls.crt --tls-key tls.key --client-ca ca.crt --levels auto
 """
 
-SECONDS = click.FloatRange(min=0, min_open=True)
+
+def _number(name: str, default: float, text: str, *, metavar: str = "SECONDS") -> Callable[[Any], Any]:
+    """An option that takes a number above 0."""
+    above_0 = click.FloatRange(min=0, min_open=True)
+    return click.option(
+        name, type=above_0, default=default, show_default=True, callback=finite, metavar=metavar, help=text
+    )
 
 
 @click.group("extender")
@@ -36,55 +43,15 @@ def command() -> None:
 @click.option("--tls-key", type=FILE, metavar="FILE", help="Its key, PEM.")
 @click.option("--client-ca", type=FILE, metavar="FILE", help="CA of the clients that may ask, PEM.")
 @click.option("--body-limit", type=click.IntRange(1024), metavar="BYTES", help="Longest request  [default: 64 MiB]")
-@click.option(
-    "--bind-timeout",
-    type=SECONDS,
-    default=300.0,
-    show_default=True,
-    callback=finite,
-    metavar="SECONDS",
-    help="A plan whose pods are not on their nodes by then expires.",
-)
-@click.option(
-    "--lost-after",
-    type=SECONDS,
-    default=30.0,
-    show_default=True,
-    callback=finite,
-    metavar="SECONDS",
-    help="A node not Ready for so long is lost to pods that do not run yet.",
-)
-@click.option(
-    "--time-limit",
-    type=SECONDS,
-    default=2.0,
-    show_default=True,
-    callback=finite,
-    metavar="SECONDS",
-    help="Of the solver, for one gang; then its best placement so far.",
-)
+@_number("--bind-timeout", 300.0, "A plan whose pods are not on their nodes by then expires.")
+@_number("--lost-after", 30.0, "A node not Ready for so long is lost to pods that do not run yet.")
+@_number("--time-limit", 2.0, "Of the solver, for one gang; then its best placement so far.")
 @click.option(
     "--workers", type=click.IntRange(1, 1024), default=2, show_default=True, metavar="N", help="Threads of the solver."
 )
 @click.option("--queue", default="priority-age", show_default=True, metavar="NAME", help="Which gang comes first.")
-@click.option(
-    "--rate",
-    type=SECONDS,
-    default=1000.0,
-    show_default=True,
-    callback=finite,
-    metavar="N",
-    help="Writes to the API server a second, at most.",
-)
-@click.option(
-    "--drain-timeout",
-    type=SECONDS,
-    default=10.0,
-    show_default=True,
-    callback=finite,
-    metavar="SECONDS",
-    help="After SIGTERM, for what is under way.",
-)
+@_number("--rate", 1000.0, "Writes to the API server a second, at most.", metavar="N")
+@_number("--drain-timeout", 10.0, "After SIGTERM, for what is under way.")
 @click.option(
     "--lease-namespace",
     envvar="POD_NAMESPACE",

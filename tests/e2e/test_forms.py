@@ -1,7 +1,4 @@
-"""Gangs in the words of other projects, from their pods to their nodes.
-
-Left out: the native PodGroup, which API servers know only with an alpha feature gate that is off here.
-"""
+"""Gangs in the words of other projects, from their pods to their nodes."""
 
 from __future__ import annotations
 
@@ -46,6 +43,18 @@ def _of_a_sig_group(namespace: str) -> list[Object]:
     return pods
 
 
+def _of_a_native_group(namespace: str) -> list[Object]:
+    """Pods that name a PodGroup of Kubernetes itself, which says how many there are."""
+    about = {"name": "llm", "namespace": namespace}
+    spec = {"schedulingPolicy": {"gang": {"minCount": 4}}}
+    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": about, "spec": spec}
+    pods = [_gated(f"llm-{rank}", namespace) for rank in range(4)]
+    for rank, one in enumerate(pods):
+        one["metadata"] |= {"labels": {"arnold.dev/rank": str(rank)}, "annotations": {}}
+        one["spec"]["schedulingGroup"] = {"podGroupName": "llm"}
+    return [group, *pods]
+
+
 def _stateful_set(namespace: str) -> list[Object]:
     """Its controller numbers the pods."""
     template = {
@@ -68,9 +77,10 @@ def _stateful_set(namespace: str) -> list[Object]:
     [
         (_of_a_pytorchjob, ["llm-master-0", "llm-worker-0", "llm-worker-1", "llm-worker-2"]),
         (_of_a_sig_group, ["llm-0", "llm-1", "llm-2", "llm-3"]),
+        (_of_a_native_group, ["llm-0", "llm-1", "llm-2", "llm-3"]),
         (_stateful_set, ["llm-0", "llm-1", "llm-2", "llm-3"]),
     ],
-    ids=["PyTorchJob", "PodGroup of sig-scheduling", "StatefulSet"],
+    ids=["PyTorchJob", "PodGroup of sig-scheduling", "native PodGroup", "StatefulSet"],
 )
 def test_every_rank_is_bound_to_its_node(
     arnold_plane: ControlPlane, namespace: str, made: Callable[[str], list[Object]], names: list[str]

@@ -7,8 +7,10 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
+import urllib3
 import yaml
 
 from tests.e2e.harness.certificates import LOOPBACK
@@ -16,6 +18,7 @@ from tests.e2e.harness.client import Object, home_of
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.process import Healthy, Process, free_port
 from tests.e2e.harness.programs import from_folder, module_folder
+from tests.e2e.harness.waiting import wait_until
 
 MODULES = Path(__file__).parents[1] / "peers"
 """A folder for each peer: a module that pins its program as a tool."""
@@ -84,6 +87,8 @@ def running(peer: Peer, plane: ControlPlane, say: Callable[[str], None]) -> Iter
     webhooks = [_on_loopback(it, peer, plane, webhook_port) for it in _documents(folder / peer.webhooks)]
     plane.add(process)
     try:
+        urls = [webhook["clientConfig"]["url"] for it in webhooks for webhook in it["webhooks"]]
+        wait_until(lambda: all(_answers(url, plane.certificates.authority) for url in urls), f"{peer.name}'s webhooks")
         for configuration in webhooks:
             plane.admin.apply(configuration)
         yield process
@@ -122,6 +127,12 @@ def _on_loopback(configuration: Object, peer: Peer, plane: ControlPlane, port: i
         path = webhook["clientConfig"]["service"]["path"]
         webhook["clientConfig"] = {"url": f"https://{LOOPBACK}:{port}{path}", "caBundle": authority}
     return configuration
+
+
+def _answers(url: str, authority: Path) -> bool:
+    """Whether a webhook is served: a controller calls itself ready before it has registered them all."""
+    with urllib3.PoolManager(ca_certs=str(authority)) as pool:
+        return pool.request("POST", url, body=b"{}", retries=False).status != HTTPStatus.NOT_FOUND
 
 
 def _documents(file: Path) -> list[Object]:

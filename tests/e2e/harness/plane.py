@@ -196,6 +196,9 @@ class ControlPlane:
             "authorization-mode": "RBAC",
             "endpoint-reconciler-type": "none",
             "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition",
+            # The native PodGroup is alpha: only the API server knows it, for the schedulers it stays off.
+            "feature-gates": "GenericWorkload=true",
+            "runtime-config": "scheduling.k8s.io/v1alpha2=true",
         }
         command = [*self._programs["kube-apiserver"], *_flags(flags)]
         return Process("kube-apiserver", command, log=self._log("kube-apiserver"), ready=self.admin.ready)
