@@ -272,6 +272,19 @@ def test_each_gang_is_asked_about_once_in_a_round() -> None:
     assert only.gang.key == key("c")
 
 
+def test_the_first_in_the_queue_is_asked_again_when_nodes_come_free() -> None:
+    """Many wait behind it; it does not wait for their answers, nor do they wait for ever while the cluster changes."""
+    running = [pod(f"r{i}", node=f"m0-{i}", phase="Running") for i in range(3)]
+    state = queue_of(("big", 7, {}), ("b", 6, {}), ("c", 6, {}), ("d", 6, {}), nodes=minipods(8), running=running)
+    round_, asked = Round(), []
+    while (question := round_.next(state, NOW)) is not None:
+        asked.append(question.gang.key.name)
+        round_.tell(solve(question, LIMITS))
+        if running:
+            state.drop_pod(running.pop().uid)
+    assert asked == ["big", "big", "b", "big"], "free for big: 5, 6, 7, all 8; then the others are asked anew"
+
+
 POOLS = st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["x", "y"]), st.booleans()), min_size=2, max_size=5)
 ASKS = st.tuples(st.integers(1, 5), st.sampled_from([None, "x", "y"]))
 
