@@ -23,14 +23,13 @@ NOTICED = 1.0005
 def print_stragglers(out: Console, document: StragglersDocument) -> None:
     """Print all of it."""
     job = document.job
+    out.print(Text(document.verdict, {"none": GOOD, "worker": BAD}.get(document.cause, SO_SO)))
+    out.print()
     out.print(
         f"{document.source}: dp {job.dp} x pp {job.pp} x tp {job.tp}"
         + (f", {job.vpp} chunks a stage" if job.vpp > 1 else "")
         + f"; {len(document.steps)} steps"
     )
-    colour = {"none": GOOD, "worker": BAD}.get(document.cause, SO_SO)
-    out.print()
-    out.print(Text(document.verdict, colour))
     out.print(
         f"a step takes {document.step_seconds:.4g} s and could take {document.ideal_step_seconds:.4g} s: "
         f"{max(document.waste, 0.0):.1%} of the time is lost (traced {document.traced_step_seconds:.4g} s)"
@@ -38,6 +37,8 @@ def print_stragglers(out: Console, document: StragglersDocument) -> None:
     out.print(document.why)
     print_sentences(out, "What would help", document.help)
     _print_flags(out, document)
+    out.print()
+    out.print("The slowdown that would be left if all else were ideal, by operation type, worker and stage:")
     _print_optypes(out, document)
     _print_workers(out, document)
     _print_stages(out, document)
@@ -58,7 +59,7 @@ def _print_flags(out: Console, document: StragglersDocument) -> None:
 
 
 def _print_optypes(out: Console, document: StragglersDocument) -> None:
-    rows = table("operation", "slowdown", title="Slowdown if all but this type of operation were ideal")
+    rows = table("operation", "slowdown", title="Operations")
     ordered = sorted(document.by_optype.items(), key=lambda item: -item[1])
     for name, slowdown in ordered:
         rows.add_row(name, f"{slowdown:.3f}")
@@ -78,7 +79,7 @@ def _print_workers(out: Console, document: StragglersDocument) -> None:
     noticed = [cell for cell in cells if cell[0] >= NOTICED]
     if not noticed:
         return
-    rows = table("worker", "slowdown", "own factor", "node", title="Slowdown if all but this worker were ideal")
+    rows = table("worker", "slowdown", "own factor", "node", title="Workers")
     for slowdown, rank, stage in noticed[:LONGEST]:
         slow = factors.get((rank, stage))
         rows.add_row(
@@ -96,7 +97,7 @@ def _print_workers(out: Console, document: StragglersDocument) -> None:
 def _print_stages(out: Console, document: StragglersDocument) -> None:
     if document.job.pp == 1:
         return
-    rows = table("stage", "slowdown", title="Slowdown if all but this stage were ideal")
+    rows = table("stage", "slowdown", title="Stages")
     for stage, slowdown in enumerate(document.stage_slowdown[:LONGEST]):
         rows.add_row(str(stage), f"{slowdown:.3f}")
     if len(document.stage_slowdown) > LONGEST:

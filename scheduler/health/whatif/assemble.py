@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scheduler.health.whatif.checks import check_sizes, drop_rows, faults_of_rows, infer_sizes
 from scheduler.health.whatif.columns import Columns, read_columns
 from scheduler.health.whatif.metadata import JobSizes
-from scheduler.health.whatif.optypes import COMPUTE, OPTYPES, stream_of
+from scheduler.health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES, stream_of
 from scheduler.health.whatif.result import Operation
 from scheduler.health.whatif.trace import Trace
 from topology.errors import TooLarge, TraceFormatError
@@ -131,10 +131,11 @@ class _Assembly:
     def _operations(self, row: NDArray[np.int32]) -> tuple[Operation, ...]:
         """What each operation is, which must not differ from rank to rank or step to step."""
         made = []
+        passes = (self.columns.optype == CODE[FORWARD]) | (self.columns.optype == CODE[BACKWARD])
         for key in ("mc", "mb_id"):
             values = self.columns.whole[key]
             first = values[row[:, 0, 0]]
-            differs = values != first[self.operation]
+            differs = passes & (values != first[self.operation])
             if differs.any():
                 at = int(np.argmax(differs))
                 raise TraceFormatError(
@@ -151,7 +152,7 @@ class _Assembly:
                 Operation(
                     optype=optype,
                     stage=int(key // self.numbers) // len(OPTYPES),
-                    chunk=max(chunk, 0) if optype in COMPUTE[:2] and self.sizes.vpp == 1 else chunk,
+                    chunk=max(chunk, 0) if optype in (FORWARD, BACKWARD) and self.sizes.vpp == 1 else chunk,
                     microbatch=int(self.columns.whole["mb_id"][at]),
                     stream=stream_of(optype),
                 )

@@ -12,9 +12,9 @@ from scheduler.health.whatif.scenarios import Scenarios
 from scheduler.health.whatif.trace import Trace
 from topology.errors import TraceFormatError
 
-SKEW = 0.005
-"""Disagreement of the clocks, as a share of the step time, from which on durations of transfers mean nothing.  In the
-published traces no transfer ends too early at all."""
+SKEW = 0.01
+"""Disagreement of the clocks, as a share of the step time, from which on the replay is not good to a per cent.  In
+the published traces no transfer ends too early at all."""
 
 
 class Replayed(NamedTuple):

@@ -42,13 +42,13 @@ def nodes(tmp_path: Path) -> Path:
 
 
 def test_verdict_comes_first(arnold: Arnold, files: Any, nodes: Path) -> None:
-    """Text begins with the job and the verdict; the flag has the node's own factor."""
+    """Text begins with the verdict, then the job; the flag has the node's own factor."""
     ran = arnold("stragglers", *files(SLOW), "--nodes", nodes)
     assert ran.code == 0
     lines = [line for line in ran.out.splitlines() if line]
-    assert "dp 2 x pp 2 x tp 8; 6 steps" in lines[0]
-    assert lines[1].startswith("this job runs 1.")
-    assert "one worker, dp 1 / stage 0, explains" in lines[1]
+    assert lines[0].startswith("this job runs 1.")
+    assert "one worker, dp 1 / stage 0, explains" in lines[0]
+    assert "dp 2 x pp 2 x tp 8; 6 steps" in lines[1]
     assert "n2" in ran.out
     assert "1.59" in ran.out  # 1.6, by the noise of 1 %
 
