@@ -35,17 +35,17 @@ def convert(
     :param align_clocks: for Kineto: make the barrier at the end of a step end at once on all ranks.
     :raises InvalidInput: see the converters; several logs.
     """
-    from scheduler.health.whatif.converters.chrome_json import open_binary, open_text
     from scheduler.health.whatif.converters.kineto import convert_kineto
+    from scheduler.health.whatif.converters.opening import open_text
     from scheduler.health.whatif.converters.timers import convert_timers
 
     if source is None:
-        with open_binary(paths[0]) as raw, open_text(raw) as text:
+        with open_text(paths[0]) as text:
             source = "kineto" if text.read(4096).lstrip()[:1] in ("{", "[") else "megatron-timers"
     if source == "kineto":
         return convert_kineto(paths, layout, align_clocks=align_clocks, progress=progress)
     if len(paths) > 1:
         raise InvalidInput("a job has one log of timers", where=paths[1], fix="give the log of the rank that prints it")
     progress(paths[0])
-    with open_binary(paths[0]) as raw, open_text(raw) as text:
+    with open_text(paths[0]) as text:
         return convert_timers(paths[0], text, layout, microbatches=microbatches)

@@ -6,17 +6,15 @@ beside the events before them (``distributedInfo``) and some after (``baseTimeNa
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any
 
+from scheduler.health.whatif.converters.opening import open_text
 from topology.errors import InvalidInput, TooLarge
 
-GZIP = b"\x1f\x8b"
 CHUNK = 1 << 20
 MOST_PENDING = 1 << 26
 """Characters of a single event, or value beside the events, above which a file is refused."""
@@ -46,12 +44,9 @@ class ChromeTrace:
 
         :raises InvalidInput: missing, not JSON, not a Chrome trace, truncated.
         """
-        try:
-            with open_binary(self.name) as raw, open_text(raw) as text:
-                self._source = text
-                yield from self._document()
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            raise self._broken("the gzip stream is truncated or damaged", "copy the file again") from None
+        with open_text(self.name) as text:
+            self._source = text
+            yield from self._document()
 
     def _document(self) -> Iterator[dict[str, Any]]:
         first = self._peek()
@@ -70,8 +65,7 @@ class ChromeTrace:
                 yield from self._array()
             else:
                 self.beside[str(key)] = self._value()
-            if self._peek() == ",":
-                self._here += 1
+            self._separator("}")
         if not seen:
             raise self._broken('has no list "traceEvents"', "give the JSON file that the profiler exported")
 
@@ -82,8 +76,7 @@ class ChromeTrace:
             self._events += 1
             if isinstance(event, dict):
                 yield event
-            if self._peek() == ",":
-                self._here += 1
+            self._separator("]")
         self._here += 1
 
     def _value(self) -> Any:
@@ -135,6 +128,11 @@ class ChromeTrace:
                 raise self._truncated()
             self._read_more()
 
+    def _separator(self, end: str) -> None:
+        """A comma, or the end that is not yet consumed."""
+        if self._peek() != end:
+            self._take(",")
+
     def _take(self, character: str) -> None:
         if self._peek() != character:
             found = self._pending[self._here : self._here + 20]
@@ -160,25 +158,3 @@ class ChromeTrace:
 
 
 _DECODER = json.JSONDecoder()
-
-
-def open_binary(path: str) -> BinaryIO:
-    """A file opened for reading.
-
-    :raises InvalidInput: missing, a directory, unreadable.
-    """
-    try:
-        return Path(path).open("rb")
-    except FileNotFoundError:
-        raise InvalidInput("there is no such file", where=path, fix="check the path") from None
-    except OSError as error:
-        raise InvalidInput(f"cannot be read: {error.strerror}", where=path, fix="give a readable file") from None
-
-
-def open_text(raw: BinaryIO) -> TextIO:
-    """The text of a file, unpacked if it is gzip."""
-    import io
-
-    packed = raw.peek(2)[:2] == GZIP if isinstance(raw, io.BufferedReader) else False
-    stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
-    return io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")

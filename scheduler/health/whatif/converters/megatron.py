@@ -43,7 +43,7 @@ class Block:
 class TimerLog:
     """A whole log.
 
-    :param blocks: in order, only those with compute timers.
+    :param blocks: by iteration, only those with compute timers; of one that was run twice after a restart, the last.
     :param microbatches: of a step, None = the log does not say.
     :param interval: iterations a block is the mean of.
     """
@@ -72,7 +72,7 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
             summaries += 1
             open_block = None
         elif HEADING.search(line):
-            open_block, timer = Block(iteration, number), ""
+            open_block, timer = Block(iteration if iteration >= 0 else len(blocks) + 1, number), ""
             blocks.append(open_block)
         elif open_block is not None and (found := RANK.search(line)) and timer:
             rank = int(found[1])
@@ -82,11 +82,11 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
             open_block.timers.setdefault(timer, {})
         else:
             open_block = None
-    compute = tuple(block for block in blocks if "forward-compute" in block.timers)
+    latest = {block.iteration: block for block in blocks if "forward-compute" in block.timers}
+    compute = tuple(latest[step] for step in sorted(latest))
     if not compute:
         raise InvalidInput(_why_none(blocks, summaries), where=name, fix=_FIX)
-    steps = [block.iteration for block in compute]
-    gaps = [after - before for before, after in pairwise(steps) if after > before]
+    gaps = [after - before for before, after in pairwise(sorted(latest))]
     return TimerLog(compute, microbatches, min(gaps, default=1))
 
 
