@@ -121,9 +121,7 @@ def test_an_iteration_run_twice_counts_once(tmp_path: Path) -> None:
     again = dict(TIMERS) | {"forward-compute": (40.0, 40.0)}
     found = convert([log(tmp_path, block(7), block(8), block(7, again), block(8))], LAYOUT)
     assert {op.step for op in found.ops} == {7, 8}
-    assert spans(found, "forward-compute", 0)[:1] == [(0, 10)]
-    assert (0, 20) in spans(found, "forward-compute", 0)
-    assert len(spans(found, "forward-compute", 0)) == 4
+    assert set(spans(found, "forward-compute", 0)) == {(0, 20), (20, 40), (0, 10), (10, 20)}
 
 
 def test_the_number_of_microbatches_can_be_given(tmp_path: Path) -> None:
