@@ -57,10 +57,11 @@ def convert(
     """
     from scheduler.documents.traces import traces_convert_document
     from scheduler.health.whatif.converters import convert as convert_files
-    from scheduler.health.whatif.converters import read_layout, write_conversion
+    from scheduler.health.whatif.converters import layout_of, write_conversion
+    from scheduler.health.whatif.metadata import read_metadata
     from topology.files import read_source
 
-    layout = read_layout(read_source(meta))
+    layout = layout_of(read_metadata(read_source(meta)))
     with progress("Reading", total=len(files)) as say:
         conversion = convert_files(
             files, layout, source=source, microbatches=microbatches, align_clocks=align_clocks, progress=say

@@ -10,12 +10,11 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.health.whatif.result import Operation, Stream, Timeline, Timelines
+from scheduler.health.whatif.result import Analysis, Operation, Stream, Timeline, Timelines
 
 STREAMS: tuple[Stream, ...] = (
     "compute",
@@ -31,54 +30,36 @@ MOST_EVENTS = 600_000
 """Events that Perfetto still opens with ease, about 90 MB; of a larger trace the slowest steps are written."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChromeExport:
-    """A finished file.
+def steps_to_export(analysis: Analysis, operations: int, *, most_events: int = MOST_EVENTS) -> list[int]:
+    """Places of the steps to write: all, or as many of the slowest as fit, in order.
 
-    :param data: what stands in it.
-    :param steps: numbers of the steps it shows, in order.
-    :param note: what was left out; empty = nothing.
+    :param operations: of one rank set and step: ``len(timeline.operations)``.
     """
-
-    data: bytes
-    steps: tuple[int, ...]
-    note: str
+    room = max(1, most_events // max(3 * operations * analysis.dp, 1))
+    return sorted(int(place) for place in np.argsort(-analysis.step_slowdown, kind="stable")[:room])
 
 
-def chrome_trace(
-    timelines: Timelines, slowdown: NDArray[np.float64], *, packed: bool = False, most_events: int = MOST_EVENTS
-) -> ChromeExport:
-    """Make the file.
+def chrome_trace(timelines: Timelines, ranks: Sequence[int], *, packed: bool = False) -> bytes:
+    """The file with all steps of the timelines.  Same input, same bytes.
 
-    :param slowdown: float [steps]; the slowest steps are kept where not all fit.
+    :param ranks: numbers of the data-parallel ranks.
     :param packed: gzip, which Perfetto opens as well.
     """
-    steps = timelines.traced.steps
-    of_step = 3 * len(timelines.traced.operations) * timelines.traced.start.shape[1]
-    room = max(1, most_events // max(of_step, 1))
-    chosen = np.sort(np.argsort(-slowdown, kind="stable")[:room])
-    text = ",\n".join(_events(timelines, [int(place) for place in chosen]))
+    text = ",\n".join(_events(timelines, ranks))
     document = f'{{"displayTimeUnit": "ms", "traceEvents": [\n{text}\n]}}\n'.encode()
-    left = len(steps) - len(chosen)
-    return ChromeExport(
-        data=gzip.compress(document, mtime=0) if packed else document,
-        steps=tuple(steps[place] for place in chosen),
-        note=f"the {len(chosen)} slowest of {len(steps)} steps were written, to stay below {most_events:,} events"
-        if left
-        else "",
-    )
+    return gzip.compress(document, mtime=0) if packed else document
 
 
-def _events(timelines: Timelines, chosen: Sequence[int]) -> Iterator[str]:
+def _events(timelines: Timelines, ranks: Sequence[int]) -> Iterator[str]:
     versions = (("traced", timelines.traced), ("simulated", timelines.simulated), ("ideal", timelines.ideal))
-    length = np.max([_lengths(timeline)[chosen] for _, timeline in versions], axis=0)
+    length = np.max([_lengths(timeline) for _, timeline in versions], axis=0)
     offsets = np.concatenate([[0.0], np.cumsum(1.02 * length)[:-1]])
     operations = timelines.traced.operations
     workers = [(dp, stage) for dp in range(timelines.traced.start.shape[1]) for stage in _stages(operations)]
     processes = [(worker, version) for worker in workers for version in range(len(versions))]
     numbers = {process: number for number, process in enumerate(processes, 1)}
     for ((dp, stage), version), number in numbers.items():
-        yield _metadata(number, "process_name", {"name": f"dp {dp} stage {stage}, {versions[version][0]}"})
+        yield _metadata(number, "process_name", {"name": f"dp {ranks[dp]} stage {stage}, {versions[version][0]}"})
         yield _metadata(number, "process_sort_index", {"sort_index": number})
         for thread, stream in enumerate(STREAMS, 1):
             yield _metadata(number, "thread_name", {"name": stream}, thread)
@@ -90,7 +71,7 @@ def _events(timelines: Timelines, chosen: Sequence[int]) -> Iterator[str]:
             thread = STREAMS.index(stream) + 1
             for dp in range(timeline.start.shape[1]):
                 head = f'{{"ph": "X", "pid": {numbers[(dp, stage), version]}, "tid": {thread}, "cat": "{name}", '
-                for place, offset in zip(chosen, offsets, strict=True):
+                for place, offset in enumerate(offsets):
                     start, end = _disjoint(timeline.start[members, dp, place], timeline.end[members, dp, place])
                     begin, took = (start + offset) * 1e6, np.maximum(end - start, 0.0) * 1e6
                     tail = f'"step": {timeline.steps[place]}}}}}'
@@ -128,9 +109,7 @@ def _lengths(timeline: Timeline) -> NDArray[np.float64]:
     return longest
 
 
-def _disjoint(
-    start: NDArray[np.float64], end: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _disjoint(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Times of one stream with ends cut at the next start: events of a thread may not overlap in part.
 
     Operations of a stream do not overlap; times of a trace are rounded, and then they seem to.

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from scheduler.health.whatif.converters.layout import RankLayout
-from scheduler.health.whatif.converters.metadata import read_layout
+from scheduler.health.whatif.converters.layout import RankLayout, layout_of
 from scheduler.health.whatif.converters.rows import Conversion, Missing, Op
 from scheduler.health.whatif.converters.write import write_conversion
 from topology.errors import InvalidInput
 
-__all__ = ["Conversion", "Missing", "Op", "RankLayout", "convert", "read_layout", "write_conversion"]
+__all__ = ["Conversion", "Missing", "Op", "RankLayout", "convert", "layout_of", "write_conversion"]
 
 Source = Literal["kineto", "megatron-timers"]
 

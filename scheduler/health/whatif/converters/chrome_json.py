@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.health.whatif.converters.opening import open_text
-from topology.errors import InvalidInput, TooLarge
+from topology.errors import TooLarge, TraceFormatError
 
 CHUNK = 1 << 20
 MOST_PENDING = 1 << 26
@@ -42,7 +42,7 @@ class ChromeTrace:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The events, each as it stands in the file.
 
-        :raises InvalidInput: missing, not JSON, not a Chrome trace, truncated.
+        :raises TraceFormatError: missing, not JSON, not a Chrome trace, truncated.
         """
         with open_text(self.name) as text:
             self._source = text
@@ -147,11 +147,11 @@ class ChromeTrace:
         self._ended = not more
         self._pending, self._here = left + more, 0
 
-    def _truncated(self) -> InvalidInput:
+    def _truncated(self) -> TraceFormatError:
         return self._broken("is truncated: the JSON text ends in the middle", "copy the whole file again")
 
-    def _broken(self, message: str, fix: str) -> InvalidInput:
-        return InvalidInput(message, where=self._where(), fix=fix)
+    def _broken(self, message: str, fix: str) -> TraceFormatError:
+        return TraceFormatError(message, where=self._where(), fix=fix)
 
     def _where(self) -> str:
         return f"{self.name}: event {self._events + 1}" if self._events else self.name

@@ -8,18 +8,18 @@ from dataclasses import replace
 from statistics import median
 
 from scheduler.health.whatif.converters.layout import RankLayout
-from scheduler.health.whatif.converters.names import (
+from scheduler.health.whatif.converters.profile import Profile, read_profile
+from scheduler.health.whatif.converters.rank_ops import RankOps
+from scheduler.health.whatif.converters.rows import DISABLES, FATAL, Conversion, Missing, Op, expected
+from scheduler.health.whatif.converters.schedule import interleaved
+from scheduler.health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,
     CLIP,
     FORWARD,
     REDUCE_SCATTER,
 )
-from scheduler.health.whatif.converters.profile import Profile, read_profile
-from scheduler.health.whatif.converters.rank_ops import RankOps
-from scheduler.health.whatif.converters.rows import DISABLES, FATAL, Conversion, Missing, Op, expected
-from scheduler.health.whatif.converters.schedule import interleaved
-from topology.errors import InvalidInput
+from topology.errors import TraceFormatError
 
 SKEW = 1e-3
 """Seconds between the ends of one barrier on different ranks from which clocks are said to differ."""
@@ -36,8 +36,8 @@ def convert_kineto(
 
     :param align_clocks: shift each rank's clock so that the barrier at the end of a step ends at once for all.
     :param progress: is told which file is read.
-    :raises InvalidInput: a file that is no trace, two of one rank, a rank absent, no step common to all, or no compute
-        operations.
+    :raises TraceFormatError: a file that is no trace, two of one rank, a rank absent, no step common to all, or no
+        compute operations.
     """
     ranks: dict[int, str] = {}
     skipped, notes = 0, []
@@ -48,7 +48,7 @@ def convert_kineto(
         progress(path)
         profile = read_profile(path, layout)
         if profile.rank in ranks:
-            raise InvalidInput(
+            raise TraceFormatError(
                 f"is of rank {profile.rank}, as {ranks[profile.rank]} is", where=path, fix="give one file a rank"
             )
         ranks[profile.rank] = path
@@ -64,7 +64,9 @@ def convert_kineto(
     _check_ranks(set(ranks), layout)
     ops, dropped = _whole_steps(_numbered(ops, layout))
     if not ops:
-        raise InvalidInput("no step is whole on every rank", where=paths[0], fix="profile the same steps on all ranks")
+        raise TraceFormatError(
+            "no step is whole on every rank", where=paths[0], fix="profile the same steps on all ranks"
+        )
     missing = _missing(ops, layout)
     _check_compute(missing, paths[0])
     if skipped:
@@ -82,7 +84,7 @@ def convert_kineto(
 
 def _check_world(profile: Profile, layout: RankLayout) -> None:
     if profile.world_size not in (None, layout.world_size):
-        raise InvalidInput(
+        raise TraceFormatError(
             f"is of a job of {profile.world_size} ranks, but the metadata describes {layout.world_size}",
             where=profile.name,
             fix="give the metadata of this job",
@@ -93,7 +95,7 @@ def _check_ranks(have: set[int], layout: RankLayout) -> None:
     absent = [rank for rank in layout.representatives() if rank not in have]
     if absent:
         listed = ", ".join(map(str, absent[:8])) + (", ..." if len(absent) > 8 else "")
-        raise InvalidInput(
+        raise TraceFormatError(
             f"{len(absent)} of {layout.dp * layout.pp} workers have no file: rank {listed}",
             where="FILES",
             fix="profile one rank of every tensor-parallel group (Megatron: --profile-ranks) and give all files",
@@ -158,7 +160,7 @@ def _missing(ops: Sequence[Op], layout: RankLayout) -> tuple[Missing, ...]:
 def _check_compute(missing: Sequence[Missing], where: str) -> None:
     fatal = [entry.optype for entry in missing if entry.optype in FATAL]
     if fatal:
-        raise InvalidInput(
+        raise TraceFormatError(
             f"no {' and no '.join(fatal)} can be told in it: nothing says which kernels belong to which microbatch",
             where=where,
             fix="record call stacks (Megatron-LM: --pytorch-profiler-collect-callstack), or put "

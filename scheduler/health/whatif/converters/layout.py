@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from scheduler.health.whatif.metadata import JobSizes
+
 Family = Literal["self", "tp", "cp", "dp", "pp", "tail"]
 """What a set of ranks is to the job; ``tail`` spans stages and more: the groups of the end of a step."""
 
@@ -65,6 +67,12 @@ class RankLayout:
         if replicas == 1 and len(ranks) == len(workers):
             return "pp"
         return "tail"
+
+
+def layout_of(sizes: JobSizes) -> RankLayout:
+    """The grid that the metadata describe; a ``world_size`` of dp x pp x tp counts sequence ranks among those of dp."""
+    inside = sizes.world == sizes.dp * sizes.pp * sizes.tp
+    return RankLayout(dp=sizes.dp, dsp=1 if inside else sizes.dsp, pp=sizes.pp, tp=sizes.tp, vpp=sizes.vpp)
 
 
 def _distinct(workers: Iterable[tuple[int, int]]) -> tuple[int, int]:

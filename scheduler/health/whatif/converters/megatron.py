@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from scheduler.health.whatif.converters.layout import RankLayout
-from topology.errors import InvalidInput
+from topology.errors import TraceFormatError
 
 HEADING = re.compile(r"(?<!, max\) )(?<!max )\btimes across ranks \(ms\):\s*\Z")
 OTHER_HEADING = re.compile(r"(\(min, max\)|max) time across ranks \(ms\):")
@@ -57,7 +57,7 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
     """Read a log.
 
     :param name: what errors call it.
-    :raises InvalidInput: no block of all ranks, a rank beyond the job, a number that is none.
+    :raises TraceFormatError: no block of all ranks, a rank beyond the job, a number that is none.
     """
     blocks: list[Block] = []
     open_block: Block | None = None
@@ -85,7 +85,7 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
     latest = {block.iteration: block for block in blocks if "forward-compute" in block.timers}
     compute = tuple(latest[step] for step in sorted(latest))
     if not compute:
-        raise InvalidInput(_why_none(blocks, summaries), where=name, fix=_FIX)
+        raise TraceFormatError(_why_none(blocks, summaries), where=name, fix=_FIX)
     gaps = [after - before for before, after in pairwise(sorted(latest))]
     return TimerLog(compute, microbatches, min(gaps, default=1))
 
@@ -107,9 +107,9 @@ def _milliseconds(text: str, rank: int, layout: RankLayout, where: str) -> float
     except ValueError:
         value = -1.0
     if not 0.0 <= value < float("inf"):
-        raise InvalidInput(f"{text[:40]!r} is not a time", where=where, fix="correct the line, or log again")
+        raise TraceFormatError(f"{text[:40]!r} is not a time", where=where, fix="correct the line, or log again")
     if rank >= layout.world_size:
-        raise InvalidInput(
+        raise TraceFormatError(
             f"rank {rank} does not exist: the metadata describes {layout.world_size} ranks",
             where=where,
             fix="give the metadata of this job",

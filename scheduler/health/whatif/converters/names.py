@@ -17,19 +17,20 @@ import re
 from dataclasses import dataclass
 
 from scheduler.health.whatif.converters.layout import Family
-
-FORWARD, BACKWARD = "forward-compute", "backward-compute"
-GC, OPTIMIZER = "gc", "optimizer"
-FORWARD_SEND, FORWARD_RECV = "forward-send", "forward-recv"
-BACKWARD_SEND, BACKWARD_RECV = "backward-send", "backward-recv"
-ALL_GATHER, REDUCE_SCATTER = "params-all-gather", "grads-reduce-scatter"
-LAYERNORM, EMBEDDING = "layernorm-grads-all-reduce", "embedding-grads-all-reduce"
-SEPARATE, CLIP = "separate-grads-all-reduce", "optimizer-clip-main-grad"
-
-COMPUTE = (FORWARD, BACKWARD, GC, OPTIMIZER)
-PIPELINE = (FORWARD_SEND, FORWARD_RECV, BACKWARD_SEND, BACKWARD_RECV)
-COLLECTIVE = (ALL_GATHER, REDUCE_SCATTER, LAYERNORM, EMBEDDING, SEPARATE, CLIP)
-OPTYPES = (*COMPUTE, *PIPELINE, *COLLECTIVE)
+from scheduler.health.whatif.optypes import (
+    BACKWARD,
+    BACKWARD_RECV,
+    BACKWARD_SEND,
+    CLIP,
+    EMBEDDING,
+    FORWARD,
+    FORWARD_RECV,
+    FORWARD_SEND,
+    LAYERNORM,
+    OPTIMIZER,
+    OPTYPES,
+    PIPELINE,
+)
 
 STEP = re.compile(r"ProfilerStep#(\d+)\Z")
 """``torch.profiler.profile.step`` records one such range an iteration."""

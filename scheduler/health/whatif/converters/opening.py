@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from topology.errors import InvalidInput
+from topology.errors import InvalidInput, TraceFormatError
 
 GZIP = b"\x1f\x8b"
 
@@ -19,7 +19,8 @@ GZIP = b"\x1f\x8b"
 def open_text(path: str) -> Iterator[TextIO]:
     """The text of a file; bytes that are not UTF-8 are replaced, as names of kernels may hold any.
 
-    :raises InvalidInput: missing, a directory, unreadable, a damaged gzip stream, also while the text is read.
+    :raises InvalidInput: missing, a directory, unreadable.
+    :raises TraceFormatError: a damaged gzip stream, also while the text is read.
     """
     try:
         with Path(path).open("rb") as raw:
@@ -29,6 +30,8 @@ def open_text(path: str) -> Iterator[TextIO]:
     except FileNotFoundError:
         raise InvalidInput("there is no such file", where=path, fix="check the path") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise InvalidInput("the gzip stream is truncated or damaged", where=path, fix="copy the file again") from None
+        raise TraceFormatError(
+            "the gzip stream is truncated or damaged", where=path, fix="copy the file again"
+        ) from None
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error.strerror}", where=path, fix="give a readable file") from None

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scheduler.health.whatif.converters.chrome_json import ChromeTrace
 from scheduler.health.whatif.converters.layout import RankLayout
 from scheduler.health.whatif.converters.names import STEP, Meaning, collective_of, described_family, meaning_of
-from topology.errors import InvalidInput
+from topology.errors import TraceFormatError
 
 _RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)")
 _RANGES = frozenset({"user_annotation", "cpu_op", "python_function"})
@@ -71,7 +71,7 @@ class Profile:
 def read_profile(path: str, layout: RankLayout) -> Profile:
     """Read a rank's file.
 
-    :raises InvalidInput: not a Chrome trace, no rank, a rank beyond the job, no ``ProfilerStep#`` range.
+    :raises TraceFormatError: not a Chrome trace, no rank, a rank beyond the job, no ``ProfilerStep#`` range.
     """
     trace = ChromeTrace(path)
     collected = _Collector(trace.name, layout)
@@ -144,7 +144,7 @@ class _Collector:
         except (KeyError, TypeError, ValueError):
             start, duration = math.nan, math.nan
         if not (math.isfinite(start) and 0.0 <= duration < math.inf):
-            raise InvalidInput(
+            raise TraceFormatError(
                 f"the event {str(event.get('name'))[:60]!r} has no usable time: "
                 f"ts {event.get('ts')!r}, dur {event.get('dur')!r}",
                 where=self._name,
@@ -156,7 +156,7 @@ class _Collector:
         info = trace.beside.get("distributedInfo")
         info = info if isinstance(info, dict) else {}
         if not self._steps:
-            raise InvalidInput(
+            raise TraceFormatError(
                 "has no ProfilerStep# range, so its steps cannot be told apart",
                 where=self._name,
                 fix="call step() of the profiler once an iteration",
@@ -183,11 +183,11 @@ class _Collector:
         named = _RANK_IN_NAME.search(self._name.rsplit("/", 1)[-1])
         rank = info.get("rank", int(named[1]) if named else None)
         if not isinstance(rank, int):
-            raise InvalidInput(
+            raise TraceFormatError(
                 "does not say which rank it is of", where=self._name, fix="name the files rank-0.json, rank-1.json, ..."
             )
         if not 0 <= rank < self._layout.world_size:
-            raise InvalidInput(
+            raise TraceFormatError(
                 f"is of rank {rank}, but the metadata describes {self._layout.world_size} ranks",
                 where=self._name,
                 fix="give the metadata of this job",

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.health.whatif.converters.names import (
+from scheduler.health.whatif.converters.profile import Profile, Range
+from scheduler.health.whatif.converters.rows import Op
+from scheduler.health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,
     CLIP,
@@ -20,8 +22,6 @@ from scheduler.health.whatif.converters.names import (
     OPTIMIZER,
     REDUCE_SCATTER,
 )
-from scheduler.health.whatif.converters.profile import Profile, Range
-from scheduler.health.whatif.converters.rows import Op
 
 Span = tuple[float, float]
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.health.whatif.converters.names import (
+from scheduler.health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,
     CLIP,

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator
 
 from scheduler.health.whatif.converters.layout import RankLayout
 from scheduler.health.whatif.converters.megatron import Block, TimerLog, read_timers
-from scheduler.health.whatif.converters.names import (
+from scheduler.health.whatif.converters.rows import DISABLES, Conversion, Missing, Op, expected
+from scheduler.health.whatif.converters.schedule import one_forward_one_backward
+from scheduler.health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,
     BACKWARD_RECV,
@@ -27,9 +29,7 @@ from scheduler.health.whatif.converters.names import (
     PIPELINE,
     REDUCE_SCATTER,
 )
-from scheduler.health.whatif.converters.rows import DISABLES, Conversion, Missing, Op, expected
-from scheduler.health.whatif.converters.schedule import one_forward_one_backward
-from topology.errors import InvalidInput
+from topology.errors import InvalidInput, TraceFormatError
 
 _GRADIENTS = ("grads-reduce-scatter", "all-grads-sync", "grads-all-reduce")
 """Names that the timer of the gradient reduction has had."""
@@ -41,10 +41,11 @@ def convert_timers(
     """Read a log and lay its times out.
 
     :param microbatches: of a step and pipeline; None = as the log says.
-    :raises InvalidInput: no timers of all ranks, a worker without times, virtual stages, microbatches unknown.
+    :raises TraceFormatError: no timers of all ranks, a worker without times, virtual stages.
+    :raises InvalidInput: the number of microbatches is not known.
     """
     if layout.vpp > 1:
-        raise InvalidInput(
+        raise TraceFormatError(
             "timers of a job with virtual stages cannot be laid out: they add up all chunks of a stage",
             where=name,
             fix="convert Kineto traces of this job instead",
@@ -145,7 +146,7 @@ class _Step:
         seconds = self._seconds((timer,), dp, stage)
         if seconds is None:
             rank = self._layout.representative(dp, stage)
-            raise InvalidInput(
+            raise TraceFormatError(
                 f"has no {timer} of rank {rank}", where=self._where, fix="give the whole log, and the job's metadata"
             )
         return seconds

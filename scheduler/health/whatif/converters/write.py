@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from scheduler.health.whatif.converters.layout import RankLayout
-from scheduler.health.whatif.converters.names import BACKWARD, FORWARD, GC
 from scheduler.health.whatif.converters.rows import Conversion, Op
+from scheduler.health.whatif.optypes import BACKWARD, FORWARD, GC
 from topology.errors import InvalidInput
 from topology.files import write_file
 

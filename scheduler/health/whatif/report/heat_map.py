@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil
@@ -56,10 +56,11 @@ class _Plan:
         return dp // self.per_strip * self.strip_height + TOP + stage * self.line
 
 
-def heat_map(slowdown: NDArray[np.float64]) -> str:
+def heat_map(slowdown: NDArray[np.float64], ranks: Sequence[int]) -> str:
     """The map as one ``<svg>``; a cell is a ``<rect class="w">`` with the words of its tooltip.
 
     :param slowdown: float [dp, pp], S_w.
+    :param ranks: numbers of the data-parallel ranks.
     """
     dp, pp = slowdown.shape
     room = WIDTH - LEFT - RIGHT
@@ -69,13 +70,15 @@ def heat_map(slowdown: NDArray[np.float64]) -> str:
     width = LEFT + plan.pitch * per_strip + RIGHT
     height = plan.strips * plan.strip_height - GAP + 2
     worst = np.unravel_index(int(np.argmax(slowdown)), slowdown.shape)
-    title = f"Slowdown by worker; the worst is dp {worst[0]}, stage {worst[1]} with {times(float(slowdown[worst]))}"
+    title = (
+        f"Slowdown by worker; the worst is dp {ranks[worst[0]]}, stage {worst[1]} with {times(float(slowdown[worst]))}"
+    )
     top = top_of(slowdown)
     parts = [
         f'<svg class="heat" viewBox="0 0 {number(width)} {number(height)}" width="{number(width)}" '
         f'height="{number(height)}" role="img" aria-label="{escape(title)}">',
-        *_axes(plan),
-        *(_cell(plan, i, j, float(slowdown[i, j]), top) for i in range(dp) for j in range(pp)),
+        *_axes(plan, ranks),
+        *(_cell(plan, (i, j), float(slowdown[i, j]), rank=ranks[i], top=top) for i in range(dp) for j in range(pp)),
         *(_values(plan, slowdown) if plan.pitch >= NAMED and plan.line >= 16 else ()),
         "</svg>",
     ]
@@ -95,8 +98,9 @@ def shade(share: float) -> str:
     return f"color-mix(in oklab, var(--{SCALE[lower + 1]}) {percent}%, var(--{SCALE[lower]}))"
 
 
-def _cell(plan: _Plan, dp: int, stage: int, value: float, top: float) -> str:
-    tip = f"dp {dp}, stage {stage}\nS_w {times(value)}"
+def _cell(plan: _Plan, cell: tuple[int, int], value: float, *, rank: int, top: float) -> str:
+    dp, stage = cell
+    tip = f"dp {rank}, stage {stage}\nS_w {times(value)}"
     return (
         f'<rect class="w" x="{number(plan.x(dp))}" y="{number(plan.y(dp, stage))}" '
         f'width="{number(plan.pitch - 1)}" height="{number(plan.line - 1)}" rx="{number(min(3, plan.pitch / 8))}" '
@@ -113,14 +117,15 @@ def _values(plan: _Plan, slowdown: NDArray[np.float64]) -> Iterator[str]:
             yield f'<text class="value" x="{x}" y="{y}" font-size="{size}" text-anchor="middle">{text}</text>'
 
 
-def _axes(plan: _Plan) -> Iterator[str]:
+def _axes(plan: _Plan, ranks: Sequence[int]) -> Iterator[str]:
     every = ceil(12 / plan.line)
     step = next((n for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if n * plan.pitch >= 26), plan.dp)
     yield f'<text class="note" x="{number(LEFT)}" y="11" font-size="11">data-parallel rank</text>'
     for dp in range(0, plan.dp, step):
         x, y = number(plan.x(dp) + plan.pitch / 2), number(plan.y(dp, 0) - 6)
-        yield f'<text class="note" x="{x}" y="{y}" font-size="11" text-anchor="middle">{dp}</text>'
+        yield f'<text class="note" x="{x}" y="{y}" font-size="11" text-anchor="middle">{ranks[dp]}</text>'
     for strip in range(plan.strips):
         for stage in range(0, plan.pp, every):
             y = number(plan.y(strip * plan.per_strip, stage + 0.5) + 3.6)
-            yield f'<text class="note" x="{number(LEFT - 8)}" y="{y}" font-size="11" text-anchor="end">stage {stage}</text>'
+            x = number(LEFT - 8)
+            yield f'<text class="note" x="{x}" y="{y}" font-size="11" text-anchor="end">stage {stage}</text>'

@@ -81,17 +81,18 @@ def lanes_drawing(pipelines: Sequence[Pipeline], *, title: str) -> str:
 
 
 def _panel(pipeline: Pipeline, stages: Sequence[int], *, top: float, line: float, scale: float) -> Iterator[str]:
-    yield f'<text class="name" x="{number(LEFT)}" y="{number(top + 17)}" font-size="12.5">{escape(pipeline.label)}</text>'
+    left, edge = number(LEFT), number(LEFT - 8)
+    yield f'<text class="name" x="{left}" y="{number(top + 17)}" font-size="12.5">{escape(pipeline.label)}</text>'
     every = max(1, round(11 / line))
     for row, stage in enumerate(stages):
         y = top + HEAD + row * line
         yield (
-            f'<rect class="lane" x="{number(LEFT)}" y="{number(y)}" width="{number(pipeline.end * scale)}" '
+            f'<rect class="lane" x="{left}" y="{number(y)}" width="{number(pipeline.end * scale)}" '
             f'height="{number(line - 1.5)}"/>'
         )
         if row % every == 0:
             middle = number(y + line / 2 + 3)
-            yield f'<text class="note" x="{number(LEFT - 8)}" y="{middle}" font-size="11" text-anchor="end">stage {stage}</text>'
+            yield f'<text class="note" x="{edge}" y="{middle}" font-size="11" text-anchor="end">stage {stage}</text>'
         for mark in _joined(list(_marks(pipeline, stage)), scale):
             x, width = LEFT + mark.start * scale, max((mark.end - mark.start) * scale, 0.4)
             yield (

@@ -34,12 +34,12 @@ def step_chart(steps: Sequence[int], slowdown: NDArray[np.float64], mean: float)
         f'<svg class="steps" viewBox="0 0 {number(WIDTH)} {number(HEIGHT)}" width="{number(WIDTH)}" '
         f'height="{number(HEIGHT)}" role="img" aria-label="{escape(title)}">'
     ]
-    for tick in _ticks(top):
-        parts.append(
-            f'<line class="rule" x1="{number(LEFT)}" y1="{number(y(tick))}" x2="{number(WIDTH - RIGHT)}" '
-            f'y2="{number(y(tick))}"/><text class="note" x="{number(LEFT - 6)}" y="{number(y(tick) + 4)}" '
-            f'font-size="11" text-anchor="end">{tick:g}x</text>'
-        )
+    parts.extend(
+        f'<line class="rule" x1="{number(LEFT)}" y1="{number(y(tick))}" x2="{number(WIDTH - RIGHT)}" '
+        f'y2="{number(y(tick))}"/><text class="note" x="{number(LEFT - 6)}" y="{number(y(tick) + 4)}" '
+        f'font-size="11" text-anchor="end">{tick:g}x</text>'
+        for tick in _ticks(top)
+    )
     gap = min(2.0, pitch / 4)
     for place, (step, value) in enumerate(zip(steps, slowdown.tolist(), strict=True)):
         tip = f"step {step}\n{times(value)}"

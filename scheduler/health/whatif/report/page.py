@@ -1,0 +1,163 @@
+"""The page of an analysis: the verdict, whom it blames, a slow step beside what it could be, what costs how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler.health.whatif.report.heat_map import heat_map, shade, top_of
+from scheduler.health.whatif.report.lanes import KINDS, Pipeline, lanes_drawing
+from scheduler.health.whatif.report.step_chart import step_chart
+from scheduler.health.whatif.report.words import percent, seconds, times
+from scheduler.health.whatif.result import Analysis, Timelines
+from topology.drawing.labels import plural
+from topology.drawing.templates import asset, render
+from topology.flags import NodeFlag
+
+OWN = "scheduler.health.whatif.report"
+SHARED = "scheduler.report"
+"""Where the style sheet that all pages share lies."""
+
+CAUSES = {
+    "worker": "slow workers",
+    "last-stage": "the last pipeline stage",
+    "sequence-length": "uneven sequence lengths",
+    "garbage-collection": "garbage collection",
+    "none": "nothing to attribute",
+    "unknown": "not explained by a rule",
+}
+"""Causes as they are shown."""
+
+
+class OptypeRow(NamedTuple):
+    """A line of the table of operation types."""
+
+    optype: str
+    slowdown: str
+    waste: str
+    length: float
+    worst: bool
+
+
+def straggler_page(
+    analysis: Analysis,
+    timelines: Timelines,
+    *,
+    title: str,
+    verdict: Sequence[str],
+    flags: Sequence[NodeFlag] = (),
+    notes: Sequence[str] = (),
+) -> str:
+    """One self-contained page; same input, same text.
+
+    :param timelines: of the slowest step at least, see :func:`slowest_step`.
+    :param title: name of the job or trace.
+    :param verdict: the headline, then what else there is to say in words, a sentence or two each.
+    :param flags: of nodes, as they were written.
+    :param notes: what was left out or assumed.
+    """
+    step = slowest_step(analysis)
+    slowest = tuple(
+        int(i) for i in np.unravel_index(int(np.argmax(analysis.worker_slowdown)), (analysis.dp, analysis.pp))
+    )
+    pipelines = _pipelines(analysis, timelines, step)
+    raw = {
+        "heat": heat_map(analysis.worker_slowdown, analysis.dp_ranks),
+        "lanes": lanes_drawing(pipelines, title=f"Step {analysis.steps[step]} over time, as traced and as it could be"),
+        "chart": step_chart(analysis.steps, analysis.step_slowdown, analysis.slowdown),
+        "style": asset(SHARED, "pages.css") + asset(OWN, "stragglers.css"),
+    }
+    return render(
+        OWN,
+        "stragglers.html.j2",
+        raw=raw,
+        title=title,
+        verdict=list(verdict),
+        shape=_shape(analysis),
+        facts=_facts(analysis, slowest),
+        cause=CAUSES[analysis.cause],
+        why=analysis.why,
+        exact=analysis.worker_slowdown_exact,
+        scale=[shade(i / 8) for i in range(9)],
+        top=times(top_of(analysis.worker_slowdown)),
+        kinds=KINDS,
+        slow_step=analysis.steps[step],
+        slow_step_seconds=seconds(pipelines[0].end),
+        slow_step_slowdown=times(float(analysis.step_slowdown[step])),
+        ideal_seconds=seconds(analysis.ideal_step_seconds),
+        optypes=_optypes(analysis),
+        steps=plural(len(analysis.steps), "step"),
+        flags=[
+            (flag.node, flag.kind, times(flag.slowdown) if flag.kind != "faulty" else "", flag.evidence)
+            for flag in flags
+        ],
+        notes=list(notes),
+        data={},
+    )
+
+
+def slowest_step(analysis: Analysis) -> int:
+    """Place of the step that the page draws."""
+    return int(np.argmax(analysis.step_slowdown))
+
+
+def _shape(analysis: Analysis) -> str:
+    parts = [f"dp {analysis.dp}", f"pp {analysis.pp}", f"tp {analysis.tp}"]
+    if analysis.vpp > 1:
+        parts.append(f"vpp {analysis.vpp}")
+    return f"{', '.join(parts)}: {plural(analysis.dp * analysis.pp, 'worker')}"
+
+
+def _facts(analysis: Analysis, slowest: tuple[int, ...]) -> list[tuple[str, str, str]]:
+    """Large number, what it is, small print."""
+    dp, stage = slowest
+    worst = float(analysis.worker_slowdown[dp, stage])
+    facts = [
+        (times(analysis.slowdown), "slowdown", "step time over the step time without stragglers"),
+        (percent(analysis.waste), "of the time is lost", "1 - 1/S"),
+        (seconds(analysis.step_seconds), "a step", f"{seconds(analysis.ideal_step_seconds)} without stragglers"),
+        (times(worst), "slowest worker alone", f"dp {analysis.dp_ranks[dp]}, stage {stage}; all others ideal"),
+    ]
+    if analysis.m_w is not None:
+        count = len(analysis.slowest.workers) if analysis.slowest else 0
+        facts.append((f"{analysis.m_w:.2f}", "explained by workers", f"M_W, the slowest {plural(count, 'worker')}"))
+    if analysis.m_s is not None:
+        facts.append((f"{analysis.m_s:.2f}", "by the last stage", "M_S; may leave 0 to 1, as idealising moves work"))
+    return facts
+
+
+def _pipelines(analysis: Analysis, timelines: Timelines, step: int) -> list[Pipeline]:
+    """The slowest data-parallel rank of a step as traced, a usual one where there is one, and the ideal."""
+    order = np.argsort(analysis.dp_slowdown, kind="stable")
+    slow, usual = int(order[-1]), int(order[(len(order) - 1) // 2])
+    number = analysis.steps[step]
+    place = timelines.traced.steps.index(number)
+    made = [
+        Pipeline(f"step {number} as traced: dp {analysis.dp_ranks[slow]}, the slowest", timelines.traced, slow, place)
+    ]
+    if usual != slow:
+        made.append(
+            Pipeline(
+                f"step {number} as traced: dp {analysis.dp_ranks[usual]}, a usual one", timelines.traced, usual, place
+            )
+        )
+    made.append(Pipeline("without stragglers", timelines.ideal, slow, place))
+    return made
+
+
+def _optypes(analysis: Analysis) -> list[OptypeRow]:
+    """Types by what they cost, the dearest first."""
+    waste = {optype: 1.0 - 1.0 / slowdown for optype, slowdown in analysis.by_optype.items()}
+    longest = max(0.05, *waste.values()) if waste else 0.05
+    return [
+        OptypeRow(
+            optype=optype,
+            slowdown=times(analysis.by_optype[optype]),
+            waste=percent(share),
+            length=round(100 * max(share, 0.0) / longest, 2),
+            worst=share == max(waste.values()) and share >= 0.01,
+        )
+        for optype, share in sorted(waste.items(), key=lambda item: -item[1])
+    ]
