@@ -10,7 +10,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.health.whatif.report.words import times
+from scheduler.health.whatif.report.words import plain, times
 from topology.drawing.svg import number
 
 WIDTH = 620.0
@@ -26,6 +26,9 @@ ALL_HEIGHT = 300.0
 
 NAMED = 34.0
 """Width from which a cell holds its number."""
+
+PALE = 0.2
+"""Share of the scale up to which a cell is as light, or dark, as the page."""
 
 SCALE = ("box", "slow", "slower", "slowest")
 """Colours of the page's theme from no slowdown to the worst."""
@@ -76,7 +79,7 @@ def heat_map(slowdown: NDArray[np.float64], ranks: Sequence[int]) -> str:
     top = top_of(slowdown)
     parts = [
         f'<svg class="heat" viewBox="0 0 {number(width)} {number(height)}" width="{number(width)}" '
-        f'height="{number(height)}" role="img" aria-label="{escape(title)}">',
+        f'height="{number(height)}" style="max-width:{number(width)}px" role="img" aria-label="{escape(title)}">',
         *_axes(plan, ranks),
         *(_cell(plan, (i, j), float(slowdown[i, j]), rank=ranks[i], top=top) for i in range(dp) for j in range(pp)),
         *(_values(plan, slowdown) if plan.pitch >= NAMED and plan.line >= 16 else ()),
@@ -113,8 +116,10 @@ def _values(plan: _Plan, slowdown: NDArray[np.float64]) -> Iterator[str]:
     for dp in range(plan.dp):
         for stage in range(plan.pp):
             x, y = number(plan.x(dp) + plan.pitch / 2 - 0.5), number(plan.y(dp, stage + 0.5) + 4)
-            text = f"{slowdown[dp, stage]:.2f}"
-            yield f'<text class="value" x="{x}" y="{y}" font-size="{size}" text-anchor="middle">{text}</text>'
+            share = (slowdown[dp, stage] - 1) / (top_of(slowdown) - 1)
+            kind = "value hot" if share > PALE else "value"
+            text = plain(float(slowdown[dp, stage]))
+            yield f'<text class="{kind}" x="{x}" y="{y}" font-size="{size}" text-anchor="middle">{text}</text>'
 
 
 def _axes(plan: _Plan, ranks: Sequence[int]) -> Iterator[str]:

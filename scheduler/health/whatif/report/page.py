@@ -10,7 +10,7 @@ import numpy as np
 from scheduler.health.whatif.report.heat_map import heat_map, shade, top_of
 from scheduler.health.whatif.report.lanes import KINDS, Pipeline, lanes_drawing
 from scheduler.health.whatif.report.step_chart import step_chart
-from scheduler.health.whatif.report.words import percent, seconds, times
+from scheduler.health.whatif.report.words import percent, plain, seconds, times
 from scheduler.health.whatif.result import Analysis, Timelines
 from topology.drawing.labels import plural
 from topology.drawing.templates import asset, render
@@ -19,6 +19,9 @@ from topology.flags import NodeFlag
 OWN = "scheduler.health.whatif.report"
 SHARED = "scheduler.report"
 """Where the style sheet that all pages share lies."""
+
+APART = 1.02
+"""How much slower than the usual one a data-parallel rank must be for the two to be shown beside each other."""
 
 CAUSES = {
     "worker": "slow workers",
@@ -84,7 +87,7 @@ def straggler_page(
         top=times(top_of(analysis.worker_slowdown)),
         kinds=KINDS,
         slow_step=analysis.steps[step],
-        slow_step_seconds=seconds(pipelines[0].end),
+        slow_step_seconds=seconds(float(analysis.per_step.seconds[step])),
         slow_step_slowdown=times(float(analysis.step_slowdown[step])),
         ideal_seconds=seconds(analysis.ideal_step_seconds),
         optypes=_optypes(analysis),
@@ -121,28 +124,26 @@ def _facts(analysis: Analysis, slowest: tuple[int, ...]) -> list[tuple[str, str,
         (times(worst), "slowest worker alone", f"dp {analysis.dp_ranks[dp]}, stage {stage}; all others ideal"),
     ]
     if analysis.m_w is not None:
-        count = len(analysis.slowest.workers) if analysis.slowest else 0
-        facts.append((f"{analysis.m_w:.2f}", "explained by workers", f"M_W, the slowest {plural(count, 'worker')}"))
+        count = len(analysis.slowest.workers) if analysis.slowest else 1
+        who = "the slowest worker accounts" if count == 1 else f"the {count} slowest workers account"
+        facts.append((plain(analysis.m_w), "explained by workers", f"M_W: what {who} for"))
     if analysis.m_s is not None:
-        facts.append((f"{analysis.m_s:.2f}", "by the last stage", "M_S; may leave 0 to 1, as idealising moves work"))
+        facts.append((plain(analysis.m_s), "by the last stage", "M_S; below 0 or above 1 where idealising moves work"))
     return facts
 
 
 def _pipelines(analysis: Analysis, timelines: Timelines, step: int) -> list[Pipeline]:
-    """The slowest data-parallel rank of a step as traced, a usual one where there is one, and the ideal."""
+    """The slowest data-parallel rank of a step as traced, a usual one where they differ, and the ideal."""
     order = np.argsort(analysis.dp_slowdown, kind="stable")
     slow, usual = int(order[-1]), int(order[(len(order) - 1) // 2])
     number = analysis.steps[step]
     place = timelines.traced.steps.index(number)
+    apart = analysis.dp_slowdown[slow] > APART * analysis.dp_slowdown[usual]
+    shown = [(slow, ", the slowest"), (usual, ", a usual one")] if apart else [(slow, "")]
     made = [
-        Pipeline(f"step {number} as traced: dp {analysis.dp_ranks[slow]}, the slowest", timelines.traced, slow, place)
+        Pipeline(f"step {number} as traced: dp {analysis.dp_ranks[dp]}{words}", timelines.traced, dp, place)
+        for dp, words in shown
     ]
-    if usual != slow:
-        made.append(
-            Pipeline(
-                f"step {number} as traced: dp {analysis.dp_ranks[usual]}, a usual one", timelines.traced, usual, place
-            )
-        )
     made.append(Pipeline("without stragglers", timelines.ideal, slow, place))
     return made
 

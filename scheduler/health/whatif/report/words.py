@@ -5,7 +5,13 @@ from __future__ import annotations
 
 def times(factor: float) -> str:
     """A slowdown: ``1.97x``."""
-    return f"{factor:.2f}x" if factor < 100 else f"{factor:.3g}x"
+    return f"{plain(factor)}x" if factor < 100 else f"{factor:,.0f}x"
+
+
+def plain(value: float, *, digits: int = 2) -> str:
+    """A number without the minus of a zero."""
+    text = f"{value:.{digits}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
 def seconds(value: float) -> str:
@@ -19,4 +25,4 @@ def seconds(value: float) -> str:
 
 def percent(share: float) -> str:
     """A share: ``49.3 %``."""
-    return f"{100 * share:.1f} %"
+    return f"{plain(100 * share, digits=1)} %"
