@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.health.whatif.cause import cause_of
-from scheduler.health.whatif.durations import Durations, durations_of
-from scheduler.health.whatif.graph import Graph, build_graph
 from scheduler.health.whatif.optypes import OPTIMIZER, OPTYPES, reported
+from scheduler.health.whatif.prepare import Replayed
 from scheduler.health.whatif.result import Analysis, PerStep, Share
 from scheduler.health.whatif.scenarios import Scenarios
 from scheduler.health.whatif.trace import Trace
@@ -23,28 +21,6 @@ SLOWEST = 0.03
 """Share of workers, rounded up, that M_W asks about."""
 
 Workers = tuple[tuple[int, int], ...]
-
-
-class Replayed(NamedTuple):
-    """A trace with what is needed to replay it."""
-
-    trace: Trace
-    graph: Graph
-    durations: Durations
-
-    @property
-    def scenarios(self) -> Scenarios:
-        """Its what-ifs."""
-        return Scenarios(self.graph, self.durations)
-
-
-def prepare(trace: Trace) -> Replayed:
-    """Graph and durations of a trace.
-
-    :raises TraceFormatError: unpaired transfers, or operations that wait for each other in a circle.
-    """
-    graph = build_graph(trace)
-    return Replayed(trace, graph, durations_of(trace, graph))
 
 
 def analyse(replayed: Replayed) -> Analysis:

@@ -36,7 +36,8 @@ def read_trace(path: str | Path, *, sizes: JobSizes | None = None, lenient: bool
     :param path: a Parquet file; ``-`` is standard input.
     :param sizes: of the metadata; ``None`` = those that the rows show.
     :param lenient: leave out what does not fit, and count it.
-    :raises TraceFormatError: the trace breaks a rule; with ``lenient``, nothing is left or the metadata are of another job.
+    :raises TraceFormatError: the trace breaks a rule; with ``lenient``, nothing is left or the metadata are of
+        another job.
     :raises InvalidInput: the file cannot be read.
     :raises TooLarge: too many rows.
     """
@@ -71,9 +72,7 @@ class _Assembly:
     :ivar step: place of each row's step in ``steps``.
     """
 
-    def __init__(
-        self, columns: Columns, sizes: JobSizes, ranks: int, dropped: Counter[str], *, lenient: bool
-    ) -> None:
+    def __init__(self, columns: Columns, sizes: JobSizes, ranks: int, dropped: Counter[str], *, lenient: bool) -> None:
         self.columns, self.sizes, self.dropped, self.lenient = columns, sizes, dropped, lenient
         whole = columns.whole
         self.numbers = int(whole["seq_id"].max()) + 1
@@ -109,11 +108,13 @@ class _Assembly:
         cell = (self.operation * shape[1] + self.rank) * shape[2] + self.step
         if len(cell) != int(np.prod(shape)) or not _is_permutation(cell):
             raise self._not_whole(cell, shape)
-        start, duration = (np.empty(shape, dtype=values.dtype) for values in (self.columns.start, self.columns.duration))
+        start, duration = (
+            np.empty(shape, dtype=values.dtype) for values in (self.columns.start, self.columns.duration)
+        )
         start.reshape(-1)[cell] = self.columns.start
         duration.reshape(-1)[cell] = self.columns.duration
-        row = np.empty(shape, dtype=np.int64)
-        row.reshape(-1)[cell] = np.arange(len(cell))
+        row = np.empty(shape, dtype=np.int32)
+        row.reshape(-1)[cell] = np.arange(len(cell), dtype=np.int32)
         return Trace(
             source=self.columns.source,
             sizes=self.sizes,
@@ -121,13 +122,13 @@ class _Assembly:
             steps=tuple(int(step) for step in self.steps),
             operations=self._operations(row),
             sequence=self.keys % self.numbers,
-            row=row[:, 0, 0].copy(),
+            row=row,
             start=start,
             duration=duration,
             dropped={reason: count for reason, count in self.dropped.items() if count},
         )
 
-    def _operations(self, row: Ints) -> tuple[Operation, ...]:
+    def _operations(self, row: NDArray[np.int32]) -> tuple[Operation, ...]:
         """What each operation is, which must not differ from rank to rank or step to step."""
         made = []
         for key in ("mc", "mb_id"):
@@ -221,7 +222,9 @@ class _Assembly:
         good = ~table[~hopeless].any(axis=0)
         if not good.any():
             raise TraceFormatError(
-                "no step is whole", where=self.columns.source, fix="read it without --lenient to see what is wrong first"
+                "no step is whole",
+                where=self.columns.source,
+                fix="read it without --lenient to see what is wrong first",
             )
         out_of_rank, out_of_step = hopeless[self.rank], ~good[self.step]
         self.dropped["rank incomplete in most steps"] += int(out_of_rank.sum())

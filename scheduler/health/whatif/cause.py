@@ -1,17 +1,13 @@
-"""What slows the job, by the order of rules of arXiv 2505.05713, section 5: each holds only once those before are ruled out."""
+"""What slows the job: the rules of arXiv 2505.05713, section 5, each valid once those before it are ruled out."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.health.whatif.optypes import BACKWARD, FORWARD, GC
+from scheduler.health.whatif.prepare import Replayed
 from scheduler.health.whatif.result import Cause, Share
-
-if TYPE_CHECKING:
-    from scheduler.health.whatif.analysis import Replayed
 
 MOST = 0.5
 """M_W, M_S or the share of pauses from which on they are the cause."""
@@ -86,8 +82,8 @@ def pause_share(replayed: Replayed, *, seconds: Array, ideal: float) -> float:
     """Share of the loss that goes with pauses for garbage collection: (T - T without them) / (T - T_ideal).
 
     Pauses are operations ``gc`` of their own, and forward passes of at least :data:`PAUSE` times the usual length of
-    their stage and chunk.  0 where one worker has more than half of these, or where backward passes pause too: that is not
-    garbage collection, which Python runs while it launches forward passes.
+    their stage and chunk.  0 where one worker has more than half of these, or where backward passes pause too: that is
+    not garbage collection, which Python runs while it launches forward passes.
     """
     trace, traced = replayed.trace, replayed.durations.traced
     shorter: dict[int, Array] = {}

@@ -36,7 +36,9 @@ def faults_of_rows(columns: Columns) -> Iterator[Fault]:
         rows = np.flatnonzero(columns.optype == UNKNOWN)
         hint = did_you_mean(columns.strange[0], OPTYPES)
         names = ", ".join(repr(name) for name in columns.strange[:3])
-        yield Fault("unknown operation type", rows, f"unknown operation type: {names}", f"{hint}use {', '.join(OPTYPES)}")
+        yield Fault(
+            "unknown operation type", rows, f"unknown operation type: {names}", f"{hint}use {', '.join(OPTYPES)}"
+        )
     for key, values in columns.whole.items():
         rows = np.flatnonzero(values == ABSENT) if int(values.min()) <= ABSENT else np.array([], dtype=np.int64)
         yield Fault(f"{key} missing", rows, f"{key} is missing", "write a number in every row; -1 where there is none")
@@ -123,5 +125,3 @@ def _at(values: NDArray[Any], rows: Rows) -> str:
 
 def _by(sizes: JobSizes) -> str:
     return f" in {sizes.source}" if sizes.source else ""
-
-

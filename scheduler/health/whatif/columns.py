@@ -144,8 +144,10 @@ def _whole_numbers(file: Any, key: str, name: str) -> NDArray[np.signedinteger[A
     if not pa.types.is_integer(column.type):
         raise _wrong_type(name, key, column.type, "whole numbers", "int32")
     if column.null_count:
-        column = pc.fill_null(column, pa.scalar(ABSENT, pa.int64())) if column.type.bit_width > 16 else pc.fill_null(
-            column.cast(pa.int32()), ABSENT
+        column = (
+            pc.fill_null(column, pa.scalar(ABSENT, pa.int64()))
+            if column.type.bit_width > 16
+            else pc.fill_null(column.cast(pa.int32()), ABSENT)
         )
     numbers: NDArray[np.signedinteger[Any]] = column.to_numpy()
     limits = np.iinfo(WHOLE.get(key, np.int64))

@@ -26,13 +26,15 @@ class Durations:
 
     :param traced: [operations, dp, steps], seconds.
     :param ideal: [operations], seconds.
-    :param early: largest time by which a member of a group seems to have ended before another was launched, seconds
-        [steps]: zero with perfect clocks.
+    :param early: [steps], seconds: by how much a transfer seems to have ended before its last member was launched, at
+        most; zero where the clocks of the ranks agree.
+    :param earliest: [steps], the first operation of the group that shows it.
     """
 
     traced: Seconds
     ideal: Seconds
     early: Seconds
+    earliest: NDArray[np.int64]
 
 
 def durations_of(trace: Trace, graph: Graph) -> Durations:
@@ -41,7 +43,7 @@ def durations_of(trace: Trace, graph: Graph) -> Durations:
     An end is start + duration in the precision of the file, as in the published analysis.
     """
     traced = trace.duration.astype(np.float64)
-    early = np.zeros(len(trace.steps))
+    early, earliest = np.zeros(len(trace.steps)), np.zeros(len(trace.steps), dtype=np.int64)
     for group in graph.groups:
         members = list(group.members)
         if len(members) == 1 and not group.joined:
@@ -49,9 +51,11 @@ def durations_of(trace: Trace, graph: Graph) -> Durations:
         start = trace.start[members]
         launched = start.max(axis=(0, 1)) if group.joined else start.max(axis=0)
         own = (start + trace.duration[members] - launched).astype(np.float64)
-        np.maximum(early, -own.min(axis=(0, 1)), out=early)
+        too_early = -own.min(axis=(0, 1))
+        earliest[too_early > early] = members[0]
+        np.maximum(early, too_early, out=early)
         traced[members] = np.maximum(own, 0.0)
-    return Durations(traced=traced, ideal=_ideal(trace, traced), early=early)
+    return Durations(traced=traced, ideal=_ideal(trace, traced), early=early, earliest=earliest)
 
 
 def _ideal(trace: Trace, traced: Seconds) -> Seconds:

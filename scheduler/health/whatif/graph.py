@@ -1,7 +1,7 @@
 """The dependency graph of one step: which operation waits for which (arXiv 2505.05713, section 3).
 
-Built once, from the first rank's first step.  A node is an operation of every rank; what happens between ranks is in the
-groups: the members of a group transfer together, and none begins before all have launched.
+Built once, from the first rank's first step.  A node is an operation of every rank; what happens between ranks is in
+the groups: the members of a group transfer together, and none begins before all have launched.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -75,7 +76,7 @@ Edge = tuple[int, int]
 def _stream_edges(stage: StageOperations) -> Iterable[Edge]:
     """A stream runs one operation after the other, in traced order."""
     for queue in stage.streams.values():
-        yield from zip(queue, queue[1:], strict=False)
+        yield from pairwise(queue)
 
 
 def _pipeline_edges(stage: StageOperations) -> Iterable[Edge]:
@@ -125,8 +126,7 @@ def _embedding(stages: Sequence[StageOperations]) -> Iterable[tuple[int, ...]]:
 
 def _clip(stages: Sequence[StageOperations]) -> Iterable[tuple[int, ...]]:
     """All stages agree on the norm of the gradients: the barrier at the end of a step."""
-    for members in zip(*(stage.clips for stage in stages), strict=False):
-        yield members
+    yield from zip(*(stage.clips for stage in stages), strict=False)
 
 
 def _ordered(trace: Trace, groups: Sequence[Group], before: Sequence[set[int]]) -> list[Group]:

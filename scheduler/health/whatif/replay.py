@@ -1,8 +1,8 @@
 """The replay: what a step would have taken with other durations.
 
-An operation is launched when all it waits for has ended; a compute operation ends its duration later, a transfer its own
-duration after the last launch in its group.  Arrays are [..., dp, steps]; durations may leave axes out (a plain number
-is the same for all ranks and steps), so that what no straggler touches costs next to nothing.
+An operation is launched when all it waits for has ended; a compute operation ends its duration later, a transfer its
+own duration after the last launch in its group.  Arrays are [..., dp, steps]; durations may leave axes out (a plain
+number is the same for all ranks and steps), so that what no straggler touches costs next to nothing.
 """
 
 from __future__ import annotations

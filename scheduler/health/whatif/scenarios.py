@@ -1,8 +1,8 @@
 """Replays with some operations traced and all others ideal.
 
 Where only one data-parallel rank is traced, all other ranks do the same: one of them stands for all, and all scenarios
-"only rank k" run in one replay over arrays [k, (k itself, another rank), steps].  So the slowdown of every single worker
-costs two replays for each stage, however many ranks there are.
+"only rank k" run in one replay over arrays [k, (k itself, another rank), steps].  So the slowdown of every single
+worker costs two replays for each stage, however many ranks there are.
 """
 
 from __future__ import annotations

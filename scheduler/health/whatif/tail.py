@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from scheduler.health.whatif.optypes import GC, OPTIMIZER
 from scheduler.health.whatif.stage import StageOperations
@@ -33,7 +34,7 @@ def tail_edges(stage: StageOperations) -> Iterable[Edge]:
         links = (stage.layernorms, stage.embeddings, stage.scatters, stage.clips, stage.optimizers)
     for link in links:
         yield from ((head, link[0]) for head in heads if link)
-        yield from zip(link, link[1:], strict=False)
+        yield from pairwise(link)
         heads = link[-1:] or heads
 
 

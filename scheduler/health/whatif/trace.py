@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class Trace:
     :param steps: numbers of the steps, as in the trace.
     :param operations: those of every rank and step, by stage, type and number within both.
     :param sequence: int [operations], number within stage and type: the trace's ``seq_id``.
-    :param row: int [operations], where the operation stands in the file for the first rank and step.
+    :param row: int [operations, dp, steps], number of the row in the file, from 0.
     :param start: [operations, dp, steps], seconds since the first operation of the step, precision of the file.
     :param duration: [operations, dp, steps], seconds, precision of the file.
     :param dropped: with ``lenient``: reason -> rows left out.
@@ -37,7 +37,7 @@ class Trace:
     steps: tuple[int, ...]
     operations: tuple[Operation, ...]
     sequence: NDArray[np.int64]
-    row: NDArray[np.int64]
+    row: NDArray[np.int32]
     start: Floats
     duration: Floats
     dropped: Mapping[str, int] = field(default_factory=dict)
@@ -47,6 +47,21 @@ class Trace:
         """[operations, dp, steps]: start + duration, in the precision of the file, as the published analysis has it."""
         return self.start + self.duration
 
-    def at(self, operation: int) -> str:
+    def at(self, operation: int, rank: int = 0, step: int = 0) -> str:
         """Where an operation stands in the file."""
-        return f"{self.source}:row {self.row[operation]}"
+        return f"{self.source}:row {self.row[operation, rank, step]}"
+
+    def without_steps(self, bad: NDArray[np.bool_], reason: str) -> Trace:
+        """The trace without some steps, and with their rows counted as dropped.
+
+        :param bad: [steps].
+        """
+        keep = np.flatnonzero(~bad)
+        return replace(
+            self,
+            steps=tuple(self.steps[i] for i in keep),
+            row=self.row[:, :, keep],
+            start=self.start[:, :, keep],
+            duration=self.duration[:, :, keep],
+            dropped={**self.dropped, reason: int(self.row[:, :, bad].size)},
+        )
