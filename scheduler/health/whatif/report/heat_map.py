@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil
@@ -59,11 +59,12 @@ class _Plan:
         return dp // self.per_strip * self.strip_height + TOP + stage * self.line
 
 
-def heat_map(slowdown: NDArray[np.float64], ranks: Sequence[int]) -> str:
+def heat_map(slowdown: NDArray[np.float64], ranks: Sequence[int], nodes: Mapping[tuple[int, int], str]) -> str:
     """The map as one ``<svg>``; a cell is a ``<rect class="w">`` with the words of its tooltip.
 
     :param slowdown: float [dp, pp], S_w.
     :param ranks: numbers of the data-parallel ranks.
+    :param nodes: (dp rank, stage) -> node, as far as known.
     """
     dp, pp = slowdown.shape
     room = WIDTH - LEFT - RIGHT
@@ -81,7 +82,11 @@ def heat_map(slowdown: NDArray[np.float64], ranks: Sequence[int]) -> str:
         f'<svg class="heat" viewBox="0 0 {number(width)} {number(height)}" width="{number(width)}" '
         f'height="{number(height)}" style="max-width:{number(width)}px" role="img" aria-label="{escape(title)}">',
         *_axes(plan, ranks),
-        *(_cell(plan, (i, j), float(slowdown[i, j]), rank=ranks[i], top=top) for i in range(dp) for j in range(pp)),
+        *(
+            _cell(plan, (i, j), float(slowdown[i, j]), tip=_tip(ranks[i], j, nodes, float(slowdown[i, j])), top=top)
+            for i in range(dp)
+            for j in range(pp)
+        ),
         *(_values(plan, slowdown) if plan.pitch >= NAMED and plan.line >= 16 else ()),
         "</svg>",
     ]
@@ -101,9 +106,13 @@ def shade(share: float) -> str:
     return f"color-mix(in oklab, var(--{SCALE[lower + 1]}) {percent}%, var(--{SCALE[lower]}))"
 
 
-def _cell(plan: _Plan, cell: tuple[int, int], value: float, *, rank: int, top: float) -> str:
+def _tip(rank: int, stage: int, nodes: Mapping[tuple[int, int], str], value: float) -> str:
+    node = nodes.get((rank, stage))
+    return f"dp {rank}, stage {stage}\nS_w {times(value)}" + (f"\non {node}" if node else "")
+
+
+def _cell(plan: _Plan, cell: tuple[int, int], value: float, *, tip: str, top: float) -> str:
     dp, stage = cell
-    tip = f"dp {rank}, stage {stage}\nS_w {times(value)}"
     return (
         f'<rect class="w" x="{number(plan.x(dp))}" y="{number(plan.y(dp, stage))}" '
         f'width="{number(plan.pitch - 1)}" height="{number(plan.line - 1)}" rx="{number(min(3, plan.pitch / 8))}" '

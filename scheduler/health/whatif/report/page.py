@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from scheduler.health.whatif.blame import SlowWorker
 from scheduler.health.whatif.report.heat_map import heat_map, shade, top_of
 from scheduler.health.whatif.report.lanes import KINDS, Pipeline, lanes_drawing
 from scheduler.health.whatif.report.step_chart import step_chart
@@ -50,6 +51,8 @@ def straggler_page(
     *,
     title: str,
     verdict: Sequence[str],
+    workers: Sequence[SlowWorker] = (),
+    nodes: Mapping[tuple[int, int], str] | None = None,
     flags: Sequence[NodeFlag] = (),
     notes: Sequence[str] = (),
 ) -> str:
@@ -58,6 +61,8 @@ def straggler_page(
     :param timelines: of the slowest step at least, see :func:`slowest_step`.
     :param title: name of the job or trace.
     :param verdict: the headline, then what else there is to say in words, a sentence or two each.
+    :param workers: those with evidence against them.
+    :param nodes: (dp rank, stage) -> node, as far as known.
     :param flags: of nodes, as they were written.
     :param notes: what was left out or assumed.
     """
@@ -67,7 +72,7 @@ def straggler_page(
     )
     pipelines = _pipelines(analysis, timelines, step)
     raw = {
-        "heat": heat_map(analysis.worker_slowdown, analysis.dp_ranks),
+        "heat": heat_map(analysis.worker_slowdown, analysis.dp_ranks, nodes or {}),
         "lanes": lanes_drawing(pipelines, title=f"Step {analysis.steps[step]} over time, as traced and as it could be"),
         "chart": step_chart(analysis.steps, analysis.step_slowdown, analysis.slowdown),
         "style": asset(SHARED, "pages.css") + asset(OWN, "stragglers.css"),
@@ -92,10 +97,8 @@ def straggler_page(
         ideal_seconds=seconds(analysis.ideal_step_seconds),
         optypes=_optypes(analysis),
         steps=plural(len(analysis.steps), "step"),
-        flags=[
-            (flag.node, flag.kind, times(flag.slowdown) if flag.kind != "faulty" else "", flag.evidence)
-            for flag in flags
-        ],
+        workers=[_worker(worker, nodes or {}) for worker in workers],
+        flags=[(flag.node, flag.kind, flag.evidence) for flag in flags],
         notes=list(notes),
         data={},
     )
@@ -111,6 +114,13 @@ def _shape(analysis: Analysis) -> str:
     if analysis.vpp > 1:
         parts.append(f"vpp {analysis.vpp}")
     return f"{', '.join(parts)}: {plural(analysis.dp * analysis.pp, 'worker')}"
+
+
+def _worker(worker: SlowWorker, nodes: Mapping[tuple[int, int], str]) -> tuple[str, str, str, str, str]:
+    """A slow worker: its name, how much longer it computes, in how many steps, what that costs, where it ran."""
+    node = nodes.get((worker.dp, worker.stage), "not known")
+    name = f"dp {worker.dp}, stage {worker.stage}"
+    return name, times(worker.factor), f"{worker.steps:.0%}", times(worker.slowdown), node
 
 
 def _facts(analysis: Analysis, slowest: tuple[int, ...]) -> list[tuple[str, str, str]]:

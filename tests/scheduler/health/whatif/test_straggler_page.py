@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.health.whatif.blame import SlowWorker
 from scheduler.health.whatif.chrome_trace import chrome_trace, steps_to_export
 from scheduler.health.whatif.report import slowest_step, straggler_page
 from scheduler.health.whatif.report.heat_map import heat_map, shade
@@ -183,13 +184,22 @@ def test_every_step_has_a_column() -> None:
     assert tips(page(), "col") == ["step 7\n1.40x", "step 9\n1.60x"]
 
 
-def test_flags_are_listed_or_their_absence_is() -> None:
-    """A flag shows with its evidence; none is said in words."""
+def test_slow_workers_and_flags_are_listed() -> None:
+    """A worker shows with its own factor and node; without a node nobody is flagged, and the page says why."""
+    worker = SlowWorker(dp=1, stage=0, factor=2.5, steps=1.0, slowdown=1.5)
+    unknown = words(page(workers=[worker]))
+    assert "dp 1, stage 0 2.50x as long 100% 1.50x not known" in unknown
+    assert "No node is flagged: which node these workers ran on is not known." in unknown
     flag = NodeFlag("n0042", "straggler", slowdown=2.5, evidence="dp 1, stage 0 <slow>")
-    assert "No node is flagged." in page()
-    html = page(flags=[flag])
-    assert "No node is flagged." not in html
-    assert "n0042 straggler 2.50x dp 1, stage 0 <slow>" in words(html)
+    html = page(workers=[worker], nodes={(1, 0): "n0042"}, flags=[flag])
+    assert "n0042 is flagged straggler : dp 1, stage 0 <slow>." in words(html)
+    assert "No node is flagged" not in html
+    assert "dp 1, stage 0\nS_w 1.50x\non n0042" in tips(html, "w")
+
+
+def test_without_slow_workers_nobody_is_flagged() -> None:
+    """A job slowed by its last stage flags nobody."""
+    assert "No node is flagged." in words(page(analysis=analysis(cause="last-stage")))
 
 
 def test_names_are_never_taken_for_markup() -> None:
@@ -201,7 +211,7 @@ def test_names_are_never_taken_for_markup() -> None:
 
 def test_a_wide_job_is_cut_into_strips() -> None:
     """300 ranks do not fit at the least width: several strips, every worker still there, numbers left out."""
-    drawing = heat_map(np.ones((300, 8)), range(300))
+    drawing = heat_map(np.ones((300, 8)), range(300), {})
     assert drawing.count('class="w"') == 2400
     assert 'class="value"' not in drawing
     lines = {float(y) for y in re.findall(r'class="w" x="[\d.]+" y="([\d.]+)"', drawing)}
