@@ -60,7 +60,7 @@ def test_a_slow_rank_is_found_in_timers(tmp_path: Path, capsys: pytest.CaptureFi
     assert found.cause == "worker"
     assert found.slowest is not None
     assert found.slowest.workers == ((1, 1),)
-    # The first forward, eight turns of the slow rank at 60 ms, the last backward, 10 ms of collectives; ideal is the mean
+    # The first forward, eight turns of the slow rank at 60 ms, the last backward, 10 ms of collectives; ideal: the mean
     # over ranks: 35 ms a turn.
     assert found.slowdown == pytest.approx((10 + 8 * 60 + 20 + 10) / (9 * 35 + 10), rel=1e-9)
 
