@@ -99,4 +99,5 @@ def _traced_seconds(trace: Trace) -> NDArray[np.float64]:
     """[steps]: the latest end of an optimizer (of anything, in a trace without), as traced."""
     places = [i for i, operation in enumerate(trace.operations) if operation.optype == OPTIMIZER]
     chosen = places or list(range(len(trace.operations)))
-    return (trace.start[chosen] + trace.duration[chosen]).max(axis=(0, 1)).astype(np.float64)
+    latest: NDArray[np.float64] = (trace.start[chosen] + trace.duration[chosen]).max(axis=(0, 1)).astype(np.float64)
+    return latest

@@ -1,8 +1,8 @@
 """Which workers are slow by themselves, by what factor, and which nodes that makes suspects.
 
-A slow job is no reason to flag anybody: only where the cause is ``worker`` is there evidence against a node.  The factor
-is the worker's own, not the job's: its forward and backward time of a step over the median of the other data-parallel
-ranks of the same stage, which hold the same layers and the same number of microbatches; of all steps, the median.
+A slow job is no reason to flag anybody: only where the cause is ``worker`` is there evidence against a node.  The
+factor is the worker's own, not the job's: its forward and backward time of a step over the median of the other
+data-parallel ranks of the same stage, which hold the same layers and as many microbatches; of all steps, the median.
 """
 
 from __future__ import annotations
@@ -53,13 +53,18 @@ def slow_workers(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ..
     Those of the slowest 3 %, and others that alone slow the job noticeably, as far as they compute longer than their
     peers, in most steps and beyond the peers' own spread.  None unless the cause is ``worker``; none without peers.
     """
-    if analysis.cause != "worker" or analysis.slowest is None or analysis.dp == 1:
+    return suspects(replayed, analysis) if analysis.cause == "worker" else ()
+
+
+def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
+    """Workers that compute longer than their peers and cost the job something, whatever the cause."""
+    if analysis.slowest is None or analysis.dp == 1:
         return ()
     noticed = np.argwhere(analysis.worker_slowdown >= NOTICED)
-    suspects = {*analysis.slowest.workers, *((int(rank), int(stage)) for rank, stage in noticed)}
+    looked_at = {*analysis.slowest.workers, *((int(rank), int(stage)) for rank, stage in noticed)}
     times = compute_seconds(replayed)
     found = []
-    for rank, stage in suspects:
+    for rank, stage in looked_at:
         others = np.delete(times[stage], rank, axis=0)
         usual = np.median(others, axis=0)
         if not (usual > 0).all():

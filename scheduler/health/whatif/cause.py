@@ -18,6 +18,9 @@ CORRELATED = 0.9
 PAUSE = 1.5
 """A forward pass of this many times its usual length has had a pause."""
 
+STILL = 1e-12
+"""Relative variance below which times do not vary."""
+
 Array = NDArray[np.float64]
 
 
@@ -53,29 +56,33 @@ def cause_of(
 
 
 def forward_backward_correlation(replayed: Replayed) -> float:
-    """Pearson's correlation of forward and backward time over microbatches, ranks and steps.
+    """Pearson's correlation of forward and backward time of a microbatch, over microbatches, ranks and steps.
 
-    Each stage and chunk is measured by its own mean, or the partition of the model would correlate too.  0 where times
-    do not vary.
+    Each worker is measured by its own mean, or slow workers would correlate too; of the stages and chunks, the median.
+    0 where times do not vary.
     """
-    times: list[tuple[Array, Array]] = []
     passes: dict[str, dict[tuple[int, int, int], int]] = {FORWARD: {}, BACKWARD: {}}
     for place, operation in enumerate(replayed.trace.operations):
         if operation.optype in passes:
             passes[operation.optype][operation.stage, operation.chunk, operation.microbatch] = place
-    both = passes[FORWARD].keys() & passes[BACKWARD].keys()
-    for stage, chunk in sorted({key[:2] for key in both}):
-        keys = sorted(key for key in both if key[:2] == (stage, chunk))
-        forward, backward = (
-            replayed.durations.traced[[passes[optype][key] for key in keys]].ravel() for optype in (FORWARD, BACKWARD)
+    both = sorted(passes[FORWARD].keys() & passes[BACKWARD].keys())
+    found = []
+    for stage, chunk in dict.fromkeys(key[:2] for key in both):
+        keys = [key for key in both if key[:2] == (stage, chunk)]
+        x, y = (
+            _deviations(replayed.durations.traced[[passes[optype][key] for key in keys]])
+            for optype in (FORWARD, BACKWARD)
         )
-        if forward.mean() > 0 and backward.mean() > 0:
-            times.append((forward / forward.mean() - 1.0, backward / backward.mean() - 1.0))
-    if not times:
-        return 0.0
-    x, y = (np.concatenate([pair[i] for pair in times]) for i in (0, 1))
-    scale = float(np.sqrt((x @ x) * (y @ y)))
-    return float(x @ y) / scale if scale > len(x) * 1e-12 else 0.0
+        scale = float(np.sqrt((x @ x) * (y @ y)))
+        found.append(float(x @ y) / scale if scale > len(x) * STILL else 0.0)
+    return float(np.median(found)) if found else 0.0
+
+
+def _deviations(seconds: Array) -> Array:
+    """[microbatches, dp, steps] -> how far each is from the mean of its rank, relative, flat."""
+    mean = seconds.mean(axis=(0, 2), keepdims=True)
+    relative: Array = seconds / np.where(mean > 0, mean, 1.0) - (mean > 0)
+    return relative.ravel()
 
 
 def pause_share(replayed: Replayed, *, seconds: Array, ideal: float) -> float:

@@ -138,18 +138,13 @@ def _column(file: Any, key: str) -> Any:
 def _whole_numbers(file: Any, key: str, name: str) -> NDArray[np.signedinteger[Any]]:
     """A column of whole numbers that fit into 32 bits (steps: 64)."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     column = _column(file, key)
     if not pa.types.is_integer(column.type):
         raise _wrong_type(name, key, column.type, "whole numbers", "int32")
     if column.null_count:
-        column = (
-            pc.fill_null(column, pa.scalar(ABSENT, pa.int64()))
-            if column.type.bit_width > 16
-            else pc.fill_null(column.cast(pa.int32()), ABSENT)
-        )
-    numbers: NDArray[np.signedinteger[Any]] = column.to_numpy()
+        column = column.cast(pa.int64()).fill_null(ABSENT)
+    numbers: NDArray[np.signedinteger[Any]] = _numpy(column)
     limits = np.iinfo(WHOLE.get(key, np.int64))
     if numbers.size and (int(numbers.min()) < limits.min or int(numbers.max()) > limits.max):
         row = int(np.flatnonzero((numbers < limits.min) | (numbers > limits.max))[0])
@@ -169,14 +164,13 @@ def _seconds(file: Any, key: str, name: str) -> NDArray[np.floating[Any]]:
         raise _wrong_type(name, key, column.type, "seconds", "float64")
     if column.type not in (pa.float32(), pa.float64()):
         column = column.cast(pa.float64())
-    seconds: NDArray[np.floating[Any]] = column.to_numpy()
+    seconds: NDArray[np.floating[Any]] = _numpy(column.fill_null(float("nan")) if column.null_count else column)
     return seconds
 
 
 def _optypes(file: Any, name: str) -> tuple[NDArray[np.int8], tuple[str, ...]]:
     """Codes of the operation types, and the names that are none."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     column = _column(file, "optype")
     if not pa.types.is_dictionary(column.type):
@@ -187,11 +181,18 @@ def _optypes(file: Any, name: str) -> tuple[NDArray[np.int8], tuple[str, ...]]:
     for chunk in column.chunks:
         names = chunk.dictionary.to_pylist()
         codes = np.array([CODE.get(word, UNKNOWN) for word in names] + [UNKNOWN], dtype=np.int8)
-        indices = pc.fill_null(chunk.indices.cast(pa.int32()), len(names)).to_numpy(zero_copy_only=False)
+        indices = _numpy(chunk.indices.cast(pa.int32()).fill_null(len(names)) if chunk.null_count else chunk.indices)
         used = np.unique(indices[codes[indices] == UNKNOWN])
         strange |= {str(names[i])[:80] if i < len(names) else "nothing" for i in used}
         pieces.append(codes[indices])
     return np.concatenate(pieces), tuple(sorted(strange))
+
+
+def _numpy(column: Any) -> NDArray[Any]:
+    """A column or array without nulls, by way of DLPack: ``to_numpy`` would import pandas where that is installed."""
+    chunks = [chunk for chunk in getattr(column, "chunks", [column]) if len(chunk)]
+    pieces = [np.from_dlpack(chunk) for chunk in chunks]
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def _wrong_type(name: str, key: str, found: Any, wanted: str, cast: str) -> TraceFormatError:

@@ -12,8 +12,6 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
-
 from scheduler.health.whatif.optypes import JOINED, OPTIMIZER
 from scheduler.health.whatif.pairing import pairs_of
 from scheduler.health.whatif.stage import StageOperations, stages_of
@@ -150,10 +148,10 @@ def _ordered(trace: Trace, groups: Sequence[Group], before: Sequence[set[int]]) 
 
 def _with_spent(groups: Sequence[Group], before: Sequence[set[int]]) -> Iterable[Group]:
     """Mark after which group an end is no longer needed, so that a replay keeps few of them."""
-    asked = np.zeros(len(before), dtype=np.int64)
+    asked = [0] * len(before)
     for i, group in enumerate(groups):
         for member in group.members:
-            asked[member] = max(int(asked[member]), i)
+            asked[member] = max(asked[member], i)
             for waits in before[member]:
                 asked[waits] = i
     spent: list[list[int]] = [[] for _ in groups]

@@ -31,7 +31,7 @@ class Event(NamedTuple):
 def replay(graph: Graph, durations: Durations) -> Iterator[Event]:
     """All operations, each after those it waits for."""
     ends: dict[int, Array] = {}
-    zero = np.float64(0.0)
+    zero: Array = np.zeros(())
     for group in graph.groups:
         starts = []
         for member in group.members:
@@ -45,7 +45,7 @@ def replay(graph: Graph, durations: Durations) -> Iterator[Event]:
         if group.joined and launched.ndim > 1:
             launched = launched.max(axis=-2, keepdims=True)
         for member, start in zip(group.members, starts, strict=True):
-            end = launched + durations(member)
+            end: Array = np.add(launched, durations(member))
             ends[member] = end
             yield Event(member, start, end)
         for operation in group.spent:
@@ -54,7 +54,7 @@ def replay(graph: Graph, durations: Durations) -> Iterator[Event]:
 
 def step_seconds(graph: Graph, durations: Durations) -> Array:
     """Time of each step: the latest end of an optimizer.  [..., steps], or a plain number if no duration has axes."""
-    latest: Array = np.float64(0.0)
+    latest: Array = np.zeros(())
     for event in replay(graph, durations):
         if event.operation in graph.last:
             latest = np.maximum(latest, event.end)

@@ -38,7 +38,11 @@ class Scenarios:
         traced, ideal = self.durations.traced, self.durations.ideal
         chosen = np.zeros(len(ideal), dtype=np.bool_)
         chosen[list(operations)] = True
-        return self._steps(step_seconds(self.graph, lambda i: traced[i] if chosen[i] else ideal[i]))
+
+        def duration(i: int) -> Array | float:
+            return _of(traced, i) if chosen[i] else float(ideal[i])
+
+        return self._steps(step_seconds(self.graph, duration))
 
     def ideal(self) -> float:
         """All operations ideal: the same for all steps."""
@@ -51,15 +55,15 @@ class Scenarios:
         def duration(i: int) -> Array | float:
             here = traced_here[i]
             if here.all():
-                return traced[i]
-            return np.where(here[:, None], traced[i], ideal[i]) if here.any() else ideal[i]
+                return _of(traced, i)
+            return np.where(here[:, None], _of(traced, i), ideal[i]) if here.any() else float(ideal[i])
 
         return self._steps(step_seconds(self.graph, duration))
 
     def replaced(self, others: Mapping[int, Array]) -> Array:
         """[steps]: all operations traced, but these with other durations [dp, steps]."""
         traced = self.durations.traced
-        return self._steps(step_seconds(self.graph, lambda i: others[i] if i in others else traced[i]))
+        return self._steps(step_seconds(self.graph, lambda i: others[i] if i in others else _of(traced, i)))
 
     def each_rank(self, operations: Collection[int]) -> Array:
         """[dp, steps]: for each rank, these operations of this rank traced, everything else ideal."""
@@ -70,7 +74,7 @@ class Scenarios:
 
         def duration(i: int) -> Array | float:
             if not chosen[i]:
-                return ideal[i]
+                return float(ideal[i])
             both = np.full((ranks, min(ranks, 2), steps), ideal[i])
             both[:, 0] = traced[i]
             return both
@@ -79,3 +83,9 @@ class Scenarios:
 
     def _steps(self, seconds: Array) -> Array:
         return np.broadcast_to(seconds, (self.shape[2],))
+
+
+def _of(traced: Array, operation: int) -> Array:
+    """[dp, steps]: durations of one operation."""
+    durations: Array = traced[operation]
+    return durations

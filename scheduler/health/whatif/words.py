@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.health.whatif.blame import SlowWorker, compute_seconds
+from scheduler.health.whatif.blame import SlowWorker, compute_seconds, suspects
 from scheduler.health.whatif.prepare import Replayed
 from scheduler.health.whatif.result import Analysis
 
@@ -62,10 +62,16 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
                 "steps; look for what makes garbage if memory grows meanwhile.",
                 "No node is to blame, and none is flagged: replacing nodes would not help.",
             ]
-    return [
-        "Look at the timeline of the slowest step, and at the operation types that cost most.",
-        "No node is flagged: a job's slowness alone is no evidence against its nodes.",
-    ]
+    advice = ["Look at the timeline of the slowest step, and at the operation types that cost most."]
+    if slow := suspects(replayed, analysis):
+        names = "; ".join(f"dp {worker.dp} / stage {worker.stage} {worker.factor:.2f}x" for worker in slow[:NAMED])
+        advice.append(
+            f"These workers compute longer than their peers: {names}. The slowest 3 % do not explain the loss, so that "
+            "nobody is flagged; measure their nodes."
+        )
+    else:
+        advice.append("No node is flagged: a job's slowness alone is no evidence against its nodes.")
+    return advice
 
 
 def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:
@@ -82,8 +88,8 @@ def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:
         notes.append(f"Clocks of the ranks disagree by at least {early * 1e3:.2g} ms; transfers count as 0 there.")
     if abs(analysis.replay_error) > REPLAY_ERROR:
         notes.append(
-            f"The replay is off by {analysis.replay_error:+.0%} from the traced step time: something that is not in the "
-            "trace takes that long, waiting for data for example; believe the attribution less."
+            f"The replay is off by {analysis.replay_error:+.0%} from the traced step time: something that is not in "
+            "the trace takes that long, waiting for data for example; believe the attribution less."
         )
     if len(trace.steps) < FEW:
         notes.append(f"Only {len(trace.steps)} steps: whether the slowness lasts is not known.")
@@ -95,7 +101,8 @@ def _help_with_workers(analysis: Analysis, workers: Sequence[SlowWorker]) -> lis
     saved = "" if share is None else f" A step would take {share.without_seconds:.3g} s instead of "
     saved += f"{analysis.step_seconds:.3g} s." if saved else ""
     if workers:
-        return [f"Move {_names([(w.dp, w.stage) for w in workers])} to other nodes and look at the ones it ran on.{saved}"]
+        names = _names([(worker.dp, worker.stage) for worker in workers])
+        return [f"Replace the nodes of {names}, and look at what slows them.{saved}"]
     if analysis.dp == 1:
         return [
             "With one data-parallel rank a slow node cannot be told from a stage with more work: nobody is flagged. "
@@ -110,7 +117,9 @@ def _help_with_workers(analysis: Analysis, workers: Sequence[SlowWorker]) -> lis
 def _help_with_last_stage(replayed: Replayed, analysis: Analysis) -> list[str]:
     seconds = compute_seconds(replayed).mean(axis=(1, 2))
     others = float(np.mean(seconds[:-1]))
-    ratio = f"computes {float(seconds[-1]) / others:.2f}x as long as the others on average" if others else "computes alone"
+    ratio = "computes alone"
+    if others > 0:
+        ratio = f"computes {float(seconds[-1]) / others:.2f}x as long as the others on average"
     share = analysis.last_stage
     saved = "" if share is None else f": a step would take about {share.without_seconds:.3g} s instead of "
     saved += f"{analysis.step_seconds:.3g} s" if saved else ""
