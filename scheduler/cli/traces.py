@@ -61,12 +61,13 @@ def convert(
     from scheduler.health.whatif.metadata import read_metadata
     from topology.files import read_source
 
-    layout = layout_of(read_metadata(read_source(meta)))
+    sizes = read_metadata(read_source(meta))
+    layout = layout_of(sizes)
     with progress("Reading", total=len(files)) as say:
         conversion = convert_files(
             files, layout, source=source, microbatches=microbatches, align_clocks=align_clocks, progress=say
         )
-    written = write_conversion(conversion, layout, output, name=files[0].rsplit("/", 1)[-1])
+    written = write_conversion(conversion, sizes, output)
     document = traces_convert_document(conversion, layout, [str(path) for path in written])
     if as_json:
         emit_json(document)

@@ -17,6 +17,7 @@ from scheduler.health.whatif.optypes import (
     BACKWARD,
     CLIP,
     FORWARD,
+    GC,
     REDUCE_SCATTER,
 )
 from topology.errors import TraceFormatError
@@ -62,6 +63,7 @@ def convert_kineto(
         host_timed += reader.host_timed
         repaired += profile.repaired
     _check_ranks(set(ranks), layout)
+    ops, about_pauses = _one_pause_a_step(ops)
     ops, dropped = _whole_steps(_numbered(ops, layout))
     if not ops:
         raise TraceFormatError(
@@ -73,7 +75,7 @@ def convert_kineto(
         notes.append(f"{skipped} files of ranks that share a worker with another were left out")
     if repaired:
         notes.append(f"{repaired} empty fields in the JSON were filled")
-    notes += dropped
+    notes += about_pauses + dropped
     notes += [
         f"{count} of {optype} are timed by the host, as no kernel was launched inside: launch times, not run times"
         for optype, count in sorted(host_timed.items())
@@ -127,18 +129,43 @@ def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:
 def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
     """Operations of the steps in which every rank did as much as in most of its steps, and what was dropped."""
     counts: dict[int, Counter[tuple[int, str]]] = defaultdict(Counter)
+    computed = {op.step for op in ops if op.optype == FORWARD}
     for op in ops:
-        counts[op.step][op.rank, op.optype] += 1
+        if op.step in computed:
+            counts[op.step][op.rank, op.optype] += 1
     keys = {key for count in counts.values() for key in count}
-    usual = {key: Counter(sorted(count[key] for count in counts.values())).most_common(1)[0][0] for key in keys}
+    usual = {key: _mode([count[key] for count in counts.values()]) for key in keys}
     cut = {step for step, count in counts.items() if any(count[key] != usual[key] for key in keys)}
-    if len(cut) == len(counts):
+    if computed and len(cut) == len(counts):
         return [], []
     notes = []
     if cut:
         listed = ", ".join(str(step) for step in sorted(cut)[:8])
         notes.append(f"{len(cut)} steps were dropped, as operations are cut off or absent on some rank: {listed}")
-    return [op for op in ops if op.step not in cut], notes
+    return [op for op in ops if op.step not in cut and (not computed or op.step in computed)], notes
+
+
+def _mode(values: Sequence[int]) -> int:
+    """The most frequent value, of equally frequent ones the largest."""
+    return Counter(sorted(values, reverse=True)).most_common(1)[0][0]
+
+
+def _one_pause_a_step(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
+    """The op trace has one ``gc`` a worker and step, after its last backward pass; none there is one of no length."""
+    pauses: dict[tuple[int, int], list[Op]] = defaultdict(list)
+    computed: dict[tuple[int, int], float] = {}
+    for op in ops:
+        if op.optype == GC:
+            pauses[op.rank, op.step].append(op)
+        elif op.optype in (FORWARD, BACKWARD):
+            computed[op.rank, op.step] = max(computed.get((op.rank, op.step), op.end), op.end)
+    if not pauses or all(len(pauses[key]) == 1 and pauses[key][0].start >= last for key, last in computed.items()):
+        return list(ops), []
+    moved = []
+    for (rank, step), last in computed.items():
+        total = sum(op.end - op.start for op in pauses[rank, step])
+        moved.append(Op(rank, step, GC, last, last + total))
+    return [op for op in ops if op.optype != GC] + moved, ["pauses of a step were put together after its last backward"]
 
 
 def _missing(ops: Sequence[Op], layout: RankLayout) -> tuple[Missing, ...]:

@@ -7,7 +7,7 @@ worker survives this (S_w, M_W, M_S); what depends on single microbatches or on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 from scheduler.health.whatif.converters.layout import RankLayout
 from scheduler.health.whatif.converters.megatron import Block, TimerLog, read_timers
@@ -95,7 +95,7 @@ class _Step:
             if (whole := self._seconds((OPTIMIZER,), dp, stage)) is not None:
                 yield self._op(OPTIMIZER, (dp, stage), (last, last + max(whole - sum(nested), 0.0)))
 
-    def _together(self, optype: str, start: float, names: tuple[str, ...]) -> Iterator[Op]:
+    def _together(self, optype: str, start: float, names: tuple[str, ...]) -> Generator[Op, None, float]:
         """A collective that starts at once everywhere; returns when the last rank is through."""
         last = start
         for dp, stage in self._workers:

@@ -8,9 +8,11 @@ from collections import defaultdict
 from dataclasses import asdict
 from pathlib import Path
 
-from scheduler.health.whatif.converters.layout import RankLayout
+from scheduler.health.whatif.converters.layout import RankLayout, layout_of
 from scheduler.health.whatif.converters.rows import Conversion, Op
+from scheduler.health.whatif.metadata import JobSizes
 from scheduler.health.whatif.optypes import BACKWARD, FORWARD, GC
+from scheduler.health.whatif.writer import write_metadata
 from topology.errors import InvalidInput
 from topology.files import write_file
 
@@ -18,10 +20,9 @@ TRACE, META, STATEMENT = "trace.parquet", "meta.yaml", "conversion.json"
 """Names of the files in the output folder."""
 
 
-def write_conversion(conversion: Conversion, layout: RankLayout, folder: str | Path, *, name: str) -> list[Path]:
+def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path) -> list[Path]:
     """Write the three files and say where they are.
 
-    :param name: of the trial, kept in the metadata.
     :raises InvalidInput: the folder cannot be made or written to.
     """
     target = Path(folder)
@@ -37,13 +38,13 @@ def write_conversion(conversion: Conversion, layout: RankLayout, folder: str | P
         "missing": [asdict(entry) for entry in conversion.missing],
         "notes": list(conversion.notes),
     }
-    write_file(target / TRACE, parquet_bytes(conversion, layout))
-    write_file(target / META, _meta(layout, name))
+    write_file(target / TRACE, _parquet(conversion, layout_of(sizes)))
+    write_metadata(target / META, sizes)
     write_file(target / STATEMENT, json.dumps(statement, indent=2) + "\n")
     return [target / TRACE, target / META, target / STATEMENT]
 
 
-def parquet_bytes(conversion: Conversion, layout: RankLayout) -> bytes:
+def _parquet(conversion: Conversion, layout: RankLayout) -> bytes:
     """The rows as Parquet, columns and their order as in the public traces; times in double precision."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -82,10 +83,3 @@ def _numbered(conversion: Conversion, layout: RankLayout) -> list[Row]:
             chunk_of_job = op.chunk * layout.pp + stage if compute else -1
             rows.append((dp, stage, rank, step, optype, start, duration, number, op.chunk, microbatch, chunk_of_job))
     return rows
-
-
-def _meta(layout: RankLayout, name: str) -> str:
-    return (
-        f"trial_name: {json.dumps(name)}\nrun_id: 0\ndp_size: {layout.dp}\ndsp_size: {layout.dsp}\n"
-        f"pp_size: {layout.pp}\ntp_size: {layout.tp}\nvpp_size: {layout.vpp}\nworld_size: {layout.world_size}\n"
-    )

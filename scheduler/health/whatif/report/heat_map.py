@@ -73,7 +73,7 @@ def heat_map(slowdown: NDArray[np.float64], ranks: Sequence[int], nodes: Mapping
     plan = _Plan(dp, pp, per_strip, min(LARGEST, room / per_strip), line)
     width = LEFT + plan.pitch * per_strip + RIGHT
     height = plan.strips * plan.strip_height - GAP + 2
-    worst = np.unravel_index(int(np.argmax(slowdown)), slowdown.shape)
+    worst = divmod(int(np.argmax(slowdown)), pp)
     title = (
         f"Slowdown by worker; the worst is dp {ranks[worst[0]]}, stage {worst[1]} with {times(float(slowdown[worst]))}"
     )

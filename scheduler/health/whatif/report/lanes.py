@@ -99,9 +99,9 @@ def _panel(pipeline: Pipeline, stages: Sequence[int], *, top: float, line: float
                 f'<rect class="{mark.kind}" x="{number(x)}" y="{number(y)}" width="{number(width)}" '
                 f'height="{number(line - 1.5)}" data-tip="{escape(mark.tip)}"/>'
             )
-    x = number(LEFT + pipeline.end * scale)
+    end = number(LEFT + pipeline.end * scale)
     bottom = number(top + HEAD + line * len(stages))
-    yield f'<line class="finish" x1="{x}" y1="{number(top + HEAD - 5)}" x2="{x}" y2="{bottom}"/>'
+    yield f'<line class="finish" x1="{end}" y1="{number(top + HEAD - 5)}" x2="{end}" y2="{bottom}"/>'
 
 
 def _marks(pipeline: Pipeline, stage: int) -> Iterator[_Mark]:

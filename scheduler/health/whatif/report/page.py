@@ -67,9 +67,7 @@ def straggler_page(
     :param notes: what was left out or assumed.
     """
     step = slowest_step(analysis)
-    slowest = tuple(
-        int(i) for i in np.unravel_index(int(np.argmax(analysis.worker_slowdown)), (analysis.dp, analysis.pp))
-    )
+    slowest = divmod(int(np.argmax(analysis.worker_slowdown)), analysis.pp)
     pipelines = _pipelines(analysis, timelines, step)
     raw = {
         "heat": heat_map(analysis.worker_slowdown, analysis.dp_ranks, nodes or {}),
@@ -123,7 +121,7 @@ def _worker(worker: SlowWorker, nodes: Mapping[tuple[int, int], str]) -> tuple[s
     return name, times(worker.factor), f"{worker.steps:.0%}", times(worker.slowdown), node
 
 
-def _facts(analysis: Analysis, slowest: tuple[int, ...]) -> list[tuple[str, str, str]]:
+def _facts(analysis: Analysis, slowest: tuple[int, int]) -> list[tuple[str, str, str]]:
     """Large number, what it is, small print."""
     dp, stage = slowest
     worst = float(analysis.worker_slowdown[dp, stage])

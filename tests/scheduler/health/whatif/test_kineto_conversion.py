@@ -81,7 +81,7 @@ class RankFile:
         if name is not None:
             category = "python_function" if ".py(" in name else "user_annotation"
             self.add(cat=category, name=name, ts=self.host, dur=10.0)
-        if self.on_device:
+        if self.on_device and optype != "gc":
             communicates = optype not in ("forward-compute", "backward-compute", "optimizer")
             kernel = "ncclDevKernel_Generic" if communicates else "gemm"
             collective, group = GROUPS.get(optype, ("send", "PIPELINE_MODEL_PARALLEL_GROUP"))
@@ -220,11 +220,38 @@ def test_an_all_gather_after_the_update_opens_the_next_step(tmp_path: Path) -> N
             file.step(step, ops_of([*middle, *TAIL, "optimizer", "params-all-gather"], at=10_000.0 * step))
         paths.append(file.write(tmp_path))
     found = convert(paths, LAYOUT)
-    # Step 5 has no all-gather before it and step 8 has nothing else: both are cut.
+    # Step 5 has no all-gather before it; step 8 has nothing else and is no step.
     assert {op.step for op in found.ops} == {6, 7}
     gathered = next(op for op in found.ops if op.optype == "params-all-gather" and op.step == 6)
     assert gathered.start < min(op.start for op in found.ops if op.step == 6 and op.optype == "forward-compute")
-    assert any("2 steps were dropped" in note and "5, 8" in note for note in found.notes)
+    assert any("1 steps were dropped" in note and note.endswith(": 5") for note in found.notes)
+
+
+def test_a_single_step_is_enough(tmp_path: Path) -> None:
+    """Its all-gather of the end belongs to a step that was not profiled: it is missing, the rest is there."""
+    paths = []
+    for rank, middle in ((0, FIRST), (2, LAST)):
+        file = RankFile(rank, named=from_megatron)
+        file.step(5, ops_of([*middle, *TAIL, "optimizer", "params-all-gather"]))
+        paths.append(file.write(tmp_path))
+    found = convert(paths, LAYOUT)
+    assert {op.step for op in found.ops} == {5}
+    assert {entry.optype for entry in found.missing} == {"params-all-gather", "gc"}
+
+
+def test_pauses_become_one_a_step(tmp_path: Path) -> None:
+    """Two pauses of 10 us on one rank in one step: one of 20 us after its last backward; all others have no length."""
+    paths = []
+    for rank, middle in ((0, FIRST), (2, LAST)):
+        file = RankFile(rank)
+        for step in (5, 6):
+            paused = ["gc", *middle, "gc"] if (rank, step) == (2, 6) else middle
+            file.step(step, ops_of([*paused, *TAIL, "optimizer"], at=10_000.0 * step))
+        paths.append(file.write(tmp_path))
+    found = convert(paths, LAYOUT)
+    lengths = {(op.rank, op.step): round((op.end - op.start) * 1e6) for op in found.ops if op.optype == "gc"}
+    assert lengths == {(0, 5): 0, (0, 6): 0, (2, 5): 0, (2, 6): 20}
+    assert "gc" not in {entry.optype for entry in found.missing}
 
 
 def test_without_device_events_times_are_of_the_host_and_said_to_be(tmp_path: Path) -> None:

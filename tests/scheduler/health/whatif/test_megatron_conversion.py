@@ -11,6 +11,7 @@ import pytest
 
 from scheduler.health.whatif.converters import Conversion, Op, RankLayout, convert, write_conversion
 from scheduler.health.whatif.converters.schedule import interleaved, one_forward_one_backward
+from scheduler.health.whatif.metadata import JobSizes
 from topology.errors import InvalidInput
 
 LAYOUT = RankLayout(dp=1, dsp=1, pp=2, tp=1, vpp=1)
@@ -175,7 +176,7 @@ def test_a_time_that_is_none_is_refused(value: str, tmp_path: Path) -> None:
 def test_the_files_hold_what_was_converted(tmp_path: Path) -> None:
     """Parquet with the public columns, times from the start of the step, and the statement beside it."""
     found = convert([log(tmp_path, block(7))], LAYOUT)
-    paths = write_conversion(found, LAYOUT, tmp_path / "out", name="train.log")
+    paths = write_conversion(found, JobSizes(dp=1, pp=2), tmp_path / "out")
     rows = pq.read_table(paths[0]).to_pylist()
     assert len(rows) == len(found.ops)
     assert min(row["start_ts"] for row in rows) == 0.0
