@@ -70,6 +70,7 @@ def _analyse(
     from scheduler.cli.stragglers_drawings import write_chrome_trace, write_page
     from scheduler.documents.stragglers import stragglers_document
     from scheduler.health import whatif
+    from scheduler.health.whatif.converters import heed, read_statement
     from topology.files import read_source
 
     with progress("Reading the trace", total=None) as say:
@@ -78,12 +79,12 @@ def _analyse(
         at = {} if nodes is None else dict(_read_nodes(nodes, trace))
         say("replaying")
         replayed = whatif.prepare(trace, lenient=lenient)
-        analysis = whatif.analyse(replayed)
+        analysis, of_source = heed(whatif.analyse(replayed), read_statement(file))
     workers = whatif.slow_workers(replayed, analysis)
     flags = whatif.flags_of(workers, at, analysis)
-    notes = whatif.notes_on(replayed, analysis)
+    notes = [*whatif.notes_on(replayed, analysis), *of_source]
     if html is not None:
-        write_page(html, replayed, analysis, workers=workers, nodes=at, flags=flags)
+        write_page(html, replayed, analysis, workers=workers, nodes=at, flags=flags, notes=notes)
     if chrome_trace is not None:
         notes += write_chrome_trace(chrome_trace, replayed, analysis)
     return stragglers_document(

@@ -18,6 +18,7 @@ def write_page(
     workers: Sequence[SlowWorker],
     nodes: Mapping[tuple[int, int], str],
     flags: Sequence[NodeFlag],
+    notes: Sequence[str],
 ) -> None:
     """Write the page of an analysis."""
     from scheduler.health import whatif
@@ -33,7 +34,7 @@ def write_page(
         workers=workers,
         nodes=nodes,
         flags=flags,
-        notes=whatif.notes_on(replayed, analysis),
+        notes=notes,
     )
     write_file(file, page)
 

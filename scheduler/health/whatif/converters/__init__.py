@@ -10,10 +10,21 @@ from typing import Literal
 
 from scheduler.health.whatif.converters.layout import RankLayout, layout_of
 from scheduler.health.whatif.converters.rows import Conversion, Missing, Op
+from scheduler.health.whatif.converters.statement import heed, read_statement
 from scheduler.health.whatif.converters.write import write_conversion
 from topology.errors import InvalidInput
 
-__all__ = ["Conversion", "Missing", "Op", "RankLayout", "convert", "layout_of", "write_conversion"]
+__all__ = [
+    "Conversion",
+    "Missing",
+    "Op",
+    "RankLayout",
+    "convert",
+    "heed",
+    "layout_of",
+    "read_statement",
+    "write_conversion",
+]
 
 Source = Literal["kineto", "megatron-timers"]
 

@@ -20,6 +20,7 @@ from scheduler.health.whatif.optypes import (
     REDUCE_SCATTER,
     SEPARATE,
 )
+from scheduler.health.whatif.result import Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,14 @@ class Conversion:
     :param ops: rows, in any order.
     :param missing: what could not be recovered and what that disables.
     :param notes: what was decided on the way, and what was dropped and why.
+    :param untold: causes of the analysis that rows from this source would only seem to show.
     """
 
     source: str
     ops: Sequence[Op]
     missing: tuple[Missing, ...]
     notes: tuple[str, ...]
+    untold: tuple[Cause, ...] = ()
 
     def counts(self) -> dict[str, int]:
         """Rows of each type that was recovered, in the order of :data:`OPTYPES`."""

@@ -29,7 +29,11 @@ from scheduler.health.whatif.optypes import (
     PIPELINE,
     REDUCE_SCATTER,
 )
+from scheduler.health.whatif.result import Cause
 from topology.errors import InvalidInput, TraceFormatError
+
+_UNTOLD: tuple[Cause, ...] = ("sequence-length", "garbage-collection")
+"""Equal microbatches of a slower rank look like longer sequences, and a slower forward total like pauses."""
 
 _GRADIENTS = ("grads-reduce-scatter", "all-grads-sync", "grads-all-reduce")
 """Names that the timer of the gradient reduction has had."""
@@ -61,9 +65,9 @@ def convert_timers(
         ops.extend(_Step(name, block, layout, count).ops())
     notes = (
         f"{len(log.blocks)} steps of {count} microbatches, laid out as 1F1B, each taking the mean of its step",
-        "collectives at the end of a step start together, as they do with --barrier-with-L1-time (the default)",
+        "collectives at the end of a step start together, as they do unless --no-barrier-with-level-1-timing is set",
     )
-    return Conversion("megatron-timers", ops, _missing(ops, log, layout), notes)
+    return Conversion("megatron-timers", ops, _missing(ops, log, layout), notes, _UNTOLD)
 
 
 class _Step:

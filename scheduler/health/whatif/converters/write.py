@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import json
 from collections import defaultdict
-from dataclasses import asdict
 from pathlib import Path
 
 from scheduler.health.whatif.converters.layout import RankLayout, layout_of
 from scheduler.health.whatif.converters.rows import Conversion, Op
+from scheduler.health.whatif.converters.statement import KEY, statement_of
 from scheduler.health.whatif.metadata import JobSizes
 from scheduler.health.whatif.optypes import BACKWARD, FORWARD, GC
 from scheduler.health.whatif.writer import write_metadata
@@ -32,19 +32,14 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
         raise InvalidInput(
             f"cannot be made: {error.strerror}", where=str(folder), fix="choose another folder"
         ) from None
-    statement = {
-        "source": conversion.source,
-        "recovered": conversion.counts(),
-        "missing": [asdict(entry) for entry in conversion.missing],
-        "notes": list(conversion.notes),
-    }
-    write_file(target / TRACE, _parquet(conversion, layout_of(sizes)))
+    statement = json.dumps(statement_of(conversion), indent=2) + "\n"
+    write_file(target / TRACE, _parquet(conversion, layout_of(sizes), statement))
     write_metadata(target / META, sizes)
-    write_file(target / STATEMENT, json.dumps(statement, indent=2) + "\n")
+    write_file(target / STATEMENT, statement)
     return [target / TRACE, target / META, target / STATEMENT]
 
 
-def _parquet(conversion: Conversion, layout: RankLayout) -> bytes:
+def _parquet(conversion: Conversion, layout: RankLayout, statement: str) -> bytes:
     """The rows as Parquet, columns and their order as in the public traces; times in double precision."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -56,7 +51,7 @@ def _parquet(conversion: Conversion, layout: RankLayout) -> bytes:
         ("dp_rank", whole), ("stage", whole), ("rank", whole), ("step", pa.int64()), ("optype", pa.string()),
         ("start_ts", real), ("duration", real), ("seq_id", whole), ("mc", whole), ("mb_id", whole), ("gmc", whole),
     ]  # fmt: skip
-    schema = pa.schema(fields)
+    schema = pa.schema(fields, metadata={KEY: statement.encode()})
     table = pa.table([pa.array(column, kind) for column, (_, kind) in zip(columns, fields, strict=True)], schema=schema)
     out = io.BytesIO()
     pq.write_table(table, out, use_dictionary=["optype"])
