@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def write_page(
     page = straggler_page(
         analysis,
         whatif.timelines_of(replayed, [slowest_step(analysis)]),
-        title=replayed.trace.source,
+        title=Path(replayed.trace.source).name,
         verdict=[words[0][:1].upper() + words[0][1:], *words[1:]],
         workers=workers,
         nodes=nodes,
@@ -50,4 +51,4 @@ def write_chrome_trace(file: str, replayed: Replayed, analysis: Analysis) -> lis
     write_file(file, chrome_trace(timelines, analysis.dp_ranks, packed=file.endswith(".gz")))
     if len(steps) == len(analysis.steps):
         return []
-    return [f"{file} has the {len(steps)} slowest of {len(analysis.steps)} steps: more than a viewer can open."]
+    return [f"{file} has the {len(steps)} slowest of {len(analysis.steps)} steps: a viewer opens no more."]

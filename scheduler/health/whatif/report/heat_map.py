@@ -27,8 +27,8 @@ ALL_HEIGHT = 300.0
 NAMED = 34.0
 """Width from which a cell holds its number."""
 
-PALE = 0.2
-"""Share of the scale up to which a cell is as light, or dark, as the page."""
+PALE, WARM = 0.2, 0.7
+"""Shares of the scale up to which a cell is as light, or dark, as the page, and up to which it is bright."""
 
 SCALE = ("box", "slow", "slower", "slowest")
 """Colours of the page's theme from no slowdown to the worst."""
@@ -126,7 +126,7 @@ def _values(plan: _Plan, slowdown: NDArray[np.float64]) -> Iterator[str]:
         for stage in range(plan.pp):
             x, y = number(plan.x(dp) + plan.pitch / 2 - 0.5), number(plan.y(dp, stage + 0.5) + 4)
             share = (slowdown[dp, stage] - 1) / (top_of(slowdown) - 1)
-            kind = "value hot" if share > PALE else "value"
+            kind = "value" if share <= PALE else "value warm" if share <= WARM else "value hot"
             text = plain(float(slowdown[dp, stage]))
             yield f'<text class="{kind}" x="{x}" y="{y}" font-size="{size}" text-anchor="middle">{text}</text>'
 

@@ -9,16 +9,21 @@ from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from scheduler.cli.run import run
 from scheduler.health.whatif.blame import SlowWorker
 from scheduler.health.whatif.chrome_trace import chrome_trace, steps_to_export
 from scheduler.health.whatif.report import slowest_step, straggler_page
 from scheduler.health.whatif.report.heat_map import heat_map, shade
 from scheduler.health.whatif.report.words import percent, plain, seconds, times
 from scheduler.health.whatif.result import Analysis, Operation, PerStep, Share, Timeline, Timelines
+from scheduler.health.whatif.synthetic import Recipe, make_trace
+from scheduler.health.whatif.writer import write_metadata, write_trace
 from topology.flags import NodeFlag
 
 DP, PP, STEPS = 3, 2, (7, 9)
@@ -284,3 +289,34 @@ def test_of_a_large_trace_the_slowest_steps_are_kept() -> None:
     assert steps_to_export(analysis(), len(OPERATIONS), most_events=63) == [1]
     assert steps_to_export(analysis(), len(OPERATIONS), most_events=2) == [1]
     assert steps_to_export(analysis(), len(OPERATIONS)) == [0, 1]
+
+
+def test_the_command_writes_page_and_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One run writes both; page and JSON give one verdict, and the packed file opens."""
+    trace = make_trace(Recipe(dp=3, pp=2, microbatches=4, steps=3, slow={(1, 0): 1.5}))
+    write_trace(tmp_path / "trace.parquet", trace)
+    write_metadata(tmp_path / "meta.yaml", trace.sizes)
+    paths = {name: tmp_path / name for name in ("trace.parquet", "meta.yaml", "page.html", "steps.json.gz")}
+    code = run(
+        ["stragglers", str(paths["trace.parquet"]), "--meta", str(paths["meta.yaml"]), "--json"]
+        + ["--html", str(paths["page.html"]), "--chrome-trace", str(paths["steps.json.gz"])]
+    )
+    document = json.loads(capsys.readouterr().out)
+    html = paths["page.html"].read_text()
+    assert code == 0
+    assert document["verdict"][1:] in words(html)
+    assert "trace.parquet" in html
+    assert str(tmp_path) not in html
+    complete = [event for event in events(gzip.decompress(paths["steps.json.gz"].read_bytes())) if event["ph"] == "X"]
+    assert len(complete) == 3 * len(trace.operations) * 3 * 3
+
+
+@pytest.mark.parametrize("option", ["--html", "--chrome-trace"])
+def test_a_place_that_cannot_be_written_to_is_an_error(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, with the folder named."""
+    write_trace(tmp_path / "trace.parquet", make_trace(Recipe(dp=2, pp=1, microbatches=1, steps=1)))
+    code = run(["stragglers", str(tmp_path / "trace.parquet"), option, str(tmp_path / "nowhere" / "file"), "--json"])
+    assert code == 2
+    assert "nowhere" in json.loads(capsys.readouterr().out)["error"]["where"]
