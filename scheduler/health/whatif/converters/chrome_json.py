@@ -92,6 +92,8 @@ class ChromeTrace:
                 if self._ended or not near_end:
                     self._refuse(error)
                 self._read_more()
+            except ValueError:
+                raise self._broken("has a number of thousands of digits", "export the trace again") from None
             except RecursionError:
                 raise self._broken("is nested too deep", "give the JSON that the profiler wrote") from None
             else:

@@ -20,6 +20,7 @@ from scheduler.health.whatif.optypes import (
     GC,
     REDUCE_SCATTER,
 )
+from scheduler.health.whatif.result import Cause
 from topology.errors import TraceFormatError
 
 SKEW = 1e-3
@@ -81,7 +82,14 @@ def convert_kineto(
         for optype, count in sorted(host_timed.items())
     ]
     ops, about_clocks = _clocks(ops, align=align_clocks)
-    return Conversion("kineto", ops, missing, (*notes, *about_clocks))
+    untold: tuple[Cause, ...] = ()
+    if host_timed[FORWARD] or host_timed[BACKWARD]:
+        untold = ("worker", "last-stage", "sequence-length", "garbage-collection")
+        missing = (
+            *missing,
+            Missing("device times of compute", "no kernels were recorded", "every cause, and all flags"),
+        )
+    return Conversion("kineto", ops, missing, (*notes, *about_clocks), untold)
 
 
 def _check_world(profile: Profile, layout: RankLayout) -> None:

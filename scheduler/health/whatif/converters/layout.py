@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scheduler.health.whatif.metadata import JobSizes
+from topology.errors import TooLarge
+
+MOST_RANKS = 1 << 20
 
 Family = Literal["self", "tp", "cp", "dp", "pp", "tail"]
 """What a set of ranks is to the job; ``tail`` spans stages and more: the groups of the end of a step."""
@@ -70,7 +73,14 @@ class RankLayout:
 
 
 def layout_of(sizes: JobSizes) -> RankLayout:
-    """The grid that the metadata describe; a ``world_size`` of dp x pp x tp counts sequence ranks among those of dp."""
+    """The grid that the metadata describe; a ``world_size`` of dp x pp x tp counts sequence ranks among those of dp.
+
+    :raises TooLarge: more than :data:`MOST_RANKS`.
+    """
+    if sizes.dp * sizes.dsp * sizes.pp * sizes.tp > MOST_RANKS:
+        raise TooLarge(
+            f"describes more than {MOST_RANKS:,} ranks", where=sizes.source, fix="give the sizes of a job that exists"
+        )
     inside = sizes.world == sizes.dp * sizes.pp * sizes.tp
     return RankLayout(dp=sizes.dp, dsp=1 if inside else sizes.dsp, pp=sizes.pp, tp=sizes.tp, vpp=sizes.vpp)
 

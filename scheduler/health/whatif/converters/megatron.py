@@ -19,10 +19,10 @@ from topology.errors import TraceFormatError
 
 HEADING = re.compile(r"(?<!, max\) )(?<!max )\btimes across ranks \(ms\):\s*\Z")
 OTHER_HEADING = re.compile(r"(\(min, max\)|max) time across ranks \(ms\):")
-ITERATION = re.compile(r"\biteration\s+(\d+)\s*/\s*\d+\s*\|")
-MICROBATCHES = re.compile(r"number of micro-?batches to constant (\d+)")
+ITERATION = re.compile(r"\biteration\s+(\d{1,15})\s*/\s*\d+\s*\|")
+MICROBATCHES = re.compile(r"number of micro-?batches to constant (\d{1,9})\b")
 NAME = re.compile(r"(?:\A|\s)([a-z][a-z0-9/-]*):\s*\Z")
-RANK = re.compile(r"(?:\A|\s)rank\s+(\d+):\s+(\S+)\s*\Z")
+RANK = re.compile(r"(?:\A|\s)rank\s+(\d{1,15}):\s+(\S+)\s*\Z")
 
 
 @dataclass(slots=True)

@@ -32,12 +32,12 @@ from scheduler.health.whatif.optypes import (
     PIPELINE,
 )
 
-STEP = re.compile(r"ProfilerStep#(\d+)\Z")
+STEP = re.compile(r"ProfilerStep#(\d{1,15})\Z")
 """``torch.profiler.profile.step`` records one such range an iteration."""
 
-_ATTRIBUTE = re.compile(r"\b(mb_id|mc)=(\d+)")
-_PIPELINING = re.compile(r"(Forward|Backward) (\d+)\Z")
-_P2P = re.compile(r"nccl:(?:send (\d+)->(\d+)|recv (\d+)<-(\d+))\Z")
+_ATTRIBUTE = re.compile(r"\b(mb_id|mc)=(\d{1,6})\b")
+_PIPELINING = re.compile(r"(Forward|Backward) (\d{1,6})\Z")
+_P2P = re.compile(r"nccl:(?:send (\d{1,9})->(\d{1,9})|recv (\d{1,9})<-(\d{1,9}))\Z")
 _FRAME = re.compile(r"(?:^|/)megatron/\S*?([a-z_0-9]+)\.py\(\d+\): (\w+)\Z")
 
 _FRAMES: dict[tuple[str, str], tuple[str, ...]] = {

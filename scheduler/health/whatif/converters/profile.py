@@ -27,6 +27,9 @@ _RANGES = frozenset({"user_annotation", "cpu_op", "python_function"})
 _LAUNCHES = frozenset({"cuda_runtime", "cuda_driver", "hip_runtime"})
 _KERNELS = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 
+MOST = 1 << 62
+"""Numbers beyond this are no correlation and no time in nanoseconds."""
+
 COMPUTE_KERNEL = ("", "")
 """Family and collective of a kernel that does not communicate."""
 
@@ -100,9 +103,9 @@ class _Collector:
         if category in _RANGES:
             self._range(event)
         elif category in _LAUNCHES or category in _KERNELS:
-            arguments = event.get("args") or {}
-            correlation = arguments.get("correlation")
-            if not isinstance(correlation, int):
+            arguments = event.get("args")
+            correlation = arguments.get("correlation") if isinstance(arguments, dict) else None
+            if not isinstance(correlation, int) or not isinstance(arguments, dict) or abs(correlation) >= MOST:
                 return
             if category in _LAUNCHES:
                 self._launched.setdefault(correlation, self._times(event)[0])
@@ -168,7 +171,7 @@ class _Collector:
             name=self._name,
             rank=self._rank(info),
             world_size=info.get("world_size") if isinstance(info.get("world_size"), int) else None,
-            epoch_ns=int(trace.beside.get("baseTimeNanoseconds", 0)),
+            epoch_ns=self._epoch(trace.beside.get("baseTimeNanoseconds", 0)),
             steps=tuple((number, *times) for number, times in sorted(self._steps.items())),
             ranges=tuple(sorted(self._ranges, key=lambda each: each.start)),
             launch=launch[order],
@@ -178,6 +181,13 @@ class _Collector:
             kinds=tuple(self._kinds),
             repaired=trace.repaired,
         )
+
+    def _epoch(self, value: Any) -> int:
+        if not isinstance(value, int) or not 0 <= value < MOST:
+            raise TraceFormatError(
+                f"baseTimeNanoseconds is {str(value)[:40]!r}, no time", where=self._name, fix="export the trace again"
+            )
+        return value
 
     def _rank(self, info: Mapping[str, Any]) -> int:
         named = _RANK_IN_NAME.search(self._name.rsplit("/", 1)[-1])

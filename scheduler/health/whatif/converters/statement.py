@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ def read_statement(path: str | Path) -> dict[str, Any] | None:
     try:
         text = (pq.read_schema(path).metadata or {}).get(KEY)
         data = json.loads(text) if text else None
-    except (OSError, pa.ArrowException, ValueError):
+    except (OSError, pa.ArrowException, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
 
@@ -46,13 +45,14 @@ def heed(analysis: Analysis, statement: dict[str, Any] | None) -> tuple[Analysis
     source = str(statement.get("source", "another trace"))
     notes = [f"The trace was made from {source}."] + [
         f"Not in it: {entry.get('optype')}; that disables {entry.get('disables')}."
-        for entry in _dicts(statement.get("missing"))
+        for entry in _list(statement.get("missing"))
+        if isinstance(entry, dict)
     ]
-    if analysis.cause in (statement.get("untold") or ()):
+    if analysis.cause in _list(statement.get("untold")):
         why = f"{analysis.why}; but a trace made from {source} cannot tell that"
         return replace(analysis, cause="unknown", why=why), notes
     return analysis, notes
 
 
-def _dicts(value: Any) -> Sequence[dict[str, Any]]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -30,7 +30,10 @@ from scheduler.health.whatif.optypes import (
     REDUCE_SCATTER,
 )
 from scheduler.health.whatif.result import Cause
-from topology.errors import InvalidInput, TraceFormatError
+from topology.errors import InvalidInput, TooLarge, TraceFormatError
+
+MOST_PASSES = 4_000_000
+"""Forward passes that are laid out at most."""
 
 _UNTOLD: tuple[Cause, ...] = ("sequence-length", "garbage-collection")
 """Equal microbatches of a slower rank look like longer sequences, and a slower forward total like pauses."""
@@ -47,6 +50,7 @@ def convert_timers(
     :param microbatches: of a step and pipeline; None = as the log says.
     :raises TraceFormatError: no timers of all ranks, a worker without times, virtual stages.
     :raises InvalidInput: the number of microbatches is not known.
+    :raises TooLarge: more than :data:`MOST_PASSES`.
     """
     if layout.vpp > 1:
         raise TraceFormatError(
@@ -59,6 +63,13 @@ def convert_timers(
     if count is None:
         raise InvalidInput(
             "does not say how many microbatches a step has", where=name, fix="give --microbatches NUMBER"
+        )
+    if len(log.blocks) * layout.dp * layout.pp * count > MOST_PASSES:
+        raise TooLarge(
+            f"{len(log.blocks)} steps of {count:,} microbatches on {layout.dp * layout.pp:,} workers make more than "
+            f"{MOST_PASSES:,} passes",
+            where=name,
+            fix="cut the log down to fewer iterations",
         )
     ops: list[Op] = []
     for block in log.blocks:

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from scheduler.health.whatif.converters import Conversion, Op, RankLayout, convert
 from scheduler.health.whatif.converters.names import meaning_of
-from topology.errors import InvalidInput
+from topology.errors import ArnoldError, InvalidInput
 
 LAYOUT = RankLayout(dp=1, dsp=1, pp=2, tp=2, vpp=1)
 """Four ranks, two workers: ranks 0 and 2 stand for stage 0 and 1."""
@@ -259,6 +260,7 @@ def test_without_device_events_times_are_of_the_host_and_said_to_be(tmp_path: Pa
     found = convert(two_ranks(tmp_path, on_device=False), LAYOUT)
     assert {duration for _, duration in times(found, "forward-compute")} == {10.0}
     assert any("forward-compute are timed by the host" in note for note in found.notes)
+    assert "worker" in found.untold
 
 
 def test_clocks_that_differ_are_told_and_can_be_aligned(tmp_path: Path) -> None:
@@ -341,6 +343,8 @@ def test_a_truncated_file_is_refused(packed: bool, share: float, tmp_path_factor
         ('{"traceEvents": [{"ph": "X", "cat": "kernel", "args": {"correlation": 1}, "ts": "soon"}]}', "no usable time"),
         ('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "gc", "ts": 1, "dur": -4}]}', "no usable time"),
         ('{"traceEvents": ' + "[" * 100_000, "nested too deep"),
+        ('{"traceEvents": [{"ts": ' + "1" * 5_000 + "}]}", "thousands of digits"),
+        ('{"traceEvents": [], "baseTimeNanoseconds": "now"}', "no ProfilerStep# range"),
     ],
 )
 def test_what_is_no_trace_is_refused(text: str, message: str, tmp_path: Path) -> None:
@@ -348,6 +352,26 @@ def test_what_is_no_trace_is_refused(text: str, message: str, tmp_path: Path) ->
     path = tmp_path / "rank-0.json"
     path.write_text(text)
     assert message in refused([str(path)]).message
+
+
+JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.lists(st.integers()))
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_junk_in_a_trace_is_an_error_or_ignored(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Any value of any event, or beside the events, replaced by any other: a result or an error of ours."""
+    file = RankFile(0, named=from_kernels)
+    file.step(5, ops_of(["forward-compute", "backward-compute", "grads-reduce-scatter", "optimizer"]))
+    document = file.document()
+    event = data.draw(st.sampled_from(document["traceEvents"]))
+    where = data.draw(st.sampled_from([document, event, event.get("args", event)]))
+    key = data.draw(st.sampled_from(sorted(where)))
+    where[key] = data.draw(JUNK)
+    path = tmp_path_factory.mktemp("junk") / "rank-0.json"
+    path.write_text(json.dumps(document))
+    with suppress(ArnoldError):
+        convert([str(path)], RankLayout(dp=1, dsp=1, pp=1, tp=4, vpp=1))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from scheduler.health.whatif.converters import Conversion, Op, RankLayout, convert, write_conversion
 from scheduler.health.whatif.converters.schedule import interleaved, one_forward_one_backward
 from scheduler.health.whatif.metadata import JobSizes
-from topology.errors import InvalidInput
+from topology.errors import InvalidInput, TooLarge
 
 LAYOUT = RankLayout(dp=1, dsp=1, pp=2, tp=1, vpp=1)
 """Two ranks, one a stage."""
@@ -156,6 +156,12 @@ def test_a_rank_without_times_is_named_with_its_line(tmp_path: Path) -> None:
 def test_a_rank_beyond_the_job_is_refused(tmp_path: Path) -> None:
     """The metadata describe two ranks; the log has a third."""
     assert "rank 2 does not exist" in refused(log(tmp_path, block(7, {"forward-compute": (1.0, 1.0, 1.0)}))).message
+
+
+def test_a_schedule_beyond_measure_is_refused(tmp_path: Path) -> None:
+    """A number of microbatches that no job has does not fill the memory."""
+    with pytest.raises(TooLarge, match="passes"):
+        convert([log(tmp_path, block(7))], LAYOUT, microbatches=100_000_000)
 
 
 def test_virtual_stages_are_refused(tmp_path: Path) -> None:

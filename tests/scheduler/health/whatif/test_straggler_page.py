@@ -297,10 +297,9 @@ def test_the_command_writes_page_and_steps(tmp_path: Path, capsys: pytest.Captur
     write_trace(tmp_path / "trace.parquet", trace)
     write_metadata(tmp_path / "meta.yaml", trace.sizes)
     paths = {name: tmp_path / name for name in ("trace.parquet", "meta.yaml", "page.html", "steps.json.gz")}
-    code = run(
-        ["stragglers", str(paths["trace.parquet"]), "--meta", str(paths["meta.yaml"]), "--json"]
-        + ["--html", str(paths["page.html"]), "--chrome-trace", str(paths["steps.json.gz"])]
-    )
+    inputs = [str(paths["trace.parquet"]), "--meta", str(paths["meta.yaml"])]
+    outputs = ["--html", str(paths["page.html"]), "--chrome-trace", str(paths["steps.json.gz"])]
+    code = run(["stragglers", *inputs, *outputs, "--json"])
     document = json.loads(capsys.readouterr().out)
     html = paths["page.html"].read_text()
     assert code == 0
