@@ -12,7 +12,7 @@ from scheduler.health.whatif.converters.layout import RankLayout, layout_of
 from scheduler.health.whatif.converters.rows import Conversion, Missing, Op
 from scheduler.health.whatif.converters.statement import heed, read_statement
 from scheduler.health.whatif.converters.write import write_conversion
-from topology.errors import InvalidInput
+from topology.errors import InvalidInput, TraceFormatError
 
 __all__ = [
     "Conversion",
@@ -43,7 +43,8 @@ def convert(
     :param source: None = told by the first file: gzip or JSON is Kineto, other text a log.
     :param microbatches: of a step, for logs that do not say it.
     :param align_clocks: for Kineto: make the barrier at the end of a step end at once on all ranks.
-    :raises InvalidInput: see the converters; several logs.
+    :raises InvalidInput: several logs, a file that cannot be read.
+    :raises TraceFormatError: see the converters.
     """
     from scheduler.health.whatif.converters.kineto import convert_kineto
     from scheduler.health.whatif.converters.opening import open_text
@@ -51,7 +52,10 @@ def convert(
 
     if source is None:
         with open_text(paths[0]) as text:
-            source = "kineto" if text.read(4096).lstrip()[:1] in ("{", "[") else "megatron-timers"
+            start = text.read(4096).lstrip()
+        if not start:
+            raise TraceFormatError("is empty", where=paths[0], fix="give a profiler trace or a log")
+        source = "kineto" if start.startswith(("{", "[")) else "megatron-timers"
     if source == "kineto":
         return convert_kineto(paths, layout, align_clocks=align_clocks, progress=progress)
     if len(paths) > 1:

@@ -123,6 +123,7 @@ def test_a_cause_that_timers_cannot_tell_is_not_told(tmp_path: Path, capsys: pyt
         (["nowhere.json"], "there is no such file"),
         (["train.log", "--from", "kineto"], "is not a Chrome trace"),
         (["train.log", "train.log"], "a job has one log of timers"),
+        (["empty.log"], "is empty"),
     ],
 )
 def test_bad_input_is_an_error_in_json(
@@ -130,6 +131,7 @@ def test_bad_input_is_an_error_in_json(
 ) -> None:
     """Exit code 2 and one JSON document with message and remedy."""
     timer_log(tmp_path, slow=None)
+    (tmp_path / "empty.log").touch()
     monkeypatch.chdir(tmp_path)
     code, printed = arnold(
         "traces", "convert", *words, "--meta", "job.yaml", "--output", "out", "--json", capsys=capsys
