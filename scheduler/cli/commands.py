@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "study": CommandRow("scheduler.cli.study:command", "Run a placement study, the paper's table among them."),
     "stragglers": CommandRow("scheduler.cli.stragglers:command", "Say what a job loses to slow workers, and why."),
     "topology": CommandRow("scheduler.cli.topology:command", "Convert, show or validate a cluster file."),
+    "traces": CommandRow("scheduler.cli.traces:command", "Convert profiler traces and timer logs to op traces."),
     "extender": CommandRow("scheduler.cli.extender:command", "Schedule gangs on Kubernetes: the scheduler extender."),
     "flags": CommandRow("scheduler.cli.flags:command", "Flag slow and faulty nodes of a Kubernetes cluster."),
     "schema": CommandRow("scheduler.cli.schema:command", "Print the JSON Schema of a command's --json output."),

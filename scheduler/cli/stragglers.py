@@ -22,6 +22,7 @@ Examples:
   arnold stragglers trace.parquet --meta meta.yaml
   arnold stragglers trace.parquet --meta meta.yaml --nodes workers.csv --flags-out flags.json
   arnold place --cluster cluster.csv --job job.yaml --flags flags.json
+  arnold stragglers trace.parquet --meta meta.yaml --html report.html --chrome-trace steps.json.gz
 """
 
 
@@ -33,8 +34,18 @@ Examples:
 @click.option("--lenient", is_flag=True, help="Leave out what does not fit, and say how much and why.")
 @click.option("--nodes", type=FILE, metavar="FILE", help="Workers' nodes: CSV dp,stage,node or `arnold place` JSON.")
 @click.option("--flags-out", type=FILE, metavar="FILE", help="Write the nodes to avoid as --flags of `arnold place`.")
+@click.option("--html", type=FILE, metavar="FILE", help="Write a page with drawings too.")
+@click.option("--chrome-trace", type=FILE, metavar="FILE", help="Write the steps for Perfetto too; .gz packs.")
 def command(
-    *, as_json: bool, trace: str, meta: str | None, lenient: bool, nodes: str | None, flags_out: str | None
+    *,
+    as_json: bool,
+    trace: str,
+    meta: str | None,
+    lenient: bool,
+    nodes: str | None,
+    flags_out: str | None,
+    html: str | None,
+    chrome_trace: str | None,
 ) -> None:
     """Say what a job loses to stragglers, why, and which nodes are to blame.
 
@@ -42,7 +53,7 @@ def command(
     ideal durations. Nodes are flagged only where slow workers are the cause, each with its own factor.
     """
     _check_options(trace, meta, nodes, flags_out)
-    document = _analyse(trace, meta, nodes, lenient=lenient)
+    document = _analyse(trace, meta, nodes, lenient=lenient, html=html, chrome_trace=chrome_trace)
     if flags_out is not None:
         _write_flags(flags_out, document)
     if as_json:
@@ -53,9 +64,13 @@ def command(
         print_stragglers(console(), document)
 
 
-def _analyse(file: str, meta: str | None, nodes: str | None, *, lenient: bool) -> StragglersDocument:
+def _analyse(
+    file: str, meta: str | None, nodes: str | None, *, lenient: bool, html: str | None, chrome_trace: str | None
+) -> StragglersDocument:
+    from scheduler.cli.stragglers_drawings import write_chrome_trace, write_page
     from scheduler.documents.stragglers import stragglers_document
     from scheduler.health import whatif
+    from scheduler.health.whatif.converters import heed, read_statement
     from topology.files import read_source
 
     with progress("Reading the trace", total=None) as say:
@@ -64,8 +79,14 @@ def _analyse(file: str, meta: str | None, nodes: str | None, *, lenient: bool) -
         at = {} if nodes is None else dict(_read_nodes(nodes, trace))
         say("replaying")
         replayed = whatif.prepare(trace, lenient=lenient)
-        analysis = whatif.analyse(replayed)
+        analysis, of_source = heed(whatif.analyse(replayed), read_statement(file))
     workers = whatif.slow_workers(replayed, analysis)
+    flags = whatif.flags_of(workers, at, analysis)
+    notes = [*whatif.notes_on(replayed, analysis), *of_source]
+    if html is not None:
+        write_page(html, replayed, analysis, workers=workers, nodes=at, flags=flags, notes=notes)
+    if chrome_trace is not None:
+        notes += write_chrome_trace(chrome_trace, replayed, analysis)
     return stragglers_document(
         analysis,
         source=trace.source,
@@ -73,9 +94,9 @@ def _analyse(file: str, meta: str | None, nodes: str | None, *, lenient: bool) -
         help_=whatif.help_for(replayed, analysis, workers),
         workers=workers,
         nodes=at,
-        flags=whatif.flags_of(workers, at, analysis),
+        flags=flags,
         dropped=dict(replayed.trace.dropped),
-        notes=whatif.notes_on(replayed, analysis),
+        notes=notes,
     )
 
 
