@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "study": CommandRow("scheduler.cli.study:command", "Run a placement study, the paper's table among them."),
     "topology": CommandRow("scheduler.cli.topology:command", "Convert, show or validate a cluster file."),
     "extender": CommandRow("scheduler.cli.extender:command", "Schedule gangs on Kubernetes: the scheduler extender."),
-    "flags": CommandRow("scheduler.cli.flags:command", "Flag slow and faulty nodes of a Kubernetes cluster."),
+    "flags": CommandRow("scheduler.cli.flags.group:command", "Slow and faulty nodes: who says so, since when, why."),
     "schema": CommandRow("scheduler.cli.schema:command", "Print the JSON Schema of a command's --json output."),
 }
 
