@@ -28,9 +28,9 @@ VERSION = 1
 
 EventName = Literal["opened", "rules", "noted", "raised", "renewed", "lowered", "cleared", "expired"]
 """``opened``: the first line.  ``rules``: those by which is decided from here on.  ``noted``: a finding that does not
-suffice to flag the node, or a source that takes a finding back.  ``raised``: flagged, or flagged as worse.  ``renewed``:
-found again.  ``lowered``: less bad, as nothing worse was found for the quiet time.  ``cleared``: nothing was found for
-the quiet time, or somebody lifted it.  ``expired``: its source said until when, and that is past."""
+suffice to flag the node, or a source that takes a finding back.  ``raised``: flagged, or flagged as worse.
+``renewed``: found again.  ``lowered``: less bad, as nothing worse was found for a while.  ``cleared``: nothing was
+found for the quiet time, or somebody lifted it.  ``expired``: its source said until when, and that is past."""
 
 _MARK = re.compile(r'\s*\{\s*"arnold"\s*:\s*"flag-store"')
 
@@ -71,7 +71,7 @@ class Line(BaseModel):
     stamp: str = ""
     by: str = ""
     because: str = ""
-    relapses: int = Field(0, ge=0)
+    relapses: int = Field(default=0, ge=0)
     rules: dict[str, Any] | None = None
 
     @model_validator(mode="after")

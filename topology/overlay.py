@@ -86,7 +86,7 @@ def with_flag_store(cluster: Cluster, source: Source, *, now: datetime) -> tuple
 
 
 def read_flags(source: Source, *, now: datetime | None = None) -> list[NodeFlag]:
-    """The flags of a file, of whichever nodes and whenever they hold; of a flag store what its sources hold at one time.
+    """The flags of a file, of whichever nodes and whenever they hold; of a flag store those of its sources at one time.
 
     :param now: timezone-aware, for a store; ``None`` = the present.
     :raises InvalidInput: neither a list of flags nor a flag store.

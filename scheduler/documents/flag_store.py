@@ -7,8 +7,6 @@ from datetime import datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
 from scheduler.documents.common import Document
 from topology.flag_log import EventName, FlagLog, Line
 from topology.flags import FlagKind, NodeFlag

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,7 +13,9 @@ from scheduler.cli.output import console, emit_json, table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from scheduler.documents.flags import FlagsChangedDocument, FlagsDocument
+    from rich.console import Console
+
+    from scheduler.documents.flags import ChangeDoc, FlagsChangedDocument, FlagsDocument
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,8 +55,8 @@ def cluster_options(function: F) -> F:
 @click.argument("file", type=FILE)
 @cluster_options
 def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | None) -> None:
-    """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`, or a flag store; - is
-    stdin.
+    """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`, or a flag store, of
+    which `arnold flags sync` also takes off what has ended; - is stdin.
 
     A node keeps one flag: a new one replaces it, and of two in the file the slower counts. Flags that do not hold now
     are left out. Nodes that the file does not name are left alone.
@@ -117,16 +119,21 @@ def _show_changes(document: FlagsChangedDocument, *, as_json: bool) -> None:
     if as_json:
         emit_json(document)
         return
-    rows = table("node", "", "slowdown", "until", title="Flags", left=["", "slowdown", "until"])
-    for change in document.changes:
-        rows.add_row(change.node, change.done, change.slowdown or "-", change.until or "-")
     out = console()
-    if document.changes:
-        out.print(rows)
-    else:
-        out.print("nothing to do")
+    print_changes(out, document.changes)
     if document.expired:
         out.print(f"left out, as they do not hold now: {document.expired}")
+
+
+def print_changes(out: Console, changes: Sequence[ChangeDoc]) -> None:
+    """What was done to each node."""
+    if not changes:
+        out.print("nothing to do")
+        return
+    rows = table("node", "", "slowdown", "until", title="Flags", left=["", "slowdown", "until"])
+    for change in changes:
+        rows.add_row(change.node, change.done, change.slowdown or "-", change.until or "-")
+    out.print(rows)
 
 
 def _print(document: FlagsDocument) -> None:

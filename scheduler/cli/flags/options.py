@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -32,6 +33,11 @@ def present(at: str | None) -> datetime:
     :raises InvalidInput: it is no time with a time zone.
     """
     return datetime.now(UTC) if at is None else parse_time(at, option="--at")[0]
+
+
+def stamp_of(file: str) -> str:
+    """Tells this version of a file from another; standard input is always new."""
+    return "" if file == "-" else str(Path(file).stat().st_mtime_ns)
 
 
 def parse_time(text: str, *, option: str) -> tuple[datetime, datetime]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from scheduler.cli.command import JsonCommand
-from scheduler.cli.flags.options import at_option, present, store_option
+from scheduler.cli.flags.options import at_option, present, stamp_of, store_option
 from scheduler.cli.flags.writing import changed, print_recorded
 from scheduler.cli.instance import FILE
 from topology.errors import InvalidInput
@@ -49,7 +47,7 @@ def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | No
     if files.count("-") > 1:
         raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
     governing = None if rules is None else read_rules(read_source(rules))
-    findings = [(read_flags(read_source(file), now=now), _stamp(file)) for file in files]
+    findings = [(read_flags(read_source(file), now=now), stamp_of(file)) for file in files]
 
     def change(ledger: Ledger) -> Recorded:
         over = [] if governing is None else ledger.govern(governing, now)
@@ -88,11 +86,6 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
         return Recorded(tuple(lines))
 
     print_recorded(changed(store, change, now=now, create=False), as_json=as_json)
-
-
-def _stamp(file: str) -> str:
-    """Tells this version of a file from another; standard input is always new."""
-    return "" if file == "-" else str(Path(file).stat().st_mtime_ns)
 
 
 def _user() -> str:

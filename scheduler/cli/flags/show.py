@@ -92,11 +92,11 @@ def _span(at: str | None, since: str | None, until: str | None) -> tuple[datetim
     if at is not None:
         begin, end = parse_time(at, option="--at")
         return begin, min(end, now)
-    begin = None if since is None else parse_time(since, option="--since")[0]
+    first = None if since is None else parse_time(since, option="--since")[0]
     end = now if until is None else min(now, parse_time(until, option="--until")[1])
-    if begin is not None and begin > end:
+    if first is not None and first > end:
         raise InvalidInput("the span ends before it begins", where="--since", fix="--since lies before --until and now")
-    return begin, end
+    return first, end
 
 
 def _print_show(document: ShowDocument) -> None:

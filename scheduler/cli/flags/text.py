@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from scheduler.cli.output import table
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from rich.console import Console
 
     from scheduler.documents.flag_store import EventDoc, NodeFlagDoc
@@ -44,6 +43,4 @@ def factor(flag: NodeFlagDoc | None) -> str:
 
 def minute(time: datetime | None) -> str:
     """``2026-11-17 14:20Z``, or a dash."""
-    from datetime import UTC
-
     return "-" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M}Z"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def changed(store: str, change: Callable[[Ledger], Recorded], *, now: datetime, create: bool = True) -> RecordDocument:
     """Change a store, and say what was done."""
     from scheduler.documents.flag_store import record_document
-    from scheduler.health.flags import FlagStore, Recorded
+    from scheduler.health.flags import FlagStore
 
     def counted(ledger: Ledger) -> tuple[Recorded, int]:
         recorded = change(ledger)

@@ -80,8 +80,8 @@ class Ledger:
         Of several findings of one source about one node the worst counts.
 
         :param now: timezone-aware, when they were found.
-        :param stamp: tells this version of a file from another; the same findings with the same stamp are known.  Without
-            one they are known when they are repeated with the same time.
+        :param stamp: tells this version of a file from another; the same findings with the same stamp are known.
+            Without one they are known when they are repeated with the same time.
         :raises InvalidInput: ``now`` lies before the last line by more than clocks differ.
         """
         now = self._clock(now)

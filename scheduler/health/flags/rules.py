@@ -1,8 +1,8 @@
 """When a finding becomes a flag, and when a flag ends: the numbers, and why they are what they are.
 
-Two costs are weighed.  A flag that should not be there costs a node, or a little spread.  A flag that is missing costs a
-job: those that straggle because of a worker run 3.04 times slower on average (arXiv 2505.05713).  So flags come at once
-and go slowly.  They also must go slowly because a flagged node is avoided, and an avoided node shows no symptoms: that
+Two costs are weighed.  A flag that should not be there costs a node, or a little spread.  A flag that is missing costs
+a job: those that straggle because of a worker run 3.04 times slower on average (arXiv 2505.05713).  So flags come at
+once and go slowly.  They also must go slowly because a flagged node is avoided, and an avoided node shows no symptoms: that
 nothing is found says nothing.  The quiet time is therefore the time after which a node gets another chance, and each
 relapse doubles it.
 """
@@ -31,9 +31,9 @@ MOST_FINDINGS = 100
 class Rule:
     """How findings of one source are treated.
 
-    :param raise_after: findings that are needed, on different occasions.  Default 1, because every detector of the house
-        already demands persistence (a whole trace, four minutes of the same outlier, five rounds): a second wait would
-        only cost jobs.  Raise it for a source that cries at every spike.  A faulty node is flagged at once.
+    :param raise_after: findings that are needed, on different occasions.  Default 1, because every detector of the
+        house already demands persistence (a whole trace, four minutes of the same outlier, five rounds): a second wait
+        would only cost jobs.  Raise it for a source that cries at every spike.  A faulty node is flagged at once.
     :param within: the time in which they must come; a source that takes a finding back begins anew.
     :param score: a finding of at least this score needs no other; in the unit of the source, so there is no default.
     :param quiet: how long nothing may be found before the flag ends.  Default a day: one job in a day may meet a node

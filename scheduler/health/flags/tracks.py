@@ -4,8 +4,8 @@ Deciding and remembering are apart: :func:`found` and :func:`ended` look at a tr
 :meth:`Track.after` takes a line and nothing else.  What is remembered is therefore what is in the file, and reading the
 file again gives the same state.
 
-Of one source the latest finding counts: upwards at once, downwards only when nothing worse was found for a while.  What it
-held before stays as a *step* until then, so that a slowdown that is measured as 1.5, 1.2, 1.5, ... is 1.5.
+Of one source the latest finding counts: upwards at once, downwards only when nothing worse was found for a while.  What
+it held before stays as a *step* until then, so that a slowdown that is measured as 1.5, 1.2, 1.5, ... is 1.5.
 """
 
 from __future__ import annotations
