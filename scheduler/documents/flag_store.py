@@ -4,37 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from scheduler.documents.common import Document
+from scheduler.documents.common import Document, NodeFlagDoc, flag_doc, flag_fields
 from topology.flag_log import EventName, FlagLog, Line
-from topology.flags import FlagKind, NodeFlag
+from topology.flags import NodeFlag
 
 if TYPE_CHECKING:
     from scheduler.health.flags.history import History, Spell
     from scheduler.health.flags.ledger import Ledger, Recorded
-
-
-class NodeFlagDoc(Document):
-    """A flag, as it stands in a flag file (``--flags`` of ``arnold place``)."""
-
-    node: str
-    """Name of the node."""
-    kind: FlagKind
-    """straggler (slow), degraded (slow, cause known) or faulty (never use)."""
-    slowdown: float | None
-    """Factor on compute time; null for a faulty node."""
-    score: float | None
-    """Strength of the evidence, in the unit of the source."""
-    source: str
-    """Who says so."""
-    since: datetime | None
-    """When it began; null = unknown."""
-    until: datetime | None
-    """When it ends; null = open."""
-    evidence: str
-    """Why, in a sentence."""
 
 
 class MergedFlagDoc(NodeFlagDoc):
@@ -165,25 +143,6 @@ class ImportDocument(Document):
     """What it holds against the others."""
     recorded: RecordDocument | None
     """What the store made of it; null = no --store was given."""
-
-
-def flag_doc(flag: NodeFlag) -> NodeFlagDoc:
-    """A flag as it stands in a flag file."""
-    return NodeFlagDoc(**flag_fields(flag))
-
-
-def flag_fields(flag: NodeFlag) -> dict[str, Any]:
-    """The fields of a flag, with what JSON has for infinity."""
-    return {
-        "node": flag.node,
-        "kind": flag.kind,
-        "slowdown": flag.slowdown if isfinite(flag.slowdown) else None,
-        "score": flag.score,
-        "source": flag.source,
-        "since": flag.since,
-        "until": flag.until,
-        "evidence": flag.evidence,
-    }
 
 
 def event_doc(line: Line) -> EventDoc:

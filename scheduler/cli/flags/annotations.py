@@ -55,8 +55,8 @@ def cluster_options(function: F) -> F:
 @click.argument("file", type=FILE)
 @cluster_options
 def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | None) -> None:
-    """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`, or a flag store, of
-    which `arnold flags sync` also takes off what has ended; - is stdin.
+    """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`, or a flag store
+    (then `arnold flags sync` also takes off what has ended); - is stdin.
 
     A node keeps one flag: a new one replaces it, and of two in the file the slower counts. Flags that do not hold now
     are left out. Nodes that the file does not name are left alone.

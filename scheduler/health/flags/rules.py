@@ -2,9 +2,9 @@
 
 Two costs are weighed.  A flag that should not be there costs a node, or a little spread.  A flag that is missing costs
 a job: those that straggle because of a worker run 3.04 times slower on average (arXiv 2505.05713).  So flags come at
-once and go slowly.  They also must go slowly because a flagged node is avoided, and an avoided node shows no symptoms: that
-nothing is found says nothing.  The quiet time is therefore the time after which a node gets another chance, and each
-relapse doubles it.
+once and go slowly.  They also must go slowly because a flagged node is avoided, and an avoided node shows no symptoms:
+that nothing is found says nothing.  The quiet time is therefore the time after which a node gets another chance, and
+each relapse doubles it.
 """
 
 from __future__ import annotations
