@@ -10,6 +10,7 @@ left out and told (:attr:`FlagLog.torn`).  A broken line anywhere else is an err
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -98,8 +99,8 @@ class Line(BaseModel):
         return [step.flag_of(self.node, self.source) for step in self.steps]
 
     def text(self) -> str:
-        """The line as it is written, with its end."""
-        return self.model_dump_json(exclude_defaults=True) + "\n"
+        """The line as it is written, with its end; ASCII, so that half of it is text too."""
+        return json.dumps(self.model_dump(mode="json", exclude_defaults=True), separators=(",", ":")) + "\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,21 @@ def at_option(function: F) -> F:
 
 
 def present(at: str | None) -> datetime:
-    """The time that ``--at`` names, or the present.
+    """The time at which something was found: that of ``--at``, or now.
 
-    :raises InvalidInput: it is no time with a time zone.
+    :raises InvalidInput: it is no time with a time zone, or lies in the future.
     """
-    return datetime.now(UTC) if at is None else parse_time(at, option="--at")[0]
+    now = datetime.now(UTC)
+    if at is None:
+        return now
+    found = parse_time(at, option="--at")[0]
+    if found > now:
+        raise InvalidInput(
+            f"{at} lies in the future: nothing would be taken in before",
+            where="--at",
+            fix="give the time at which it was found; a flag that is to begin later says so itself (since)",
+        )
+    return found
 
 
 def stamp_of(file: str) -> str:

@@ -11,7 +11,8 @@ from scheduler.cli.output import table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scheduler.documents.flag_store import EventDoc, NodeFlagDoc
+    from scheduler.documents.common import NodeFlagDoc
+    from scheduler.documents.flag_store import EventDoc
 
 LONGEST = 60
 """Most rows of a table on a terminal; --json has them all."""

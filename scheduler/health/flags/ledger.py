@@ -13,6 +13,9 @@ from topology.flag_log import VERSION, FlagLog, Line
 from topology.flag_rows import Finding
 from topology.flags import NodeFlag, severity
 
+LAST_YEAR = 9900
+"""Of records: ends that lie later must still be dates."""
+
 SKEW = timedelta(minutes=5)
 """Clocks of detectors and of the machine of the store may differ by this much."""
 
@@ -126,6 +129,8 @@ class Ledger:
 
     def _clock(self, now: datetime) -> datetime:
         """Now, or the time of the last line where clocks differ a little."""
+        if now.year > LAST_YEAR:
+            raise InvalidInput(f"{now.isoformat()} is too late", where="--at", fix="check the clock of this machine")
         if self.time is None or self.time <= now:
             return now
         if self.time - now > SKEW:

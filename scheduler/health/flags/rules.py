@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from topology.errors import InvalidInput
+
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([smhdw])")
 LONGEST = timedelta(days=3650)
@@ -98,14 +100,18 @@ class Rules:
     def from_plain(cls, data: Mapping[str, Any]) -> Rules:
         """What :meth:`plain` wrote.
 
-        :raises ValueError: it did not.
+        :raises InvalidInput: it did not.
         """
         try:
             return cls(
                 default=_rule(data["default"]), sources={name: _rule(row) for name, row in data["sources"].items()}
             )
-        except (AttributeError, KeyError, TypeError, OverflowError) as error:
-            raise ValueError(f"these are no rules: {error}") from error
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(
+                f"the rules in the store cannot be read: {type(error).__name__}: {error}",
+                where="rules",
+                fix="restore the store from a copy; it is written by `arnold flags` alone",
+            ) from error
 
 
 def _plain(rule: Rule) -> dict[str, Any]:

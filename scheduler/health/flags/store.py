@@ -27,6 +27,8 @@ PATIENCE_SECONDS = 10.0
 
 _LOOK_SECONDS = 0.05
 
+_BEGINNING = b'{"arnold":"flag-store"'
+
 
 class FlagStore:
     """A file of flags.  Nothing is kept in memory between two calls, so that several processes may share it."""
@@ -95,7 +97,7 @@ class FlagStore:
             os.close(handle)
 
     def _text(self, handle: int) -> Source | None:
-        """What the file holds; ``None`` = nothing yet."""
+        """What the file holds; ``None`` = nothing yet, or a first line that was never finished."""
         with os.fdopen(os.dup(handle), "rb") as file:
             file.seek(0)
             data = file.read(MAX_BYTES + 1)
@@ -105,6 +107,9 @@ class FlagStore:
                 where=str(self.path),
                 fix="put it aside as an archive, and begin a new one",
             )
+        if b"\n" not in data and (data.startswith(_BEGINNING) or _BEGINNING.startswith(data)):
+            os.ftruncate(handle, 0)
+            return None
         return decode_source(str(self.path), data) if data.strip() else None
 
     def _append(self, handle: int, text: str, before: Source | None, torn: int) -> None:
