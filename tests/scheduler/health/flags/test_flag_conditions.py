@@ -91,7 +91,7 @@ def test_all_that_is_held_against_a_node_is_one_flag() -> None:
 
 
 def test_healthy_unknown_and_not_looked_at() -> None:
-    """An all-clear needs every condition of the monitor to be good; unknown is neither; others' conditions count not."""
+    """An all-clear needs every condition of the monitor to be good; unknown is neither; others' do not count."""
     good, unknown = condition("GpuMemWatch", "False"), condition("GpuSmWatch", "Unknown")
     found = reported("nvsentinel", node("n1", good), node("n2", good, unknown), node("n3"), node("n4", unknown, good))
     assert (found.flags, found.healthy) == ((), ("n1",))
