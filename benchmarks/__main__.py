@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import house, memory, proofs, scale, speed, startup, table1
+from benchmarks import house, memory, proofs, scale, speed, startup, table1, whatif
 from benchmarks.rows import Campaign
 from scheduler.placement.registry import algorithm_names
 
@@ -62,6 +62,13 @@ def _parser() -> argparse.ArgumentParser:
 
     command = add("table1", _table1, "the paper's Table 1 against the values it must have")
     command.add_argument("--seconds", type=float, default=60.0, help="limit of each algorithm")
+
+    command = add("whatif", _whatif, "`arnold stragglers`: the published traces, and one of 1,024 workers")
+    command.add_argument("--rounds", type=int, default=5, help="of the published traces; 0 leaves them out")
+    command.add_argument("--dp", type=int, default=128, help="data-parallel ranks of the synthetic trace")
+    command.add_argument("--pp", type=int, default=8)
+    command.add_argument("--microbatches", type=int, default=32)
+    command.add_argument("--steps", type=int, default=100)
 
     command = add("kubernetes", _kubernetes, "gangs on a real control plane: speed, latency, memory, fail-over")
     command.add_argument("--parts", nargs="+", default=list(KUBERNETES), choices=KUBERNETES, metavar="PART")
@@ -138,6 +145,14 @@ def _startup(options: argparse.Namespace) -> str:
 
 def _table1(options: argparse.Namespace) -> str:
     return table1.report(table1.measure(options.seconds))
+
+
+def _whatif(options: argparse.Namespace) -> str:
+    parts = []
+    if options.rounds:
+        parts.append(whatif.report_published(whatif.measure_published(options.rounds)))
+    large = whatif.measure_large(dp=options.dp, pp=options.pp, microbatches=options.microbatches, steps=options.steps)
+    return "\n".join([*parts, whatif.report_large(large)])
 
 
 KUBERNETES = ("binding", "filter", "waiting", "failover")

@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "compare": CommandRow("scheduler.cli.compare:command", "Run every algorithm on one job and one cluster."),
     "repair": CommandRow("scheduler.cli.repair:command", "Replace lost nodes of a placement, moving little."),
     "study": CommandRow("scheduler.cli.study:command", "Run a placement study, the paper's table among them."),
+    "stragglers": CommandRow("scheduler.cli.stragglers:command", "Say what a job loses to slow workers, and why."),
     "topology": CommandRow("scheduler.cli.topology:command", "Convert, show or validate a cluster file."),
     "extender": CommandRow("scheduler.cli.extender:command", "Schedule gangs on Kubernetes: the scheduler extender."),
     "flags": CommandRow("scheduler.cli.flags.group:command", "Slow and faulty nodes: who says so, since when, why."),
