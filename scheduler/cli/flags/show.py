@@ -121,9 +121,13 @@ def _print_why(document: WhyDocument) -> None:
     from scheduler.cli.place_text import print_sentences
 
     out = console()
-    span = "" if document.since is None else f"from {minute(document.since)} "
-    verdict = "was flagged" if document.avoided else "was not flagged"
-    out.print(f"{document.node} {verdict} {span}to {minute(document.until)}")
+    if document.since is None:
+        span = f"up to {minute(document.until)}"
+    elif document.since == document.until:
+        span = f"at {minute(document.until)}"
+    else:
+        span = f"between {minute(document.since)} and {minute(document.until)}"
+    out.print(f"{document.node} was {'' if document.avoided else 'not '}flagged {span}")
     print_sentences(out, "When", [spell.sentence for spell in document.spells])
     if document.events:
         out.print()

@@ -46,4 +46,4 @@ def print_recorded(document: RecordDocument, *, as_json: bool) -> None:
             out.print(f"findings {words}: {count}")
     if document.torn:
         out.print(f"taken away: {document.torn} bytes of a line that a writer had not finished")
-    out.print(f"flagged now: {document.flagged} nodes")
+    out.print(f"nodes flagged now: {document.flagged}")

@@ -69,7 +69,7 @@ def test_record_and_show(arnold: Arnold, flags: Path, tmp_path: Path) -> None:
     os.utime(flags, (1, 1))
     renewed = arnold("flags", "record", "--store", store, flags).out
     assert "renewed" in renewed
-    assert "flagged now: 2 nodes" in renewed
+    assert "nodes flagged now: 2" in renewed
     shown = arnold("flags", "show", "--store", store, "--json").json
     assert round_trips(shown, ShowDocument)
     assert [(flag["node"], flag["slowdown"]) for flag in shown["nodes"]] == [("n1", 1.97), ("n7", None)]
@@ -158,7 +158,7 @@ def test_import(arnold: Arnold, tmp_path: Path) -> None:
     conditions("False")
     out = arnold(*args, "--store", store).out
     assert "1 nodes, 0 with findings, 1 healthy" in out
-    assert "flagged now: 0 nodes" in out
+    assert "nodes flagged now: 0" in out
 
 
 @pytest.mark.parametrize(
