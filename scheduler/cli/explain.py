@@ -34,7 +34,8 @@ def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inpu
     """Say why a placement cannot be better, or why the job does not fit and what would help.
 
     Every cheaper pair of spreads is shown with what rules it out; every suggestion was verified by solving the changed
-    instance. Where nodes are slow, avoiding them and using them are both solved, with predicted step times. Exits 3 if the job does not fit, 4 if time ran out with nothing valid.
+    instance. Where nodes are slow, avoiding them and using them are both solved, with predicted step times. Exits 3 if
+    the job does not fit, 4 if time ran out with nothing valid.
     """
     from scheduler.avoidance import weigh
     from scheduler.documents.explain import explain_document
