@@ -17,10 +17,13 @@ from typing import TypeVar
 
 from scheduler.health.flags.ledger import Ledger
 from topology.errors import InvalidInput, TooLarge
-from topology.files import MAX_BYTES, Source, decode_source, read_source
+from topology.files import Source, decode_source, read_source
 from topology.flag_log import FlagLog, read_log
 
 T = TypeVar("T")
+
+MAX_STORE_BYTES = 128 * 1024 * 1024
+"""Largest store: some 400,000 events, which take about 15 seconds and 1.7 GB to read (``python -m benchmarks flags``)."""
 
 PATIENCE_SECONDS = 10.0
 """How long a writer waits for another: a batch takes milliseconds, so one that holds the lock longer is stuck."""
@@ -40,8 +43,9 @@ class FlagStore:
         """All lines.
 
         :raises InvalidInput: there is no such file, or it is no flag store, or it is broken.
+        :raises TooLarge: it has grown beyond :data:`MAX_STORE_BYTES`.
         """
-        return read_log(read_source(self.path))
+        return read_log(read_source(self.path, max_bytes=MAX_STORE_BYTES))
 
     def change(self, change: Callable[[Ledger], T], *, now: datetime, create: bool = True) -> tuple[T, int]:
         """Change the store under the lock; what the ledger has written by the end is appended.
@@ -100,12 +104,12 @@ class FlagStore:
         """What the file holds; ``None`` = nothing yet, or a first line that was never finished."""
         with os.fdopen(os.dup(handle), "rb") as file:
             file.seek(0)
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
+            data = file.read(MAX_STORE_BYTES + 1)
+        if len(data) > MAX_STORE_BYTES:
             raise TooLarge(
-                f"is larger than {MAX_BYTES // 2**20} MB",
+                f"is larger than {MAX_STORE_BYTES // 2**20} MB",
                 where=str(self.path),
-                fix="put it aside as an archive, and begin a new one",
+                fix="put it aside, and begin a new one with what `arnold flags show --output` says of it",
             )
         if b"\n" not in data and (data.startswith(_BEGINNING) or _BEGINNING.startswith(data)):
             os.ftruncate(handle, 0)

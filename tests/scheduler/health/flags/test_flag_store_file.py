@@ -12,7 +12,7 @@ import pytest
 
 from scheduler.health.flags import FlagStore, Ledger, Recorded
 from scheduler.health.flags import store as module
-from topology.errors import InvalidInput
+from topology.errors import InvalidInput, TooLarge
 from topology.flags import FAULTY, NodeFlag
 
 T0 = datetime(2026, 11, 17, 8, tzinfo=UTC)
@@ -170,3 +170,13 @@ def test_rules_in_the_store_that_are_none(path: Path) -> None:
         file.write('{"time":"2026-11-17T10:00:00Z","event":"rules","rules":{"default":3}}\n')
     with pytest.raises(InvalidInput, match="rules in the store cannot be read"):
         record(path, SLOW, now=T0 + 3 * HOUR)
+
+
+def test_a_store_that_has_grown_too_large(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither read nor written to, and what to do is said."""
+    monkeypatch.setattr(module, "MAX_STORE_BYTES", 100)
+    with pytest.raises(TooLarge, match="is larger than"):
+        FlagStore(path).read()
+    with pytest.raises(TooLarge) as caught:
+        record(path, SLOW, now=T0 + 2 * HOUR)
+    assert "begin a new one" in caught.value.fix
