@@ -23,7 +23,7 @@ from topology.flag_log import FlagLog, read_log
 T = TypeVar("T")
 
 MAX_STORE_BYTES = 128 * 1024 * 1024
-"""Largest store: some 400,000 events, which take about 15 seconds and 1.7 GB to read (``python -m benchmarks flags``)."""
+"""Largest store: some 400,000 events, which take about 15 seconds and 1.7 GB to read (``python -m benchmarks``)."""
 
 PATIENCE_SECONDS = 10.0
 """How long a writer waits for another: a batch takes milliseconds, so one that holds the lock longer is stuck."""
