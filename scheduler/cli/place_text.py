@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scheduler.cli.output import table
+from scheduler.cli.output import plain, table
 from scheduler.documents.words import decimal, verdict
 from scheduler.job import FAMILIES
 from scheduler.placement.admission import admissible
@@ -91,7 +91,7 @@ def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
         out.print(Text(title, "bold"))
         rows = Table.grid(padding=(0, 1))
         for sentence in sentences:
-            rows.add_row("  -", sentence)
+            rows.add_row("  -", plain(sentence))
         out.print(rows)
 
 

@@ -11,7 +11,7 @@ from scheduler.cli.flags.options import at_option, present, stamp_of
 from scheduler.cli.flags.text import factor, minute
 from scheduler.cli.flags.writing import changed, print_recorded
 from scheduler.cli.instance import FILE
-from scheduler.cli.output import console, emit_json, table, to_json
+from scheduler.cli.output import console, emit_json, plain, table, to_json
 
 if TYPE_CHECKING:
     from scheduler.documents.flag_store import ImportDocument
@@ -68,7 +68,7 @@ def _print(document: ImportDocument) -> None:
         title = f"What {document.source} holds against nodes"
         rows = table("node", "kind", "slowdown", "since", "why", title=title, left=["kind", "slowdown", "since", "why"])
         for flag in document.flags:
-            rows.add_row(flag.node, flag.kind, factor(flag), minute(flag.since), flag.evidence)
+            rows.add_row(plain(flag.node), flag.kind, factor(flag), minute(flag.since), plain(flag.evidence))
         out.print(rows)
     out.print(
         f"{document.source}: {document.nodes} nodes, {len(document.flags)} with findings, {document.healthy} healthy, "

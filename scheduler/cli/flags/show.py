@@ -11,7 +11,7 @@ from scheduler.cli.command import JsonCommand
 from scheduler.cli.flags.options import at_option, parse_time, store_option
 from scheduler.cli.flags.text import factor, minute, print_events
 from scheduler.cli.instance import FILE
-from scheduler.cli.output import console, emit_json, table, to_json
+from scheduler.cli.output import console, emit_json, plain, table, to_json
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _print_show(document: ShowDocument) -> None:
         rows = table("node", "kind", "slowdown", "until", "why", title=title, left=["kind", "slowdown", "until", "why"])
         for flag in document.nodes:
             why = f"{flag.source}: {flag.evidence}" if len(flag.sources) == 1 else flag.evidence
-            rows.add_row(flag.node, flag.kind, factor(flag), minute(flag.until), why)
+            rows.add_row(plain(flag.node), flag.kind, factor(flag), minute(flag.until), plain(why))
         out.print(rows)
     for noted in document.noted:
         out.print(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from scheduler.cli.output import table
+from scheduler.cli.output import plain, table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +29,7 @@ def print_events(out: Console, events: Sequence[EventDoc], *, title: str) -> Non
         why = event.because + (f" (by {event.by})" if event.by else "")
         if about is not None and about.evidence:
             why += f": {about.evidence}"
-        rows.add_row(minute(event.time), event.event, event.node, event.source, factor(about), why)
+        rows.add_row(minute(event.time), event.event, plain(event.node), plain(event.source), factor(about), plain(why))
     out.print(rows)
     if len(events) > LONGEST:
         out.print(f"... and {len(events) - LONGEST} before; --json shows all")

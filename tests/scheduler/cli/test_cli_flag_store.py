@@ -282,3 +282,21 @@ def test_a_broken_store_places_nothing(arnold: Arnold, instance: list[object], s
         file.write("\n")
     ran = arnold("place", *instance, "--flags", store, "--json")
     assert (ran.code, ran.json["error"]["where"]) == (2, f"{store}:4")
+
+
+def test_the_words_of_others_do_not_move_the_cursor(arnold: Arnold, instance: list[object], tmp_path: Path) -> None:
+    """Evidence comes from logs of other machines: escape sequences and newlines in it are shown as spaces."""
+    hostile, store = tmp_path / "hostile.json", tmp_path / "flags.jsonl"
+    evidence = "ECC\x1b[2J\x1b]0;title\x07\r\nall is well"
+    found = [{"node": "n1", "kind": "straggler", "slowdown": 1.5, "source": "x\x1b[1m", "evidence": evidence}]
+    hostile.write_text(json.dumps(found))
+    outputs = [
+        arnold("flags", "record", "--store", store, hostile).out,
+        arnold("flags", "show", "--store", store).out,
+        arnold("flags", "why", "n1", "--store", store).out,
+        arnold("place", *instance, "--flags", store).out,
+        arnold("explain", *instance, "--flags", store).out,
+    ]
+    for out in outputs:
+        assert "all is well" in " ".join(out.split())
+        assert not {"\x1b", "\x07", "\r"} & {*out}
