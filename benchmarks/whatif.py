@@ -1,7 +1,7 @@
 """``arnold stragglers``: the published traces against the artifact's own analysis, and a trace of 1,024 workers.
 
-The published traces are read from the folder that ``ARNOLD_DATA`` names.  The artifact, ByteDance-Seed/StragglerAnalysis,
-is not run here: its time is the stated one, of two cores.
+The published traces are read from the folder that ``ARNOLD_DATA`` names.  Their own analysis, the artifact
+ByteDance-Seed/StragglerAnalysis, is not run here: its time is the stated one, of two cores.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def report_published(published: Published) -> str:
     return section(
         f"`arnold stragglers` on the published traces, median of {len(runs) // len(PUBLISHED)} runs",
         table(["trace", "seconds", "MB", "S", "M_W", "M_S", "cause"], rows),
-        "Whole processes, interpreter and imports included. The three metrics of both traces in one process, without the "
-        f"command line: {both:.2f} s; the artifact takes {ARTIFACT_SECONDS:g} s for both (stated, on two cores).",
+        "Whole processes, interpreter and imports included. The three metrics of both traces in one process, without "
+        f"the command line: {both:.2f} s; the artifact takes {ARTIFACT_SECONDS:g} s for both (stated, on two cores).",
         promises(
             [
                 Promise(f"at least {TIMES_FASTER:g} times faster", f"{faster:.0f} times", faster >= TIMES_FASTER),

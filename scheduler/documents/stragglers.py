@@ -51,6 +51,8 @@ class ShareDoc(Document):
     """(T - without) / (T - T_ideal); not clamped to 0..1."""
     alone_share: float
     """(alone - T_ideal) / (T - T_ideal)."""
+    published: bool
+    """Of m_w: whether workers are ranked as published, by min(S_dp, S_pp); else by S_w itself."""
 
 
 class TracedJobDoc(Document):
@@ -199,4 +201,5 @@ def _share(share: Share | None, analysis: Analysis) -> ShareDoc | None:
         alone_seconds=share.alone_seconds,
         share=share.share,
         alone_share=share.alone_share,
+        published=share.published,
     )

@@ -103,8 +103,9 @@ def _read(path: str | Path, name: str) -> Columns:
             raise TraceFormatError("is empty", where=name, fix="give a Parquet file with rows")
         with Path(path).open("rb"):
             source = str(path)
-    with pq.ParquetFile(source, read_dictionary=["optype"]) as file:
+    with pq.ParquetFile(source) as file:  # a dictionary is asked for only of columns that are there
         _check_shape(file, name)
+    with pq.ParquetFile(source, read_dictionary=["optype"], metadata=file.metadata) as file:
         whole = {key: _whole_numbers(file, key, name).astype(kind, copy=False) for key, kind in WHOLE.items()}
         optype, strange = _optypes(file, name)
         start, duration = (_seconds(file, key, name) for key in SECONDS)
@@ -131,15 +132,19 @@ def _check_shape(file: Any, name: str) -> None:
         )
 
 
-def _column(file: Any, key: str) -> Any:
-    return file.read(columns=[key]).column(key)
+def _column(file: Any, key: str, name: str) -> Any:
+    """One column, whole."""
+    column = file.read(columns=[key]).column(key)
+    if len(column) != file.metadata.num_rows:
+        raise _damaged(name, key)
+    return column
 
 
 def _whole_numbers(file: Any, key: str, name: str) -> NDArray[np.signedinteger[Any]]:
     """A column of whole numbers that fit into 32 bits (steps: 64)."""
     import pyarrow as pa
 
-    column = _column(file, key)
+    column = _column(file, key, name)
     if not pa.types.is_integer(column.type):
         raise _wrong_type(name, key, column.type, "whole numbers", "int32")
     if column.null_count:
@@ -159,7 +164,7 @@ def _whole_numbers(file: Any, key: str, name: str) -> NDArray[np.signedinteger[A
 def _seconds(file: Any, key: str, name: str) -> NDArray[np.floating[Any]]:
     import pyarrow as pa
 
-    column = _column(file, key)
+    column = _column(file, key, name)
     if not pa.types.is_floating(column.type) and not pa.types.is_integer(column.type):
         raise _wrong_type(name, key, column.type, "seconds", "float64")
     if column.type not in (pa.float32(), pa.float64()):
@@ -172,7 +177,7 @@ def _optypes(file: Any, name: str) -> tuple[NDArray[np.int8], tuple[str, ...]]:
     """Codes of the operation types, and the names that are none."""
     import pyarrow as pa
 
-    column = _column(file, "optype")
+    column = _column(file, "optype", name)
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     if not (pa.types.is_string(column.type.value_type) or pa.types.is_large_string(column.type.value_type)):
@@ -182,6 +187,8 @@ def _optypes(file: Any, name: str) -> tuple[NDArray[np.int8], tuple[str, ...]]:
         names = chunk.dictionary.to_pylist()
         codes = np.array([CODE.get(word, UNKNOWN) for word in names] + [UNKNOWN], dtype=np.int8)
         indices = _numpy(chunk.indices.cast(pa.int32()).fill_null(len(names)) if chunk.null_count else chunk.indices)
+        if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) <= len(names):
+            raise _damaged(name, "optype")
         used = np.unique(indices[codes[indices] == UNKNOWN])
         strange |= {str(names[i])[:80] if i < len(names) else "nothing" for i in used}
         pieces.append(codes[indices])
@@ -193,6 +200,10 @@ def _numpy(column: Any) -> NDArray[Any]:
     chunks = [chunk for chunk in getattr(column, "chunks", [column]) if len(chunk)]
     pieces = [np.from_dlpack(chunk) for chunk in chunks]
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def _damaged(name: str, key: str) -> TraceFormatError:
+    return TraceFormatError(f"the column {key!r} is damaged", where=name, fix="copy the file again, to its end")
 
 
 def _wrong_type(name: str, key: str, found: Any, wanted: str, cast: str) -> TraceFormatError:

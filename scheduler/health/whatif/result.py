@@ -45,6 +45,7 @@ class Share:
     :param alone_seconds: mean step time with all others ideal.
     :param share: (T - without) / (T - T_ideal): M_W or M_S.  Below 0 or above 1 is possible: idealising moves work.
     :param alone_share: (alone - T_ideal) / (T - T_ideal).
+    :param published: False = of M_W, workers ranked by S_w itself and not, as published, by min(S_dp, S_pp).
     """
 
     workers: tuple[tuple[int, int], ...]
@@ -52,6 +53,7 @@ class Share:
     alone_seconds: float
     share: float
     alone_share: float
+    published: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -93,6 +93,7 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
     for place in places:
         streams[operations[place].stream].append(place)
         kinds[operations[place].optype].append(place)
+    _check_order(trace, streams["compute"])
     first, last = (0, 0), (trace.sizes.pp - 1, trace.sizes.vpp - 1)
     directed = partial(_direction, trace, stage, kinds)
     return StageOperations(
@@ -111,6 +112,23 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
         clips=tuple(kinds[CLIP]),
         optimizers=tuple(kinds[OPTIMIZER]),
     )
+
+
+def _check_order(trace: Trace, compute: Sequence[int]) -> None:
+    """A backward pass comes after the forward pass of its chunk and microbatch."""
+    forwarded: set[tuple[int, int]] = set()
+    for place in compute:
+        operation = trace.operations[place]
+        piece = (operation.chunk, operation.microbatch)
+        if operation.optype == FORWARD:
+            forwarded.add(piece)
+        elif operation.optype == BACKWARD and piece not in forwarded:
+            raise TraceFormatError(
+                f"the backward pass of microbatch {operation.microbatch} in stage {operation.stage} begins before its "
+                "forward pass",
+                where=trace.at(place),
+                fix="check start_ts, mc and mb_id of the first step",
+            )
 
 
 def _direction(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.health.whatif.blame import SlowWorker, compute_seconds, suspects
+from scheduler.health.whatif.blame import NOTICED, SlowWorker, compute_seconds, suspects
 from scheduler.health.whatif.prepare import Replayed
 from scheduler.health.whatif.result import Analysis
 
@@ -130,7 +130,9 @@ def _help_with_last_stage(replayed: Replayed, analysis: Analysis) -> list[str]:
 
 
 def _workers(analysis: Analysis) -> str:
-    workers = () if analysis.slowest is None else analysis.slowest.workers
+    """The slowest workers, without those that S_w itself acquits."""
+    slowest = () if analysis.slowest is None else analysis.slowest.workers
+    workers = [worker for worker in slowest if analysis.worker_slowdown[worker] >= NOTICED] or slowest
     named = _names([(analysis.dp_ranks[rank], stage) for rank, stage in workers])
     return f"one worker, {named}," if len(workers) == 1 else f"{len(workers)} workers ({named})"
 
