@@ -18,7 +18,7 @@ from scheduler.extender.node_flags import NodeFlags
 from scheduler.extender.objects.decoding import decode_node
 from scheduler.health.flags import FlagStore
 from tests.scheduler.extender.fake_cluster import FakeCluster
-from tests.scheduler.extender.things import node_json
+from tests.scheduler.extender.things import gang_pods, node_json, plan_all, state_of
 from topology.flags import FAULTY, NodeFlag
 
 SLOW, UNTIL = "arnold.dev/slowdown", "arnold.dev/slowdown-until"
@@ -133,3 +133,26 @@ def test_from_a_finding_to_the_extender(
     assert seen() is None
     assert run(["flags", "sync", "--store", str(store)]) == 0
     assert "no nodes of the cluster: gone" in capsys.readouterr().out
+
+
+def test_a_synced_flag_moves_a_gang() -> None:
+    """Four cells of a column fit into either minipod of four; the flagged one is left, and comes back when it is taken
+    off.  The nodes that the planner sees are those that the sync has annotated.
+    """
+    api = FakeCluster()
+    for m in range(2):
+        for i in range(4):
+            api.put(NODES, node_json(f"m{m}-{i}", f"mp{m}"))
+    names = [f"m{m}-{i}" for m in range(2) for i in range(4)]
+
+    def planned() -> set[str]:
+        nodes = [decode_node(api.find(NODES, name)) for name in names]
+        return set(plan_all(state_of(nodes, gang_pods("g", 4)), now=NOW)["g"].plan.nodes)
+
+    first = planned()
+    assert len({name[:2] for name in first}) == 1
+    bad = min(first)
+    synced(api, flag(bad, 1.97), known={bad: [1.97]})
+    assert planned() == set(names) - first
+    synced(api, known={bad: [1.97]})
+    assert planned() == first
