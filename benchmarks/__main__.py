@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import house, memory, proofs, scale, speed, startup, table1, whatif
+from benchmarks import flags, house, memory, proofs, scale, speed, startup, table1, whatif
 from benchmarks.rows import Campaign
 from scheduler.placement.registry import algorithm_names
 
@@ -69,6 +69,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--pp", type=int, default=8)
     command.add_argument("--microbatches", type=int, default=32)
     command.add_argument("--steps", type=int, default=100)
+
+    command = add("flags", _flags, "a flag store of many events: record, show, why")
+    command.add_argument("--nodes", type=int, default=100)
+    command.add_argument("--rounds", type=int, default=1_000)
 
     command = add("kubernetes", _kubernetes, "gangs on a real control plane: speed, latency, memory, fail-over")
     command.add_argument("--parts", nargs="+", default=list(KUBERNETES), choices=KUBERNETES, metavar="PART")
@@ -153,6 +157,11 @@ def _whatif(options: argparse.Namespace) -> str:
         parts.append(whatif.report_published(whatif.measure_published(options.rounds)))
     large = whatif.measure_large(dp=options.dp, pp=options.pp, microbatches=options.microbatches, steps=options.steps)
     return "\n".join([*parts, whatif.report_large(large)])
+
+
+def _flags(options: argparse.Namespace) -> str:
+    size, runs = flags.measure(nodes=options.nodes, rounds=options.rounds)
+    return flags.report(size, runs, nodes=options.nodes, rounds=options.rounds)
 
 
 KUBERNETES = ("binding", "filter", "waiting", "failover")

@@ -39,7 +39,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "topology": CommandRow("scheduler.cli.topology:command", "Convert, show or validate a cluster file."),
     "traces": CommandRow("scheduler.cli.traces:command", "Convert profiler traces and timer logs to op traces."),
     "extender": CommandRow("scheduler.cli.extender:command", "Schedule gangs on Kubernetes: the scheduler extender."),
-    "flags": CommandRow("scheduler.cli.flags:command", "Flag slow and faulty nodes of a Kubernetes cluster."),
+    "flags": CommandRow("scheduler.cli.flags.group:command", "Slow and faulty nodes: who says so, since when, why."),
     "schema": CommandRow("scheduler.cli.schema:command", "Print the JSON Schema of a command's --json output."),
 }
 

@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from scheduler.documents.common import Document
-from topology.flags import FlagKind, NodeFlag
+from scheduler.documents.common import Document, NodeFlagDoc, flag_doc
+from scheduler.health.whatif.result import Cause
+from topology.flags import NodeFlag
 
 if TYPE_CHECKING:
     from scheduler.health.whatif.blame import SlowWorker
     from scheduler.health.whatif.result import Analysis, Share
-
-from scheduler.health.whatif.result import Cause
-
-
-class NodeFlagDoc(Document):
-    """One finding about one node, as ``--flags`` of other commands reads it."""
-
-    node: str
-    """Name of the node."""
-    kind: FlagKind
-    """straggler: slow by a factor; degraded: slow, cause known; faulty: never use."""
-    slowdown: float | None
-    """Factor on the node's compute time, its own and not the job's; null = faulty."""
-    score: float | None
-    """Strength of the evidence: the slowdown of the job if only this node's workers were slow."""
-    source: str
-    """Who says so."""
-    since: datetime | None
-    """Start of validity, null = always."""
-    until: datetime | None
-    """End of validity, null = open."""
-    evidence: str
-    """One sentence for the operator."""
 
 
 class WorkerDoc(Document):
@@ -201,20 +178,6 @@ def stragglers_document(
         ),
         dropped=dropped,
         notes=list(notes),
-    )
-
-
-def flag_doc(flag: NodeFlag) -> NodeFlagDoc:
-    """A flag as JSON."""
-    return NodeFlagDoc(
-        node=flag.node,
-        kind=flag.kind,
-        slowdown=None if flag.kind == "faulty" else flag.slowdown,
-        score=flag.score,
-        source=flag.source,
-        since=flag.since,
-        until=flag.until,
-        evidence=flag.evidence,
     )
 
 
