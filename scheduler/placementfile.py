@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +44,12 @@ class SavedPlacement:
     job: Job
     nodes: IntArray
 
+    def by_node_rank(self) -> IntArray:
+        """Shape [machines]: index of the node of each machine, by node rank."""
+        ordered = np.empty(self.nodes.size, dtype=np.int32)
+        ordered[self.job.grid.node_rank.ravel()] = self.nodes.ravel()
+        return ordered
+
 
 @dataclass(frozen=True, slots=True)
 class NamedPlacement:
@@ -83,7 +90,8 @@ def load_names(source: Source) -> NamedPlacement:
     for rank, i in zip(file.job.grid.node_rank.ravel(), which.ravel(), strict=True):
         names[rank] = saved.assignment[i].node
     if len(set(names)) < len(names):
-        i = next(i for i, cell in enumerate(saved.assignment) if names.count(cell.node) > 1)
+        times = Counter(names)
+        i = next(i for i, cell in enumerate(saved.assignment) if times[cell.node] > 1)
         raise InvalidPlacement(
             f"node {saved.assignment[i].node!r} has more than one cell",
             where=document.where("assignment", i),

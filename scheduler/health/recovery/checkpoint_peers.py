@@ -38,6 +38,7 @@ class Peers:
     :param shared: rule -> shape [machines], true where a machine shares it with its peer.
     :param distance: shape [machines], how many levels broader than the level of the rule separate the two.
     :param conflict: rules that cannot all be kept, as few as say so; empty = all are.
+    :param domain: shape [machines], the rack of each.
     """
 
     machines: Machines
@@ -45,6 +46,7 @@ class Peers:
     shared: dict[Rule, npt.NDArray[np.bool_]]
     distance: IntArray
     conflict: tuple[Rule, ...]
+    domain: IntArray
 
     @cached_property
     def mutual(self) -> int:
@@ -83,6 +85,7 @@ def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, l
         shared,
         ground.distance(here, peer),
         ground.conflict() if broken else (),
+        ground.domain,
     )
 
 

@@ -27,7 +27,7 @@ _Key = tuple[UnitFamily, int]
 class Unit:
     """A parallel group, as a candidate for eviction.
 
-    :param group: number of it in its family: of a machine its node rank, of a PP group the row, of a DP group the stage.
+    :param group: its number in its family: of a machine the node rank, of a PP group the row, of a DP group the stage.
     :param machines: node ranks, ascending.
     :param outliers: outlier ranks on its machines, over all rounds.
     :param rounds: rounds in which it had the most outliers of its family.
@@ -79,7 +79,7 @@ def shared_groups(machines: Machines, outliers: Sequence[int]) -> tuple[Unit, ..
     return tuple(sorted(proper, key=lambda unit: len(unit.machines)))
 
 
-def tally_rounds(machines: Machines, rounds: Sequence[Sequence[int]]) -> Tally:
+def tally_rounds(machines: Machines, rounds: Sequence[Sequence[int]], *, family: UnitFamily | None = None) -> Tally:
     """Flag, in each round and family, the group with the most outliers; rank groups by how often they were flagged.
 
     Groups that are level in a round are all flagged.  Between groups flagged equally often, that with more outliers
@@ -87,17 +87,16 @@ def tally_rounds(machines: Machines, rounds: Sequence[Sequence[int]]) -> Tally:
     of that group are out of place as well.
 
     :param rounds: outlier ranks of each round.
+    :param family: consider groups of this family only.
     """
     flagged: Counter[_Key] = Counter()
     total: Counter[_Key] = Counter()
     for outliers in filter(None, rounds):
         counts = machines.outlier_counts(outliers)
-        for family in UNIT_FAMILIES:
-            of_group = np.bincount(machines.group_of(family), weights=counts)
-            if len(of_group) == 1 and len(machines) > 1:
-                continue
-            total.update({(family, int(group)): int(of_group[group]) for group in np.flatnonzero(of_group)})
-            flagged.update((family, int(group)) for group in np.flatnonzero(of_group == of_group.max()))
+        for each in UNIT_FAMILIES if family is None else (family,):
+            of_group = np.bincount(machines.group_of(each), weights=counts)
+            total.update({(each, int(group)): int(of_group[group]) for group in np.flatnonzero(of_group)})
+            flagged.update((each, int(group)) for group in np.flatnonzero(of_group == of_group.max()))
     units = [_unit(machines, key, total[key], times) for key, times in flagged.items()]
     proper = [unit for unit in units if len(unit.machines) < len(machines)]
     return Tally(tuple(sorted(proper, key=_worth)), sum(map(bool, rounds)))

@@ -78,5 +78,5 @@ class Machines:
         return np.bincount(machines, minlength=len(self)).astype(np.int32)
 
     def name(self, machine: int) -> str:
-        """Name of a machine: its node, or ``machine 12`` where that is unknown."""
-        return self.names[machine] if self.names else f"machine {machine}"
+        """Name of a machine: its node, or ``machine12`` where that is unknown."""
+        return self.names[machine] if self.names else f"machine{machine}"

@@ -78,7 +78,7 @@ class _Open:
 
 def _parse_text(source: Source) -> tuple[Process, ...]:
     opened: list[_Open] = []
-    for number, styled in enumerate(source.text.splitlines(), 1):
+    for number, styled in enumerate(source.text.split("\n"), 1):
         line = _STYLE.sub("", styled).rstrip()
         here = opened[-1] if opened else None
         if head := _PROCESS.match(line):
