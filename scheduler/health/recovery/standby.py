@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
-from itertools import count
 
 from topology.errors import InvalidInput
 
@@ -27,7 +26,14 @@ SWITCH_MACHINES = 32
 
 MAX_MACHINES = 1_000_000
 
+_EXTREME = 1e-12
+"""No quantile is nearer to 0 or 1."""
+
 _EXACT = Context(prec=50, Emin=-(10**15), Emax=10**15)
+_NOTHING = Decimal("1e-48")
+_SLACK = Decimal("1e-40")
+"""Less than this is rounding: a quantile that is met to the digit is met."""
+
 _PRECISION = 50
 """Halvings when a rate is looked for: far beyond the digits of a float."""
 
@@ -74,29 +80,37 @@ def rates_of_pools(pools: Mapping[int, int], *, quantile: float = QUANTILE) -> R
 
 
 def _quantile(machines: int, rate: Decimal, q: Decimal) -> int:
-    if rate == 1:
-        return machines
-    term = (1 - rate) ** machines
-    below = Decimal(0)
-    for failures in count():
+    first, terms = _terms(machines, rate)
+    below, enough = Decimal(0), q * sum(terms) * (1 - _SLACK)
+    for failures, term in enumerate(terms, first):
         below += term
-        if below >= q or failures == machines:
+        if below >= enough:
             return failures
-        term *= Decimal(machines - failures) / (failures + 1) * rate / (1 - rate)
-    raise AssertionError
+    return first + len(terms) - 1
 
 
 def _at_most(pool: int, machines: int, rate: Decimal) -> Decimal:
     """Probability of at most ``pool`` failures."""
-    if pool >= machines:
-        return Decimal(1)
-    if pool < 0 or rate == 1:
-        return Decimal(0)
-    term = total = (1 - rate) ** machines
-    for failures in range(pool):
-        term *= Decimal(machines - failures) / (failures + 1) * rate / (1 - rate)
-        total += term
-    return total
+    first, terms = _terms(machines, rate)
+    return sum(terms[: max(0, pool + 1 - first)], start=Decimal(0)) / sum(terms)
+
+
+def _terms(machines: int, rate: Decimal) -> tuple[int, list[Decimal]]:
+    """Probabilities of so many failures relative to the likeliest number, and the number of the first.
+
+    Only those count that 50 digits can tell from nothing: some dozen deviations, whatever the number of machines.
+    """
+    if rate in (0, 1):
+        return machines * int(rate), [Decimal(1)]
+    odds = rate / (1 - rate)
+    likeliest = min(machines, int((machines + 1) * rate))
+    fewer = [Decimal(1)]
+    while fewer[-1] > _NOTHING and (k := likeliest - len(fewer)) >= 0:
+        fewer.append(fewer[-1] * (k + 1) / (machines - k) / odds)
+    more = [Decimal(1)]
+    while more[-1] > _NOTHING and (k := likeliest + len(more)) <= machines:
+        more.append(more[-1] * (machines - k + 1) / k * odds)
+    return likeliest - len(fewer) + 1, [*reversed(fewer), *more[1:]]
 
 
 def _highest_rate(machines: int, pool: int, q: Decimal) -> Decimal:
@@ -119,5 +133,7 @@ def _check(machines: int, rate: float, quantile: float) -> None:
         )
     if not 0.0 <= rate <= 1.0:
         raise InvalidInput(f"the rate is {rate}", where="--rate", fix="a rate is a probability, such as 0.0012")
-    if not 0.0 < quantile < 1.0:
-        raise InvalidInput(f"the quantile is {quantile}", where="--quantile", fix="give a share such as 0.99")
+    if not _EXTREME <= quantile <= 1.0 - _EXTREME:
+        raise InvalidInput(
+            f"the quantile is {quantile}", where="--quantile", fix="give a share of days between 0 and 1, such as 0.99"
+        )
