@@ -106,8 +106,10 @@ def _print(document: StandbyDocument) -> None:
     out.print(rows)
     pools = "/".join(map(str, document.published.pools.values()))
     sizes = "/".join(map(str, document.published.pools))
-    source = f"Published pools (ByteRobust, P99): {pools} machines for {sizes}, which holds for rates of "
-    print_sentences(out, "Notes", [f"{source}{_rates(document.published.rates)}.", *document.notes])
+    published = (
+        f"Published P99 pools (ByteRobust): {pools} for {sizes}, as rates of {_rates(document.published.rates)} give."
+    )
+    print_sentences(out, "Notes", [published, *document.notes])
 
 
 def _rates(rates: RateRangeDoc) -> str:

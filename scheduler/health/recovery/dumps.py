@@ -52,8 +52,8 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
     dropped: list[Dropped] = []
     for file in _files(paths):
         try:
-            rank = _rank_of(file, ranks)
             processes = parse_dump(read_source(file, max_bytes=MAX_DUMP_BYTES))
+            rank = _rank_of(file, ranks)
             _check_new(by_rank.get(rank, []), processes, rank, file)
         except InvalidInput as error:
             if not lenient:
