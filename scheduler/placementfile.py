@@ -86,9 +86,8 @@ def load_names(source: Source) -> NamedPlacement:
     """
     document, saved, file = _load(source)
     which = _cells(saved.assignment, document, file.job, None)
-    names = [""] * which.size
-    for rank, i in zip(file.job.grid.node_rank.ravel(), which.ravel(), strict=True):
-        names[rank] = saved.assignment[i].node
+    by_node_rank = np.argsort(file.job.grid.node_rank.ravel())
+    names = [saved.assignment[i].node for i in which.ravel()[by_node_rank].tolist()]
     if len(set(names)) < len(names):
         times = Counter(names)
         i = next(i for i, cell in enumerate(saved.assignment) if times[cell.node] > 1)

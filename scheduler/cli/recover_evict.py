@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -148,8 +149,7 @@ def _print(document: EvictDocument) -> None:
     shown = [stack for stack in document.stacks if stack.round == last]
     title = "Stacks" if document.looks == 1 else f"Stacks of the last of {document.looks} looks"
     rows = table("ranks", "out of place", "innermost calls", title=title, left=["innermost calls"])
-    for stack in shown[:LONGEST]:
-        calls = " < ".join(stack.stacks[0][:CALLS]) if stack.stacks and stack.stacks[0] else "(no Python)"
+    for stack, calls in zip(shown[:LONGEST], _telling_calls([stack.stacks for stack in shown[:LONGEST]]), strict=True):
         rows.add_row(f"{len(stack.ranks):,}", f"{len(stack.outliers):,}", calls)
     if len(shown) > LONGEST:
         rows.add_row(f"... {len(shown) - LONGEST} more", "", "")
@@ -168,3 +168,18 @@ def _print(document: EvictDocument) -> None:
     print_sentences(out, "Left out", [f"{drop.file}: {drop.reason}" for drop in document.dropped])
     print_sentences(out, "Flags", [f"{flag.node}: {flag.kind}; {flag.evidence}" for flag in document.flags])
     print_sentences(out, "Notes", document.notes)
+
+
+def _telling_calls(signatures: Sequence[Sequence[Sequence[str]]]) -> list[str]:
+    """Of each group the innermost calls of a thread that is elsewhere in the first group; of that, than in the second.
+
+    Calls that all of them begin with, as the system call they all wait in, are left out.
+    """
+    threads = []
+    for i, stacks in enumerate(signatures):
+        other = signatures[min(1, len(signatures) - 1)] if i == 0 else signatures[0]
+        threads.append(next((each for each in stacks if each not in other), stacks[0]))
+    alike = sum(1 for _ in takewhile(lambda calls: len(set(calls)) == 1, zip(*threads, strict=False)))
+    start = max(0, min(alike, *(len(calls) - 1 for calls in threads))) if len(threads) > 1 else 0
+    lead = "... < " if start else ""
+    return [lead + " < ".join(calls[start:][:CALLS]) if calls else "(no Python)" for calls in threads]

@@ -76,14 +76,13 @@ def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, l
     _check(machines, nodes, cluster)
     ground = _Ground(machines, *_domains(cluster, nodes, level))
     peer = _pair_up(assign(len(machines), ground.costs), ground)
-    here = np.arange(len(machines))
     shared: dict[Rule, npt.NDArray[np.bool_]] = {rule: ground.of[rule] == ground.of[rule][peer] for rule in RULES}
     broken = [rule for rule in RULES if shared[rule].any()]
     return Peers(
         machines,
         peer,
         shared,
-        ground.distance(here, peer),
+        _apart(ground.broader, ground.broader[peer]),
         ground.conflict() if broken else (),
         ground.domain,
     )
@@ -123,16 +122,11 @@ class _Ground:
 
     def costs(self, machine: int) -> Costs:
         """What each machine costs as a peer of one."""
-        costs = self.distance(machine, slice(None)).astype(np.int64)
+        costs = _apart(self.broader, self.broader[machine]).astype(np.int64)
         for rule, weight in self.weights.items():
             costs += weight * (self.of[rule] == self.of[rule][machine])
         costs[machine] = FORBIDDEN
         return costs
-
-    def distance(self, one: object, other: object) -> IntArray:
-        """Broader levels at which two machines are in different domains."""
-        apart: IntArray = (self.broader[one] != self.broader[other]).sum(axis=-1, dtype=np.int32)  # type: ignore[index]
-        return apart
 
     def conflict(self) -> tuple[Rule, ...]:
         """The fewest rules that cannot be kept together."""
@@ -157,6 +151,11 @@ class _Ground:
 
         peer = assign(size, costs)
         return not any((self.of[rule] == self.of[rule][peer]).any() for rule in rules)
+
+
+def _apart(one: IntArray, other: IntArray) -> IntArray:
+    """How many levels, of those broader than that of the rule, lie in different domains; over the last axis."""
+    return np.asarray((one != other).sum(axis=-1), dtype=np.int32)
 
 
 def _pair_up(peer: npt.NDArray[np.int64], ground: _Ground) -> npt.NDArray[np.int64]:

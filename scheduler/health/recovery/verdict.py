@@ -67,6 +67,7 @@ class Eviction:
         if self.unit is None or self.doubt is not None or not self.machines.names:
             return ()
         per_machine = self.machines.job.gpus_per_node
+        company = "evicted" if self.unit.family == "tp" else f"evicted with {group_name(self.unit)}"
         worst = np.max([self.machines.outlier_counts(look.outliers) for look in self.looks], axis=0)
         return tuple(
             NodeFlag(
@@ -77,12 +78,15 @@ class Eviction:
                 source=SOURCE,
                 since=now,
                 until=now + hold,
-                evidence=f"{worst[machine]} of {per_machine} ranks out of place, in {self.hits[machine]} of "
-                f"{len(self.looks)} looks; evicted with {group_name(self.unit)}, to be diagnosed",
+                evidence=f"{worst[machine]} of {per_machine} ranks out of place{self._often(machine)}; "
+                f"{company}, to be diagnosed",
             )
             for machine in self.unit.machines
             if 2 * self.hits[machine] > len(self.looks)
         )
+
+    def _often(self, machine: int) -> str:
+        return f" in {self.hits[machine]} of {len(self.looks)} looks" if len(self.looks) > 1 else ""
 
 
 def look_at(
@@ -111,8 +115,8 @@ def decide(machines: Machines, looks: Sequence[Look], *, family: UnitFamily | No
     :param looks: at least one.
     :param family: consider groups of this family only.
     """
-    counts = [machines.outlier_counts(look.outliers) > 0 for look in looks]
-    hits = np.sum(counts, axis=0, dtype=np.int32)
+    counts = np.stack([machines.outlier_counts(look.outliers) for look in looks])
+    hits = np.asarray((counts > 0).sum(axis=0), dtype=np.int32)
     doubt: Doubt | None = None
     if len(looks) == 1:
         units = _of(family, shared_groups(machines, looks[0].outliers))

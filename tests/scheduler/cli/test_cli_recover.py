@@ -140,6 +140,18 @@ def test_evict_lines_tell_ranks_apart(arnold: Arnold, job: Path, tmp_path: Path)
     assert document["unit"]["node_ranks"] == [7]
 
 
+@pytest.mark.parametrize("threads", ["main", "all"])
+def test_the_calls_shown_tell_groups_apart(arnold: Arnold, job: Path, tmp_path: Path, threads: str) -> None:
+    """A system call that all ranks wait in says nothing and is left out; helper threads that are alike are, too."""
+    stacks = stacks_of(machines(), lambda r, c: (r, c) == (1, 1))
+    deep = {rank: ("clock_nanosleep (libc.so.6)", *stack) for rank, stack in stacks.items()}
+    dumps = write_dumps(tmp_path / "deep", deep)
+    out = arnold("recover", "evict", dumps, "--job", job, "--threads", threads).out
+    assert "... < wait (torch/distributed/c10d.py) < finish_grad_sync" in out
+    assert "... < _p2p_ops (p2p_communication.py) < send_backward" in out
+    assert "nanosleep" not in out
+
+
 def test_many_stacks_are_cut_short(arnold: Arnold, job: Path, tmp_path: Path) -> None:
     """A table of stacks has at most twenty rows, and says how many more there are."""
     stacks = stacks_of(machines(), lambda r, c: False)
