@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "explain": CommandRow("scheduler.cli.explain:command", "Say why it cannot be better, or why it does not fit."),
     "compare": CommandRow("scheduler.cli.compare:command", "Run every algorithm on one job and one cluster."),
     "repair": CommandRow("scheduler.cli.repair:command", "Replace lost nodes of a placement, moving little."),
+    "recover": CommandRow("scheduler.cli.recover:command", "Decide after a fault: evict, replay, standby, peers."),
     "study": CommandRow("scheduler.cli.study:command", "Run a placement study, the paper's table among them."),
     "stragglers": CommandRow("scheduler.cli.stragglers:command", "Say what a job loses to slow workers, and why."),
     "topology": CommandRow("scheduler.cli.topology:command", "Convert, show or validate a cluster file."),
