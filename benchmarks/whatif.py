@@ -196,7 +196,7 @@ def _difference(folder: Path, run: Run) -> float:
         "m_w": _published(folder, f"mw-{run.name}.json", "Mw"),
         "m_s": _published(folder, f"ms-{run.name}.json", "Ms"),
     }
-    return max(abs(run.document[key] / value - 1.0) for key, value in published.items())
+    return max(abs(float(run.document[key]) / value - 1.0) for key, value in published.items())
 
 
 def _published(folder: Path, file: str, key: str) -> float:
