@@ -2,7 +2,7 @@
 
 What is lost together must not be stored together: a PP group is evicted whole, a rack dies with its switch, the members
 of a DP group hold each other's shards.  So the peer of a machine shares no PP, DP or TP group with it (ByteRobust,
-arXiv 2509.16293 §7) and, ours, no rack.  Every machine keeps the backup of exactly one other, as near as that allows.
+arXiv 2509.16293) and, ours, no rack.  Every machine keeps the backup of exactly one other, as near as that allows.
 
 Where the rules cannot all be kept, they give way in this order, each in as few pairs as possible: the DP group first
 (evicted rarely), then the rack, the PP group last (the usual eviction unit).  A machine never backs up itself.

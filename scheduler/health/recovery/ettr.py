@@ -1,4 +1,4 @@
-"""ETTR, the effective training time ratio: productive time over wall clock (ByteRobust, arXiv 2509.16293 §8).
+"""ETTR, the effective training time ratio: productive time over wall clock (ByteRobust, arXiv 2509.16293).
 
 *Cumulative*: since the job was submitted.  *Sliding*: over the last hour, which shows single incidents.  Productive is
 time that trained steps which were not lost again; whoever knows that gives it as intervals.

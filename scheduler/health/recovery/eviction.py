@@ -2,7 +2,7 @@
 
 Whoever waits for a faulty machine is out of place too, so a rank alone says little; the group that all outliers share
 does.  It is evicted whole, which takes more machines than are faulty and far less time than to find those (ByteRobust,
-arXiv 2509.16293 §5: in practice a PP group of about 8 machines, of which 1 or 2 are bad).
+arXiv 2509.16293: in practice a PP group of about 8 machines, of which 1 or 2 are bad).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ranks in the same place, and those that are not where the others are.
 
 Ranks with the same stack make a group.  Large groups are taken for healthy: in a hang, all but a few ranks wait in the
-same collective for those few (ByteRobust, arXiv 2509.16293 §5).
+same collective for those few (ByteRobust, arXiv 2509.16293).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A silent fault (wrong numbers, no error) gives no stack to look at.  The job is cut into groups that each keep its
 pipelines and run a few steps on their own, all at once; then it is cut again, the other way.  The culprit is in the
-group that fails in each phase (ByteRobust, arXiv 2509.16293 §6): machine x goes to horizontal group floor(x / m) and
+group that fails in each phase (ByteRobust, arXiv 2509.16293): machine x goes to horizontal group floor(x / m) and
 vertical group x mod n, with m = k * PP machines a group and n = DP / k groups.
 """
 

@@ -2,7 +2,7 @@
 
 Two ranks that do the same thing never have the same text: threads are numbered, native frames carry addresses, and a
 loop that polls stands on one line or the next.  A :class:`View` says what is left of a stack before ranks are compared
-(after aggregation analysis, ByteRobust, arXiv 2509.16293 §5).
+(after aggregation analysis, ByteRobust, arXiv 2509.16293).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How many machines to keep warm: enough for the failures of all but one day in a hundred.
 
-Failures of a day ~ Binomial(machines, rate); the pool is a quantile of it (ByteRobust, arXiv 2509.16293 §7: P99 gives
+Failures of a day ~ Binomial(machines, rate); the pool is a quantile of it (ByteRobust, arXiv 2509.16293: P99 gives
 2, 2, 3 and 4 machines for jobs of 128, 256, 512 and 1,024).  Decimals of 50 digits keep the quantile exact where a
 float would not: on a rate typed as ``0.0012``, and where (1 - rate)^machines is smaller than any float.
 """

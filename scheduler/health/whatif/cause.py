@@ -1,4 +1,4 @@
-"""What slows the job: the rules of arXiv 2505.05713, section 5, each valid once those before it are ruled out."""
+"""What slows the job: the rules of arXiv 2505.05713, each valid once those before it are ruled out."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A traced transfer lasts from its launch, waiting included; the transfer alone begins when the last member of its group
 has launched.  Ideal is the mean of an operation type for compute, where work moves from one worker to another, and the
-median for transfers, where outliers are faults (arXiv 2505.05713, section 3).
+median for transfers, where outliers are faults (arXiv 2505.05713).
 """
 
 from __future__ import annotations

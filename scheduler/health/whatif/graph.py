@@ -1,4 +1,4 @@
-"""The dependency graph of one step: which operation waits for which (arXiv 2505.05713, section 3).
+"""The dependency graph of one step: which operation waits for which (arXiv 2505.05713).
 
 Built once, from the first rank's first step.  A node is an operation of every rank; what happens between ranks is in
 the groups: the members of a group transfer together, and none begins before all have launched.

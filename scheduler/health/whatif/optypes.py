@@ -1,4 +1,4 @@
-"""The operations of a training step, by the names of the trace format (arXiv 2505.05713, section 3)."""
+"""The operations of a training step, by the names of the trace format (arXiv 2505.05713)."""
 
 from __future__ import annotations
 

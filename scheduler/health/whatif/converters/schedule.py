@@ -2,7 +2,7 @@
 
 Without virtual stages: one forward, one backward (1F1B, "Efficient Large-Scale Language Model Training on GPU Clusters
 Using Megatron-LM", arXiv 2104.04473, figure 4).  With them, microbatches go through the chunks of a stage in groups as
-large as the pipeline is deep (interleaved 1F1B, the same paper, section 2.2).
+large as the pipeline is deep (interleaved 1F1B, the same paper).
 """
 
 from __future__ import annotations
