@@ -1,9 +1,9 @@
 """Faults put into a job's streams: the kinds of Minder's table 1, each by how long it shows and how much.
 
-The shares are the paper's (arXiv 2411.01791, table 1; they leave 10 % to other kinds).  What a kind does to which metric
-is our model, after the paper's words: no metric shows every kind, PCIe downgrading fills the NIC's buffers and raises
-PFC, GPU execution errors and PCIe downgrading soon slow the machine's whole group, optical cables (AOC) have no counter
-of their own.
+The shares are the paper's (arXiv 2411.01791, table 1; they leave 10 % to other kinds).  What a kind does to which
+metric is our model, after the paper's words: no metric shows every kind, PCIe downgrading fills the NIC's buffers and
+raises PFC, GPU execution errors and PCIe downgrading soon slow the machine's whole group, optical cables (AOC) have no
+counter of their own.
 """
 
 from __future__ import annotations
@@ -64,15 +64,24 @@ _STOPPED = {
 
 KINDS: tuple[Kind, ...] = (
     Kind("ECC error", 38.9, _STOPPED | {PFC: Effect(0.2, 0.1)}),
-    Kind("PCIe downgrading", 6.6, {PFC: Effect(8.0, 0.95), NVLINK: Effect(0.8, 0.2), DUTY: Effect(0.9, 0.1)}, group=0.3),
+    Kind(
+        "PCIe downgrading", 6.6, {PFC: Effect(8.0, 0.95), NVLINK: Effect(0.8, 0.2), DUTY: Effect(0.9, 0.1)}, group=0.3
+    ),
     Kind("NIC dropout", 5.7, {CPU: Effect(0.4, 0.9), DUTY: Effect(0.3, 0.7), PFC: Effect(0.05, 0.5)}),
     Kind("GPU card drop", 2.0, {DUTY: Effect(0.875, 0.8), POWER: Effect(0.87, 0.8), CPU: Effect(0.6, 0.7)}),
     Kind("NVLink error", 1.7, {NVLINK: Effect(0.3, 0.8), CPU: Effect(0.5, 0.7), POWER: Effect(0.7, 0.6)}),
     Kind("AOC error", 0.9, {PFC: Effect(3.0, 0.4), NVLINK: Effect(0.9, 0.2)}),
     Kind("CUDA execution error", 14.6, _STOPPED),
-    Kind("GPU execution error", 7.7, {DUTY: Effect(0.5, 0.6), POWER: Effect(0.6, 0.6), TENSOR: Effect(0.4, 0.5)}, group=0.3),
+    Kind(
+        "GPU execution error",
+        7.7,
+        {DUTY: Effect(0.5, 0.6), POWER: Effect(0.6, 0.6), TENSOR: Effect(0.4, 0.5)},
+        group=0.3,
+    ),
     Kind("HDFS error", 5.7, {CPU: Effect(1.8, 0.7), DUTY: Effect(0.3, 0.4), POWER: Effect(0.5, 0.4)}),
-    Kind("machine unreachable", 6.0, {CPU: Effect(0.2, 0.8), DUTY: Effect(0.1, 0.5), PFC: Effect(0.02, 0.3)}, unseen=0.3),
+    Kind(
+        "machine unreachable", 6.0, {CPU: Effect(0.2, 0.8), DUTY: Effect(0.1, 0.5), PFC: Effect(0.02, 0.3)}, unseen=0.3
+    ),
 )
 
 SIZES: Mapping[str, float] = {"slight": 0.35, "middling": 0.65, "full": 1.0}

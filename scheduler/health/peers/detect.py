@@ -1,7 +1,7 @@
 """Which machine of a job stands out, and whether it does so for long enough: the pipeline of Minder.
 
 Metric by metric, never fused, in a given order: common clock, min-max normalisation, windows, denoising, distances,
-candidates, continuity.  The first metric that raises an alert ends the search.
+candidates, continuity.  The first machine metric that raises an alert ends the search.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from math import ceil
 import numpy as np
 
 from scheduler.health.peers.denoise import Denoiser, RunningMedian
-from scheduler.health.peers.distance import Candidates, candidates, default_threshold, hide
+from scheduler.health.peers.distance import Candidates, candidates, default_threshold
 from scheduler.health.peers.metrics import PAPER_ORDER, in_order, is_step_time, noticeable
-from scheduler.health.peers.streams import BoolArray, Grid, Recording, align
+from scheduler.health.peers.streams import BoolArray, FloatArray, Grid, IntArray, Recording, align
 from topology.errors import InvalidInput
 
 LEAST_MACHINES = 4
@@ -102,7 +102,7 @@ class Examined:
 
 
 def detect(recording: Recording, settings: Settings, *, everything: bool = False) -> Iterator[Examined]:
-    """Examine metrics in order until one raises an alert.
+    """Examine metrics in order until one raises an alert; one of a step time does not end the search for its cause.
 
     :param everything: go on after an alert.
     :raises InvalidInput: fewer than :data:`LEAST_MACHINES` machines.
@@ -117,7 +117,7 @@ def detect(recording: Recording, settings: Settings, *, everything: bool = False
     for name in in_order(recording.metrics, settings.order):
         examined = examine(align(recording.metrics[name], step=settings.step, machines=machines), settings)
         yield examined
-        if examined.alerts and not everything:
+        if examined.alerts and not is_step_time(name) and not everything:
             return
 
 
@@ -138,7 +138,7 @@ def examine(grid: Grid, settings: Settings) -> Examined:
         metric=grid.metric,
         machines=len(grid.machines) - int(grid.silent.all(axis=1).sum()),
         step=grid.step,
-        needed=needed,
+        needed=windows * grid.step,
         stretches=tuple(sorted(stretches, key=lambda one: one.start - one.end)),
         silent=tuple(name for name, gone in zip(grid.machines, ending, strict=True) if gone),
     )
@@ -158,17 +158,38 @@ def _candidates(grid: Grid, settings: Settings) -> Candidates:
     least = max(noticeable(grid.metric), LEVEL_SHARE * level) / span * settings.window**0.5
     windows = np.lib.stride_tricks.sliding_window_view(values, settings.window, axis=1).swapaxes(0, 1)
     silent = np.lib.stride_tricks.sliding_window_view(grid.silent, settings.window, axis=1).any(axis=2).T
-    threshold = settings.threshold or default_threshold(len(grid.machines))
     chunk = max(1, CHUNK_NUMBERS // windows[0].size)
-    found = [
-        candidates(
-            hide(settings.denoiser.denoise(windows[k : k + chunk]), silent[k : k + chunk]),
-            threshold=threshold,
+    parts = [
+        _among_the_heard(
+            settings.denoiser.denoise(windows[k : k + chunk]),
+            silent[k : k + chunk],
+            threshold=settings.threshold,
             least=least,
         )
         for k in range(0, count, chunk)
     ]
-    return Candidates(*(np.concatenate(side) for side in zip(*((one.machine, one.score) for one in found), strict=True)))
+    return Candidates(
+        *(np.concatenate(side) for side in zip(*((one.machine, one.score) for one in parts), strict=True))
+    )
+
+
+def _among_the_heard(windows: FloatArray, silent: BoolArray, *, threshold: float | None, least: float) -> Candidates:
+    """Candidates among the machines that were not silent in a window, provided that they are enough to be peers.
+
+    :param silent: shape (windows, machines).
+    """
+    found = Candidates(np.full(len(windows), -1), np.zeros(len(windows)))
+    patterns, pattern_of = np.unique(silent, axis=0, return_inverse=True) if silent.any() else (silent[:1], None)
+    for k, pattern in enumerate(patterns):
+        rows = np.flatnonzero(~pattern)
+        if len(rows) < LEAST_MACHINES:
+            continue
+        chosen = slice(None) if pattern_of is None else np.flatnonzero(pattern_of.ravel() == k)
+        part = windows[chosen] if len(rows) == len(pattern) else windows[chosen][:, rows]
+        among = candidates(part, threshold=threshold or default_threshold(len(rows)), least=least)
+        found.machine[chosen] = np.where(among.machine >= 0, rows[among.machine], -1)
+        found.score[chosen] = among.score
+    return found
 
 
 def _slower_only(found: Candidates, grid: Grid, window: int) -> Candidates:

@@ -13,12 +13,16 @@ from statistics import NormalDist
 
 import numpy as np
 
-from scheduler.health.peers.streams import BoolArray, FloatArray, IntArray
-
+from scheduler.health.peers.streams import FloatArray, IntArray
 
 BLOCK_PAIRS = 2_500_000
-"""Distances that are held at once, 10 MB: about one window of 1,500 machines, or many of few."""
+"""Distances that are held at once, 10 MB: six windows of 1,500 machines, or many of few."""
 
+ALL_PAIRS = 256
+"""Up to so many machines all pairs are measured.  Of more, this many stand for the peers' distances among themselves."""
+
+FARTHEST = 16
+"""... and the largest sum is looked for among so many: if as many are farther from the middle, none stands out alone."""
 
 FALSE_ALARMS = 1e-3
 """Share of recordings of healthy machines in which one may exceed :func:`default_threshold` for good."""
@@ -51,7 +55,8 @@ def candidates(windows: FloatArray, *, threshold: float, least: float) -> Candid
     machine = np.full(len(windows), -1, dtype=np.int64)
     score = np.zeros(len(windows))
     open_windows = np.flatnonzero(_bound(windows, floor) >= threshold)
-    block = max(1, BLOCK_PAIRS // windows.shape[1] ** 2)
+    machines = windows.shape[1]
+    block = max(1, BLOCK_PAIRS // (machines * min(machines, ALL_PAIRS + FARTHEST)))
     for begin in range(0, len(open_windows), block):
         chosen = open_windows[begin : begin + block]
         machine[chosen], score[chosen] = _score(windows[chosen], floor)
@@ -60,32 +65,47 @@ def candidates(windows: FloatArray, *, threshold: float, least: float) -> Candid
     return Candidates(machine, score)
 
 
-def distances(windows: FloatArray) -> FloatArray:
-    """Euclidean distances between all machines of each window, shape (windows, machines, machines)."""
-    centred = windows - np.median(windows, axis=1, keepdims=True)
-    square = np.einsum("wij,wij->wi", centred, centred)[:, :, None]
-    ones = np.ones_like(square)
+def distances(of: FloatArray, to: FloatArray) -> FloatArray:
+    """Euclidean distances between machines of each window.
+
+    :param of: shape (windows, a, samples).
+    :param to: shape (windows, b, samples).
+    :returns: shape (windows, a, b).
+    """
+    middle = np.median(to, axis=1, keepdims=True)
+    left, right = of - middle, to - middle
+    squares = [np.einsum("wij,wij->wi", side, side)[:, :, None] for side in (left, right)]
     # One product gives |a|^2 + |b|^2 - 2ab for all pairs.
-    left = np.concatenate((-2.0 * centred, square, ones), axis=2, dtype=windows.dtype)
-    right = np.concatenate((centred, ones, square), axis=2, dtype=windows.dtype)
+    left = np.concatenate((-2.0 * left, squares[0], np.ones_like(squares[0])), axis=2, dtype=of.dtype)
+    right = np.concatenate((right, np.ones_like(squares[1]), squares[1]), axis=2, dtype=of.dtype)
     between = left @ right.swapaxes(1, 2)
     np.maximum(between, 0.0, out=between)
-    diagonal = np.arange(windows.shape[1])
-    between[:, diagonal, diagonal] = 0.0
     root: FloatArray = np.sqrt(between, out=between)
     return root
 
 
 def _score(windows: FloatArray, floor: float) -> tuple[IntArray, FloatArray]:
     """Row and score of the machine with the largest sum of distances, for each window."""
-    between = distances(windows)
+    count, machines = windows.shape[:2]
+    rows = np.broadcast_to(np.arange(machines), (count, machines))
+    if machines > ALL_PAIRS:
+        asked = np.linspace(0, machines - 1, ALL_PAIRS).round().astype(np.int64)
+        from_middle = _lengths(windows - np.median(windows, axis=1, keepdims=True))
+        far = np.argpartition(from_middle, machines - FARTHEST, axis=1)[:, -FARTHEST:]
+        rows = np.concatenate((far, np.broadcast_to(asked, (count, ALL_PAIRS))), axis=1)
+    between = distances(np.take_along_axis(windows, rows[:, :, None], axis=1), windows)
+    here = np.arange(count)
+    # Rounding leaves a machine a little away from itself.
+    np.put_along_axis(between, rows[:, :, None], 0.0, axis=2)
     sums = between.sum(axis=2)
-    here, others = np.arange(len(windows)), windows.shape[1] - 1
-    first = sums.argmax(axis=1)
-    among_peers = (sums - between[here, first]) / (others - 1)
-    among_peers[here, first] = np.nan
+    top = sums.argmax(axis=1)
+    first = rows[here, top]
+    among_peers = (sums - between[here, :, first]) / (machines - 2)
+    among_peers[rows == first[:, None]] = np.nan
+    if machines > ALL_PAIRS:
+        among_peers = among_peers[:, FARTHEST:]
     apart = np.maximum(np.nanmedian(among_peers, axis=1), floor)
-    return first, sums[here, first] / others / apart
+    return first, sums[here, top] / (machines - 1) / apart
 
 
 def _bound(windows: FloatArray, floor: float) -> FloatArray:
@@ -118,18 +138,3 @@ def default_threshold(machines: int) -> float:
 def _lengths(vectors: FloatArray) -> FloatArray:
     lengths: FloatArray = np.sqrt(np.einsum("wij,wij->wi", vectors, vectors))
     return lengths
-
-
-def hide(windows: FloatArray, silent: BoolArray) -> FloatArray:
-    """Windows in which silent machines stand in the middle of the others: no candidates, and no evidence.
-
-    :param silent: shape (windows, machines).
-    """
-    if not silent.any():
-        return windows
-    shown = np.where(silent[:, :, None], np.nan, windows)
-    gone = silent.all(axis=1)
-    shown[gone] = 0.0
-    middle = np.nanmedian(shown, axis=1, keepdims=True)
-    hidden: FloatArray = np.where(silent[:, :, None], middle, windows)
-    return hidden

@@ -58,7 +58,7 @@ _STEP_TIME = re.compile(r"(?:step|iter|iteration|batch|mini_?batch)s?_?(?:time|s
 
 
 def canonical(name: str) -> str:
-    """Our name of a metric, or its own in lower case with words joined by ``_``: ``GPU-Power`` -> ``gpu_power_draw``."""
+    """Our name of a metric, or its own in lower case, words joined by ``_``: ``GPU-Power`` is ``gpu_power_draw``."""
     plain = re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
     return _BY_NAME[plain].name if plain in _BY_NAME else plain
 
@@ -79,6 +79,6 @@ def is_step_time(name: str) -> bool:
 
 
 def in_order(names: Iterable[str], order: Sequence[str] = PAPER_ORDER) -> list[str]:
-    """Metrics in the order in which they are asked: step times, which are the harm itself, then ``order``, then others."""
+    """Metrics in the order in which they are asked: step times (the harm itself), then ``order``, then all others."""
     rank = {name: k for k, name in enumerate(order)}
     return sorted(names, key=lambda name: (not is_step_time(name), rank.get(name, len(rank)), name))

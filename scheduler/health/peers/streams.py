@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,16 @@ class Samples:
     machine: IntArray
     value: FloatArray
 
+    def only(self, machines: Collection[str]) -> Samples:
+        """The samples of some machines."""
+        kept = [k for k, name in enumerate(self.machines) if name in machines]
+        number = np.full(len(self.machines), -1, dtype=np.int64)
+        number[kept] = np.arange(len(kept))
+        code = number[self.machine]
+        rows = code >= 0
+        names = tuple(self.machines[k] for k in kept)
+        return Samples(self.metric, names, self.time[rows], code[rows], self.value[rows])
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:
@@ -54,7 +64,8 @@ class Recording:
     @property
     def machines(self) -> list[str]:
         """Names of all machines that sent anything."""
-        return sorted({name for samples in self.metrics.values() for name in samples.machines})
+        found = (samples.machines[k] for samples in self.metrics.values() for k in np.unique(samples.machine))
+        return sorted(set(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +100,7 @@ def align(samples: Samples, *, step: float | None = None, machines: Sequence[str
     Several samples of a machine at one time (one for each of its GPUs) count as their mean.
 
     :param step: seconds; ``None`` = as often as it was sampled.
-    :param machines: rows of the grid; ``None`` = the machines of the samples.  One without samples is silent throughout.
+    :param machines: rows of the grid; ``None`` = those of the samples.  One without samples is silent throughout.
     :raises TooLarge: more than :data:`MAX_CELLS` numbers.
     """
     rows = tuple(samples.machines if machines is None else machines)
@@ -105,7 +116,7 @@ def align(samples: Samples, *, step: float | None = None, machines: Sequence[str
     row_of = np.array([index_of.get(name, -1) for name in samples.machines], dtype=np.int64)
     machine, time, value = _means(row_of[samples.machine], samples.time - start, samples.value)
     # One sorted axis for all machines: each has a stretch of its own, so far apart that the nearest sample is its own.
-    stretch = 2.0 * (end - start) + 4.0 * step
+    stretch = 2.0 * (end - start) + 4.0 * (GAP_STEPS + 1) * step
     axis = machine * stretch + time
     wanted = np.arange(len(rows))[:, None] * stretch + np.arange(columns) * step
     after = np.clip(np.searchsorted(axis, wanted), 1, max(len(axis) - 1, 1))
