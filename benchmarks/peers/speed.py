@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from time import perf_counter
 
 import numpy as np
@@ -13,41 +14,49 @@ from benchmarks.report import Promise, promises, section, table
 from scheduler.health.peers.detect import Settings, detect
 from scheduler.health.peers.streams import Recording, Samples
 
-MACHINES = 1_500
 MINUTE = 60
 LIMIT = 3.6
-"""Seconds: what the paper reports as its mean for a call (table of section 6; 128 cores, data fetched as well)."""
+"""Seconds: the mean that the paper reports for a call, data fetched as well, on 128 cores."""
+
+
+CALL = 900
+"""Seconds of data that a call of Minder looks at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One measurement.
-
-    :param seconds: of each repetition.
-    """
+    """Seconds of each repetition of one measurement."""
 
     name: str
+    length: int
     seconds: Sequence[float]
 
 
-def measure(*, machines: int = MACHINES, length: int = MINUTE, runs: int = 3) -> list[Timing]:
+def measure(machines: int, length: int, *, runs: int) -> list[Timing]:
     """All seven metrics judged, none of them ending the search: healthy machines, and one that is broken throughout.
 
-    The window bound cannot set aside any window of the broken machine's metrics, so that is the worst case.
+    The bound cannot set aside any window of the broken machine's metrics, so that is the worst case.
     """
     rng = np.random.default_rng(1)
     healthy = recording(healthy_job(machines, rng, seconds=length), rng, source="healthy")
     broken = replace(healthy, metrics={name: _one_off(samples) for name, samples in healthy.metrics.items()})
-    return [Timing(name, [_seconds(one) for _ in range(runs)]) for name, one in (("healthy", healthy), ("broken", broken))]
+    given = {"healthy": healthy, "one broken": broken}
+    return [Timing(name, length, [_seconds(one) for _ in range(runs)]) for name, one in given.items()]
 
 
-def report(timings: Sequence[Timing], *, machines: int, length: int) -> str:
-    """Times against the promise."""
-    slowest = max(max(one.seconds) for one in timings)
+def report(machines: int) -> str:
+    """A minute against the promise, and a whole call for information."""
+    minute = measure(machines, MINUTE, runs=5)
+    call = measure(machines, CALL, runs=1)
+    rows = [
+        (one.name, f"{one.length} s", f"{median(one.seconds):.2f}", f"{max(one.seconds):.2f}")
+        for one in [*minute, *call]
+    ]
+    slowest = max(max(one.seconds) for one in minute)
     return section(
-        f"{machines:,} machines, {length} s of seven metrics at one sample a second",
-        table(["machines are", "seconds, each run"], [(one.name, ", ".join(f"{s:.2f}" for s in one.seconds)) for one in timings]),
-        promises([Promise(f"judged in below {LIMIT:g} s", f"{slowest:.2f} s", slowest < LIMIT)]) if length == MINUTE else "",
+        f"{machines:,} machines, seven metrics at one sample a second",
+        table(["machines", "of data", "median s", "slowest s"], rows),
+        promises([Promise(f"a minute is judged in below {LIMIT:g} s", f"{slowest:.2f} s", slowest < LIMIT)]),
     )
 
 

@@ -35,7 +35,7 @@ class Settings:
     :param window: samples in a window; 8 at the paper's one sample a second.
     :param threshold: score from which the machine that stands out most is a candidate; ``None`` = by the number of
         machines, :func:`~scheduler.health.peers.distance.default_threshold`.
-    :param continuity: seconds that a machine has to stay the candidate; the paper's 4 minutes.
+    :param continuity: seconds that a machine has to stay the candidate; the paper's 4 minutes.  0 = none, for trials.
     :param step_time_continuity: the same where the metric is the time of a training step.  It is the harm itself, not
         a sign of it, and costs the machine a slowdown factor, not its place.
     :param hold: share of the windows in that time in which it has to be the candidate.  In the paper all of them; with
@@ -128,7 +128,8 @@ def examine(grid: Grid, settings: Settings) -> Examined:
     found = _candidates(grid, settings)
     if timed:
         found = _slower_only(found, grid, settings.window)
-    windows = max(settings.window + 1, round(needed / grid.step))
+    # A single sample is in ``window`` windows; no alert may rest on one.
+    windows = max(settings.window + 1, round(needed / grid.step)) if needed else 1
     stretches = [
         _stretch(grid, found, run, window=settings.window, windows=windows, hold=settings.hold)
         for run in _runs(found.machine, int((1.0 - settings.hold) * windows + 1e-9))

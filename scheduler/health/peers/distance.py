@@ -19,10 +19,10 @@ BLOCK_PAIRS = 2_500_000
 """Distances that are held at once, 10 MB: six windows of 1,500 machines, or many of few."""
 
 ALL_PAIRS = 256
-"""Up to so many machines all pairs are measured.  Of more, this many stand for the peers' distances among themselves."""
+"""Up to so many machines all pairs are measured.  Of more, so many stand for the peers' distances among themselves."""
 
 FARTHEST = 16
-"""... and the largest sum is looked for among so many: if as many are farther from the middle, none stands out alone."""
+"""... and the largest sum is looked for among so many: where as many are far from the middle, none stands out."""
 
 FALSE_ALARMS = 1e-3
 """Share of recordings of healthy machines in which one may exceed :func:`default_threshold` for good."""

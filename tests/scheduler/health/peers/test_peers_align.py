@@ -18,7 +18,7 @@ def samples(rows: list[tuple[float, int, float]], machines: tuple[str, ...] = ("
 
 
 def test_the_nearest_sample_fills_the_grid() -> None:
-    """Machine b is sampled 0.4 s late and misses second 2: at 2 it is what it was at 1.4 (0.6 away, 3.4 is 1.4 away)."""
+    """Machine b is sampled 0.4 s late and misses second 2: at 2 it is what it was at 1.4 (0.6 away; 3.4 is 1.4)."""
     a = [(float(k), 0, float(k)) for k in range(5)]
     b = [(k + 0.4, 1, 10.0 + k) for k in (0, 1, 3, 4)]
     grid = align(samples(a + b))

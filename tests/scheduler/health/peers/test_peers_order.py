@@ -27,7 +27,9 @@ def test_the_metric_that_shows_the_faults_comes_first() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn, which learning an order needs, is not installed")
     examples = []
     for k in range(3):
-        made = {name: values(10 * k + j) for j, name in enumerate(("pfc_tx_packet_rate", "cpu_usage", "gpu_power_draw"))}
+        made = {
+            name: values(10 * k + j) for j, name in enumerate(("pfc_tx_packet_rate", "cpu_usage", "gpu_power_draw"))
+        }
         made["gpu_power_draw"][k, 200:400] *= 0.3
         examples.append(Labelled(recording(made), [(200.0, 400.0)]))
     learnt = learn_order(examples)

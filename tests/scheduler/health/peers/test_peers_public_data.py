@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.health.peers import Columns, Recording, Settings, Verdict, detect, judge, load_recording
+from scheduler.health.peers import Columns, Recording, Samples, Settings, Verdict, detect, judge, load_recording
 
 COLUMNS = Columns(machine="worker", metric=None, value="batch_time_norm")
 
@@ -40,10 +40,10 @@ def test_worker_6_of_job_1_is_a_straggler_from_mid_run() -> None:
 def test_before_the_middle_of_job_1_nobody_is_flagged() -> None:
     """The same file cut off at 1800."""
     whole = job(1)
-    samples = whole.metrics["batch_time_norm"]
-    early = samples.time < 1800
-    cut = type(samples)(samples.metric, samples.machines, samples.time[early], samples.machine[early], samples.value[early])
-    assert verdict(Recording({"batch_time_norm": cut}, False, "cut")).flags == ()
+    one = whole.metrics["batch_time_norm"]
+    early = one.time < 1800
+    cut = Samples(one.metric, one.machines, one.time[early], one.machine[early], one.value[early])
+    assert verdict(Recording({one.metric: cut}, False, "cut")).flags == ()
 
 
 @pytest.mark.parametrize("number", [2, 3])
@@ -55,8 +55,8 @@ def test_jobs_2_and_3_give_no_false_alarm(number: int) -> None:
 @pytest.mark.parametrize("threshold", [3.5, 4.0, 4.5])
 def test_the_verdicts_do_not_hang_on_the_threshold(threshold: float) -> None:
     """From 3.5 to 4.5 (the default for ten workers is 4.0) all three jobs get the same verdict."""
-    flagged = [[flag.node for flag in verdict(job(number), Settings(threshold=threshold)).flags] for number in (1, 2, 3)]
-    assert flagged == [["6"], [], []]
+    found = [verdict(job(number), Settings(threshold=threshold)) for number in (1, 2, 3)]
+    assert [[flag.node for flag in one.flags] for one in found] == [["6"], [], []]
 
 
 def test_four_minutes_would_have_missed_it() -> None:

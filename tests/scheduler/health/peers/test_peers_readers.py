@@ -132,7 +132,7 @@ def test_missing_values_are_missing_samples(read: Read) -> None:
         (HEADER + ROWS + ",n0,cpu_usage,1\n", ":8", "no time"),
         (HEADER + ROWS + "3,n0,cpu_usage,inf\n", ":8", "infinite"),
         (b"\x7fELF\0\0\1\2", "", "binary"),
-        (pickle.dumps({"time": [1]}), "", "pickles"),
+        (pickle.dumps({"time": [1]}), "", "binary"),
         (b"PAR1 and then nothing", "", "not a whole Parquet file"),
         (parquet_bytes(**GOOD)[:-40], "", "not a whole Parquet file"),
         (parquet_bytes(**{**GOOD, "value": ["a"] * 6}), "row 1", "'a'"),
