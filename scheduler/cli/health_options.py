@@ -27,12 +27,12 @@ def detector_options(function: F) -> F:
             click.option(
                 "--order", metavar="METRIC,..", help="Metrics to ask first  [default: the Minder paper's order]"
             ),
-            click.option("--denoiser", metavar="NAME", help="median, level, polynomial, pca or raw  [default: median]"),
+            click.option("--denoiser", metavar="NAME", help="level, median, polynomial, pca or raw  [default: level]"),
             click.option(
                 "--threshold",
                 type=POSITIVE,
                 callback=finite,
-                help="Score of a candidate  [default: by machines, 4 to 5]",
+                help="Score of a candidate  [default: by machines, 4.5 to 28]",
             ),
             click.option(
                 "--continuity",

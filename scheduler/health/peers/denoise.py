@@ -116,7 +116,7 @@ class Pca:
 
 
 DENOISERS: Mapping[str, type[Raw | RunningMedian | Level | Polynomial | Pca]] = {
-    kind.name: kind for kind in (RunningMedian, Level, Polynomial, Pca, Raw)
+    kind.name: kind for kind in (Level, RunningMedian, Polynomial, Pca, Raw)
 }
 
 

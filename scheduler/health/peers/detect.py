@@ -12,7 +12,7 @@ from math import ceil
 
 import numpy as np
 
-from scheduler.health.peers.denoise import Denoiser, RunningMedian
+from scheduler.health.peers.denoise import Denoiser, Level
 from scheduler.health.peers.distance import Candidates, candidates, default_threshold
 from scheduler.health.peers.metrics import PAPER_ORDER, in_order, is_step_time, noticeable
 from scheduler.health.peers.streams import BoolArray, FloatArray, Grid, IntArray, Recording, align
@@ -23,6 +23,9 @@ LEAST_MACHINES = 4
 
 CHUNK_NUMBERS = 16_000_000
 """Numbers of windows that are denoised at once: what bounds the memory."""
+
+LEAST_SLOWDOWN = 1.1
+"""A step time that is less than so many times the peers' is not worth a flag; who is faster slows nobody."""
 
 LEVEL_SHARE = 0.05
 """A difference below this share of a metric's mean level is not noticeable, whatever the metric."""
@@ -51,7 +54,7 @@ class Settings:
     hold: float = 0.9
     order: Sequence[str] = PAPER_ORDER
     step: float | None = None
-    denoiser: Denoiser = field(default_factory=RunningMedian)
+    denoiser: Denoiser = field(default_factory=Level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +128,13 @@ def examine(grid: Grid, settings: Settings) -> Examined:
     """Candidates of one metric, and how long each lasted."""
     timed = is_step_time(grid.metric)
     needed = settings.step_time_continuity if timed else settings.continuity
-    found = _candidates(grid, settings)
+    found = scores(grid, settings)
     if timed:
         found = _slower_only(found, grid, settings.window)
-    # A single sample is in ``window`` windows; no alert may rest on one.
-    windows = max(settings.window + 1, round(needed / grid.step)) if needed else 1
+    windows = max(1, round(needed / grid.step))
+    if needed and not timed:
+        # A sample is in ``window`` windows, and nobody is to be excluded for a single one.
+        windows = max(windows, settings.window + 1)
     stretches = [
         _stretch(grid, found, run, window=settings.window, windows=windows, hold=settings.hold)
         for run in _runs(found.machine, int((1.0 - settings.hold) * windows + 1e-9))
@@ -145,7 +150,7 @@ def examine(grid: Grid, settings: Settings) -> Examined:
     )
 
 
-def _candidates(grid: Grid, settings: Settings) -> Candidates:
+def scores(grid: Grid, settings: Settings) -> Candidates:
     """The candidate of each window."""
     count = grid.values.shape[1] - settings.window + 1
     if count < 1:
@@ -194,11 +199,11 @@ def _among_the_heard(windows: FloatArray, silent: BoolArray, *, threshold: float
 
 
 def _slower_only(found: Candidates, grid: Grid, window: int) -> Candidates:
-    """Candidates of a step time that take longer than their peers; who is faster slows nobody."""
+    """Candidates of a step time whose window's median is :data:`LEAST_SLOWDOWN` times their peers' or more."""
     machine = found.machine.copy()
     for k in np.flatnonzero(machine >= 0):
         part = grid.values[:, k : k + window]
-        if np.median(part[machine[k]]) <= np.median(part):
+        if np.median(part[machine[k]]) < LEAST_SLOWDOWN * np.median(part):
             machine[k] = -1
     return Candidates(machine, np.where(machine >= 0, found.score, 0.0))
 

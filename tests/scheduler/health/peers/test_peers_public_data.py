@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.health.peers import Columns, Recording, Samples, Settings, Verdict, detect, judge, load_recording
+from scheduler.health.peers import (
+    DENOISERS,
+    Columns,
+    Recording,
+    Samples,
+    Settings,
+    Verdict,
+    detect,
+    judge,
+    load_denoiser,
+    load_recording,
+)
 
 COLUMNS = Columns(machine="worker", metric=None, value="batch_time_norm")
 
@@ -52,10 +63,17 @@ def test_jobs_2_and_3_give_no_false_alarm(number: int) -> None:
     assert verdict(job(number)).flags == ()
 
 
-@pytest.mark.parametrize("threshold", [3.5, 4.0, 4.5])
+@pytest.mark.parametrize("threshold", [5.0, 6.0, 7.0])
 def test_the_verdicts_do_not_hang_on_the_threshold(threshold: float) -> None:
-    """From 3.5 to 4.5 (the default for ten workers is 4.0) all three jobs get the same verdict."""
+    """From 5 to 7 (the default for ten workers is 6.3) all three jobs get the same verdict."""
     found = [verdict(job(number), Settings(threshold=threshold)) for number in (1, 2, 3)]
+    assert [[flag.node for flag in one.flags] for one in found] == [["6"], [], []]
+
+
+@pytest.mark.parametrize("denoiser", DENOISERS)
+def test_the_verdicts_do_not_hang_on_the_denoiser(denoiser: str) -> None:
+    """Whatever takes the noise out, or nothing: the same verdict."""
+    found = [verdict(job(number), Settings(denoiser=load_denoiser(denoiser))) for number in (1, 2, 3)]
     assert [[flag.node for flag in one.flags] for one in found] == [["6"], [], []]
 
 

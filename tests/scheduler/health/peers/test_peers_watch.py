@@ -83,7 +83,11 @@ def test_flags_outlive_an_outage_and_then_run_out() -> None:
     """n2 is seen once; the flag holds through failed and healthy rounds for an hour, and is gone after it."""
     answers = [machines(broken="n2"), lambda *_: (503, b"starting"), *[machines()] * 20]
     turns = iter(answers)
-    with serving(lambda *asked: next(turns)(*asked)) as prometheus:
+
+    def in_turn(*asked: Any) -> Any:
+        return next(turns)(*asked)
+
+    with serving(in_turn) as prometheus:
         made, _ = run(prometheus.url, rounds=10)
     held = [[flag.node for flag in one.flags] for one in made]
     times = [one.at.timestamp() - NOW for one in made]
