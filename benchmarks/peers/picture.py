@@ -99,7 +99,7 @@ def _marks(fault: Fault, alert: Stretch) -> Iterator[str]:
     """Where the fault begins and where the alert is."""
     for second, text in ((float(fault.onset), "fault"), (alert.alert or 0.0, "alert")):
         x = _x(second)
-        yield f'<path d="M{x:.1f} {TOPS[0]}V{TOPS[1] + HEIGHT}" stroke="{INK}" stroke-width="1"/>'
+        yield f'<path d="M{x:.1f} {TOPS[0]}v{HEIGHT}M{x:.1f} {TOPS[1]}v{HEIGHT}" stroke="{INK}"/>'
         yield _text(x + 5, TOPS[0] + 12, text, INK, weight="bold")
 
 
