@@ -147,6 +147,14 @@ def test_a_fault_among_silent_machines_is_found() -> None:
     assert [flag.node for flag in verdict({"cpu_usage": made}).flags] == ["n00"]
 
 
+def test_a_clock_an_hour_ahead_flags_nobody() -> None:
+    """n06's samples are stamped an hour late: it has no peers there, and its peers lack nobody's company here."""
+    given = recording({"cpu_usage": values()})
+    one = given.metrics["cpu_usage"]
+    one.time[one.machine == 6] += 3600.0
+    assert judge(given, list(detect(given, Settings()))).flags == ()
+
+
 def test_flat_and_short_metrics_are_harmless() -> None:
     """All machines equal, or fewer samples than a window: nothing is said about anybody."""
     assert verdict({"cpu_usage": np.full((6, 400), 7.0)}).flags == ()

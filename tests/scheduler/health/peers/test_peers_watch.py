@@ -143,6 +143,13 @@ def test_a_query_that_finds_nothing_is_noted() -> None:
     assert "no series of a" in found.notes
 
 
+def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
+    """What is said of it can stand in a log."""
+    with pytest.raises(InvalidInput, match="password") as caught:
+        Endpoint("http://me:hunter2@prometheus:9090")
+    assert "hunter2" not in str(caught.value)
+
+
 @pytest.mark.parametrize("url", ["", "prometheus:9090", "ftp://x", "file:///etc/passwd", "http://"])
 def test_addresses_that_are_none(url: str) -> None:
     """Only http and https are asked."""
