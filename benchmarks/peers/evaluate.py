@@ -153,7 +153,8 @@ def report(results: Mapping[str, Sequence[Result]]) -> str:
     """Our figures beside the published ones, then where faults are missed."""
     ours = results[OURS]
     faults = sum(one.fault is not None for one in ours)
-    rows = [(f"{name} (published, other data)", *figures, "-", "-") for name, figures in PUBLISHED.items()]
+    rows: list[tuple[str, ...]] = []
+    rows += [(f"{name} (published, other data)", *figures, "-", "-") for name, figures in PUBLISHED.items()]
     rows += [(name, *_row(quality(list(found)))) for name, found in results.items()]
     return section(
         f"Peer comparison: {faults} recordings with a fault, {len(ours) - faults} without",

@@ -29,4 +29,5 @@ class Whitened:
             return windows
         variances, axes = np.linalg.eigh(covariance + RIDGE * mean * np.eye(len(covariance)))
         white = axes * np.sqrt(mean / variances) @ axes.T
-        return (centred @ white).astype(windows.dtype)
+        whitened: FloatArray = (centred @ white).astype(windows.dtype)
+        return whitened

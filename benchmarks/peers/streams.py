@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.health.peers.streams import FloatArray, Recording, Samples
+from scheduler.health.peers.streams import BoolArray, FloatArray, Recording, Samples
 
 SECONDS = 900
 """Length of a recording: Minder is called on 15 minutes of data."""
@@ -116,7 +116,7 @@ def _noise(machines: int, seconds: int, rng: np.random.Generator) -> FloatArray:
     return out
 
 
-def _checkpoints(machines: int, seconds: int, rng: np.random.Generator) -> FloatArray:
+def _checkpoints(machines: int, seconds: int, rng: np.random.Generator) -> BoolArray:
     """Whether a machine is pausing, (machines, seconds): 0-2 checkpoints of 10-40 s, ends 2 s apart."""
     clock, pausing = np.arange(seconds), np.zeros((machines, seconds), dtype=np.bool_)
     for _ in range(rng.integers(0, 3)):

@@ -89,7 +89,8 @@ class Polynomial:
         """Least-squares fits."""
         powers = np.vander(np.linspace(-1.0, 1.0, windows.shape[2]), self._degree + 1)
         basis, _ = np.linalg.qr(powers)
-        return windows @ (basis @ basis.T).astype(windows.dtype)
+        fitted: FloatArray = windows @ (basis @ basis.T).astype(windows.dtype)
+        return fitted
 
 
 class Pca:
@@ -112,7 +113,8 @@ class Pca:
         centred = flat - mean
         _, vectors = np.linalg.eigh((centred.T @ centred).astype(np.float64))
         kept = vectors[:, -self._shapes :].astype(windows.dtype)
-        return (mean + (centred @ kept) @ kept.T).reshape(windows.shape)
+        rebuilt: FloatArray = (mean + (centred @ kept) @ kept.T).reshape(windows.shape)
+        return rebuilt
 
 
 DENOISERS: Mapping[str, type[Raw | RunningMedian | Level | Polynomial | Pca]] = {

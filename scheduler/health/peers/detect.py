@@ -163,7 +163,7 @@ def scores(grid: Grid, settings: Settings) -> Candidates:
     level = float(np.abs(grid.values).mean())
     least = max(noticeable(grid.metric), LEVEL_SHARE * level) / span * settings.window**0.5
     windows = np.lib.stride_tricks.sliding_window_view(values, settings.window, axis=1).swapaxes(0, 1)
-    silent = np.lib.stride_tricks.sliding_window_view(grid.silent, settings.window, axis=1).any(axis=2).T
+    silent = np.any(np.lib.stride_tricks.sliding_window_view(grid.silent, settings.window, axis=1), axis=2).T
     chunk = max(1, CHUNK_NUMBERS // windows[0].size)
     parts = [
         _among_the_heard(
@@ -220,7 +220,7 @@ def _runs(machine: IntArray, slack: int) -> Iterator[tuple[int, int]]:
 def _alert(hit: BoolArray, windows: int, wanted: int) -> int | None:
     """The first window that ends ``windows`` of which ``wanted`` are hits; ``None`` = there is none."""
     counts = np.cumsum(np.concatenate(([0], hit)))
-    enough = np.flatnonzero(counts[windows:] - counts[:-windows] >= wanted) if len(counts) > windows else []
+    enough = np.flatnonzero(counts[windows:] - counts[:-windows] >= wanted)
     return int(enough[0]) + windows - 1 if len(enough) else None
 
 

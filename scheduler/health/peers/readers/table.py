@@ -108,9 +108,9 @@ def _recording(
     time, absolute = seconds(table.column(columns.time), columns.time, line=line, lenient=lenient)
     machine, machines = _codes(table.column(columns.machine))
     value = _values(table.column(columns.value), columns.value, line=line, lenient=lenient)
-    if columns.metric is None:
-        metric, metrics = np.zeros(len(value), dtype=np.int64), [columns.value]
-    else:
+    metric: IntArray = np.zeros(len(value), dtype=np.int64)
+    metrics = [columns.value]
+    if columns.metric is not None:
         metric, metrics = _codes(table.column(columns.metric))
     said = list(notes)
     usable = np.ones(len(value), dtype=np.bool_)
