@@ -84,6 +84,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--minutes", type=float, default=10.0, help="that they wait")
     command.add_argument("--kills", type=int, default=3, help="of the leader")
 
+    command = add("peers", _peers, "machines compared by their metrics: faults found, false alarms, seconds")
+    command.add_argument("--cases", type=int, default=150, help="recordings with a fault, and as many without")
+    command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--machines", type=int, default=1_500, help="of the recordings that are timed")
+    command.add_argument("--parts", nargs="+", default=list(PEERS), choices=PEERS, metavar="PART")
+
     add("quick", _quick, "a few minutes of everything, to see that it works")
     return parser
 
@@ -189,6 +195,21 @@ def _kubernetes(options: argparse.Namespace) -> str:
         return "\n".join(parts[part]() for part in options.parts)
 
 
+PEERS = ("speed", "quality")
+"""The parts of ``peers``."""
+
+
+def _peers(options: argparse.Namespace) -> str:
+    from benchmarks.peers import evaluate
+    from benchmarks.peers import speed as peers_speed
+
+    parts: dict[str, Callable[[], str]] = {
+        "speed": lambda: peers_speed.report(options.machines),
+        "quality": lambda: evaluate.report(evaluate.measure(options.cases, options.seed)),
+    }
+    return "\n".join(parts[part]() for part in options.parts)
+
+
 QUICK = (
     ["proofs", "--n", "20", "--seconds", "5"],
     ["house", "--n", "20", "--seconds", "5", "--others-seconds", "0.5"],
@@ -197,6 +218,7 @@ QUICK = (
     ["memory", "--nodes", "20000"],
     ["startup", "--runs", "15"],
     ["table1", "--seconds", "5"],
+    ["peers", "--cases", "6"],
 )
 """The benchmarks of ``quick``, and how small each is made."""
 

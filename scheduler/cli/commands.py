@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "traces": CommandRow("scheduler.cli.traces:command", "Convert profiler traces and timer logs to op traces."),
     "extender": CommandRow("scheduler.cli.extender:command", "Schedule gangs on Kubernetes: the scheduler extender."),
     "flags": CommandRow("scheduler.cli.flags.group:command", "Slow and faulty nodes: who says so, since when, why."),
+    "health": CommandRow("scheduler.cli.health:command", "Find slow and faulty nodes in what was measured."),
     "schema": CommandRow("scheduler.cli.schema:command", "Print the JSON Schema of a command's --json output."),
 }
 

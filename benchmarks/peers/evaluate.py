@@ -1,0 +1,182 @@
+"""How many faults are found, how many alarms are false, how long it takes, beside what the paper reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from benchmarks.peers.faults import DURATIONS, KINDS, SIZES, Fault, draw_fault, inject
+from benchmarks.peers.mahalanobis import Whitened
+from benchmarks.peers.streams import healthy_job, recording
+from benchmarks.report import section, table
+from scheduler.health.peers.denoise import DENOISERS, load_denoiser
+from scheduler.health.peers.detect import Settings, Stretch, detect
+from scheduler.health.peers.streams import Recording
+
+SIZES_OF_JOBS = (4, 8, 16, 32, 64, 128)
+"""Machines of a job; the paper's faults are from 4 to 1,500."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A recording and what is wrong in it.
+
+    :param fault: ``None`` = nothing is.
+    """
+
+    recording: Recording
+    fault: Fault | None
+
+
+def cases(count: int, seed: int, *, healthy: bool) -> Iterator[Case]:
+    """Recordings from a seed, with one fault each or none."""
+    for k in range(count):
+        rng = np.random.default_rng([seed, k, healthy])
+        job = healthy_job(int(rng.choice(SIZES_OF_JOBS)), rng)
+        fault = None
+        if not healthy:
+            kind, fault = draw_fault(job, rng, kind=KINDS[k] if k < len(KINDS) else None)
+            inject(job, kind, fault, rng)
+        yield Case(recording(job, rng, source=f"case {k}"), fault)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a case.
+
+    :param alert: the first alert; ``None`` = none.
+    """
+
+    fault: Fault | None
+    alert: Stretch | None
+
+    @property
+    def right(self) -> bool:
+        """The alert names the machine with the fault, and after it began."""
+        fault, alert = self.fault, self.alert
+        return fault is not None and alert is not None and alert.machine == fault.machine and alert.end > fault.onset
+
+
+Detector = Callable[[Recording], Stretch | None]
+
+
+def with_settings(settings: Settings) -> Detector:
+    """The first alert that these settings raise."""
+
+    def run(given: Recording) -> Stretch | None:
+        for examined in detect(given, settings):
+            if examined.alerts:
+                return examined.alerts[0]
+        return None
+
+    return run
+
+
+OURS = "as it stands"
+
+VARIANTS: Mapping[str, Settings] = {
+    OURS: Settings(),
+    "a candidate in every window of four minutes": Settings(hold=1.0),
+    "without continuity": Settings(continuity=0.0),
+    "Mahalanobis distance": Settings(denoiser=Whitened()),
+    **{
+        f"denoiser {name}": Settings(denoiser=load_denoiser(name))
+        for name in DENOISERS
+        if name != Settings().denoiser.name
+    },
+}
+"""What is compared: the default, and the default with one thing changed."""
+
+PUBLISHED: Mapping[str, tuple[str, str, str]] = {
+    "Minder": ("0.904", "0.883", "0.893"),
+    "Minder without continuity": ("0.757", "-", "-"),
+    "Mahalanobis distance in its place": ("0.788", "0.767", "0.777"),
+}
+"""Precision, recall and F1 of the paper, on 150 faults of its own clusters, which are not public."""
+
+
+def judge(given: Iterable[Case], detectors: Mapping[str, Detector]) -> dict[str, list[Result]]:
+    """Every detector on every case; each case is made once."""
+    results: dict[str, list[Result]] = {name: [] for name in detectors}
+    for case in given:
+        for name, detector in detectors.items():
+            results[name].append(Result(case.fault, detector(case.recording)))
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """Figures over many cases.
+
+    :param precision: right alerts among all alerts, those on healthy recordings counted.
+    :param recall: faults that were found.
+    :param false: alerts on healthy recordings.
+    :param seconds: from the beginning of the fault to the alert, median over those found.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    false: int
+    seconds: float
+
+
+def quality(results: Sequence[Result]) -> Quality:
+    """Figures of one detector."""
+    right = [one for one in results if one.right]
+    alerts = sum(one.alert is not None for one in results)
+    faults = sum(one.fault is not None for one in results)
+    precision = len(right) / alerts if alerts else 0.0
+    recall = len(right) / faults if faults else 0.0
+    delays = [one.alert.alert - one.fault.onset for one in right if one.alert and one.fault and one.alert.alert]
+    return Quality(
+        precision,
+        recall,
+        2 * precision * recall / (precision + recall) if right else 0.0,
+        sum(one.alert is not None for one in results if one.fault is None),
+        median(delays) if delays else 0.0,
+    )
+
+
+def measure(count: int, seed: int = 1) -> dict[str, list[Result]]:
+    """All variants on ``count`` recordings with a fault and as many without."""
+    detectors = {name: with_settings(settings) for name, settings in VARIANTS.items()}
+    faulty = judge(cases(count, seed, healthy=False), detectors)
+    healthy = judge(cases(count, seed, healthy=True), detectors)
+    return {name: faulty[name] + healthy[name] for name in detectors}
+
+
+def report(results: Mapping[str, Sequence[Result]]) -> str:
+    """Our figures beside the published ones, then where faults are missed."""
+    ours = results[OURS]
+    faults = sum(one.fault is not None for one in ours)
+    rows: list[tuple[str, ...]] = []
+    rows += [(f"{name} (published, other data)", *figures, "-", "-") for name, figures in PUBLISHED.items()]
+    rows += [(name, *_row(quality(list(found)))) for name, found in results.items()]
+    return section(
+        f"Peer comparison: {faults} recordings with a fault, {len(ours) - faults} without",
+        "The paper's recordings are not public and these are made: the figures stand beside each other and must not be "
+        "ranked. What they can say is what each part of the method is worth here.",
+        table(["variant", "precision", "recall", "F1", "false alarms on healthy", "seconds to alert"], rows),
+        "Faults found, as it stands:",
+        _by("kind", [kind.name for kind in KINDS], ours),
+        _by("size", list(SIZES), ours),
+        _by("duration", list(DURATIONS), ours),
+    )
+
+
+def _row(found: Quality) -> tuple[str, ...]:
+    figures = (f"{value:.3f}" for value in (found.precision, found.recall, found.f1))
+    return (*figures, str(found.false), f"{found.seconds:.0f}")
+
+
+def _by(attribute: str, names: Sequence[str], results: Sequence[Result]) -> str:
+    rows = []
+    for name in names:
+        mine = [one for one in results if one.fault is not None and getattr(one.fault, attribute) == name]
+        wrong = sum(one.alert is not None and not one.right for one in mine)
+        rows.append((name, len(mine), sum(one.right for one in mine), wrong))
+    return table([attribute, "faults", "found", "another machine blamed"], rows)

@@ -1,0 +1,113 @@
+"""The evaluation bench of the peer comparison: same seed, same streams; faults are where they are said to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from benchmarks.peers.evaluate import Result, cases, judge, quality, with_settings
+from benchmarks.peers.faults import KINDS, Effect, Fault, Kind, inject
+from benchmarks.peers.mahalanobis import Whitened
+from benchmarks.peers.picture import picture
+from benchmarks.peers.streams import SHAPES, healthy_job, recording
+from scheduler.health.peers.detect import Settings, Stretch
+
+
+def test_same_seed_same_cases() -> None:
+    """Cases are a function of seed and number alone."""
+    first, second = (list(cases(2, 5, healthy=False)) for _ in range(2))
+    for one, other in zip(first, second, strict=True):
+        assert one.fault == other.fault
+        assert all(np.array_equal(one.recording.metrics[n].value, other.recording.metrics[n].value) for n in SHAPES)
+
+
+def test_healthy_metrics_are_in_their_range() -> None:
+    """Nothing is negative or above its top, and machines are near the level that the shape says."""
+    rng = np.random.default_rng(1)
+    made = recording(healthy_job(8, rng), rng, source="test")
+    for name, shape in SHAPES.items():
+        value = made.metrics[name].value
+        assert value.min() >= 0.0
+        assert value.max() <= shape.top
+        low, high = sorted((shape.busy, shape.calm))
+        assert 0.8 * low <= np.median(value) <= 1.2 * high
+
+
+def test_a_fault_changes_its_machine_and_nobody_before_it() -> None:
+    """CPU at 0.3 from 300 s on: a third afterwards, untouched before; the other machines keep theirs."""
+    rng = np.random.default_rng(2)
+    job = healthy_job(6, rng)
+    before = job.values["cpu_usage"].copy()
+    kind = Kind("test", 1.0, {"cpu_usage": Effect(0.3, 1.0)})
+    inject(job, kind, Fault("test", "n0002", 300, "full", "to the end"), rng)
+    after = job.values["cpu_usage"]
+    assert after[2, 300:] == pytest.approx(0.3 * before[2, 300:])
+    after[2, 300:] = before[2, 300:]
+    assert np.array_equal(after, before)
+
+
+def test_shares_of_the_kinds() -> None:
+    """Table 1 of the paper: ten kinds that make up 89.8 % of its faults."""
+    assert len(KINDS) == 10
+    assert sum(kind.share for kind in KINDS) == pytest.approx(89.8)
+
+
+def test_figures_by_hand() -> None:
+    """Three faults: one found, one missed, one blamed on another machine; a false alarm among two healthy ones."""
+
+    def result(machine: str | None, alerted: str | None) -> Result:
+        fault = None if machine is None else Fault("k", machine, 100, "full", "8 min")
+        alert = None if alerted is None else Stretch("m", alerted, 110.0, 500.0, 350.0, 9.0, 1.0, 2.0, False)
+        return Result(fault, alert)
+
+    found = quality([result("a", "a"), result("a", None), result("a", "b"), result(None, "c"), result(None, None)])
+    # One right alert of three, one found fault of three.
+    assert (found.precision, found.recall, found.f1) == pytest.approx((1 / 3, 1 / 3, 1 / 3))
+    assert (found.false, found.seconds) == (1, 250.0)
+
+
+def test_an_alert_before_the_fault_is_not_right() -> None:
+    """The right machine, for something that was over before the fault began, is a false alarm."""
+    fault = Fault("k", "a", 400, "full", "8 min")
+    assert not Result(fault, Stretch("m", "a", 50.0, 390.0, 300.0, 9.0, 1.0, 2.0, False)).right
+
+
+def test_a_plain_fault_is_found() -> None:
+    """The first case of a kind that stops the machine at full size is found by the default, and by nobody's luck."""
+    rng = np.random.default_rng(3)
+    job = healthy_job(16, rng)
+    kind = Kind("test", 1.0, {"gpu_power_draw": Effect(0.3, 1.0)})
+    fault = Fault("test", "n0002", 200, "full", "to the end")
+    inject(job, kind, fault, rng)
+    given = recording(job, rng, source="test")
+    alert = with_settings(Settings())(given)
+    assert Result(fault, alert).right
+
+
+def test_whitened_windows_have_equal_variance_in_all_directions() -> None:
+    """Correlated samples become uncorrelated ones of the same mean variance."""
+    rng = np.random.default_rng(4)
+    raw = np.cumsum(rng.normal(size=(50, 40, 8)), axis=2)
+    made = Whitened().denoise(raw)
+    centred = (made - made.mean(axis=1, keepdims=True)).reshape(-1, 8)
+    covariance = centred.T @ centred / len(centred)
+    off = covariance - np.diag(np.diag(covariance))
+    assert np.abs(off).max() < 0.05 * np.diag(covariance).mean()
+
+
+def test_judging_makes_each_case_once() -> None:
+    """Every detector sees every case."""
+    given = cases(2, 6, healthy=True)
+    results = judge(given, {"never": lambda _: None, "always": lambda _: None})
+    assert {name: len(found) for name, found in results.items()} == {"never": 2, "always": 2}
+
+
+def test_the_picture_of_the_documentation() -> None:
+    """It can be drawn anew, is well-formed XML, and shows fault and alert; so does the file of the documentation."""
+    page = Path(__file__).parents[2] / "docs" / "health" / "peers.svg"
+    for text in (picture(), page.read_text(encoding="utf-8")):
+        words = [element.text for element in ElementTree.fromstring(text).iter() if element.text]
+        assert {"fault", "alert"} <= set(words)
