@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "topology": CommandRow("scheduler.cli.topology:command", "Convert, show or validate a cluster file."),
     "extender": CommandRow("scheduler.cli.extender:command", "Schedule gangs on Kubernetes: the scheduler extender."),
     "flags": CommandRow("scheduler.cli.flags:command", "Flag slow and faulty nodes of a Kubernetes cluster."),
+    "health": CommandRow("scheduler.cli.health:command", "Find slow and faulty nodes in what was measured."),
     "schema": CommandRow("scheduler.cli.schema:command", "Print the JSON Schema of a command's --json output."),
 }
 

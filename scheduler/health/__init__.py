@@ -1,1 +1,4 @@
-"""Evidence: which nodes are slow or faulty, and how sure that is.  Detectors write NodeFlags; the scheduler reads nothing else."""
+"""Evidence: which nodes are slow or faulty, and how sure that is.
+
+Detectors write NodeFlags; the scheduler reads nothing else.
+"""

@@ -27,8 +27,9 @@ Cause = Literal[
     "gpu-not-ready",
     "crossed-order",
     "unreachable",
+    "late",
     "slow-compute",
-    "slow-network",
+    "slow-transfer",
     "slow-gpu",
     "unknown",
 ]
@@ -37,8 +38,8 @@ ORDER: dict[Certainty, int] = {"certain": 0, "likely": 1, "possible": 2}
 
 _SLOW_INSIDE: dict[Condition | None, Cause] = {
     "gpu-not-ready": "slow-gpu",
-    "not-delivered": "slow-network",
-    "not-transmitted": "slow-network",
+    "not-delivered": "slow-transfer",
+    "not-transmitted": "slow-transfer",
 }
 
 
@@ -98,7 +99,7 @@ class Diagnosis:
 
     @property
     def certainty(self) -> Certainty | None:
-        """How sure the surest culprit is."""
+        """How sure the surest culprit is; ``None`` = there is none."""
         return self.culprits[0].certainty if self.culprits else None
 
 
@@ -111,7 +112,8 @@ def diagnose(recording: Recording, settings: Settings | None = None) -> Diagnosi
     best = Diagnosis(recording.members, recording.groups, "healthy", notes=recording.notes)
     first: float | None = None
     number = 0
-    for number, (time, raised) in enumerate(alarms(recording, settings), 1):
+    for time, raised in alarms(recording, settings):
+        number += 1
         if not raised:
             continue
         first = time if first is None else first
@@ -128,9 +130,12 @@ def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosi
     healthy = Diagnosis(snapshot.members, snapshot.groups, "healthy", notes=tuple(notes), settled=snapshot.settled)
     roots = find_roots(snapshot)
     if snapshot.gone:
-        culprits = tuple(Culprit(m, "certain" if len(snapshot.gone) == 1 else "likely") for m in sorted(snapshot.gone))
+        hosts = {snapshot.members[member].host for member in snapshot.gone}
+        sure: Certainty = "certain" if len(hosts) == 1 and None not in hosts else "likely"
+        culprits = tuple(Culprit(member, sure) for member in sorted(snapshot.gone))
         groups = tuple(g for g, group in enumerate(snapshot.groups) if snapshot.gone & set(group.members))
-        return replace(healthy, status="failure", cause="unreachable", culprits=culprits, groups=groups, stalls=snapshot.stalls)
+        found = replace(healthy, status="failure", cause="unreachable", culprits=culprits, groups=groups)
+        return replace(found, stalls=snapshot.stalls)
     if not roots:
         return healthy
     return replace(_from_root(snapshot, roots[0], None, ()), notes=tuple(notes))
@@ -171,7 +176,7 @@ def _from_root(
         known = flows_at(recording.states, stall.group, stall.seq)
         found = conditions(known)
         flows = tuple(FlowState(stall.group, flow, state) for flow, state in zip(known, found, strict=True))
-        cause, suspects, unique = _of_transfer(snapshot, blame(known, found))
+        cause, suspects, unique = _of_transfer(snapshot, stall, blame(known, found))
     unsure = not snapshot.settled or root.kind == "crossed-order"
     certainty = _certainty(unique=unique, unsure=unsure, members=suspects, doubtful={*tainted, *snapshot.unseen})
     return Diagnosis(
@@ -189,19 +194,20 @@ def _from_root(
     )
 
 
-def _of_transfer(snapshot: Snapshot, found: Blame) -> tuple[Cause, tuple[int, ...], bool]:
+def _of_transfer(snapshot: Snapshot, stall: Stall, found: Blame) -> tuple[Cause, tuple[int, ...], bool]:
     if snapshot.gone:
         return "unreachable", tuple(sorted(snapshot.gone)), len(snapshot.gone) == 1
     if found.cause in ("not-transmitted", "not-delivered", "gpu-not-ready"):
         return found.cause, found.suspects, found.unique
-    return "unknown", (), False
+    alone = found.cause == "complete" and len(stall.standing) == 1
+    return ("gpu-not-ready", tuple(stall.standing), True) if alone else ("unknown", (), False)
 
 
 def _from_slow(base: Diagnosis, found: Sequence[Slow], tainted: frozenset[int]) -> Diagnosis:
     if not found:
         return base
     slow = found[0]
-    cause: Cause = "slow-compute" if slow.cause == "slow-before" else _SLOW_INSIDE.get(slow.waiting, "slow-network")
+    cause: Cause = "slow-compute" if slow.cause == "slow-before" else _SLOW_INSIDE.get(slow.waiting, "slow-transfer")
     certainty = _certainty(unique=slow.unique, unsure=False, members=slow.suspects, doubtful=set(tainted))
     culprits = tuple(Culprit(member, certainty, slow.factor) for member in slow.suspects)
     return replace(base, cause=cause, culprits=culprits, groups=slow.groups)

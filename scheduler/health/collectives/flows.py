@@ -5,7 +5,8 @@ or a receiver that is not ready; RDMA_transmitted > RDMA_done, not delivered; al
 The last is blamed only where the GPU had all it needed: in a ring what has come in, plus the lead that every member
 has; in a tree what its children sent up, or its parent down.  Otherwise the flow is starved, a victim.
 
-A blocked flow has two ends and does not say which is at fault.  The end that all blocked flows share does.
+A blocked flow has two ends and does not say which is at fault.  The end that all blocked flows share does.  A flow that
+is blocked because its target cannot pass on what it has is a victim too.
 """
 
 from __future__ import annotations
@@ -95,9 +96,26 @@ def blame(flows: Sequence[Flow], found: Sequence[Condition] | None = None) -> Bl
     for cause in ("not-delivered", "not-transmitted"):
         blocked = [flow for flow, condition in known if condition == cause]
         if blocked:
-            suspects = cover((flow.source, flow.target) for flow in blocked)
+            suspects = cover((flow.source, flow.target) for flow in first_blocked(blocked))
             return Blame(cause, suspects, len(suspects) == 1)
-    return Blame("starved", (), False)
+    done = all(condition == "complete" for _, condition in known)
+    return Blame("complete" if done else "starved", (), False)
+
+
+def first_blocked(blocked: Sequence[Flow]) -> list[Flow]:
+    """Blocked flows without those that are blocked because their target cannot pass on what it has.
+
+    Where all explain one another nothing is left out.
+    """
+    sources = {(flow.source, flow.channel, flow.way) for flow in blocked}
+    roots = {(flow.source, flow.channel) for flow in blocked if flow.way == DOWN}
+    first = [
+        flow
+        for flow in blocked
+        if (flow.target, flow.channel, flow.way) not in sources
+        and not (flow.way == UP and (flow.target, flow.channel) in roots)
+    ]
+    return first or list(blocked)
 
 
 def cover(ends: Iterable[tuple[int, int]]) -> tuple[int, ...]:
@@ -165,10 +183,10 @@ def shares(states: States, groups: Sequence[Group], wanted: Condition) -> dict[t
         if len(np.unique(rows.member)) < len(groups[group].members):
             continue
         flows = flows_at(rows, group, int(rows.seq[0]))
-        for flow, condition in zip(flows, conditions(flows, slack=SLACK), strict=True):
-            if condition != "complete":
-                seen[flow[:2]] += 1
-                hit[flow[:2]] += condition == wanted
+        known = list(zip(flows, conditions(flows, slack=SLACK), strict=True))
+        first = first_blocked([flow for flow, condition in known if condition == wanted])
+        hit.update(flow[:2] for flow in first)
+        seen.update(flow[:2] for flow, condition in known if condition != "complete")
     return {pair: hit[pair] / count for pair, count in seen.items() if count >= FEWEST_SAMPLES}
 
 

@@ -1,20 +1,21 @@
 """Our JSON lines of three-counter progress (after Mycroft, arXiv 2509.03018): read and written.
 
-One object a line, ``type`` says of what sort; ``rank`` and ``group`` lines come before the lines that name them:
+One object a line, ``type`` says of what sort; ``rank`` and ``group`` lines come before the lines that name them.
 
-======== ==============================================================================================================
-type     fields
-======== ==============================================================================================================
-format   ``name`` = ``arnold-progress``, ``version`` = 1; the first line
-rank     ``rank`` (global), ``host``
-group    ``comm`` (name of the communicator), ``kind`` (dp, tp, pp, ...; may be empty), ``ranks`` (global, in order)
-state    every 100 ms for each flow of a running collective: ``time`` (Unix seconds), ``rank``, ``comm``, ``seq`` (of the
-         collective in its communicator), ``op``, ``channel``, ``peer`` (rank that the flow leads to), ``way`` (ring, up,
-         down, p2p, receive; default ring), ``total``, ``GPU_ready``, ``RDMA_transmitted``, ``RDMA_done`` (chunks); a
-         rank that only receives writes ``receive`` lines, ``peer`` the sender, all three counters what has arrived
-done     a rank has completed: ``time``, ``start`` (its launch; may be left out), ``rank``, ``comm``, ``seq``, ``op``,
-         ``bytes``
-======== ==============================================================================================================
+``format``
+    the first line: ``name`` = ``arnold-progress``, ``version`` = 1
+``rank``
+    ``rank`` (global), ``host``
+``group``
+    ``comm`` (name of the communicator), ``kind`` (dp, tp, pp, ...; may be empty), ``ranks`` (global, in order)
+``state``
+    every 100 ms for each flow of a running collective: ``time`` (Unix seconds), ``rank``, ``comm``, ``seq`` (of the
+    collective in its communicator), ``op``, ``channel``, ``peer`` (rank that the flow leads to), ``way`` (ring, up,
+    down, p2p, receive; default ring), ``total``, ``GPU_ready``, ``RDMA_transmitted``, ``RDMA_done`` (chunks).  A rank
+    that only receives writes ``receive`` lines: ``peer`` is the sender, all three counters what has arrived
+``done``
+    a rank has completed: ``time``, ``start`` (its launch; may be left out), ``rank``, ``comm``, ``seq``, ``op``,
+    ``bytes``
 """
 
 from __future__ import annotations
@@ -142,7 +143,9 @@ class _Reader:
         labels = {member: rank for rank, member in self._member_of.items()}
         members = tuple(Member(f"rank {labels[i]}", labels[i], host) for i, host in enumerate(self._hosts))
         everyone = frozenset(range(len(members)))
-        tainted = everyone if rows.all_tainted else frozenset(self._member_of[r] for r in rows.tainted & set(labels.values()))
+        tainted = (
+            everyone if rows.all_tainted else frozenset(self._member_of[r] for r in rows.tainted & set(labels.values()))
+        )
         return Recording(
             members=members,
             groups=tuple(group for _, group in self._groups.values()),
@@ -202,7 +205,9 @@ class _Reader:
                 done=integer(row, "RDMA_done"),
             )
             if not state.done <= state.transmitted <= state.ready <= state.total:
-                raise BadRow("the counters contradict: RDMA_done <= RDMA_transmitted <= GPU_ready <= total does not hold")
+                raise BadRow(
+                    "the counters contradict: RDMA_done <= RDMA_transmitted <= GPU_ready <= total does not hold"
+                )
             self._check_progress(state)
         except BadRow as bad:
             raise BadRow(bad.reason, rank=rank) from None
@@ -254,7 +259,9 @@ class _Reader:
 
 def _check_version(row: Row) -> None:
     if (row.get("name"), row.get("version")) != (NAME, VERSION):
-        raise BadRow(f"the format is {row.get('name')!r:.40} version {row.get('version')!r:.20}, not {NAME} version {VERSION}")
+        raise BadRow(
+            f"the format is {row.get('name')!r:.40} version {row.get('version')!r:.20}, not {NAME} version {VERSION}"
+        )
 
 
 def _small(row: Row, key: str) -> int:

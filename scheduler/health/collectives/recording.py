@@ -19,8 +19,9 @@ Long = npt.NDArray[np.int64]
 Seconds = npt.NDArray[np.float64]
 
 WAYS = ("ring", "up", "down", "p2p", "receive")
-"""What the data of a flow depend on: ring, tree towards the root, tree away from it, nothing (a send).  ``receive`` is no
-flow of its own: a member that only receives says with it that it has launched.
+"""What the data of a flow depend on: ring, tree towards the root, tree away from it, nothing (a send).
+
+``receive`` is no flow of its own: a member that only receives says with it that it has launched.
 """
 
 Way = int
@@ -179,22 +180,49 @@ _LONGS = ("seq", "bytes", "total", "ready", "transmitted", "done")
 
 def completions(rows: Iterable[CompletionRow]) -> Completions:
     """Rows as columns, sorted."""
-    columns = _columns(list(rows), CompletionRow._fields)
-    return Completions(**columns).where(np.lexsort((columns["seq"], columns["end"])))
+    end, start, group, member, seq, op, size = _columns(list(rows), CompletionRow._fields)
+    unsorted = Completions(
+        _floats(end), _floats(start), _ints(group), _ints(member), _longs(seq), _ints(op), _longs(size)
+    )
+    return unsorted.where(np.lexsort((unsorted.seq, unsorted.end)))
 
 
 def states(rows: Iterable[StateRow]) -> States:
     """Rows as columns, sorted."""
-    columns = _columns(list(rows), StateRow._fields)
-    return States(**columns).where(np.lexsort((columns["seq"], columns["time"])))
+    time, group, member, seq, op, channel, peer, way, total, ready, transmitted, done = _columns(
+        list(rows), StateRow._fields
+    )
+    unsorted = States(
+        _floats(time),
+        _ints(group),
+        _ints(member),
+        _longs(seq),
+        _ints(op),
+        _ints(channel),
+        _ints(peer),
+        _ints(way),
+        _longs(total),
+        _longs(ready),
+        _longs(transmitted),
+        _longs(done),
+    )
+    return unsorted.where(np.lexsort((unsorted.seq, unsorted.time)))
 
 
-def _columns(rows: Sequence[tuple[float, ...]], names: Sequence[str]) -> dict[str, npt.NDArray[np.generic]]:
-    values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    return {name: np.array(column, dtype=_dtype(name)) for name, column in zip(names, values, strict=True)}
+Column = Sequence[float]
 
 
-def _dtype(name: str) -> type[np.generic]:
-    if name in _FLOATS:
-        return np.float64
-    return np.int64 if name in _LONGS else np.int32
+def _columns(rows: Sequence[tuple[float, ...]], names: Sequence[str]) -> list[Column]:
+    return list(zip(*rows, strict=True)) if rows else [()] * len(names)
+
+
+def _floats(column: Column) -> Seconds:
+    return np.array(column, dtype=np.float64)
+
+
+def _ints(column: Column) -> IntArray:
+    return np.array(column, dtype=np.int32)
+
+
+def _longs(column: Column) -> Long:
+    return np.array(column, dtype=np.int64)

@@ -58,7 +58,9 @@ class Rows:
                 yield number, parse_object(line)
             except BadRow as bad:
                 cut_off = number == len(lines) and not source.text.endswith("\n")
-                self.refuse(source, number, BadRow("is truncated: the last line ends in the middle") if cut_off else bad)
+                self.refuse(
+                    source, number, BadRow("is truncated: the last line ends in the middle") if cut_off else bad
+                )
 
     def refuse(self, source: Source, number: int, bad: BadRow) -> None:
         """Stop at a wrong row, or count it.

@@ -1,10 +1,10 @@
 """Who makes a job slow that still runs: before a collective, or inside it.
 
 *Before*: a member's own time is what passes between its last completion, of any collective, and its next launch, by its
-own clock.  Whoever waits for others waits inside a collective; own time is work.  It is compared with that of the other
-members of the same group in the same collective, who have the same work (pipeline groups are left out: their members do
-not).  A member is blamed if its own time exceeds its group's median persistently, by more than it used to, and by
-enough to explain a good part of what was lost.
+own clock.  Whoever waits for others waits inside a collective; own time is work.  It is compared with what the member's
+peers take before the same operation: members of the same groups, who have the same work (those of a pipeline do not,
+and are no peers).  A member is blamed if it exceeds the median of its peers persistently, by more than it used to, and
+by enough to explain a good part of what was lost.
 
 *Inside*: the transfer time of a collective is the least time that any of its members spent in it: that of the last
 to come.  Where it has grown, the flows' samples say what they wait for.  The flows that wait far more than the others
@@ -14,11 +14,11 @@ have one end in common.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.health.collectives.flows import Condition, cover, shares
 from scheduler.health.collectives.recording import Completions, Recording
@@ -26,10 +26,16 @@ from scheduler.health.collectives.recording import Completions, Recording
 SlowCause = Literal["slow-before", "slow-inside"]
 
 PERSISTENT = 0.75
-"""Share of a group's collectives in which a member must be the last to be called persistently late."""
+"""Share of the times in which a member must take noticeably longer than its peers."""
+
+NOTICEABLE = 1.25
+"""What is noticeably longer."""
+
+TRIFLE = 0.001
+"""Seconds; work that takes its peers less is none: the launch of one collective right after another."""
 
 FEWEST = 3
-"""Collectives of a group that a judgement needs."""
+"""Times or collectives that a judgement needs."""
 
 GROWN = 1.5
 """Growth of a transfer time that makes a group an affected one."""
@@ -41,7 +47,7 @@ WAITING = 0.5
 """Share of its samples that a flow which holds up the others spends waiting for the network or the GPU."""
 
 APART = 2.0
-"""By how much it must exceed the median flow."""
+"""By how much it must exceed the flows that do not hold up anybody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,130 +68,120 @@ class Slow:
     waiting: Condition | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Instance:
-    """One collective of a group that all members completed, with start and end."""
+def find_slow(recording: Recording, since: float, time: float) -> list[Slow]:
+    """Who has become slow between ``since`` and ``time``, the best explained first; nobody where nothing stands out."""
+    known = recording.completions.until(time)
+    known = known.where(~np.isnan(known.start))
+    work = _work_times(recording, known)
+    late = known.end > since
+    found = [
+        *_before(recording, [w for w in work if w.end <= since], [w for w in work if w.end > since], time - since),
+        *_inside(recording, known.where(~late), known.where(late), since, time),
+    ]
+    return sorted(found, key=lambda slow: (not slow.unique, slow.cause != "slow-before"))
 
+
+class _Work(NamedTuple):
+    """What a member did by itself before a collective.
+
+    :param task: what tells one sort of work from another: kind of group, operation, size.
+    """
+
+    member: int
     group: int
-    members: npt.NDArray[np.int32]
-    own: npt.NDArray[np.float64]
-    inside: npt.NDArray[np.float64]
-    size: int
+    task: tuple[str, int, int]
+    seconds: float
     end: float
 
 
-def find_slow(recording: Recording, since: float, time: float) -> list[Slow]:
-    """Who has become slow between ``since`` and ``time``, the best explained first; nobody where nothing stands out."""
-    instances = _instances(recording, time)
-    before = [instance for instance in instances if instance.end <= since]
-    after = [instance for instance in instances if instance.end > since]
-    found = [*_late(recording, before, after, time - since), *_inside(recording, before, after, since, time)]
-    return sorted(found, key=lambda slow: (not slow.unique, -slow.factor))
-
-
-def _instances(recording: Recording, time: float) -> list[_Instance]:
-    known = recording.completions.until(time)
-    known = known.where(~np.isnan(known.start))
-    own = _own_times(known)
-    order = np.lexsort((known.member, known.seq, known.group))
-    group, seq = known.group[order], known.seq[order]
-    cuts = np.flatnonzero((group[1:] != group[:-1]) | (seq[1:] != seq[:-1])) + 1
+def _work_times(recording: Recording, known: Completions) -> list[_Work]:
+    """The time to each launch from the end of whatever the same member launched before."""
     found = []
-    for rows in np.split(order, cuts):
-        if len(rows) < 2 or len(rows) < len(recording.groups[known.group[rows[0]]].members):
-            continue
-        inside = known.end[rows] - known.start[rows]
-        last = float(known.end[rows].max())
-        size = int(known.bytes[rows].max())
-        found.append(_Instance(int(known.group[rows[0]]), known.member[rows], own[rows], inside, size, last))
+    for member in np.unique(known.member).tolist():
+        mine = known.where(known.member == member)
+        mine = mine.where(np.lexsort((mine.seq, mine.start)))
+        own = np.maximum(mine.start[1:] - np.maximum.accumulate(mine.end)[:-1], 0.0)
+        columns = (mine.group[1:], mine.op[1:], mine.bytes[1:], own, mine.end[1:])
+        for group, op, size, seconds, end in zip(*(column.tolist() for column in columns), strict=True):
+            found.append(_Work(member, group, (recording.groups[group].kind, op, size), seconds, end))
     return found
 
 
-def _own_times(known: Completions) -> npt.NDArray[np.float64]:
-    """Seconds from the last completion of the same member to each launch; NaN for a member's first."""
-    own = np.full(len(known), np.nan)
-    for member in np.unique(known.member).tolist():
-        rows = np.flatnonzero(known.member == member)
-        ends = np.sort(known.end[rows])
-        earlier = np.searchsorted(ends, known.start[rows], side="right") - 1
-        own[rows] = np.where(earlier >= 0, known.start[rows] - ends[np.maximum(earlier, 0)], np.nan)
-    return own
-
-
-def _late(recording: Recording, before: list[_Instance], after: list[_Instance], span: float) -> list[Slow]:
-    """Members whose own time holds up their groups."""
-    old, new = _excess(recording, before), _excess(recording, after)
-    found = []
-    for member, late in new.items():
-        usual = old.get(member)
-        rate = usual.seconds / usual.span if usual is not None and usual.span else 0.0
-        gained = late.seconds - rate * span
-        persistent = late.last >= PERSISTENT * late.count and late.count >= FEWEST
-        if persistent and gained >= EXPLAINS * span:
-            found.append((gained, member, late))
-    found.sort(key=lambda entry: (-entry[0], entry[1]))
-    if not found:
-        return []
-    best = found[0][0]
-    close = [entry for entry in found if entry[0] >= best / 2]
-    suspects = tuple(sorted(member for _, member, _ in close))
-    groups = tuple(sorted({group for _, _, late in close for group in late.groups}))
-    return [Slow("slow-before", suspects, groups, close[0][2].factor, len(suspects) == 1)]
+def _peers(recording: Recording) -> dict[int, set[int]]:
+    """Members that do the same work: those that share a group, pipelines left out."""
+    peers: dict[int, set[int]] = defaultdict(set)
+    for group in recording.groups:
+        if group.kind != "pp":
+            for member in group.members:
+                peers[member].update(group.members)
+    return {member: others - {member} for member, others in peers.items()}
 
 
 @dataclass(slots=True)
 class _Excess:
-    """How much own time a member has above the median of its groups."""
+    """How much longer than its peers a member works.
+
+    :param above: how often it took noticeably longer, of ``count`` times.
+    """
 
     seconds: float = 0.0
     own: float = 0.0
-    median: float = 0.0
-    span: float = 0.0
-    last: int = 0
+    usual: float = 0.0
+    above: int = 0
     count: int = 0
-    groups: tuple[int, ...] = ()
+    groups: frozenset[int] = frozenset()
 
     @property
     def factor(self) -> float:
-        return max(1.0, self.own / self.median) if self.median > 0 else 1.0
+        return max(1.0, self.own / self.usual) if self.usual > 0 else 1.0
 
 
-def _excess(recording: Recording, instances: list[_Instance]) -> dict[int, _Excess]:
-    """Of each member: summed excess, and how often it was the last, in groups whose members have the same work.
+def _before(recording: Recording, old: Sequence[_Work], new: Sequence[_Work], span: float) -> list[Slow]:
+    """Members whose own time holds up the others."""
+    before, after = _excess(recording, old), _excess(recording, new)
+    length = max((w.end for w in old), default=0.0) - min((w.end for w in old), default=0.0)
+    found = []
+    for member, excess in after.items():
+        usual = before[member].seconds / length * span if member in before and length > 0 else 0.0
+        persistent = excess.count >= FEWEST and excess.above >= PERSISTENT * excess.count
+        if persistent and excess.seconds - usual >= EXPLAINS * span:
+            found.append((excess.seconds - usual, member))
+    if not found:
+        return []
+    most = max(found)[0]
+    suspects = tuple(sorted(member for seconds, member in found if seconds >= most / 2))
+    groups = frozenset().union(*(after[member].groups for member in suspects))
+    factor = max(after[member].factor for member in suspects)
+    return [Slow("slow-before", suspects, tuple(sorted(groups)), factor, len(suspects) == 1)]
 
-    An instance counts once for a member even if its time shows in several groups: each launch is in one group only.
-    """
+
+def _excess(recording: Recording, work: Sequence[_Work]) -> dict[int, _Excess]:
+    """Of each member, over all tasks that take it time; the yardstick is the median of its peers in the same task."""
+    times: dict[tuple[str, int, int], dict[int, list[_Work]]] = defaultdict(lambda: defaultdict(list))
+    for one in work:
+        times[one.task][one.member].append(one)
     found: dict[int, _Excess] = defaultdict(_Excess)
-    ends = [instance.end for instance in instances]
-    span = max(ends) - min(ends) if ends else 0.0
-    for instance in instances:
-        if recording.groups[instance.group].kind == "pp" or np.isnan(instance.own).any():
-            continue
-        others = _median_of_others(instance.own)
-        excess = np.maximum(instance.own - others, 0.0)
-        slowest = int(np.argmax(instance.own))
-        for i, member in enumerate(instance.members.tolist()):
+    peers = _peers(recording)
+    for members in times.values():
+        for member, mine in members.items():
+            others = [one.seconds for peer in peers.get(member, ()) for one in members.get(peer, ())]
+            usual = float(np.median(others)) if others else 0.0
+            if usual <= TRIFLE:
+                continue
             entry = found[member]
-            entry.span = span
-            entry.count += 1
-            entry.seconds += float(excess[i])
-            entry.own += float(instance.own[i])
-            entry.median += float(others[i])
-            if i == slowest:
-                entry.last += 1
-                entry.groups = tuple(sorted({*entry.groups, instance.group}))
+            entry.count += len(mine)
+            entry.usual += usual * len(mine)
+            entry.groups |= {one.group for one in mine}
+            for one in mine:
+                entry.own += one.seconds
+                entry.seconds += max(one.seconds - usual, 0.0)
+                entry.above += one.seconds > NOTICEABLE * usual
     return found
 
 
-def _median_of_others(own: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return np.array([np.median(np.delete(own, i)) for i in range(len(own))])
-
-
-def _inside(
-    recording: Recording, before: list[_Instance], after: list[_Instance], since: float, time: float
-) -> list[Slow]:
+def _inside(recording: Recording, old: Completions, new: Completions, since: float, time: float) -> list[Slow]:
     """Members that hold up transfers."""
-    growth = _transfer_growth(before, after)
+    growth = _transfer_growth(recording, old, new)
     affected = tuple(sorted(group for group, ratio in growth.items() if ratio >= GROWN))
     if not affected:
         return []
@@ -196,34 +192,48 @@ def _inside(
     waits: tuple[Condition, ...] = ("not-delivered", "not-transmitted", "gpu-not-ready")
     for condition in waits:
         suspects = _apart(shares(rows, recording.groups, condition))
+        shared = tuple(member for member in suspects if member in common)
         if suspects:
-            shared = tuple(member for member in suspects if member in common)
-            unique = len(suspects) == 1 and suspects == shared
+            unique = len(shared) == 1 and (len(suspects) == 1 or len(common) == 1)
             return [Slow("slow-inside", shared or suspects, affected, factor, unique, condition)]
     clear = {m for group, ratio in growth.items() if ratio < GROWN for m in recording.groups[group].members}
-    narrowed = tuple(sorted(common - clear)) if len(affected) > 1 else ()
+    narrowed = (
+        tuple(sorted(common - clear or common)) if len(common) < len(recording.groups[affected[0]].members) else ()
+    )
     return [Slow("slow-inside", narrowed, affected, factor, False)]
 
 
-def _transfer_growth(before: list[_Instance], after: list[_Instance]) -> dict[int, float]:
-    """Group -> by how much its transfers of the same size take longer, at the median."""
-    old: dict[tuple[int, int], list[float]] = defaultdict(list)
-    new: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for times, instances in ((old, before), (new, after)):
-        for instance in instances:
-            times[instance.group, instance.size].append(float(instance.inside.min()))
+def _transfer_growth(recording: Recording, old: Completions, new: Completions) -> dict[int, float]:
+    """Group -> by how much its transfers of the same operation and size take longer, at the median."""
+    usual, now = _transfers(recording, old), _transfers(recording, new)
     growth: dict[int, float] = {}
-    for key, seconds in new.items():
-        usual = float(np.median(old[key])) if len(old[key]) >= FEWEST else 0.0
-        if usual > 0:
-            growth[key[0]] = max(growth.get(key[0], 0.0), float(np.median(seconds)) / usual)
+    for key, seconds in now.items():
+        known = usual.get(key, [])
+        before = float(np.median(known)) if len(known) >= FEWEST else 0.0
+        if before > 0:
+            growth[key[0]] = max(growth.get(key[0], 0.0), float(np.median(seconds)) / before)
     return growth
 
 
+def _transfers(recording: Recording, known: Completions) -> dict[tuple[int, int, int], list[float]]:
+    """(group, operation, size) -> transfer time of each collective that all members completed."""
+    order = np.lexsort((known.seq, known.group))
+    group, seq = known.group[order], known.seq[order]
+    cuts = np.flatnonzero((group[1:] != group[:-1]) | (seq[1:] != seq[:-1])) + 1
+    inside = known.end - known.start
+    found: dict[tuple[int, int, int], list[float]] = defaultdict(list)
+    for rows in np.split(order, cuts) if len(order) else ():
+        first = int(rows[0])
+        number = int(known.group[first])
+        if len(rows) == len(recording.groups[number].members):
+            found[number, int(known.op[first]), int(known.bytes[rows].max())].append(float(inside[rows].min()))
+    return found
+
+
 def _apart(share: dict[tuple[int, int], float]) -> tuple[int, ...]:
-    """The common ends of the flows that wait far more than the others; nobody where they do not stand out."""
+    """The common ends of the flows that wait far more than all others; nobody where they do not stand out."""
     if not share:
         return ()
-    limit = max(WAITING, APART * float(np.median(list(share.values()))))
+    limit = max(WAITING, max(share.values()) / APART)
     pairs = [pair for pair, value in share.items() if value >= limit]
-    return cover(pairs) if pairs else ()
+    return cover(pairs) if 0 < len(pairs) < len(share) else ()

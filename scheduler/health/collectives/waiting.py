@@ -76,10 +76,8 @@ def _reachable(edges: Sequence[set[int]], start: int) -> set[int]:
 
 
 def _crossing(stalls: Sequence[Stall]) -> tuple[int, ...]:
-    """Members that stand in the stall of the circle where fewest stand; those of all such where two are equally many."""
+    """Members that stand where fewest of the circle stand; of all such stalls where two are equal."""
     shared = Counter(member for stall in stalls for member in (stall.standing | stall.absent))
-    standing = sorted(
-        (sorted(member for member in stall.standing if shared[member] > 1) for stall in stalls), key=len
-    )
+    standing = sorted((sorted(member for member in stall.standing if shared[member] > 1) for stall in stalls), key=len)
     fewest = [members for members in standing if len(members) == len(standing[0])]
     return tuple(sorted({member for members in fewest for member in members}))

@@ -1,4 +1,4 @@
-"""The test bench: a job's collectives in discrete time, with faults injected, recorded as a tracer would record them."""
+"""The test bench: a job's collectives in discrete time, with faults, recorded as a tracer would record them."""
 
 from scheduler.health.collectives.bench.faults import FAULTS, Fault, FaultKind
 from scheduler.health.collectives.bench.job import BenchJob

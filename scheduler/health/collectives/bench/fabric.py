@@ -2,8 +2,8 @@
 
 A flow leads from a member to a peer over one channel.  Four counters: chunks its GPU made ready, chunks transmitted,
 chunks delivered, chunks the receiving GPU consumed.  Each may run ahead of the next by the depth of the buffer only.
-What a GPU can make ready depends on what it has consumed: in a ring on the flow that comes in, plus a lead; up a tree on
-the children's flows; down a tree on the parent's, at the root on the children's.
+What a GPU can make ready depends on what it has consumed: in a ring on the flow that comes in, plus a lead; up a tree
+on the children's flows; down a tree on the parent's, at the root on the children's.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _ring(group: int, order: Sequence[int], channel: int, *, first: int) -> list
 def _tree(group: int, order: Sequence[int], channel: int, *, first: int) -> list[Slot]:
     """A binary tree in heap order: ``n - 1`` flows up, then as many down."""
     n = len(order)
-    total = 4 * LEAD
+    total = 8 * LEAD
     up = {child: first + child - 1 for child in range(1, n)}
     children = {node: tuple(up[c] for c in (2 * node + 1, 2 * node + 2) if c < n) for node in range(n)}
     slots = [
@@ -138,20 +138,23 @@ class Fabric:
         for counter in (self.ready, self.transmitted, self.done, self.consumed):
             counter[flows] = 0.0
 
-    def tick(self, *, launched: Bools, gpu: Floats, outward: Floats, inward: Floats) -> None:
+    def tick(self, *, launched: Bools, gpu: Floats, outward: Floats, inward: Floats, posting: Bools) -> None:
         """Let one step of time pass.
 
         :param launched: flow -> whether source and target have launched, shape [2, flows].
         :param gpu: rank -> chunks its GPU handles in this step.
         :param outward: flow -> chunks it can transmit in this step.
         :param inward: flow -> chunks it can deliver in this step.
+        :param posting: flow -> whether its target makes room for what comes.
         """
         here, there = launched & self.on
         arrived = np.minimum(self.done - self.consumed, gpu[self.target]) * there
         delivered = np.minimum(self.transmitted - self.done, inward)
-        room = self.consumed + DEPTH - self.transmitted
+        room = np.where(posting, self.consumed + DEPTH - self.transmitted, 0.0)
         sent = np.minimum(np.minimum(self.ready - self.transmitted, outward), room) * (here & there)
-        have = np.floor(np.append(self.consumed + TINY, np.inf))[self._needs].min(axis=1) + np.where(self.way == RING, LEAD, 0)
+        have = np.floor(np.append(self.consumed + TINY, np.inf))[self._needs].min(axis=1) + np.where(
+            self.way == RING, LEAD, 0
+        )
         limit = np.minimum(np.minimum(have, self.total), self.transmitted + DEPTH) - self.ready
         made = np.clip(np.minimum(limit, gpu[self.source]), 0.0, None) * here
         self.consumed += arrived

@@ -6,11 +6,20 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 FaultKind = Literal[
-    "sender-stuck", "receiver-stuck", "slow-nic", "slow-gpu", "not-launched", "crossed-order", "gpu-stuck"
+    "sender-stuck",
+    "receiver-stuck",
+    "slow-nic",
+    "slow-gpu",
+    "not-launched",
+    "crossed-order",
+    "gpu-stuck",
+    "receiver-not-posting",
 ]
 
 FAULTS: tuple[FaultKind, ...] = get_args(FaultKind)
-"""Six of the issue, and a GPU that stops inside a collective."""
+"""The six that matter most, a GPU that stops inside a collective, and a receiver that no longer makes room: on one flow
+the last looks exactly as a sender that is stuck.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,9 +58,7 @@ class _Run:
         slots = slots_of(self.groups, algorithm=job.algorithm, rings=job.rings)
         crossing = np.array([job.node(slot.source) != job.node(slot.target) for slot in slots], dtype=np.bool_)
         self.fabric = Fabric(slots, crossing)
-        self.flows = [
-            {op: _flows(self.fabric, number, op) for op in OPS} for number in range(len(self.groups))
-        ]
+        self.flows = [{op: _flows(self.fabric, number, op) for op in OPS} for number in range(len(self.groups))]
         self.random = np.random.default_rng(seed)
         self.plans: list[list[Act]] = [job.step(rank) for rank in range(job.ranks)]
         self.at = [0] * job.ranks
@@ -87,16 +85,14 @@ class _Run:
             [self.member_launched[fabric.group, fabric.source], self.member_launched[fabric.group, fabric.target]]
         )
         gpu, outward, inward = self._rates(now)
-        fabric.tick(launched=launched, gpu=gpu, outward=outward, inward=inward)
+        fabric.tick(launched=launched, gpu=gpu, outward=outward, inward=inward, posting=self._posting(now))
         self._complete(now)
         if tick % SAMPLE_TICKS == 0:
             self._sample(now)
 
     def recording(self) -> Recording:
         """What was seen."""
-        return Recording(
-            self.job.members(), self.groups, OPS, completions(self.ends), states(self.samples)
-        )
+        return Recording(self.job.members(), self.groups, OPS, completions(self.ends), states(self.samples))
 
     def _hits(self, kinds: Sequence[str], now: float) -> bool:
         return self.fault is not None and self.fault.kind in kinds and now >= self.fault.time
@@ -124,6 +120,12 @@ class _Run:
             case _:
                 pass
         return gpu, outward, inward
+
+    def _posting(self, now: float) -> npt.NDArray[np.bool_]:
+        if self.fault is None or not self._hits(["receiver-not-posting"], now):
+            return np.ones(len(self.fabric.slots), dtype=np.bool_)
+        mute: npt.NDArray[np.bool_] = self.fabric.crossing & (self.fabric.target == self.fault.rank)
+        return ~mute
 
     def _next(self, rank: int, now: float) -> None:
         self.at[rank] += 1
@@ -184,7 +186,7 @@ class _Run:
                 self.ends.append(CompletionRow(end, begun, group, member, self.seq[group], OPS.index(op), size))
                 self.member_launched[group, member] = False
             for member in members:
-                self._next(member, now)
+                self._next(member, now + TICK)
 
     def _sample(self, now: float) -> None:
         fabric = self.fabric
