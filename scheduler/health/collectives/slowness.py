@@ -2,7 +2,7 @@
 
 *Before*: a member's own time is what passes between its last completion, of any collective, and its next launch, by its
 own clock.  Whoever waits for others waits inside a collective; own time is work.  It is compared with what the member's
-peers take before the same operation: members of the same groups, who have the same work (those of a pipeline do not,
+peers take before the same collective of theirs: members of the same groups, who have the same work (those of a pipeline do not,
 and are no peers).  A member is blamed if it exceeds the median of its peers persistently, by more than it used to, and
 by enough to explain a good part of what was lost.
 
@@ -33,6 +33,9 @@ NOTICEABLE = 1.25
 
 TRIFLE = 0.001
 """Seconds; work that takes its peers less is none: the launch of one collective right after another."""
+
+PARTS = (1.0, 0.5, 0.25)
+"""Parts of the time in question, its end, in which a member must be slow: it may have begun in the middle."""
 
 FEWEST = 3
 """Times or collectives that a judgement needs."""
@@ -73,23 +76,31 @@ def find_slow(recording: Recording, since: float, time: float) -> list[Slow]:
     known = recording.completions.until(time)
     known = known.where(~np.isnan(known.start))
     work = _work_times(recording, known)
+    old = [one for one in work if one.end <= since]
     late = known.end > since
-    found = [
-        *_before(recording, [w for w in work if w.end <= since], [w for w in work if w.end > since], time - since),
-        *_inside(recording, known.where(~late), known.where(late), since, time),
-    ]
+    found = _inside(recording, known.where(~late), known.where(late), since, time)
+    for part in PARTS:
+        span = (time - since) * part
+        slow = _before(recording, old, [one for one in work if one.end > time - span], span)
+        if slow:
+            found += slow
+            break
     return sorted(found, key=lambda slow: (not slow.unique, slow.cause != "slow-before"))
+
+
+Task = tuple[str, int, int, int]
 
 
 class _Work(NamedTuple):
     """What a member did by itself before a collective.
 
-    :param task: what tells one sort of work from another: kind of group, operation, size.
+    :param task: what tells one piece of work from another: kind of group, operation, size and number of the collective
+        that follows; peers count theirs alike.
     """
 
     member: int
     group: int
-    task: tuple[str, int, int]
+    task: Task
     seconds: float
     end: float
 
@@ -101,9 +112,9 @@ def _work_times(recording: Recording, known: Completions) -> list[_Work]:
         mine = known.where(known.member == member)
         mine = mine.where(np.lexsort((mine.seq, mine.start)))
         own = np.maximum(mine.start[1:] - np.maximum.accumulate(mine.end)[:-1], 0.0)
-        columns = (mine.group[1:], mine.op[1:], mine.bytes[1:], own, mine.end[1:])
-        for group, op, size, seconds, end in zip(*(column.tolist() for column in columns), strict=True):
-            found.append(_Work(member, group, (recording.groups[group].kind, op, size), seconds, end))
+        columns = (mine.group[1:], mine.op[1:], mine.bytes[1:], mine.seq[1:], own, mine.end[1:])
+        for group, op, size, seq, seconds, end in zip(*(column.tolist() for column in columns), strict=True):
+            found.append(_Work(member, group, (recording.groups[group].kind, op, size, seq), seconds, end))
     return found
 
 
@@ -157,7 +168,7 @@ def _before(recording: Recording, old: Sequence[_Work], new: Sequence[_Work], sp
 
 def _excess(recording: Recording, work: Sequence[_Work]) -> dict[int, _Excess]:
     """Of each member, over all tasks that take it time; the yardstick is the median of its peers in the same task."""
-    times: dict[tuple[str, int, int], dict[int, list[_Work]]] = defaultdict(lambda: defaultdict(list))
+    times: dict[Task, dict[int, list[_Work]]] = defaultdict(lambda: defaultdict(list))
     for one in work:
         times[one.task][one.member].append(one)
     found: dict[int, _Excess] = defaultdict(_Excess)
