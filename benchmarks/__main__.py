@@ -73,6 +73,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--minutes", type=float, default=10.0, help="that they wait")
     command.add_argument("--kills", type=int, default=3, help="of the leader")
 
+    command = add("collectives", _collectives, "faults in simulated collectives: seen and named how soon")
+    command.add_argument("--seeds", type=int, default=20, help="runs of each fault on each fabric (default 20)")
+    command.add_argument("--windows", type=float, nargs="+", default=[10.0, 5.0], help="seconds that a look spans")
+
     add("quick", _quick, "a few minutes of everything, to see that it works")
     return parser
 
@@ -140,6 +144,14 @@ def _table1(options: argparse.Namespace) -> str:
     return table1.report(table1.measure(options.seconds))
 
 
+def _collectives(options: argparse.Namespace) -> str:
+    from benchmarks import collectives
+
+    return collectives.report(
+        [(window, collectives.measure(options.seeds, window=window)) for window in options.windows]
+    )
+
+
 KUBERNETES = ("binding", "filter", "waiting", "failover")
 """The parts of ``kubernetes``."""
 
@@ -173,6 +185,7 @@ QUICK = (
     ["memory", "--nodes", "20000"],
     ["startup", "--runs", "15"],
     ["table1", "--seconds", "5"],
+    ["collectives", "--seeds", "2", "--windows", "10"],
 )
 """The benchmarks of ``quick``, and how small each is made."""
 

@@ -142,10 +142,6 @@ class _Reader:
             )
         labels = {member: rank for rank, member in self._member_of.items()}
         members = tuple(Member(f"rank {labels[i]}", labels[i], host) for i, host in enumerate(self._hosts))
-        everyone = frozenset(range(len(members)))
-        tainted = (
-            everyone if rows.all_tainted else frozenset(self._member_of[r] for r in rows.tainted & set(labels.values()))
-        )
         return Recording(
             members=members,
             groups=tuple(group for _, group in self._groups.values()),
@@ -153,8 +149,15 @@ class _Reader:
             completions=completions(self._ends),
             states=states(self._states),
             notes=rows.notes(),
-            tainted=tainted,
+            tainted=self._tainted(rows),
         )
+
+    def _tainted(self, rows: Rows) -> frozenset[int]:
+        """Members of whom rows were dropped, and those who share a group with one: the rows may have said who waits."""
+        if rows.all_tainted or not rows.tainted <= self._member_of.keys():
+            return frozenset(range(len(self._hosts)))
+        direct = {self._member_of[rank] for rank in rows.tainted}
+        return frozenset(direct).union(*(members for members in self._members_of if members & direct))
 
     def _rank(self, row: Row) -> None:
         rank, host = integer(row, "rank"), row.get("host") or None

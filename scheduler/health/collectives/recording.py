@@ -152,7 +152,7 @@ class Recording:
 
     :param ops: names of operations, as completions and states number them.
     :param notes: what the reader had to decide or leave out.
-    :param tainted: members of whom rows were dropped: nothing they did not do is held against them.
+    :param tainted: members whose evidence is incomplete as rows were dropped: nothing is certain of them.
     """
 
     members: tuple[Member, ...]

@@ -1,7 +1,7 @@
 """Rows of trace files from untrusted hands: typed fields, and what becomes of a row that is wrong.
 
 Strict: the first wrong row is an error with its line.  Lenient: it is dropped, counted by reason, and its rank (every
-rank, where the row does not tell) is noted as tainted: nothing is held against a rank on evidence that failed to parse.
+rank, where the row does not tell) is noted: nothing is certain of a rank on evidence that failed to parse.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 *Before*: a member's own time is what passes between its last completion, of any collective, and its next launch, by its
 own clock.  Whoever waits for others waits inside a collective; own time is work.  It is compared with what the member's
-peers take before the same collective of theirs: members of the same groups, who have the same work (those of a pipeline do not,
-and are no peers).  A member is blamed if it exceeds the median of its peers persistently, by more than it used to, and
-by enough to explain a good part of what was lost.
+peers take before the same collective of theirs: members of the same groups, who have the same work (those of a pipeline
+do not, and are no peers).  A member is blamed if it exceeds the median of its peers persistently, by more than it used
+to, and by enough to explain a good part of what was lost.
 
 *Inside*: the transfer time of a collective is the least time that any of its members spent in it: that of the last
 to come.  Where it has grown, the flows' samples say what they wait for.  The flows that wait far more than the others

@@ -1,4 +1,4 @@
-"""The bench of faults: a healthy job raises no alarm; of a faulty one the right rank is named, or nobody for certain."""
+"""The bench of faults: a healthy job raises no alarm; of a faulty one the rank is named, or nobody for certain."""
 
 from __future__ import annotations
 
