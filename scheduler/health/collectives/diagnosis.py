@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from scheduler.health.collectives.clocks import align_clocks
 from scheduler.health.collectives.flows import Blame, Condition, Flow, blame, conditions, flows_at
 from scheduler.health.collectives.recording import Group, Member, Recording
 from scheduler.health.collectives.slowness import Slow, find_slow
@@ -109,6 +110,7 @@ def diagnose(recording: Recording, settings: Settings | None = None) -> Diagnosi
     Looks after the first alarm go on until somebody is named with certainty, or the recording ends.
     """
     settings = settings or Settings()
+    recording = align_clocks(recording)
     best = Diagnosis(recording.members, recording.groups, "healthy", notes=recording.notes)
     first: float | None = None
     number = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from scheduler.health.collectives.bench import FAULTS, BenchJob, Fault, FaultKind, simulate
 from scheduler.health.collectives.bench.run import EPOCH
 from scheduler.health.collectives.diagnosis import Diagnosis, diagnose
+from scheduler.health.collectives.recording import Recording
 from scheduler.health.collectives.slowness import find_slow
 
 SECONDS = 62.0
@@ -113,3 +116,33 @@ def test_the_same_seed_gives_the_same_recording() -> None:
     assert np.array_equal(first.states.done, second.states.done)
     other = simulate(BenchJob(), 8.0, seed=8)
     assert not np.array_equal(first.completions.end, other.completions.end[: len(first.completions)])
+
+
+@pytest.mark.parametrize("skew", [-6.0, 4.0])
+def test_a_wrong_clock_is_no_fault(skew: float) -> None:
+    """The clock of rank 1 is off: no alarm without a fault, and with one it is not rank 1 who is blamed."""
+    job = BenchJob(dp=4, tp=1, pp=1, gpus_per_node=1)
+    healthy = diagnose(skewed(simulate(job, SECONDS, seed=1), 1, skew))
+    assert healthy.status == "healthy"
+    assert any("clocks of 1 ranks are off" in note for note in healthy.notes)
+    fault = Fault("not-launched", 2, 41.0)
+    found = diagnose(skewed(simulate(job, SECONDS, seed=1, fault=fault), 1, skew))
+    assert (found.cause, named(found), found.certainty) == ("not-launched", [2], "certain")
+
+
+def skewed(recording: Recording, member: int, seconds: float) -> Recording:
+    """The recording as it is if the clock of a member is ahead."""
+    ends, rows = recording.completions, recording.states
+    late = np.where(ends.member == member, seconds, 0.0)
+    ends = replace(ends, end=ends.end + late, start=ends.start + late)
+    rows = replace(rows, time=rows.time + np.where(rows.member == member, seconds, 0.0))
+    return replace(recording, completions=ends.where(np.argsort(ends.end)), states=rows.where(np.argsort(rows.time)))
+
+
+def test_a_rank_whose_lines_cease_is_unreachable() -> None:
+    """All stand in a collective, the lines of rank 3 stop while those of the others go on: its host is gone."""
+    job = BenchJob(dp=4, tp=1, pp=1, gpus_per_node=1)
+    made = simulate(job, SECONDS, seed=1, fault=Fault("receiver-stuck", 0, 41.0))
+    rows = made.states
+    found = diagnose(replace(made, states=rows.where((rows.member != 3) | (rows.time < EPOCH + 45.0))))
+    assert (found.cause, named(found)) == ("unreachable", [3])
