@@ -112,19 +112,22 @@ def diagnose(recording: Recording, settings: Settings | None = None) -> Diagnosi
     settings = settings or Settings()
     recording = align_clocks(recording)
     best = Diagnosis(recording.members, recording.groups, "healthy", notes=recording.notes)
-    first: float | None = None
+    first: Diagnosis | None = None
     number = 0
     for time, raised in alarms(recording, settings):
         number += 1
         if not raised:
             continue
-        first = time if first is None else first
         found = _at_alarm(recording, raised, time, settings)
+        first = first or found
         if best.status == "healthy" or _rank(found) < _rank(best):
             best = found
         if best.certainty == "certain":
             break
-    return replace(best, alarm=first, looks=number)
+    if first is None:
+        return replace(best, looks=number)
+    since = first.since if best.status == "straggler" else best.since
+    return replace(best, alarm=first.localised, since=since, looks=number)
 
 
 def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosis:
