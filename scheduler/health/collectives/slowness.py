@@ -34,6 +34,9 @@ NOTICEABLE = 1.25
 TRIFLE = 0.001
 """Seconds; work that takes its peers less is none: the launch of one collective right after another."""
 
+MOST_PEERS = 64
+"""Peers that a member is compared with: their median is settled by then."""
+
 PARTS = (1.0, 0.5, 0.25)
 """Parts of the time in question, its end, in which a member must be slow: it may have begun in the middle."""
 
@@ -118,14 +121,19 @@ def _work_times(recording: Recording, known: Completions) -> list[_Work]:
     return found
 
 
-def _peers(recording: Recording) -> dict[int, set[int]]:
-    """Members that do the same work: those that share a group, pipelines left out."""
+def _peers(recording: Recording) -> dict[int, tuple[int, ...]]:
+    """Members that do the same work: those that share a group, pipelines left out; of many, some from all over."""
     peers: dict[int, set[int]] = defaultdict(set)
     for group in recording.groups:
         if group.kind != "pp":
             for member in group.members:
                 peers[member].update(group.members)
-    return {member: others - {member} for member, others in peers.items()}
+    return {member: _thinned(sorted(others - {member})) for member, others in peers.items()}
+
+
+def _thinned(members: Sequence[int]) -> tuple[int, ...]:
+    step = -(-len(members) // MOST_PEERS)
+    return tuple(members[::step]) if step > 1 else tuple(members)
 
 
 @dataclass(slots=True)
