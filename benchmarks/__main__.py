@@ -90,6 +90,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--machines", type=int, default=1_500, help="of the recordings that are timed")
     command.add_argument("--parts", nargs="+", default=list(PEERS), choices=PEERS, metavar="PART")
 
+    command = add("collectives", _collectives, "faults in simulated collectives: seen and named how soon")
+    command.add_argument("--seeds", type=int, default=20, help="runs of each fault on each fabric (default 20)")
+    command.add_argument("--windows", type=float, nargs="+", default=[10.0, 5.0], help="seconds that a look spans")
+
     add("quick", _quick, "a few minutes of everything, to see that it works")
     return parser
 
@@ -170,6 +174,14 @@ def _flags(options: argparse.Namespace) -> str:
     return flags.report(size, runs, nodes=options.nodes, rounds=options.rounds)
 
 
+def _collectives(options: argparse.Namespace) -> str:
+    from benchmarks import collectives
+
+    return collectives.report(
+        [(window, collectives.measure(options.seeds, window=window)) for window in options.windows]
+    )
+
+
 KUBERNETES = ("binding", "filter", "waiting", "failover")
 """The parts of ``kubernetes``."""
 
@@ -219,6 +231,7 @@ QUICK = (
     ["startup", "--runs", "15"],
     ["table1", "--seconds", "5"],
     ["peers", "--cases", "6"],
+    ["collectives", "--seeds", "2", "--windows", "10"],
 )
 """The benchmarks of ``quick``, and how small each is made."""
 
