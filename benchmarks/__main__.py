@@ -63,6 +63,23 @@ def _parser() -> argparse.ArgumentParser:
     command = add("table1", _table1, "the paper's Table 1 against the values it must have")
     command.add_argument("--seconds", type=float, default=60.0, help="limit of each algorithm")
 
+    command = add("kubernetes", _kubernetes, "gangs on a real control plane: speed, latency, memory, fail-over")
+    command.add_argument("--parts", nargs="+", default=list(KUBERNETES), choices=KUBERNETES, metavar="PART")
+    command.add_argument("--nodes", type=int, default=5_000)
+    command.add_argument("--gang", type=int, default=1_200, help="pods of the gang, a multiple of 8")
+    command.add_argument("--rounds", type=int, default=3, help="of binding, each way in turn")
+    command.add_argument("--seconds", type=float, default=10.0, help="of each kind of Filter question")
+    command.add_argument("--gangs", type=int, default=100, help="that wait, of 100 pods each")
+    command.add_argument("--minutes", type=float, default=10.0, help="that they wait")
+    command.add_argument("--kills", type=int, default=3, help="of the leader")
+
+    _add_evidence(add)
+    add("quick", _quick, "a few minutes of everything, to see that it works")
+    return parser
+
+
+def _add_evidence(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """The benchmarks of what finds slow and faulty nodes."""
     command = add("whatif", _whatif, "`arnold stragglers`: the published traces, and one of 1,024 workers")
     command.add_argument("--rounds", type=int, default=5, help="of the published traces; 0 leaves them out")
     command.add_argument("--dp", type=int, default=128, help="data-parallel ranks of the synthetic trace")
@@ -74,16 +91,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--nodes", type=int, default=100)
     command.add_argument("--rounds", type=int, default=1_000)
 
-    command = add("kubernetes", _kubernetes, "gangs on a real control plane: speed, latency, memory, fail-over")
-    command.add_argument("--parts", nargs="+", default=list(KUBERNETES), choices=KUBERNETES, metavar="PART")
-    command.add_argument("--nodes", type=int, default=5_000)
-    command.add_argument("--gang", type=int, default=1_200, help="pods of the gang, a multiple of 8")
-    command.add_argument("--rounds", type=int, default=3, help="of binding, each way in turn")
-    command.add_argument("--seconds", type=float, default=10.0, help="of each kind of Filter question")
-    command.add_argument("--gangs", type=int, default=100, help="that wait, of 100 pods each")
-    command.add_argument("--minutes", type=float, default=10.0, help="that they wait")
-    command.add_argument("--kills", type=int, default=3, help="of the leader")
-
     command = add("peers", _peers, "machines compared by their metrics: faults found, false alarms, seconds")
     command.add_argument("--cases", type=int, default=150, help="recordings with a fault, and as many without")
     command.add_argument("--seed", type=int, default=1)
@@ -93,9 +100,6 @@ def _parser() -> argparse.ArgumentParser:
     command = add("collectives", _collectives, "faults in simulated collectives: seen and named how soon")
     command.add_argument("--seeds", type=int, default=20, help="runs of each fault on each fabric (default 20)")
     command.add_argument("--windows", type=float, nargs="+", default=[10.0, 5.0], help="seconds that a look spans")
-
-    add("quick", _quick, "a few minutes of everything, to see that it works")
-    return parser
 
 
 def _add(
