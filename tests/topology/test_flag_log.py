@@ -124,7 +124,7 @@ def test_a_broken_line_is_an_error_with_its_place(line: int, text: str, complain
     assert caught.value.fix
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, len(STORE)), st.text('n1[]{}-:,.\n"\ud7ff0', max_size=4), st.integers(0, 40))
 def test_no_text_breaks_the_reader(at: int, inserted: str, removed: int) -> None:
     """A store with a piece replaced: lines or an ArnoldError."""

@@ -41,7 +41,7 @@ def test_an_outage_of_half_an_hour() -> None:
     assert sliding_ettr(productive, at).tolist() == pytest.approx([1.0, 0.5, 1.0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 400), min_size=2, max_size=10, unique=True).map(sorted),
     st.lists(st.integers(1, 500), min_size=1, max_size=5),

@@ -73,7 +73,7 @@ THREADS = st.builds(
 PROCESSES = st.builds(Process, st.integers(1, 10**6), st.lists(THREADS, min_size=1, max_size=4).map(tuple))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PROCESSES)
 def test_both_formats_say_the_same(process: Process) -> None:
     """Text and JSON of one process give that process back, threads in the same order."""
@@ -158,7 +158,7 @@ def test_broken_dumps(content: str, line: int | None, words: str) -> None:
     assert caught.value.fix
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(max_size=200) | st.text('[]{}":,0 \nProcessThread(idle)', max_size=200))
 def test_any_text_is_a_dump_or_an_error(content: str) -> None:
     """Nothing but InvalidInput is ever raised."""

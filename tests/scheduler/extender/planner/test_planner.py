@@ -290,7 +290,7 @@ ASKS = st.tuples(st.integers(1, 5), st.sampled_from([None, "x", "y"]))
 
 
 @given(POOLS, ASKS, ASKS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_who_passes_delays_nobody(
     pools: list[tuple[int, str, bool]], first: tuple[int, str | None], second: tuple[int, str | None]
 ) -> None:
@@ -333,7 +333,7 @@ GANGS = st.lists(
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=3), GANGS, st.sets(st.integers(0, 11), max_size=4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_node_is_ever_promised_twice(sizes: list[int], gangs: list[Any], busy: set[int]) -> None:
     """Whatever waits and runs: plans are disjoint, on idle nodes alone, one node a rank, each whole or not at all."""
     nodes = minipods(*sizes)
@@ -450,7 +450,7 @@ def test_a_plan_that_is_not_the_gangs_any_more_is_not_repaired() -> None:
 
 
 @given(st.sets(st.integers(0, 7), min_size=1, max_size=4), st.sets(st.integers(0, 3), max_size=3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_repair_moves_exactly_the_lost_ranks(ranks: set[int], busy: set[int]) -> None:
     """Whatever is lost and whatever spares are in use: no more moves than losses, disjoint nodes, or a reason."""
     state, plan = running_gang(8, GRID, nodes=minipods(6, 6))

@@ -304,7 +304,7 @@ def written(lines: Iterable[Line]) -> FlagLog:
     return read_log(Source("store", "".join(line.text() for line in lines)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(RULES, ROUNDS)
 def test_the_audit_replayed_gives_the_same_state(rule: Rule, rounds: Any) -> None:
     """Tracks, rules, time, and what holds at any time, from the text of the file alone."""
@@ -320,7 +320,7 @@ def test_the_audit_replayed_gives_the_same_state(rule: Rule, rounds: Any) -> Non
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(RULES, ROUNDS, st.lists(FINDINGS, max_size=5), st.randoms(use_true_random=False))
 def test_a_batch_is_a_set(rule: Rule, rounds: Any, findings: Any, chance: random.Random) -> None:
     """Its order does not matter, repeating it changes nothing, and sources come in any order."""
@@ -340,7 +340,7 @@ def test_a_batch_is_a_set(rule: Rule, rounds: Any, findings: Any, chance: random
     assert apart.tracks == one.tracks
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(RULES, ROUNDS)
 def test_no_flag_flaps_faster_than_its_quiet_time(rule: Rule, rounds: Any) -> None:
     """From the raising of a flag to its end, and so to the next raising, at least the shorter quiet time passes."""
@@ -355,7 +355,7 @@ def test_no_flag_flaps_faster_than_its_quiet_time(rule: Rule, rounds: Any) -> No
     assert begun == {}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(RULES, ROUNDS)
 def test_the_past_does_not_change(rule: Rule, rounds: Any) -> None:
     """What held when a round was over is what the store says of that time ever after; merged it is the worst of all."""

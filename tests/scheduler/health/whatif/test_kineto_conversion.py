@@ -325,7 +325,7 @@ def test_metadata_of_another_job_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 @given(share=st.floats(0.02, 0.98))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_a_truncated_file_is_refused(packed: bool, share: float, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Wherever a file ends too early, the error says that it is truncated."""
     path = Path(two_ranks(tmp_path_factory.mktemp("cut"), packed=packed)[0])
@@ -358,7 +358,7 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(m
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_junk_in_a_trace_is_an_error_or_ignored(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Any value of any event, or beside the events, replaced by any other: a result or an error of ours."""
     file = RankFile(0, named=from_kernels)

@@ -342,7 +342,7 @@ def read_or_refuse(files: tuple[Path, Path], *, lenient: bool) -> Replayed | Arn
     return replayed
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_bytes_never_crash(write: Write, data: st.DataObject) -> None:
     """Cut anywhere, or with bytes changed, a file is read or refused by an error of ours; never a traceback."""
@@ -372,7 +372,7 @@ CELLS = {
 }
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_changed_cells_never_crash_nor_accuse(write: Write, data: st.DataObject) -> None:
     """Whatever a few cells say, reading ends in an analysis or in an error of ours, and a healthy job flags nobody."""

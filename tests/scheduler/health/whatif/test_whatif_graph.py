@@ -41,7 +41,7 @@ def ends(trace: Trace, seconds: Seconds) -> list[tuple[Any, float, float]]:
     return [(trace.operations[event.operation], float(event.start), float(event.end)) for event in events]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     pp=st.integers(1, 5), vpp=st.integers(1, 3), groups=st.integers(1, 3), dp=st.integers(1, 3), overlap=st.booleans()
 )

@@ -36,7 +36,7 @@ def test_same_seed_same_trace() -> None:
     assert not (one.start == other.start).all()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(recipe=recipes)
 def test_replay_gives_the_trace_back(recipe: Recipe) -> None:
     """A trace that obeys the graph is replayed to its own times: waiting is told from working without loss."""
@@ -46,7 +46,7 @@ def test_replay_gives_the_trace_back(recipe: Recipe) -> None:
     np.testing.assert_allclose(lines.simulated.start, lines.traced.start, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(recipe=recipes)
 def test_one_rank_standing_for_all_others_changes_nothing(recipe: Recipe) -> None:
     """S_w from arrays [rank, (itself, any other), step] equals S_w replayed worker by worker over all ranks."""
@@ -62,7 +62,7 @@ def test_one_rank_standing_for_all_others_changes_nothing(recipe: Recipe) -> Non
             assert analysis.worker_slowdown[rank, s] == pytest.approx(expected, rel=1e-12)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     factor=st.sampled_from([1.1, 1.25, 1.5]),
     microbatches=st.integers(4, 12),
