@@ -13,7 +13,7 @@ from benchmarks.peers.mahalanobis import Whitened
 from benchmarks.peers.streams import healthy_job, recording
 from benchmarks.report import section, table
 from scheduler.health.peers.denoise import DENOISERS, load_denoiser
-from scheduler.health.peers.detect import Settings, Stretch, detect
+from scheduler.health.peers.pipeline import Settings, Stretch, detect
 from scheduler.health.peers.streams import Recording
 
 SIZES_OF_JOBS = (4, 8, 16, 32, 64, 128)

@@ -32,7 +32,7 @@ def detector_options(function: F) -> F:
                 "--threshold",
                 type=POSITIVE,
                 callback=finite,
-                help="Score of a candidate  [default: by machines, 4.5 to 28]",
+                help="Score of a candidate  [default: by machines, 4 to 14]",
             ),
             click.option(
                 "--continuity",

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from scheduler.health.peers.detect import Examined, Stretch
 from scheduler.health.peers.metrics import is_step_time, title
+from scheduler.health.peers.pipeline import Examined, Stretch
 from scheduler.health.peers.streams import Recording
 from topology.drawing.labels import plural
 from topology.flags import FAULTY, NodeFlag

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import Event
 
-from scheduler.health.peers.detect import Settings, detect
+from scheduler.health.peers.pipeline import Settings, detect
 from scheduler.health.peers.prometheus import DEFAULT_QUERIES, Endpoint, EndpointAway
 from scheduler.health.peers.readers.prometheus import MACHINE_LABELS
 from scheduler.health.peers.verdict import Verdict, instant, judge
