@@ -4,7 +4,8 @@ After Mycroft (arXiv 2509.03018): every 10 s, on at most 10 ranks, one of each d
 completed nothing in the window while it stands in a collective: failure.  Throughput halved, or the mean interval
 between completions doubled: straggler.
 
-Two guards keep a healthy job quiet.  A window is never shorter than twice the longest pause the rank has had before,
+Each look judges the window and its second half: the half sees what stopped a moment ago, the whole what became slower.
+Two guards keep a healthy job quiet.  A rank must have been silent for twice the longest pause it has had before,
 so that steps longer than the window are no failure.  A rate must have halved against its median and lie below all that
 was seen before, so that a window which happens to hold one step less than others is no straggler.
 """
@@ -29,7 +30,7 @@ class Settings:
     """How to watch.
 
     :param period: seconds between two looks.
-    :param window: seconds that a look spans.
+    :param window: seconds that a look spans; it judges their second half too.
     :param factor: a rate divided by this, or an interval multiplied by it, is a straggler.
     :param history: windows that must have passed before a rate can be judged.
     :param quiet: seconds without any movement after which a collective counts as stalled.
@@ -113,9 +114,11 @@ def _judge(life: _Life, time: float, settings: Settings) -> Alarm | None:
     pauses = np.diff(ends)
     longest = float(pauses.max()) if len(pauses) else 0.0
     last = float(ends[-1]) if known else float(first)
-    if time - last >= max(settings.window, 2 * longest) and _stands(life, time, settings):
+    if time - last >= max(settings.window / 2, 2 * longest) and _stands(life, time, settings):
         return Alarm(time, "failure", life.member, np.inf, last)
-    return _slower(life, ends, time, settings)
+    return _slower(life, ends, time, settings.window, settings) or _slower(
+        life, ends, time, settings.window / 2, settings
+    )
 
 
 def _stands(life: _Life, time: float, settings: Settings) -> bool:
@@ -124,8 +127,7 @@ def _stands(life: _Life, time: float, settings: Settings) -> bool:
     return bool(seen) and time - float(life.standing[seen - 1]) < settings.quiet
 
 
-def _slower(life: _Life, ends: Seconds, time: float, settings: Settings) -> Alarm | None:
-    window = settings.window
+def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: Settings) -> Alarm | None:
     starts = np.arange(float(ends[0]) if len(ends) else time, time - 2 * window, window / 10)
     if len(starts) < 10 * (settings.history - 1) + 1:
         return None
