@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from scheduler.documents.common import Document
+from scheduler.documents.common import Document, NodeFlagDoc
 from scheduler.documents.error import ErrorDoc, error_document
-from scheduler.documents.nodeflags import NodeFlagDoc, node_flag_docs
+from scheduler.documents.nodeflags import node_flag_docs
 from scheduler.health.peers import Examined, Stretch, Verdict
 from scheduler.health.peers.watch import Round
 
