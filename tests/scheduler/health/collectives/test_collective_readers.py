@@ -124,7 +124,7 @@ def test_nothing_is_certain_of_a_rank_whose_rows_were_dropped() -> None:
         {"type": "group", "comm": "dp", "kind": "dp", "ranks": [0, 1, 2]},
     ]
     stuck = progress()[-1]
-    body = [stuck | {"rank": r, "peer": (r + 1) % 3, "time": 1000 + i / 10} for i in range(200) for r in (0, 1)]
+    body = [stuck | {"rank": r, "peer": (r + 1) % 3, "time": 1000 + i / 10} for i in range(350) for r in (0, 1)]
     sure = diagnose_files([lines(head + body)])[1]
     assert (sure.cause, [(c.member, c.certainty) for c in sure.culprits]) == ("not-launched", [(2, "certain")])
     bad = stuck | {"rank": 2, "peer": 0, "GPU_ready": None}
