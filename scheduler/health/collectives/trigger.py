@@ -5,11 +5,11 @@ completed nothing in the window while it stands in a collective: failure.  Throu
 between completions doubled: straggler.
 
 Each look judges the window and its second half: the half sees what stopped a moment ago, the whole what became slower.
-Three guards keep a healthy job quiet.  A rank must have been silent for twice the longest pause it has had before,
+Four guards keep a healthy job quiet.  A rank must have been silent for twice the longest pause it has had before,
 so that steps longer than the window are no failure.  A rate must have halved against its median and lie below all that
 was seen before, so that a window which happens to hold one step less than others is no straggler.  And a rhythm must be
 known before anything can break it: until the rank has been through the collective of its group a few times, no rate is
-judged, and a failure takes several windows of silence.
+judged, and a failure takes several windows of silence.  The half is too short for a rate where it holds no whole round.
 """
 
 from __future__ import annotations
@@ -133,15 +133,17 @@ def _judge(life: _Life, time: float, settings: Settings) -> Alarm | None:
     pauses = np.diff(ends)
     longest = float(pauses.max()) if len(pauses) else 0.0
     last = float(ends[-1]) if known else float(first)
-    known_rhythm = int(np.searchsorted(life.rhythm, time, side="right")) >= settings.history
-    patience = settings.window / 2 if known_rhythm else settings.window * settings.history
+    rhythm = life.rhythm[: int(np.searchsorted(life.rhythm, time, side="right"))]
+    regular = len(rhythm) >= max(settings.history, 2)
+    patience = settings.window / 2 if regular else settings.window * settings.history
     if time - last >= max(patience, 2 * longest) and _stands(life, time, settings):
         return Alarm(time, "failure", life.member, np.inf, last)
-    if not known_rhythm:
+    if not regular:
         return None
-    return _slower(life, ends, time, settings.window, settings) or _slower(
-        life, ends, time, settings.window / 2, settings
-    )
+    found = _slower(life, ends, time, settings.window, settings)
+    if found is None and float(np.median(np.diff(rhythm))) <= settings.window / 2:
+        found = _slower(life, ends, time, settings.window / 2, settings)
+    return found
 
 
 def _stands(life: _Life, time: float, settings: Settings) -> bool:
