@@ -73,7 +73,7 @@ def _ranks_with_all_stages(columns: Columns, sizes: JobSizes, dropped: Counter[s
     ranks, rank = _places(columns.whole["dp_rank"])
     traced = np.zeros((len(ranks), sizes.pp), dtype=np.bool_)
     traced[rank, columns.whole["stage"]] = True
-    whole = traced.all(axis=1)
+    whole: NDArray[np.bool_] = np.all(traced, axis=1)
     if whole.all():
         return columns
     if not lenient or not whole.any():
