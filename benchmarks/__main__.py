@@ -63,6 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     command = add("table1", _table1, "the paper's Table 1 against the values it must have")
     command.add_argument("--seconds", type=float, default=60.0, help="limit of each algorithm")
 
+    command = add("predictions", _predictions, "gains of production runs as the models of communication predict them")
+    command.add_argument("--seconds", type=float, default=10.0, help="limit of each solve")
+
     command = add("kubernetes", _kubernetes, "gangs on a real control plane: speed, latency, memory, fail-over")
     command.add_argument("--parts", nargs="+", default=list(KUBERNETES), choices=KUBERNETES, metavar="PART")
     command.add_argument("--nodes", type=int, default=5_000)
@@ -163,6 +166,12 @@ def _startup(options: argparse.Namespace) -> str:
 
 def _table1(options: argparse.Namespace) -> str:
     return table1.report(table1.measure(options.seconds))
+
+
+def _predictions(options: argparse.Namespace) -> str:
+    from benchmarks.predictions import table
+
+    return table.report(table.measure(options.seconds))
 
 
 def _whatif(options: argparse.Namespace) -> str:
