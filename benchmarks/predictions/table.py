@@ -1,4 +1,4 @@
-"""Predicted gains, by run and model: ``python -m benchmarks predictions``."""
+"""Predicted gains beside published ones, by run and model: ``python -m benchmarks predictions``."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def report(lines: Sequence[Line]) -> str:
 
 
 def _section(overlap: float, lines: Sequence[Line]) -> str:
-    header = ["run", "compared with", "clusters", "DP, PP before", "after", "ratio", *MODELS]
+    header = ["run", "compared with", "clusters", "DP, PP before", "after", "ratio", "published", *MODELS]
     rows = [
         [
             line.case.name,
@@ -88,12 +88,19 @@ def _section(overlap: float, lines: Sequence[Line]) -> str:
             _spreads([pair.before.evaluation for pair in line.case.pairs]),
             _spreads([pair.after.evaluation for pair in line.case.pairs]),
             ", ".join(f"{fmean(values):.3g}x" for values in zip(*map(ratios, line.case.pairs), strict=True)),
+            f"{line.case.published:+.1%}",
             *(_range(line.gains[name]) for name in MODELS),
         ]
         for line in lines
     ]
+    rows.append(["mean distance from published", *[""] * 6, *(_distance(lines, name) for name in MODELS)])
     hidden = f"{overlap:.0%} of the reduction hidden" if overlap else "nothing hidden"
     return section(f"Gains in throughput, {hidden}", table(header, rows))
+
+
+def _distance(lines: Sequence[Line], model: str) -> str:
+    """In points of a percentage, at the middle share."""
+    return f"{fmean(abs(line.gains[model][1] - line.case.published) for line in lines) * 100:.1f} points"
 
 
 def _spreads(evaluations: Sequence[object]) -> str:

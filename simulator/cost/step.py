@@ -58,15 +58,18 @@ def slowest_node(placed: PlacedJob) -> float:
     return float(stage_slowdown(factor, stages=traffic.stages, microbatches=known))
 
 
-def step_time(placed: PlacedJob, found: Communication, ideal: Communication, calibration: Calibration) -> StepTime:
-    """The step of a placed job.
+def on_one_node(placed: PlacedJob) -> StepTime:
+    """The step of a job that sends nothing between nodes, in units of its ideal step."""
+    return StepTime(compute=slowest_node(placed), dp=0.0, pp=0.0, ideal=1.0)
 
-    A job on one node, which sends nothing, computes for 1.
+
+def step_time(placed: PlacedJob, found: Communication, ideal: Communication, calibration: Calibration) -> StepTime:
+    """The step of a job on more than one node.
 
     :param found: communication as placed.
     :param ideal: communication of the same job without spread.
     """
-    compute = calibrated_compute(ideal, calibration) or 1.0
+    compute = calibrated_compute(ideal, calibration)
     return StepTime(
         compute=compute * slowest_node(placed),
         dp=_exposed(found.dp, compute, calibration.overlap),
