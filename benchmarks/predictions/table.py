@@ -47,10 +47,11 @@ def measure(seconds: float) -> list[Line]:
 
     :param seconds: time limit of each solve.
     """
-    return list(_lines(list(cases(seconds))))
+    return list(lines_of(list(cases(seconds))))
 
 
-def _lines(found: Sequence[Case]) -> Iterator[Line]:
+def lines_of(found: Sequence[Case]) -> Iterator[Line]:
+    """Price cases: one line for each and each overlap."""
     for overlap in OVERLAPS:
         for case in found:
             gains = {
