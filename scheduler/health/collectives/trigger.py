@@ -9,7 +9,8 @@ Four guards keep a healthy job quiet.  A rank must have been silent for twice th
 so that steps longer than the window are no failure.  A rate must have halved against its median and lie below all that
 was seen before, so that a window which happens to hold one step less than others is no straggler.  And a rhythm must be
 known before anything can break it: until the rank has been through the collective of its group a few times, no rate is
-judged, and a failure takes several windows of silence.  The half is too short for a rate where it holds no whole round.
+judged, and a failure takes several windows of silence.  The half is too short for a rate where it holds less than most of
+a round.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ import numpy as np
 from scheduler.health.collectives.recording import Recording, Seconds
 
 MOST_RANKS = 10
+
+ROUND = 2 / 3
+"""How much of a round the second half of a window must hold for a rate."""
 
 AlarmKind = Literal["failure", "straggler"]
 
@@ -141,7 +145,7 @@ def _judge(life: _Life, time: float, settings: Settings) -> Alarm | None:
     if not regular:
         return None
     found = _slower(life, ends, time, settings.window, settings)
-    if found is None and float(np.median(np.diff(rhythm))) <= settings.window / 2:
+    if found is None and ROUND * float(np.median(np.diff(rhythm))) <= settings.window / 2:
         found = _slower(life, ends, time, settings.window / 2, settings)
     return found
 
