@@ -9,8 +9,8 @@ Four guards keep a healthy job quiet.  A rank must have been silent for twice th
 so that steps longer than the window are no failure.  A rate must have halved against its median and lie below all that
 was seen before, so that a window which happens to hold one step less than others is no straggler.  And a rhythm must be
 known before anything can break it: until the rank has been through the collective of its group a few times, no rate is
-judged, and a failure takes several windows of silence.  The half is too short for a rate where it holds less than most of
-a round.
+judged, and a failure takes several windows of silence.  The half is too short for a rate where it holds less than most
+of a round.
 """
 
 from __future__ import annotations
