@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from statistics import median
 
 import numpy as np
 
 from benchmarks.peers.faults import DURATIONS, KINDS, SIZES, Fault, draw_fault, inject
 from benchmarks.peers.mahalanobis import Whitened
+from benchmarks.peers.models import Detector, train_models, with_models
 from benchmarks.peers.streams import healthy_job, recording
 from benchmarks.report import section, table
 from scheduler.health.peers.denoise import DENOISERS, load_denoiser
+from scheduler.health.peers.lstm_vae import LstmVae
 from scheduler.health.peers.pipeline import Settings, Stretch, detect
 from scheduler.health.peers.streams import Recording
 
@@ -60,9 +63,6 @@ class Result:
         return fault is not None and alert is not None and alert.machine == fault.machine and alert.end > fault.onset
 
 
-Detector = Callable[[Recording], Stretch | None]
-
-
 def with_settings(settings: Settings) -> Detector:
     """The first alert that these settings raise."""
 
@@ -85,7 +85,7 @@ VARIANTS: Mapping[str, Settings] = {
     **{
         f"denoiser {name}": Settings(denoiser=load_denoiser(name))
         for name in DENOISERS
-        if name != Settings().denoiser.name
+        if name not in (Settings().denoiser.name, LstmVae.name)
     },
 }
 """What is compared: the default, and the default with one thing changed."""
@@ -144,6 +144,8 @@ def quality(results: Sequence[Result]) -> Quality:
 def measure(count: int, seed: int = 1) -> dict[str, list[Result]]:
     """All variants on ``count`` recordings with a fault and as many without."""
     detectors = {name: with_settings(settings) for name, settings in VARIANTS.items()}
+    if find_spec("torch"):
+        detectors["denoiser lstm-vae, trained ahead for each metric"] = with_models(train_models(seed + 1))
     faulty = judge(cases(count, seed, healthy=False), detectors)
     healthy = judge(cases(count, seed, healthy=True), detectors)
     return {name: faulty[name] + healthy[name] for name in detectors}
