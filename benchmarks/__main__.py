@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import house, memory, proofs, scale, speed, startup, table1
+from benchmarks import flags, house, memory, proofs, scale, speed, startup, table1, whatif
 from benchmarks.rows import Campaign
 from scheduler.placement.registry import algorithm_names
 
@@ -73,14 +73,33 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--minutes", type=float, default=10.0, help="that they wait")
     command.add_argument("--kills", type=int, default=3, help="of the leader")
 
+    _add_evidence(add)
+    add("quick", _quick, "a few minutes of everything, to see that it works")
+    return parser
+
+
+def _add_evidence(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """The benchmarks of what finds slow and faulty nodes."""
+    command = add("whatif", _whatif, "`arnold stragglers`: the published traces, and one of 1,024 workers")
+    command.add_argument("--rounds", type=int, default=5, help="of the published traces; 0 leaves them out")
+    command.add_argument("--dp", type=int, default=128, help="data-parallel ranks of the synthetic trace")
+    command.add_argument("--pp", type=int, default=8)
+    command.add_argument("--microbatches", type=int, default=32)
+    command.add_argument("--steps", type=int, default=100)
+
+    command = add("flags", _flags, "a flag store of many events: record, show, why")
+    command.add_argument("--nodes", type=int, default=100)
+    command.add_argument("--rounds", type=int, default=1_000)
+
     command = add("peers", _peers, "machines compared by their metrics: faults found, false alarms, seconds")
     command.add_argument("--cases", type=int, default=150, help="recordings with a fault, and as many without")
     command.add_argument("--seed", type=int, default=1)
     command.add_argument("--machines", type=int, default=1_500, help="of the recordings that are timed")
     command.add_argument("--parts", nargs="+", default=list(PEERS), choices=PEERS, metavar="PART")
 
-    add("quick", _quick, "a few minutes of everything, to see that it works")
-    return parser
+    command = add("collectives", _collectives, "faults in simulated collectives: seen and named how soon")
+    command.add_argument("--seeds", type=int, default=20, help="runs of each fault on each fabric (default 20)")
+    command.add_argument("--windows", type=float, nargs="+", default=[10.0, 5.0], help="seconds that a look spans")
 
 
 def _add(
@@ -146,6 +165,27 @@ def _table1(options: argparse.Namespace) -> str:
     return table1.report(table1.measure(options.seconds))
 
 
+def _whatif(options: argparse.Namespace) -> str:
+    parts = []
+    if options.rounds:
+        parts.append(whatif.report_published(whatif.measure_published(options.rounds)))
+    large = whatif.measure_large(dp=options.dp, pp=options.pp, microbatches=options.microbatches, steps=options.steps)
+    return "\n".join([*parts, whatif.report_large(large)])
+
+
+def _flags(options: argparse.Namespace) -> str:
+    size, runs = flags.measure(nodes=options.nodes, rounds=options.rounds)
+    return flags.report(size, runs, nodes=options.nodes, rounds=options.rounds)
+
+
+def _collectives(options: argparse.Namespace) -> str:
+    from benchmarks import collectives
+
+    return collectives.report(
+        [(window, collectives.measure(options.seeds, window=window)) for window in options.windows]
+    )
+
+
 KUBERNETES = ("binding", "filter", "waiting", "failover")
 """The parts of ``kubernetes``."""
 
@@ -195,6 +235,7 @@ QUICK = (
     ["startup", "--runs", "15"],
     ["table1", "--seconds", "5"],
     ["peers", "--cases", "6"],
+    ["collectives", "--seeds", "2", "--windows", "10"],
 )
 """The benchmarks of ``quick``, and how small each is made."""
 

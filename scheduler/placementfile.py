@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scheduler.documents.job import JobDocument
 from scheduler.job import Job
-from scheduler.jobfile import job_of
+from scheduler.jobfile import JobFile, job_of
 from topology.cluster import Cluster, IntArray
 from topology.documents import Document, load_document
 from topology.errors import InvalidInput, InvalidPlacement
@@ -43,6 +44,23 @@ class SavedPlacement:
     job: Job
     nodes: IntArray
 
+    def by_node_rank(self) -> IntArray:
+        """Shape [machines]: index of the node of each machine, by node rank."""
+        ordered = np.empty(self.nodes.size, dtype=np.int32)
+        ordered[self.job.grid.node_rank.ravel()] = self.nodes.ravel()
+        return ordered
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPlacement:
+    """A placement that was saved, without the cluster it was made for.
+
+    :param names: name of the node of each machine of the job, by node rank.
+    """
+
+    job: Job
+    names: tuple[str, ...]
+
 
 def load_placement(source: Source, cluster: Cluster) -> SavedPlacement:
     """Read a placement on a cluster.  Whether it is valid is for the evaluator to say.
@@ -52,47 +70,80 @@ def load_placement(source: Source, cluster: Cluster) -> SavedPlacement:
     :raises InvalidPlacement: a cell is missing or there twice, or a node is not in the cluster.
     :raises UnknownName: the job names a level that the cluster does not have.
     """
+    document, saved, file = _load(source)
+    file.check_levels(cluster)
+    which = _cells(saved.assignment, document, file.job, cluster)
+    indices = np.array([cluster.index_of[cell.node] for cell in saved.assignment], dtype=np.int32)
+    return SavedPlacement(file.job, indices[which])
+
+
+def load_names(source: Source) -> NamedPlacement:
+    """Read the names of a placement's nodes; no cluster is needed for that.
+
+    :raises InvalidInput: not YAML or JSON, or not a placement.
+    :raises InvalidJob: its job cannot be.
+    :raises InvalidPlacement: a cell is missing or there twice, or a node is.
+    """
+    document, saved, file = _load(source)
+    which = _cells(saved.assignment, document, file.job, None)
+    by_node_rank = np.argsort(file.job.grid.node_rank.ravel())
+    names = [saved.assignment[i].node for i in which.ravel()[by_node_rank].tolist()]
+    if len(set(names)) < len(names):
+        times = Counter(names)
+        i = next(i for i, cell in enumerate(saved.assignment) if times[cell.node] > 1)
+        raise InvalidPlacement(
+            f"node {saved.assignment[i].node!r} has more than one cell",
+            where=document.where("assignment", i),
+            fix="give the placement that `arnold place` saved",
+        )
+    return NamedPlacement(file.job, tuple(names))
+
+
+def _load(source: Source) -> tuple[Document, _Saved, JobFile]:
     document = load_document(source)
     saved = document.parse(_Saved)
     file = job_of(saved.job, lambda *path: document.where("job", *path))
-    file.check_levels(cluster)
     if not saved.assignment:
         raise InvalidInput(
             "it holds no placement: the assignment is empty",
             where=document.where("assignment"),
             fix="give the JSON of an `arnold place` that found one",
         )
-    return SavedPlacement(file.job, _nodes(saved.assignment, document, cluster, file.job))
+    return document, saved, file
 
 
-def _nodes(cells: list[_Cell], document: Document, cluster: Cluster, job: Job) -> IntArray:
+def _cells(cells: list[_Cell], document: Document, job: Job, cluster: Cluster | None) -> IntArray:
+    """Shape [rows, columns]: which row of the assignment each cell is.
+
+    :param cluster: ``None`` = nodes may be called anything.
+    """
     grid = job.grid
-    nodes = np.full((grid.rows, grid.columns), -1, dtype=np.int32)
+    which = np.full((grid.rows, grid.columns), -1, dtype=np.int32)
     for i, cell in enumerate(cells):
-        if problem := _problem(cell, nodes, cluster):
+        if problem := _problem(cell, which, cluster):
             raise InvalidPlacement(
                 problem,
                 where=document.where("assignment", i),
                 fix="give the placement that `arnold place` saved, and the cluster it was made for",
             )
-        nodes[cell.dp, cell.pp] = cluster.index_of[cell.node]
-    if (nodes < 0).any():
-        row, column = np.argwhere(nodes < 0)[0]
+        which[cell.dp, cell.pp] = i
+    if (which < 0).any():
+        row, column = np.argwhere(which < 0)[0]
         raise InvalidPlacement(
             f"cell (dp {row}, pp {column}) has no node",
             where=document.where("assignment"),
             fix="give the whole placement that `arnold place` saved",
         )
-    return nodes
+    return which
 
 
-def _problem(cell: _Cell, nodes: IntArray, cluster: Cluster) -> str:
+def _problem(cell: _Cell, which: IntArray, cluster: Cluster | None) -> str:
     """What is wrong with one row of the assignment; empty when nothing is."""
-    rows, columns = nodes.shape
+    rows, columns = which.shape
     if cell.dp >= rows or cell.pp >= columns:
         return f"cell (dp {cell.dp}, pp {cell.pp}) lies outside the job's {rows} x {columns} cells"
-    if nodes[cell.dp, cell.pp] >= 0:
+    if which[cell.dp, cell.pp] >= 0:
         return f"cell (dp {cell.dp}, pp {cell.pp}) is there twice"
-    if cell.node not in cluster.index_of:
+    if cluster is not None and cell.node not in cluster.index_of:
         return f"the cluster has no node {cell.node!r}"
     return ""

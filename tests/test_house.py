@@ -16,10 +16,12 @@ from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.generate import minipods
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted(file for package in ("topology", "scheduler", "benchmarks") for file in (ROOT / package).rglob("*.py"))
+SOURCES = sorted(
+    file for package in ("topology", "scheduler", "simulator", "benchmarks") for file in (ROOT / package).rglob("*.py")
+)
 LONGEST = 300
 
-HEAVY = ("ortools", "matplotlib", "networkx", "jinja2", "pandas", "numpy", "pydantic", "rich", "yaml")
+HEAVY = ("ortools", "pyarrow", "matplotlib", "networkx", "jinja2", "pandas", "numpy", "pydantic", "rich", "yaml")
 """Libraries that `arnold --help` has no use for and that would make it slow."""
 
 

@@ -58,6 +58,10 @@ class InvalidJob(InvalidInput):
     """The file was read, and what it says of a job cannot be."""
 
 
+class TraceFormatError(InvalidInput):
+    """A trace cannot be read, or what it says cannot have happened."""
+
+
 class InvalidPlacement(ArnoldError):
     """A placement breaks a rule of the job or the cluster.  Raised by the evaluator alone."""
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -68,3 +69,34 @@ class NodeFlag:
     def active(self, at: datetime) -> bool:
         """Whether the flag holds at an instant (both ends timezone-aware; the end is exclusive)."""
         return (self.since is None or self.since <= at) and (self.until is None or at < self.until)
+
+
+def severity(flag: NodeFlag) -> tuple[float, bool, float, str, str]:
+    """By which flags of one node are compared, the largest the worst: the slowdown; of equal ones a known cause, then
+    the later end; then names, so that the order in which they came does not matter.
+    """
+    end = math.inf if flag.until is None else flag.until.timestamp()
+    return flag.slowdown, flag.kind != "straggler", end, flag.source, flag.evidence
+
+
+def merged(flags: Sequence[NodeFlag]) -> NodeFlag:
+    """One flag for a node out of those of several sources: the worst counts, and the others are named with it.
+
+    No source outvotes another: a node that one detector finds healthy and another slow is slow, for detectors look at
+    different things, and a wrong flag costs a node while a missed one costs a job.
+
+    :param flags: at least one, all of the same node.
+    """
+    worst, *others = sorted(flags, key=severity, reverse=True)
+    if not others:
+        return worst
+    ordered = [worst, *others]
+    evidence = "; ".join(f"{flag.source or 'unnamed'}: {flag.evidence or in_words(flag)}" for flag in ordered)
+    return replace(
+        worst, source=", ".join(dict.fromkeys(flag.source or "unnamed" for flag in ordered)), evidence=evidence
+    )
+
+
+def in_words(flag: NodeFlag) -> str:
+    """``straggler, 1.3 times slower``, or ``faulty``."""
+    return flag.kind if flag.slowdown == FAULTY else f"{flag.kind}, {flag.slowdown:.4g} times slower"

@@ -2,23 +2,28 @@
 
 Busy file: one node or Slurm hostlist a line, ``#`` begins a comment.  Flag file: YAML or JSON, a list of flags (or an
 object with the key ``flags``, as ``arnold stragglers --json`` prints it) with the fields of
-:class:`~topology.flags.NodeFlag`; of a faulty node the slowdown may be left out.
+:class:`~topology.flags.NodeFlag`; of a faulty node the slowdown may be left out.  A flag store
+(:mod:`topology.flag_log`), recognised by its first line, stands for the flags that it holds now.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel
 
 from topology.cluster import MAX_NODES, Cluster
 from topology.documents import Document, load_document
 from topology.errors import InvalidTopology, did_you_mean
 from topology.files import Source
-from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag
+from topology.flag_log import is_log, read_log
+from topology.flag_rows import FlagRow
+from topology.flags import NodeFlag
 from topology.hostlist import expand_hostlist
+
+NAMED = 5
+"""Most nodes that a note names."""
 
 
 def with_busy_file(cluster: Cluster, source: Source) -> Cluster:
@@ -60,55 +65,47 @@ def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[
     return cluster.with_flags(active), len(flags) - len(active)
 
 
-def read_flags(source: Source) -> list[NodeFlag]:
-    """The flags of a file, of whichever nodes and whenever they hold.
+def with_flag_store(cluster: Cluster, source: Source, *, now: datetime) -> tuple[Cluster, tuple[str, ...]]:
+    """The cluster with the flags that a store holds now, merged over its sources, and what a user should know of them.
 
-    :raises InvalidInput: not a list of flags.
+    A store outlives nodes: those that the cluster does not have are left out and named.
+
+    :param now: timezone-aware.
+    :raises InvalidInput: not a flag store, or a broken one.
     """
+    log = read_log(source)
+    flags = log.holding(now)
+    known = [flag for flag in flags if flag.node in cluster.index_of]
+    notes = []
+    if log.torn:
+        notes.append(f"{source.name} ends in an unfinished line of {log.torn} bytes, left out")
+    if strangers := [flag.node for flag in flags if flag.node not in cluster.index_of]:
+        names = ", ".join(strangers[:NAMED]) + (", ..." if len(strangers) > NAMED else "")
+        notes.append(f"flagged in {source.name} and no nodes of the cluster, left out: {len(strangers)} ({names})")
+    return cluster.with_flags(known), tuple(notes)
+
+
+def read_flags(source: Source, *, now: datetime | None = None) -> list[NodeFlag]:
+    """The flags of a file, of whichever nodes and whenever they hold; of a flag store those of its sources at one time.
+
+    :param now: timezone-aware, for a store; ``None`` = the present.
+    :raises InvalidInput: neither a list of flags nor a flag store.
+    """
+    if is_log(source):
+        return read_log(source).standing(datetime.now(UTC) if now is None else now)
     return _flags(load_document(source))
 
 
 def _flags(document: Document) -> list[NodeFlag]:
     wrapped = isinstance(document.data, dict)
-    rows = document.parse(_FlagFile).flags if wrapped else document.parse(list[_FlagRow])
+    rows = document.parse(_FlagFile).flags if wrapped else document.parse(list[FlagRow])
     return [row.flag() for row in rows]
-
-
-class _FlagRow(BaseModel):
-    """A flag as it stands in a file."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    node: str
-    kind: FlagKind
-    slowdown: float | None = Field(None, ge=HEALTHY)
-    score: float | None = Field(None, allow_inf_nan=False)
-    source: str = ""
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
-    evidence: str = ""
-
-    @model_validator(mode="after")
-    def _slowdown_fits_the_kind(self) -> _FlagRow:
-        factor = self.slowdown
-        if self.kind == "faulty":
-            if factor is not None and not math.isinf(factor):
-                raise ValueError(f"a faulty node has no slowdown, and this one has {factor}")
-        elif factor is None or not math.isfinite(factor):
-            raise ValueError(f"a node that is {self.kind} needs a slowdown, a factor such as 1.3")
-        return self
-
-    def flag(self) -> NodeFlag:
-        """The flag itself."""
-        fields = self.model_dump()
-        fields["slowdown"] = FAULTY if self.kind == "faulty" else self.slowdown
-        return NodeFlag(**fields)
 
 
 class _FlagFile(BaseModel):
     """A document with flags in it; what else it says is not ours."""
 
-    flags: list[_FlagRow]
+    flags: list[FlagRow]
 
 
 def _indices(cluster: Cluster, names: Iterable[str], place: str) -> Iterable[int]:

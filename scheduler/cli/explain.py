@@ -34,9 +34,12 @@ def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inpu
     """Say why a placement cannot be better, or why the job does not fit and what would help.
 
     Every cheaper pair of spreads is shown with what rules it out; every suggestion was verified by solving the changed
-    instance. Exits 3 if the job does not fit, 4 if time ran out with nothing valid.
+    instance. Where nodes are slow, avoiding them and using them are both solved, with predicted step times. Exits 3 if
+    the job does not fit, 4 if time ran out with nothing valid.
     """
+    from scheduler.avoidance import weigh
     from scheduler.documents.explain import explain_document
+    from scheduler.documents.words import comparison
     from scheduler.explain import cheaper_pairs
     from scheduler.outcome import run
     from scheduler.placement.registry import load_algorithm
@@ -49,6 +52,7 @@ def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inpu
         limits = limits_of(time_limit=time_limit, seed=seed, workers=workers, progress=say)
         outcome = run(solver, cluster, job, limits)
         diagnosis = None
+        options = weigh(cluster, job, outcome, solver=solver, limits=limits)
         if outcome.status == "infeasible":
             each = replace(limits, seconds=min(time_limit, SECONDS_A_CHANGE))
             diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=each)
@@ -57,6 +61,7 @@ def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inpu
         job,
         outcome,
         pairs=cheaper_pairs(cluster, job, outcome),
+        options=options,
         diagnosis=diagnosis,
         source=instance.source,
         notes=instance.notes,
@@ -64,11 +69,11 @@ def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inpu
     if as_json:
         emit_json(document)
     else:
-        _print(console(), instance, outcome, document)
+        _print(console(), instance, outcome, document, comparison(options))
     return EXIT_CODES.get(outcome.status, OUT_OF_TIME)
 
 
-def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument) -> None:
+def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument, compared: str) -> None:
     from scheduler.cli.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
 
     print_head(out, instance)
@@ -79,14 +84,33 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: Explain
     elif outcome.evaluation is not None:
         print_sentences(out, _heading(document), [*_reasons(document)] or ["every group touches one domain"])
         print_pareto(out, instance, outcome)
-    print_sentences(out, "Slow nodes", [price.sentence for price in document.prices])
+    _print_options(out, document, compared)
+    if len(document.prices) > len(document.options):
+        print_sentences(out, "Slow nodes, by how slow", [price.sentence for price in document.prices])
     print_sentences(out, "Notes", document.notes)
+
+
+def _print_options(out: Console, document: ExplainDocument, compared: str) -> None:
+    """To avoid slow nodes against to use them, which nodes they are, and why they are flagged."""
+    from scheduler.cli.place_text import flag_sentences, print_sentences, shown
+
+    lines = []
+    for option in document.options:
+        named = {"in use": option.used, "left out": option.left_out}
+        which = "; ".join(f"{words} {shown(names)}" for words, names in named.items() if names)
+        lines.append(f"{option.sentence} [{which}]")
+    print_sentences(out, "Slow nodes: avoid them or use them", [*lines, compared] if compared else lines)
+    print_sentences(out, "Why they are flagged", flag_sentences(document.flags))
 
 
 def _heading(document: ExplainDocument) -> str:
     if not document.cheaper:
         return "Nothing can be cheaper"
-    return f"What would be cheaper, and why it cannot be ({len(document.cheaper)} pairs, the decisive ones shown)"
+    without = any(option.chosen and option.way == "avoid" for option in document.options)
+    where = " without slow nodes" if without else ""
+    return (
+        f"What would be cheaper, and why it cannot be{where} ({len(document.cheaper)} pairs, the decisive ones shown)"
+    )
 
 
 def _reasons(document: ExplainDocument) -> list[str]:

@@ -12,6 +12,7 @@ DETECTORS: Mapping[str, CommandRow] = {
     "peers": CommandRow("scheduler.cli.health_peers:peers", "Compare a job's machines by their recorded metrics."),
     "watch": CommandRow("scheduler.cli.health_watch:watch", "The same again and again, over a running Prometheus."),
     "order": CommandRow("scheduler.cli.health_peers:order", "Learn from known faults which metric to ask first."),
+    "collectives": CommandRow("scheduler.cli.health_collectives:command", "Find who makes collectives hang or slow."),
 }
 
 

@@ -64,7 +64,9 @@ def state_options(command: F) -> F:
         click.option(
             "--busy", type=FILE, metavar="FILE", help="Nodes in use besides: a node or Slurm hostlist a line."
         ),
-        click.option("--flags", type=FILE, metavar="FILE", help="Slow and faulty nodes besides: YAML or JSON."),
+        click.option(
+            "--flags", type=FILE, metavar="FILE", help="Slow and faulty nodes besides: YAML, JSON, flag store."
+        ),
     )
 
 

@@ -56,6 +56,11 @@ def table(*headers: str, title: str, left: Sequence[str] = ()) -> Table:
     return made
 
 
+def plain(text: str) -> str:
+    """Words of others, such as the evidence of a flag, without what would move the cursor or change colours."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 def emit_json(document: BaseModel) -> None:
     """Print the one JSON document of a run."""
     click.echo(to_json(document))

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scheduler.cli.output import table
+from scheduler.cli.output import plain, table
 from scheduler.documents.words import decimal, verdict
 from scheduler.job import FAMILIES
 from scheduler.placement.admission import admissible
@@ -20,6 +20,7 @@ from topology.hostlist import fold_hostlist
 
 if TYPE_CHECKING:
     from scheduler.cli.instance import Instance
+    from scheduler.documents.common import NodeFlagDoc
     from scheduler.documents.place import PlaceDocument
     from scheduler.outcome import Outcome
 
@@ -28,6 +29,9 @@ LONGEST = 40
 
 LONGEST_NAMES = 72
 """Most characters of a list of nodes."""
+
+LONGEST_FLAGS = 8
+"""Most flags that are told one by one."""
 
 GOOD, SO_SO, BAD = "bold green", "bold yellow", "bold red"
 COLOURS = {"optimal": GOOD, "feasible": SO_SO}
@@ -87,7 +91,7 @@ def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
         out.print(Text(title, "bold"))
         rows = Table.grid(padding=(0, 1))
         for sentence in sentences:
-            rows.add_row("  -", sentence)
+            rows.add_row("  -", plain(sentence))
         out.print(rows)
 
 
@@ -116,7 +120,7 @@ def _print_domains(out: Console, instance: Instance, outcome: Outcome) -> None:
     rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"])
     used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
     for k in used[:LONGEST]:
-        names = _shown(cluster.names[i] for i in np.sort(nodes[level.domain_of[nodes] == k]))
+        names = shown(cluster.names[i] for i in np.sort(nodes[level.domain_of[nodes] == k]))
         rows.add_row(level.domains[k], str(cells[k]), str(usable[k]), _bar(int(cells[k]), int(usable[k])), names)
     if len(used) > LONGEST:
         rows.add_row(f"... {len(used) - LONGEST} more", str(cells[used[LONGEST:]].sum()), "", "", "")
@@ -124,7 +128,7 @@ def _print_domains(out: Console, instance: Instance, outcome: Outcome) -> None:
     out.print(rows)
 
 
-def _shown(names: Iterable[str]) -> str:
+def shown(names: Iterable[str]) -> str:
     """Names as a hostlist, cut short where it does not fit on a line."""
     folded = fold_hostlist(names)
     return folded if len(folded) <= LONGEST_NAMES else f"{folded[: LONGEST_NAMES - 3]}..."
@@ -147,5 +151,18 @@ def _print_flagged(out: Console, document: PlaceDocument) -> None:
     lines = []
     for words, names in (("left out", document.avoided), ("in use", document.used_flagged)):
         if names:
-            lines.append(f"{len(names)} {words}: {_shown(names)}")
-    print_sentences(out, "Flagged nodes", lines)
+            lines.append(f"{len(names)} {words}: {shown(names)}")
+    print_sentences(out, "Flagged nodes", [*lines, *flag_sentences(document.flags)])
+
+
+def flag_sentences(flags: Sequence[NodeFlagDoc]) -> list[str]:
+    """What is held against nodes, by whom and why; the slowest first, a few of them."""
+    ordered = sorted(flags, key=lambda flag: (flag.slowdown is None, -(flag.slowdown or 0.0), flag.node))
+    lines = []
+    for flag in ordered[:LONGEST_FLAGS]:
+        how = flag.kind if flag.slowdown is None else f"{flag.kind}, {flag.slowdown:.4g} times slower"
+        said = f", says {flag.source}" if flag.source else ""
+        lines.append(f"{flag.node}: {how}{said}" + (f": {flag.evidence}" if flag.evidence else ""))
+    if len(flags) > LONGEST_FLAGS:
+        lines.append(f"... and {len(flags) - LONGEST_FLAGS} more; --json shows all")
+    return lines

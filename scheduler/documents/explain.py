@@ -6,19 +6,22 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from scheduler.avoidance import Option, Way
 from scheduler.documents.common import (
     ClusterDoc,
     Document,
+    NodeFlagDoc,
     ParetoDoc,
     PriceDoc,
     SpreadDoc,
     cluster_doc,
+    flag_docs,
     job_doc,
     pareto_docs,
     price_docs,
 )
 from scheduler.documents.job import JobDocument
-from scheduler.documents.words import verdict
+from scheduler.documents.words import option_sentence, verdict
 from scheduler.explain import CheaperPair, maximal
 from scheduler.job import Job
 from scheduler.outcome import Outcome, Status
@@ -76,6 +79,34 @@ class DiagnosisDoc(Document):
     """Smallest changes that would help, each of them alone."""
 
 
+class OptionDoc(Document):
+    """One way to treat slow nodes, solved."""
+
+    way: Way
+    """avoid: no slow node; use: any, as if they were healthy; some: only those up to a slowdown, where the job's own
+    placement is neither."""
+    chosen: bool
+    """Whether the job's placement is this one."""
+    status: Status
+    """Of the exact solver; infeasible when the job does not fit this way."""
+    spread: SpreadDoc | None
+    """Spread of the placement; null = there is none."""
+    objective: float | None
+    """Its objective."""
+    bound: float | None
+    """No placement of this way has a smaller one."""
+    step_time: float | None
+    """Predicted step time, 1 = no spread and no slow node."""
+    slowest: float | None
+    """Slowdown of the slowest node in use, 1 = none is slow."""
+    used: list[str]
+    """Flagged nodes in use."""
+    left_out: list[str]
+    """Flagged nodes that could be used and are not."""
+    sentence: str
+    """The option in words."""
+
+
 class ExplainDocument(Document):
     """Why a placement cannot be better, or why there is none."""
 
@@ -103,6 +134,10 @@ class ExplainDocument(Document):
     """The trade between DP and PP spread, as far as known."""
     prices: list[PriceDoc]
     """How slow nodes were weighed."""
+    options: list[OptionDoc]
+    """To avoid slow nodes against to use them, each solved; empty where no node that the job could use is slow."""
+    flags: list[NodeFlagDoc]
+    """Why: the flags of the nodes that the options name, and of faulty ones that are idle, by node."""
     diagnosis: DiagnosisDoc | None
     """Why the job does not fit; null when it does."""
     solve_seconds: float
@@ -121,6 +156,7 @@ def explain_document(
     outcome: Outcome,
     *,
     pairs: Sequence[CheaperPair],
+    options: Sequence[Option],
     diagnosis: Diagnosis | None,
     source: str,
     notes: Sequence[str] = (),
@@ -140,6 +176,8 @@ def explain_document(
         cheaper=_cheaper_docs(pairs),
         pareto=pareto_docs(proposal.pareto),
         prices=price_docs(proposal.prices),
+        options=[_option_doc(cluster, option) for option in options],
+        flags=flag_docs(cluster, job),
         diagnosis=None if diagnosis is None else _diagnosis_doc(diagnosis),
         solve_seconds=proposal.solve_seconds,
         notes=[*notes, *outcome.notes],
@@ -164,6 +202,23 @@ def _cheaper_docs(pairs: Sequence[CheaperPair]) -> list[CheaperDoc]:
         )
         for pair in pairs
     ]
+
+
+def _option_doc(cluster: Cluster, option: Option) -> OptionDoc:
+    outcome, evaluation = option.outcome, option.outcome.evaluation
+    return OptionDoc(
+        way=option.way,
+        chosen=option.chosen,
+        status=outcome.status,
+        spread=None if evaluation is None else SpreadDoc(dp=evaluation.dp, pp=evaluation.pp),
+        objective=outcome.objective,
+        bound=outcome.bound,
+        step_time=option.step_time,
+        slowest=option.slowest,
+        used=[cluster.names[i] for i in option.used],
+        left_out=[cluster.names[i] for i in option.left_out],
+        sentence=option_sentence(option),
+    )
 
 
 def _diagnosis_doc(diagnosis: Diagnosis) -> DiagnosisDoc:

@@ -63,6 +63,15 @@ class FlagsChangedDocument(Document):
     """Flags of the file that do not hold now and were left out."""
 
 
+class FlagsSyncedDocument(Document):
+    """What ``arnold flags sync --json`` prints."""
+
+    changes: list[ChangeDoc]
+    """One entry for each node of the cluster that the store has heard of, by name."""
+    strangers: list[str]
+    """Nodes that the store has flagged and the cluster does not have."""
+
+
 def flags_document(nodes: Mapping[str, FlaggedNode], now: datetime) -> FlagsDocument:
     """The flags of a cluster."""
     flagged = [_flag_doc(node, now) for _, node in sorted(nodes.items()) if not node.bare]
@@ -73,18 +82,24 @@ def changes_document(
     changes: Sequence[Change], *, done: Literal["applied", "cleared"], expired: int = 0
 ) -> FlagsChangedDocument:
     """What was done."""
-    return FlagsChangedDocument(
-        changes=[
-            ChangeDoc(
-                node=change.after.node,
-                done=done if change.changed else "unchanged",
-                slowdown=change.after.slowdown,
-                until=change.after.until,
-                before=change.before.slowdown,
-            )
-            for change in changes
-        ],
-        expired=expired,
+    return FlagsChangedDocument(changes=[_change_doc(change, done) for change in changes], expired=expired)
+
+
+def sync_document(changes: Sequence[Change], strangers: Sequence[str]) -> FlagsSyncedDocument:
+    """What was done to bring annotations in line with a store."""
+    return FlagsSyncedDocument(
+        changes=[_change_doc(change, "cleared" if change.after.bare else "applied") for change in changes],
+        strangers=list(strangers),
+    )
+
+
+def _change_doc(change: Change, done: Literal["applied", "cleared"]) -> ChangeDoc:
+    return ChangeDoc(
+        node=change.after.node,
+        done=done if change.changed else "unchanged",
+        slowdown=change.after.slowdown,
+        until=change.after.until,
+        before=change.before.slowdown,
     )
 
 

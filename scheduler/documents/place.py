@@ -11,10 +11,12 @@ from pydantic import Field
 from scheduler.documents.common import (
     ClusterDoc,
     Document,
+    NodeFlagDoc,
     ParetoDoc,
     PriceDoc,
     SpreadDoc,
     cluster_doc,
+    flag_docs,
     job_doc,
     pareto_docs,
     price_docs,
@@ -76,6 +78,8 @@ class PlaceDocument(Document):
     """Flagged nodes that were otherwise usable and were left out."""
     used_flagged: list[str] = Field(default_factory=list)
     """Flagged nodes in use."""
+    flags: list[NodeFlagDoc] = Field(default_factory=list)
+    """Why: what is held against the nodes of both lists, by node."""
     domains: dict[str, int] = Field(default_factory=dict)
     """Cells in each domain of the level that counts; domains without cells are left out."""
     prices: list[PriceDoc] = Field(default_factory=list)
@@ -118,6 +122,7 @@ def place_document(
         level=job_level(cluster, job).name,
         solve_seconds=outcome.proposal.solve_seconds,
         prices=price_docs(outcome.proposal.prices),
+        flags=flag_docs(cluster, job),
         notes=[*notes, *outcome.notes],
         job=job_doc(cluster, job),
         cluster=cluster_doc(cluster, source),

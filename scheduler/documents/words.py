@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from scheduler.avoidance import Option
 from scheduler.outcome import Outcome
+
+SAME = 5e-4
+"""Predicted step times closer than this are the same to people."""
 
 WITHOUT = {"timeout": "not settled", "gave-up": "nothing found"}
 """Statuses without a placement, where another word says more."""
@@ -25,3 +31,33 @@ def decimal(value: float) -> str:
     """A number as people read it: ``3.0``, ``2.25``, ``1.667``."""
     text = f"{value:.3f}".rstrip("0")
     return text + "0" if text.endswith(".") else text
+
+
+def option_sentence(option: Option) -> str:
+    """A way to treat slow nodes in one sentence."""
+    way = {"avoid": "avoid all slow nodes", "some": "use the less slow ones", "use": "use slow nodes freely"}[
+        option.way
+    ]
+    evaluation = option.outcome.evaluation
+    if evaluation is None or option.step_time is None:
+        return f"{way}: {WITHOUT.get(option.outcome.status, option.outcome.status)}: {option.outcome.reason}"
+    in_use = f"{len(option.used)} in use, up to {option.slowest:.4g} times slower" if option.used else "none in use"
+    proved = "" if option.outcome.status == "optimal" else f" (not proved best, gap {option.outcome.gap:.1%})"
+    chosen = ", chosen" if option.chosen else ""
+    return (
+        f"{way}: predicted step time {option.step_time:.3f}, DP spread {evaluation.dp}, PP spread {evaluation.pp}, "
+        f"objective {decimal(evaluation.objective)}{proved}; {in_use}{chosen}"
+    )
+
+
+def comparison(options: Sequence[Option]) -> str:
+    """What avoiding slow nodes costs or gains against using them; empty when either cannot be had."""
+    times = {option.way: option.step_time for option in options}
+    avoid, use = times.get("avoid"), times.get("use")
+    if avoid is None or use is None:
+        return ""
+    if abs(avoid - use) < SAME:
+        return "Either way the predicted step time is the same."
+    if avoid < use:
+        return f"Using them makes steps {use / avoid - 1:.1%} longer than avoiding them."
+    return f"Avoiding them makes steps {avoid / use - 1:.1%} longer than using them."

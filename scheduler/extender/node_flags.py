@@ -7,7 +7,7 @@ The annotations are ``arnold.dev/slowdown`` and ``arnold.dev/slowdown-until``, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -100,6 +100,33 @@ class NodeFlags:
         chosen = [name for name, node in nodes.items() if not node.bare] if names is None else names
         return await self._write(nodes, {name: FlaggedNode(name) for name in sorted({*chosen})})
 
+    async def sync(
+        self, held: Iterable[NodeFlag], *, known: Mapping[str, Collection[float]], now: datetime
+    ) -> tuple[list[Change], list[str]]:
+        """Bring annotations in line with a store: write what it holds, take off what it held once and no longer does.
+
+        What somebody else wrote stays, where it is worse or the store holds nothing.  An end that moved is written anew
+        only when half of the time to it is over, so that a finding that is renewed every minute is no write a minute.
+
+        :param held: what the store holds, one flag a node.
+        :param known: every slowdown that it ever held against each node: by these its own annotations are known.
+        :param now: timezone-aware.
+        :returns: one change for each node that the store has heard of, by name; names that the cluster does not have.
+        """
+        nodes = await self.all()
+        wanted: dict[str, FlaggedNode] = {}
+        by_name = {flag.node: flag for flag in held}
+        for name in sorted(by_name.keys() | known.keys()):
+            if (before := nodes.get(name)) is None:
+                continue
+            ours = before.slowdown in {_factor(slowdown) for slowdown in known.get(name, ())}
+            flag = by_name.get(name)
+            if flag is None:
+                wanted[name] = FlaggedNode(name) if ours else before
+            else:
+                wanted[name] = before if _stays(before, flag, now, ours=ours) else _annotated(flag)
+        return await self._write(nodes, wanted), sorted(by_name.keys() - nodes.keys())
+
     async def _write(self, nodes: Mapping[str, FlaggedNode], wanted: Mapping[str, FlaggedNode]) -> list[Change]:
         for name in wanted:
             if name not in nodes:
@@ -149,6 +176,23 @@ def clear_flags(kubeconfig: str | None, context: str | None, names: Sequence[str
     return asyncio.run(ask())
 
 
+def sync_flags(
+    kubeconfig: str | None,
+    context: str | None,
+    held: Sequence[NodeFlag],
+    *,
+    known: Mapping[str, Collection[float]],
+    now: datetime,
+) -> tuple[list[Change], list[str]]:
+    """Bring annotations in line with a store; see :meth:`NodeFlags.sync`."""
+
+    async def ask() -> tuple[list[Change], list[str]]:
+        async with await _connect(kubeconfig, context) as api:
+            return await NodeFlags(api).sync(held, known=known, now=now)
+
+    return asyncio.run(ask())
+
+
 async def _connect(kubeconfig: str | None, context: str | None) -> HttpApi:
     credentials = await find_cluster(kubeconfig, context=context)
     return HttpApi(credentials.configuration, flow=FlowControl(rate=500, burst=100, parallel=16))
@@ -165,8 +209,24 @@ def _read(name: str, annotations: Mapping[str, str]) -> FlaggedNode:
 
 def _annotated(flag: NodeFlag) -> FlaggedNode:
     """A flag as annotations."""
-    slowdown = "faulty" if flag.slowdown == FAULTY else f"{flag.slowdown:.12g}"
-    return FlaggedNode(flag.node, slowdown, None if flag.until is None else _rfc3339(flag.until), flag)
+    until = None if flag.until is None else _rfc3339(flag.until)
+    return FlaggedNode(flag.node, _factor(flag.slowdown), until, flag)
+
+
+def _factor(slowdown: float) -> str:
+    return "faulty" if slowdown == FAULTY else f"{slowdown:.12g}"
+
+
+def _stays(before: FlaggedNode, flag: NodeFlag, now: datetime, *, ours: bool) -> bool:
+    """Whether annotations that are there do for a flag."""
+    found = before.flag
+    if found is None or not found.active(now):
+        return False
+    if found.slowdown > flag.slowdown:
+        return not ours
+    if before.slowdown != _factor(flag.slowdown) or (found.until is None) != (flag.until is None):
+        return False
+    return found.until is None or flag.until is None or 2 * (found.until - now) >= flag.until - now >= found.until - now
 
 
 def _rfc3339(instant: datetime) -> str:

@@ -53,7 +53,7 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         "cluster": _cluster_drawing(cluster, plan, painting, chosen, title=title or job.name),
         "front": front_chart(job, chosen, outcomes[1:], level.name),
         "grid": _grid(cluster, job, [nodes for _, nodes in runs]) if interactive else "",
-        "style": asset(OWN, "placement.css"),
+        "style": asset(OWN, "pages.css") + asset(OWN, "placement.css"),
         "behaviour": asset(OWN, "placement.js"),
     }
     return render(

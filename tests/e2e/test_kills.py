@@ -22,8 +22,8 @@ from topology.generate import fragment, generate
 KILLS = int(os.environ.get("ARNOLD_KILLS", "3"))
 STAGES = ("planning", "releasing", "binding")
 SIZE = 48
-SLOWLY = "--rate=100"
-"""Writes a second: releasing takes half a second, so that a kill meets it."""
+SLOWLY = "--rate=20"
+"""Writes a second, and as many at once: releasing takes more than a second, so that a kill meets it."""
 
 
 def test_killed_at_random_moments(arnold_plane: ControlPlane, namespace: str, say: Callable[[str], None]) -> None:

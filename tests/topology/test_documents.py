@@ -152,7 +152,7 @@ json_like = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(json_like) | st.dictionaries(st.text(), json_like))
 def test_json_survives_with_every_line(data: Any) -> None:
     """Any JSON written one entry a line comes back, and every path's line holds its key or value."""
@@ -176,7 +176,7 @@ def test_json_survives_with_every_line(data: Any) -> None:
     walk(data, ())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary() | st.text().map(str.encode) | st.text(alphabet="[]{}:,-?&*!|>'\"#% \nab1").map(str.encode))
 def test_no_bytes_break_the_reader(data: bytes) -> None:
     """Whatever is thrown at it, only an ArnoldError comes out."""

@@ -148,7 +148,7 @@ def test_a_node_that_does_not_exist_is_a_fault_of_the_topology() -> None:
 FLAG = "- {node: n1, kind: straggler, slowdown: 1.3, since: 2026-01-01T00:00:00Z, evidence: x}\n"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, len(FLAG)), st.text("n1[]{}-:,.\n&*!'\"", max_size=4), st.integers(0, 5))
 def test_no_text_breaks_the_overlays(at: int, inserted: str, removed: int) -> None:
     """A valid flag with a piece replaced, as flags and as busy nodes: a cluster or an ArnoldError."""

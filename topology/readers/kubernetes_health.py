@@ -8,6 +8,7 @@ annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``) grades a node until
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -25,41 +26,53 @@ PREFER_NO_SCHEDULE = 1.05
 """Slowdown that stands for a taint PreferNoSchedule: the node is healthy as far as anyone knows, so it is priced below
 any slowdown that detectors report (they start at 1.1), and above nothing."""
 
-BAD_WHEN_TRUE = frozenset(
-    {
-        # AKS node problem detector, GPU checks (learn.microsoft.com/azure/aks/gpu-health-monitoring)
-        "GPUMissing",
-        "IBLinkFlapping",
-        "NVLinkStatusInactive",
-        "UnhealthyNvidiaDCGMServices",
-        "UnhealthyNvidiaDevicePlugin",
-        "XIDErrors",
-        # NVSentinel (github.com/NVIDIA/NVSentinel), GPU, syslog and NIC monitors: fatal findings become conditions
-        "GpuAllWatch",
-        "GpuDcgmConnectivityFailure",
-        "GpuDriverWatch",
-        "GpuInforomWatch",
-        "GpuMcuWatch",
-        "GpuMemWatch",
-        "GpuNvlinkWatch",
-        "GpuNvswitchFatalWatch",
-        "GpuPcieWatch",
-        "GpuPmuWatch",
-        "GpuPowerWatch",
-        "GpuSmWatch",
-        "GpuThermalWatch",
-        "SysLogsGPUFallenOff",
-        "SysLogsNICDriverError",
-        "SysLogsSXIDError",
-        "SysLogsXIDError",
-        # Nebius managed Kubernetes (docs.nebius.com/kubernetes/maintenance/health-checks)
-        "NebiusGPUError",
-    }
-)
-"""Node conditions whose status True says that GPUs or their network are broken."""
 
-BAD_WHEN_FALSE = frozenset({"AcceleratedHardwareReady"})
-"""Node conditions whose status False says so: the EKS node monitoring agent."""
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a node condition of some monitor means.
+
+    :param by: the monitor.
+    :param bad: the status that says that something is wrong.
+    :param fault: whether that keeps new pods away; otherwise it is a warning.
+    """
+
+    by: str
+    bad: str = "True"
+    fault: bool = True
+
+
+NPD, NVSENTINEL = "node-problem-detector", "nvsentinel"
+
+_WATCHED = {
+    # GPU checks of AKS (learn.microsoft.com/azure/aks/gpu-health-monitoring), by node problem detector
+    Watched(NPD): """
+        GPUMissing IBLinkFlapping NVLinkStatusInactive UnhealthyNvidiaDCGMServices UnhealthyNvidiaDevicePlugin XIDErrors
+        FilesystemCorruptionProblem KubeletProblem ContainerRuntimeProblem
+        KernelDeadlock ReadonlyFilesystem XfsShutdown KubeletUnhealthy ContainerRuntimeUnhealthy""",
+    # services that are restarted often: pods may run on, and start slowly
+    Watched(NPD, fault=False): """
+        FrequentKubeletRestart FrequentContainerdRestart FrequentDockerRestart FrequentUnregisterNetDevice
+        CorruptDockerOverlay2""",
+    # NVSentinel (github.com/NVIDIA/NVSentinel), GPU, syslog and NIC monitors: fatal findings become conditions
+    Watched(NVSENTINEL): """
+        GpuAllWatch GpuDcgmConnectivityFailure GpuDriverWatch GpuInforomWatch GpuMcuWatch GpuMemWatch GpuNvlinkWatch
+        GpuNvswitchFatalWatch GpuPcieWatch GpuPmuWatch GpuPowerWatch GpuSmWatch GpuThermalWatch SysLogsGPUFallenOff
+        SysLogsNICDriverError SysLogsSXIDError SysLogsXIDError InfiniBandStateCheck InfiniBandDegradationCheck
+        EthernetStateCheck EthernetDegradationCheck""",
+    # Nebius managed Kubernetes (docs.nebius.com/kubernetes/maintenance/health-checks)
+    Watched("nebius"): "NebiusGPUError",
+    # the EKS node monitoring agent
+    Watched("eks", bad="False"): "AcceleratedHardwareReady",
+}
+
+WATCHED: Mapping[str, Watched] = {name: what for what, names in _WATCHED.items() for name in names.split()}
+"""Node conditions of the monitors that are known, by type; AKS and others run node problem detector
+(github.com/kubernetes/node-problem-detector, ``config/``; learn.microsoft.com/azure/aks/node-problem-detector)."""
+
+WARNED: Mapping[str, str] = dict.fromkeys(
+    ("Ext4Error", "IOError", "KernelOops", "MemoryReadError", "TaskHung", "UnregisterNetDevice"), NPD
+)
+"""Events about nodes that warn of the node itself, reason -> monitor.  ``OOMKilling`` is the doing of a job."""
 
 
 class Taint(Protocol):
@@ -100,10 +113,8 @@ def broken(conditions: Iterable[Condition]) -> Iterator[str]:
     for condition in conditions:
         if condition.type == "Ready" and condition.status != "True":
             yield "not Ready"
-        elif condition.type in BAD_WHEN_TRUE and condition.status == "True":
-            yield condition.type
-        elif condition.type in BAD_WHEN_FALSE and condition.status == "False":
-            yield f"not {condition.type}"
+        elif (known := WATCHED.get(condition.type)) is not None and known.fault and condition.status == known.bad:
+            yield condition.type if known.bad == "True" else f"not {condition.type}"
 
 
 def faults(

@@ -37,6 +37,9 @@ class Condition(_Object):
 
     type: str
     status: str
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: str | None = None
 
 
 class Resources(_Object):
@@ -101,3 +104,29 @@ class ItemList(_Object):
     """The answer of ``kubectl get nodes -o json``."""
 
     items: list[Item]
+
+
+class Involved(_Object):
+    """What an event is about."""
+
+    kind: str | None = None
+    name: str | None = None
+
+
+class Reported(Item):
+    """A node, or an event about one."""
+
+    involved_object: Involved | None = None
+    type: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    count: int | None = None
+    event_time: str | None = None
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+
+
+class ReportedList(_Object):
+    """The answer of ``kubectl get nodes,events -A -o json``."""
+
+    items: list[Reported]

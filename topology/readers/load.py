@@ -9,8 +9,9 @@ from pathlib import Path
 
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
-from topology.files import read_source
-from topology.overlay import with_busy_file, with_flag_file
+from topology.files import Source, read_source
+from topology.flag_log import is_log
+from topology.overlay import with_busy_file, with_flag_file, with_flag_store
 from topology.readers.registry import load_reader, recognise
 
 
@@ -41,7 +42,7 @@ def load_topology(
     :param path: the file, or ``-`` for standard input.
     :param format: name of the format; ``None`` = recognise it by content.
     :param busy: a file with one node or hostlist a line: nodes in use.
-    :param flags: a YAML or JSON file with a list of flags; those that are not active at ``now`` are left out.
+    :param flags: a YAML or JSON file with a list of flags, or a flag store; what does not hold at ``now`` is left out.
     :param levels: for formats that leave the levels open (Kubernetes): labels from broad to close.
     :param now: timezone-aware; ``None`` = the present.
     :raises InvalidInput: a file cannot be read, is of no known format, or damaged.
@@ -65,10 +66,17 @@ def load_topology(
     if busy is not None:
         cluster = with_busy_file(cluster, read_source(busy))
     if flags is not None:
-        cluster, expired = with_flag_file(cluster, read_source(flags), now=instant)
-        if expired:
-            notes.append(f"flags of {flags} not active now, left out: {expired}")
+        cluster, more = _flagged(cluster, read_source(flags), instant)
+        notes += more
     return LoadedTopology(cluster, reader.name, tuple(notes))
+
+
+def _flagged(cluster: Cluster, source: Source, now: datetime) -> tuple[Cluster, Sequence[str]]:
+    """The cluster with the flags of a flag file or a flag store, and notes about them."""
+    if is_log(source):
+        return with_flag_store(cluster, source, now=now)
+    cluster, expired = with_flag_file(cluster, source, now=now)
+    return cluster, [f"flags of {source.name} not active now, left out: {expired}"] if expired else []
 
 
 def load_cluster(

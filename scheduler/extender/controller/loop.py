@@ -19,7 +19,7 @@ from scheduler.extender.cluster_api import EventRecorder
 from scheduler.extender.controller.acting import Actor, announce
 from scheduler.extender.controller.actions import Action, Write
 from scheduler.extender.controller.decide import decide
-from scheduler.extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, Rest, Rounds
+from scheduler.extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, Reminders, Rest, Rounds
 from scheduler.extender.controller.planning import Came, Planning
 from scheduler.extender.controller.terms import Terms
 from scheduler.extender.controller.touched import Touched
@@ -78,6 +78,7 @@ class Controller:
             policy=policy,
             now=now,
             solver=asyncio.Lock(),
+            reminders=Reminders(),
         )
         self._actor = Actor(writer, self._planning, events)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}

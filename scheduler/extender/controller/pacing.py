@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -20,6 +20,9 @@ SLICE = 0.005
 
 QUIET = 2.0
 """Seconds between two writes about a gang that only tell people more."""
+
+REMIND = 30.0
+"""Seconds after which a gang that waits is told newer numbers: they change for a whole queue, a write for each gang."""
 
 RETHINK = 30.0
 """Seconds after which all gangs are thought about again, whatever happened: time changes some things by itself."""
@@ -49,6 +52,25 @@ class Rest:
         seconds = self._backoff.next()
         self.until = monotonic() + seconds
         return seconds
+
+
+class Reminders:
+    """When each gang was last told why it waits."""
+
+    def __init__(self) -> None:
+        self._told: dict[GangKey, float] = {}
+
+    def told(self, key: GangKey) -> None:
+        """It was, just now."""
+        self._told[key] = monotonic()
+
+    def due(self, key: GangKey) -> bool:
+        """Whether it may be told again although nothing but numbers has changed."""
+        return self._told.get(key, float("-inf")) + REMIND <= monotonic()
+
+    def keep(self, keys: Collection[GangKey]) -> None:
+        """Forget all gangs but these."""
+        self._told = {key: at for key, at in self._told.items() if key in keys}
 
 
 @dataclass(frozen=True, slots=True)

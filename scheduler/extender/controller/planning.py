@@ -19,6 +19,7 @@ from scheduler.extender.cluster_api import ClusterError
 from scheduler.extender.controller.actions import Repair, Say
 from scheduler.extender.controller.context import uids_of
 from scheduler.extender.controller.obstacles import Obstacles
+from scheduler.extender.controller.pacing import Reminders
 from scheduler.extender.controller.terms import Terms
 from scheduler.extender.controller.words import counted, worth
 from scheduler.extender.controller.writer import Telemetry, Writer
@@ -55,6 +56,7 @@ class Planning:
     """Asks the solver and writes what comes of it.
 
     :param policy: the order of gangs that wait.
+    :param reminders: who waits, and may be told more about it.
     :param now: the time of day, timezone-aware.
     """
 
@@ -68,6 +70,7 @@ class Planning:
     policy: QueuePolicy
     now: Callable[[], datetime]
     solver: asyncio.Lock
+    reminders: Reminders
 
     async def round(
         self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None], glance: bool = False
@@ -79,6 +82,7 @@ class Planning:
         :param glance: only until one is met that blocks those behind it.
         :returns: what came of the questions.
         """
+        self.reminders.keep(self.state.plans.keys())
         queue, came = Round(policy=self.policy), set[Came]()
         while (question := queue.next(self.state, self.now())) is not None:
             key = question.gang.key
@@ -143,10 +147,11 @@ class Planning:
             return Came.NOTHING
         extra = {"gang": str(answer.key)}
         if not answer.found:
-            if before is None or not _same(before, plan):
-                told = before is not None and (before.phase, before.reason) == (plan.phase, plan.reason)
-                await self._write(plan, *(() if told else [Say(plan.reason, plan.message, "Warning")]))
+            if before is None or _gist(before) != _gist(plan):
+                await self._write(plan, Say(plan.reason, plan.message, "Warning"))
                 logger.info("%s: %s", plan.phase.value, plan.message, extra=extra)
+            elif before.message != plan.message and self.reminders.due(plan.key):
+                await self._write(plan)
             return Came.NO_ROOM
         if self._stale(plan):
             return Came.NOTHING
@@ -181,10 +186,10 @@ class Planning:
         return any(obstacles.at(plan.nodes[rank])[0] for rank in ranks)
 
     async def _write(self, plan: Plan, *said: Say) -> None:
+        self.reminders.told(plan.key)
         self.announce(await self.writer.write(plan), said)
 
 
-def _same(before: Plan, now: Plan) -> bool:
-    """Whether a plan says no more than the one before."""
-    fields = ("phase", "reason", "message", "would_fit_if_empty", "spec")
-    return all(getattr(before, field) == getattr(now, field) for field in fields)
+def _gist(plan: Plan) -> tuple[object, ...]:
+    """What a plan says, but for the words and numbers, which change with every node that somebody takes or leaves."""
+    return plan.phase, plan.reason, plan.would_fit_if_empty, plan.spec

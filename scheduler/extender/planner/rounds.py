@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -39,7 +39,9 @@ class Round:
 
     ``while (question := round.next(state, now)) is not None: answer = solve(question); ...; round.tell(answer)``
 
-    The state may change in between; a gang that is not complete any more, or has nodes now, is passed over.
+    The state may change in between; a gang that is not complete any more, or has nodes now, is passed over.  The first
+    that is blocked is asked about again, in turn with the others, when the fleet has changed, as those behind it may be
+    many: when it has nodes then, the round is over, for what was said to those behind it does not hold any more.
 
     :param keys: the gangs to ask about; ``None`` = all of the state.
     """
@@ -50,28 +52,55 @@ class Round:
         self._policy = policy or PriorityAge()
         self._asked: Waiting | None = None
         self._blocked: list[Blocked] = []
+        self._version = -1
+        self._asked_again = False
+        self._over = False
         self._known: dict[frozenset[str], frozenset[str]] = {}
 
     def next(self, state: State, now: datetime) -> Question | None:
-        """What to ask next; ``None`` = everybody was asked."""
+        """What to ask next; ``None`` = the round is over."""
+        if self._over:
+            return None
+        if (head := self._head) is not None and state.fleet.version != self._version and not self._asked_again:
+            self._version, self._asked_again = state.fleet.version, True
+            if (first := _waiting(state, head.waiting.key)) is None:
+                self._over = True
+                return None
+            return self._ask(state, first, [], now)
+        self._asked_again = False
         keys = (gang.key for gang in state.gangs()) if self._keys is None else self._keys
         waiting = [one for key in keys if key not in self._done and (one := _waiting(state, key)) is not None]
         if not waiting:
             return None
         candidate = self._policy.order(waiting)[0]
         self._done.add(candidate.key)
-        gang = state.gang(candidate.key)
-        assert gang is not None
-        self._asked = candidate
-        ahead = tuple(one.waiting.key for one in self._blocked if one.usable)
-        withheld = self._policy.withheld(candidate, self._blocked)
-        return question_of(state, gang, now, withheld=withheld, ahead=ahead)
+        if head is None:
+            self._version = state.fleet.version
+        return self._ask(state, candidate, self._blocked, now)
 
     def tell(self, answer: Answer) -> None:
         """What came of the last question."""
-        if not answer.found and self._asked is not None and self._asked.key == answer.key:
+        if self._asked is None or self._asked.key != answer.key:
+            return
+        place = next((i for i, one in enumerate(self._blocked) if one.waiting.key == answer.key), len(self._blocked))
+        again = place < len(self._blocked)
+        self._over = again and (answer.found or not answer.usable)
+        if not answer.found:
             usable = self._known.setdefault(answer.usable, answer.usable)
-            self._blocked.append(Blocked(self._asked, usable))
+            self._blocked[place : place + 1] = [Blocked(self._asked, usable)]
+
+    @property
+    def _head(self) -> Blocked | None:
+        """The first whose waiting keeps nodes from others."""
+        return next((one for one in self._blocked if one.usable), None)
+
+    def _ask(self, state: State, candidate: Waiting, before: Sequence[Blocked], now: datetime) -> Question:
+        gang = state.gang(candidate.key)
+        assert gang is not None
+        self._asked = candidate
+        ahead = tuple(one.waiting.key for one in before if one.usable)
+        withheld = self._policy.withheld(candidate, before)
+        return question_of(state, gang, now, withheld=withheld, ahead=ahead)
 
 
 def _waiting(state: State, key: GangKey) -> Waiting | None:

@@ -58,6 +58,8 @@ def build_few_bands(walk: Walk) -> None:
 
 def build_more_bands(walk: Walk) -> None:
     """Longer band searches over more partitions."""
+    if _many_nodes(walk) and not _full(walk):
+        _sweep(walk, partial(_banded, walk, partitions_each=2, effort=2.0, whole=True), share=0.4)
     if _many_nodes(walk):
         for effort in _LONG_EFFORTS:
             _bands_by_pair(walk, effort)

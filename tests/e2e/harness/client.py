@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -185,9 +186,16 @@ class Client:
                 raise
 
     def delete_all(self, resource: str, namespace: str | None = None) -> None:
-        """Delete all objects of a kind, at once."""
+        """Delete all objects of a kind, at once; of very many, what a request left is deleted by the next."""
+        options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         for where in {thing["metadata"].get("namespace") for thing in self.all(resource, namespace)}:
-            self.request("DELETE", path(resource, where), {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+            while True:
+                try:
+                    self.request("DELETE", path(resource, where), options)
+                    break
+                except ApiError as refusal:
+                    if refusal.status != HTTPStatus.GATEWAY_TIMEOUT:
+                        raise
 
     def each(self, do: Callable[[T], R], things: Iterable[T]) -> list[R]:
         """Do something with each thing, many at once; the answers in order."""

@@ -130,9 +130,12 @@ def _on_loopback(configuration: Object, peer: Peer, plane: ControlPlane, port: i
 
 
 def _answers(url: str, authority: Path) -> bool:
-    """Whether a webhook is served: a controller calls itself ready before it has registered them all."""
+    """Whether a webhook is served: a controller calls itself ready before it listens and has registered them all."""
     with urllib3.PoolManager(ca_certs=str(authority)) as pool:
-        return pool.request("POST", url, body=b"{}", retries=False).status != HTTPStatus.NOT_FOUND
+        try:
+            return pool.request("POST", url, body=b"{}", retries=False).status != HTTPStatus.NOT_FOUND
+        except urllib3.exceptions.HTTPError:
+            return False
 
 
 def _documents(file: Path) -> list[Object]:

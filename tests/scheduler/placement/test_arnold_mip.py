@@ -47,7 +47,7 @@ def programs(draw: st.DrawFn, *, roomy: bool) -> Program:
 
 
 @given(programs(roomy=True))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_optimum_is_the_closed_form(program: Program) -> None:
     """SCIP proves exactly the value that the closed form predicts, alpha at 0 and 1 included."""
     solution = solve(program, solver="scip", cuts=False, seconds=30, seed=0)
@@ -56,7 +56,7 @@ def test_optimum_is_the_closed_form(program: Program) -> None:
 
 
 @given(programs(roomy=False))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_solvers_and_cuts_agree(program: Program) -> None:
     """SCIP, HiGHS and SCIP with cuts prove the same optimum: the cuts remove no optimum."""
     worth = {
@@ -68,7 +68,7 @@ def test_solvers_and_cuts_agree(program: Program) -> None:
 
 
 @given(programs(roomy=False))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_solution_keeps_the_program(program: Program) -> None:
     """Counts are whole nodes, every group is placed, no minipod overflows, and the bound does not exceed the worth."""
     solution = solve(program, solver="scip", cuts=True, seconds=30, seed=0)

@@ -62,7 +62,7 @@ def banded(draw: st.DrawFn) -> tuple[IntArray, BoolArray, IntArray, int]:
 
 
 @given(banded())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_as_few_moves_as_trying_all_segments(instance: tuple[IntArray, BoolArray, IntArray, int]) -> None:
     """Against every placement of whole segments: the same number of moves, or none in both; and what is found fits."""
     old, stays, room, most = instance

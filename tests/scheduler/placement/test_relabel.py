@@ -40,7 +40,7 @@ def test_a_mere_renaming_is_undone(new: IntArray) -> None:
     npst.arrays(np.int32, (4, 3), elements=st.integers(-1, 3)),
     npst.arrays(np.int32, 4, elements=st.integers(0, 4)),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_renaming_keeps_what_counts(new: IntArray, old: IntArray, spare: IntArray) -> None:
     """Spread is the same, no domain is overfilled, and no fewer cells stay where they were."""
     room = np.bincount(new.ravel(), minlength=4) + spare

@@ -150,7 +150,7 @@ def after_loss(cluster: Cluster, nodes: IntArray, lost: list[str]) -> Cluster:
 
 
 @given(losses(), st.sampled_from(["moves", "objective"]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_both_orders_against_trying_all(loss: tuple[Cluster, Job, IntArray, list[str]], prefer: Prefer) -> None:
     """Moves and objective are those of the best of all placements in the order asked for, and both are proved.
 
@@ -179,7 +179,7 @@ def test_both_orders_against_trying_all(loss: tuple[Cluster, Job, IntArray, list
 
 
 @given(losses(), st.sampled_from(["moves", "objective"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_what_is_not_moved_stays(loss: tuple[Cluster, Job, IntArray, list[str]], prefer: Prefer) -> None:
     """The evaluator accepts the result on the cluster as it is now; the moves listed are exactly the differences; no
     lost node is used; ranks are those of the grid; the same call gives the same answer.

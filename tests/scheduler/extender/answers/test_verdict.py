@@ -262,7 +262,7 @@ QUESTIONS = st.tuples(
 
 
 @given(st.lists(QUESTIONS, min_size=1, max_size=8), st.integers(0, 7))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_filter_is_a_pure_read(questions: list[Any], again: int) -> None:
     """Asked in any order, any number of times, replayed and reverted: the same answer, and the state is as it was."""
     state = planned()
@@ -388,7 +388,7 @@ SINGLES = st.lists(
 
 
 @given(SINGLES, st.integers(1, 8), st.integers(0, 3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_singles_get_only_what_fits_and_is_nobodys(running: list[tuple[str, int]], gpus: int, size: int) -> None:
     """Whatever runs: enough GPUs are left, nothing is promised; an idle node is opened only when no other fits."""
     pods = [used(f"p{i}", on, count) for i, (on, count) in enumerate(running)]

@@ -331,7 +331,7 @@ DROPS = st.tuples(st.sampled_from(["drop-node", "drop-pod"]), st.integers(0, 4),
 
 
 @given(st.lists(NODES | PODS | PROMISES | DROPS, max_size=25), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_updates_come_to_the_same_as_starting_anew(steps: list[tuple[str, Any, Any]], look: bool) -> None:
     """Whatever the order, and whether someone looked in between: a fleet made of the last objects is equal."""
     fleet = fleet_of()

@@ -473,7 +473,7 @@ PODS = st.tuples(
 
 
 @given(st.lists(PODS, min_size=1, max_size=6))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_users_write_comes_to_a_gang_or_to_a_reason(pods: list[Any]) -> None:
     """Nothing raises; a gang is complete, or waits, or has a problem with a way out, and only one of the three.
 

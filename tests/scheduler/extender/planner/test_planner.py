@@ -272,12 +272,25 @@ def test_each_gang_is_asked_about_once_in_a_round() -> None:
     assert only.gang.key == key("c")
 
 
+def test_the_first_in_the_queue_is_asked_again_when_nodes_come_free() -> None:
+    """Many wait behind it; it does not wait for their answers, nor do they wait for ever while the cluster changes."""
+    running = [pod(f"r{i}", node=f"m0-{i}", phase="Running") for i in range(3)]
+    state = queue_of(("big", 7, {}), ("b", 6, {}), ("c", 6, {}), ("d", 6, {}), nodes=minipods(8), running=running)
+    round_, asked = Round(), []
+    while (question := round_.next(state, NOW)) is not None:
+        asked.append(question.gang.key.name)
+        round_.tell(solve(question, LIMITS))
+        if running:
+            state.drop_pod(running.pop().uid)
+    assert asked == ["big", "big", "b", "big"], "free for big: 5, 6, 7, all 8; then the others are asked anew"
+
+
 POOLS = st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["x", "y"]), st.booleans()), min_size=2, max_size=5)
 ASKS = st.tuples(st.integers(1, 5), st.sampled_from([None, "x", "y"]))
 
 
 @given(POOLS, ASKS, ASKS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_who_passes_delays_nobody(
     pools: list[tuple[int, str, bool]], first: tuple[int, str | None], second: tuple[int, str | None]
 ) -> None:
@@ -320,7 +333,7 @@ GANGS = st.lists(
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=3), GANGS, st.sets(st.integers(0, 11), max_size=4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_node_is_ever_promised_twice(sizes: list[int], gangs: list[Any], busy: set[int]) -> None:
     """Whatever waits and runs: plans are disjoint, on idle nodes alone, one node a rank, each whole or not at all."""
     nodes = minipods(*sizes)
@@ -437,7 +450,7 @@ def test_a_plan_that_is_not_the_gangs_any_more_is_not_repaired() -> None:
 
 
 @given(st.sets(st.integers(0, 7), min_size=1, max_size=4), st.sets(st.integers(0, 3), max_size=3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_repair_moves_exactly_the_lost_ranks(ranks: set[int], busy: set[int]) -> None:
     """Whatever is lost and whatever spares are in use: no more moves than losses, disjoint nodes, or a reason."""
     state, plan = running_gang(8, GRID, nodes=minipods(6, 6))

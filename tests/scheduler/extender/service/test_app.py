@@ -183,7 +183,7 @@ FIELDS = st.sampled_from(
 PODS = st.recursive(JSON, lambda inner: st.dictionaries(FIELDS, inner, max_size=6), max_leaves=15)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(PODS, JSON, st.booleans())
 def test_fuzz(pod: Any, nodes: Any, whole: bool) -> None:
     """Whatever comes, each request has its answer: of the protocol's form, or an error that says what to do."""
@@ -197,7 +197,7 @@ def test_fuzz(pod: Any, nodes: Any, whole: bool) -> None:
     assert refused.status in (200, 400)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=200))
 def test_fuzz_bytes(body: bytes) -> None:
     """Bytes that are no JSON at all."""

@@ -66,7 +66,7 @@ def test_a_grid_beyond_all_measure_is_refused() -> None:
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_alignment_agrees_with_looking_at_every_sample(data: st.DataObject) -> None:
     """The vectorised search finds what a loop over all samples finds."""
     times = st.lists(st.integers(0, 30), min_size=1, max_size=12, unique=True)

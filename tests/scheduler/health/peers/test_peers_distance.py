@@ -37,7 +37,7 @@ def test_a_difference_that_is_not_noticeable_is_none() -> None:
 
 
 @given(st.integers(4, 40), st.integers(0, 10_000), st.floats(0.0, 30.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_candidates_agree_with_the_definition(machines: int, seed: int, offset: float) -> None:
     """With bound, blocks and one matrix product the candidate and its score are those of the definition."""
     window = np.random.default_rng(seed).normal(size=(machines, 8))

@@ -105,7 +105,7 @@ def all_placements(cluster: Cluster, job: Job) -> list[Evaluation]:
 
 
 @given(clusters(), jobs(), st.integers(0, 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_it_says_is_true_of_all_placements(cluster: Cluster, job: Job, seed: int) -> None:
     """By trying all: valid, refused only where nothing is valid, the bound and the front true, optimal as it can be.
 
@@ -139,7 +139,7 @@ def test_what_it_says_is_true_of_all_placements(cluster: Cluster, job: Job, seed
 
 
 @given(clusters(), jobs(), st.integers(0, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_same_seed_same_nodes(cluster: Cluster, job: Job, seed: int) -> None:
     """Two runs propose the same nodes, or refuse for the same reason."""
     first, again = (placed(cluster, job, seed=seed).proposal for _ in range(2))

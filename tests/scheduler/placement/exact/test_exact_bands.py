@@ -54,7 +54,7 @@ def check_placement(problem: GridProblem, cells: IntArray, dp: int) -> None:
 
 
 @given(banded())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_column_bands_are_found_whenever_there_are_any(instance: tuple[GridProblem, int, tuple[int, ...]]) -> None:
     """And keep S, and R by the number of bands: in each band a row lies in one domain."""
     problem, dp, widths = instance
@@ -66,7 +66,7 @@ def test_column_bands_are_found_whenever_there_are_any(instance: tuple[GridProbl
 
 
 @given(banded())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_whole_bands_are_column_bands(instance: tuple[GridProblem, int, tuple[int, ...]]) -> None:
     """With each domain in one band: valid too, and never where no column bands exist."""
     problem, dp, widths = instance
@@ -80,7 +80,7 @@ def test_whole_bands_are_column_bands(instance: tuple[GridProblem, int, tuple[in
 
 
 @given(banded())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_ragged_bands_keep_s(instance: tuple[GridProblem, int, tuple[int, ...]]) -> None:
     """They exist wherever column bands do, as they waste nothing."""
     problem, dp, widths = instance

@@ -35,7 +35,7 @@ def test_every_tiny_placement_covers_its_cells() -> None:
 
 
 @given(problems())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_no_placement_is_below_the_bounds(problem: GridProblem) -> None:
     """Drawn problems of up to 12 cells, also seen with rows and columns exchanged."""
     for view in (problem, problem.transposed):
@@ -58,7 +58,7 @@ def test_product_bound_in_numbers(problem: GridProblem, least: float) -> None:
 
 
 @given(problems())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_more_spread_covers_more(problem: GridProblem) -> None:
     """The coverage bound grows with S and with R, and with both at most every cell can be covered."""
     bound = CoverageBound(problem)

@@ -27,7 +27,7 @@ def started(problem: GridProblem, *, alpha: float = 0.5, seconds: float = 60.0, 
 
 @pytest.mark.parametrize("stage", STAGES)
 @given(st.one_of(problems(), alike()), st.sampled_from([0.2, 0.5, 0.8]), st.integers(1, 2))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_what_is_built_exists(stage: Callable[[Walk], None], problem: GridProblem, alpha: float, workers: int) -> None:
     """Each construction by itself, on either view: placements with the S and R that they are said to have."""
     walk = started(problem, alpha=alpha, workers=workers)

@@ -30,7 +30,7 @@ def test_whole_columns_of_all_tiny_problems() -> None:
 
 
 @given(problems())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_whole_columns_of_drawn_problems(problem: GridProblem) -> None:
     """Grids that are longer one way than the other."""
     check_edge(problem)
@@ -38,7 +38,7 @@ def test_whole_columns_of_drawn_problems(problem: GridProblem) -> None:
 
 
 @given(problems())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_contiguous_fill_is_a_placement_on_the_fewest_domains(problem: GridProblem) -> None:
     """Column by column, the largest domains first, each to the brim but the last."""
     cells = contiguous(problem)

@@ -36,7 +36,7 @@ def test_what_fits(cells: list[list[int]], fits: bool) -> None:
 
 
 @given(problems(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_transpose_exchanges_both(problem: GridProblem, chance: Random) -> None:
     """(S, R) of an assignment is (R, S) of its transpose; no assignment exceeds the largest pair."""
     cells = np.array([chance.randrange(len(problem.capacities)) for _ in range(problem.cells)], dtype=np.int32)

@@ -28,7 +28,7 @@ def test_few_domains_do_for_all_tiny_problems() -> None:
 
 
 @given(problems())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_few_domains_do_for_drawn_problems(problem: GridProblem) -> None:
     """Grids of up to 12 cells."""
     check_that_few_domains_do(problem)
@@ -65,7 +65,7 @@ def test_minimal_patterns_are_all_multisets_with_that_sum(total: int, parts: int
 
 
 @given(st.integers(1, 12), st.integers(1, 4), st.lists(st.integers(1, 12), min_size=1, max_size=5, unique=True))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_every_cover_reaches_the_weights(total: int, parts: int, heights: list[int]) -> None:
     """Of all choices of at most that many heights, those that add up to the total have the least weight or more."""
     choices = [c for count in range(1, parts + 1) for c in combinations_with_replacement(heights, count)]

@@ -38,7 +38,7 @@ def skeletons(draw: st.DrawFn) -> tuple[GridProblem, BoolArray, int]:
 
 
 @given(skeletons())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_is_realised_is_valid(skeleton: tuple[GridProblem, BoolArray, int]) -> None:
     """Of any skeleton; and nothing is realised that cannot be."""
     if realised(*skeleton):

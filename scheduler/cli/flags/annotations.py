@@ -1,8 +1,8 @@
-"""``arnold flags``: slow and faulty nodes of a Kubernetes cluster, as annotations of its nodes."""
+"""``arnold flags apply``, ``list`` and ``clear``: annotations of the nodes of a Kubernetes cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,13 +13,16 @@ from scheduler.cli.output import console, emit_json, table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from scheduler.documents.flags import FlagsChangedDocument, FlagsDocument
+    from rich.console import Console
+
+    from scheduler.documents.flags import ChangeDoc, FlagsChangedDocument, FlagsDocument
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 APPLY_EXAMPLES = """\b
 Examples:
   arnold flags apply flags.yaml
+  arnold flags apply flags.jsonl
   arnold flags apply - --kubeconfig admin.conf --json < flags.json
 """
 
@@ -37,11 +40,6 @@ Examples:
 """
 
 
-@click.group("flags")
-def command() -> None:
-    """Flag slow and faulty nodes of a Kubernetes cluster, where gangs and `arnold place` see them."""
-
-
 def cluster_options(function: F) -> F:
     """``--kubeconfig`` and ``--context``."""
     function = click.option("--context", metavar="NAME", help="Context of it  [default: its current one]")(function)
@@ -51,13 +49,14 @@ def cluster_options(function: F) -> F:
     return kubeconfig(function)
 
 
-@command.command(
+@click.command(
     "apply", cls=JsonCommand, document="scheduler.documents.flags:FlagsChangedDocument", epilog=APPLY_EXAMPLES
 )
 @click.argument("file", type=FILE)
 @cluster_options
 def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | None) -> None:
-    """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`; - is stdin.
+    """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`, or a flag store
+    (then `arnold flags sync` also takes off what has ended); - is stdin.
 
     A node keeps one flag: a new one replaces it, and of two in the file the slower counts. Flags that do not hold now
     are left out. Nodes that the file does not name are left alone.
@@ -69,13 +68,14 @@ def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | No
     from topology.files import read_source
     from topology.overlay import read_flags
 
-    flags, now = read_flags(read_source(file)), datetime.now(UTC)
+    now = datetime.now(UTC)
+    flags = read_flags(read_source(file), now=now)
     active = [flag for flag in flags if flag.active(now)]
     changes = apply_flags(kubeconfig, context, active)
     _show_changes(changes_document(changes, done="applied", expired=len(flags) - len(active)), as_json=as_json)
 
 
-@command.command("list", cls=JsonCommand, document="scheduler.documents.flags:FlagsDocument", epilog=LIST_EXAMPLES)
+@click.command("list", cls=JsonCommand, document="scheduler.documents.flags:FlagsDocument", epilog=LIST_EXAMPLES)
 @cluster_options
 def list_(*, as_json: bool, kubeconfig: str | None, context: str | None) -> None:
     """Show the nodes that are flagged."""
@@ -91,7 +91,7 @@ def list_(*, as_json: bool, kubeconfig: str | None, context: str | None) -> None
         _print(document)
 
 
-@command.command(
+@click.command(
     "clear", cls=JsonCommand, document="scheduler.documents.flags:FlagsChangedDocument", epilog=CLEAR_EXAMPLES
 )
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
@@ -119,16 +119,21 @@ def _show_changes(document: FlagsChangedDocument, *, as_json: bool) -> None:
     if as_json:
         emit_json(document)
         return
-    rows = table("node", "", "slowdown", "until", title="Flags", left=["", "slowdown", "until"])
-    for change in document.changes:
-        rows.add_row(change.node, change.done, change.slowdown or "-", change.until or "-")
     out = console()
-    if document.changes:
-        out.print(rows)
-    else:
-        out.print("nothing to do")
+    print_changes(out, document.changes)
     if document.expired:
         out.print(f"left out, as they do not hold now: {document.expired}")
+
+
+def print_changes(out: Console, changes: Sequence[ChangeDoc]) -> None:
+    """What was done to each node."""
+    if not changes:
+        out.print("nothing to do")
+        return
+    rows = table("node", "", "slowdown", "until", title="Flags", left=["", "slowdown", "until"])
+    for change in changes:
+        rows.add_row(change.node, change.done, change.slowdown or "-", change.until or "-")
+    out.print(rows)
 
 
 def _print(document: FlagsDocument) -> None:

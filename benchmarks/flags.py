@@ -1,0 +1,90 @@
+"""A flag store of many events: what it takes to record, to show and to say why."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+from benchmarks.report import section, table
+from topology.flags import NodeFlag
+
+ROOT = Path(__file__).parents[1]
+COMMAND = (sys.executable, "-c", "from scheduler.cli import main; main()", "flags")
+EVERY = timedelta(minutes=8)
+"""How often a detector looks, after Minder (arXiv 2411.01791)."""
+
+EVIDENCE = "PFC Tx packet rate unlike that of the other machines, distance 4.2, for 240 s"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a command.
+
+    :param peak: largest resident memory, bytes.
+    """
+
+    name: str
+    seconds: float
+    peak: int
+
+
+def measure(*, nodes: int, rounds: int) -> tuple[float, list[Run]]:
+    """A store in which so many nodes were found slow so many times.
+
+    :returns: its size in bytes, and the runs.
+    :raises RuntimeError: a command failed.
+    """
+    with TemporaryDirectory() as name:
+        store, more = Path(name) / "flags.jsonl", Path(name) / "more.json"
+        _fill(store, nodes, rounds)
+        names = [f"n{i:05}" for i in range(nodes)]
+        found = [{"node": n, "kind": "straggler", "slowdown": 1.5, "source": "peers", "evidence": "x"} for n in names]
+        more.write_text(json.dumps(found), encoding="utf-8")
+        size = store.stat().st_size
+        runs = [
+            _run("record", ["record", "--store", str(store), str(more)]),
+            _run("show", ["show", "--store", str(store)]),
+            _run("why", ["why", names[0], "--store", str(store)]),
+        ]
+    return size, runs
+
+
+def report(size: float, runs: Sequence[Run], *, nodes: int, rounds: int) -> str:
+    """Time and memory of each command."""
+    rows = [(run.name, f"{run.seconds:.2f}", f"{run.peak / 1e6:.0f}") for run in runs]
+    return section(
+        f"A flag store of {nodes * rounds:,} events ({nodes:,} nodes found {rounds:,} times), {size / 1e6:.0f} MB",
+        table(["command", "seconds", "MB"], rows),
+        "Whole processes, interpreter and imports included.",
+    )
+
+
+def _fill(store: Path, nodes: int, rounds: int) -> None:
+    from scheduler.health.flags import Ledger
+
+    ledger, begin = Ledger(), datetime.now(UTC) - (rounds + 1) * EVERY
+    ledger.open(begin)
+    flags = [NodeFlag(f"n{i:05}", "straggler", 1.5, source="peers", evidence=EVIDENCE) for i in range(nodes)]
+    for i in range(rounds):
+        ledger.record(flags, now=begin + i * EVERY)
+    with store.open("w", encoding="utf-8") as file:
+        file.writelines(line.text() for line in ledger.log.lines)
+
+
+def _run(name: str, arguments: Sequence[str]) -> Run:
+    start = perf_counter()
+    process = subprocess.Popen([*COMMAND, *arguments, "--json"], cwd=ROOT, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"arnold flags {' '.join(arguments)} ended with {process.returncode}")
+    return Run(name, seconds, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))

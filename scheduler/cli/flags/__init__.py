@@ -1,0 +1,1 @@
+"""``arnold flags``: slow and faulty nodes, in a store that remembers and on the nodes of a Kubernetes cluster."""

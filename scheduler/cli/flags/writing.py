@@ -1,0 +1,49 @@
+"""A change of a flag store, made and shown: shared by all commands that change one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from scheduler.cli.flags.text import print_events
+from scheduler.cli.output import console, emit_json
+
+if TYPE_CHECKING:
+    from scheduler.documents.flag_store import RecordDocument
+    from scheduler.health.flags import Ledger, Recorded
+
+
+def changed(store: str, change: Callable[[Ledger], Recorded], *, now: datetime, create: bool = True) -> RecordDocument:
+    """Change a store, and say what was done."""
+    from scheduler.documents.flag_store import record_document
+    from scheduler.health.flags import FlagStore
+
+    def counted(ledger: Ledger) -> tuple[Recorded, int]:
+        recorded = change(ledger)
+        return recorded, len(ledger.log.holding(now))
+
+    (recorded, flagged), torn = FlagStore(store).change(counted, now=now, create=create)
+    return record_document(store, recorded, flagged=flagged, torn=torn)
+
+
+def print_recorded(document: RecordDocument, *, as_json: bool) -> None:
+    """What was done."""
+    if as_json:
+        emit_json(document)
+        return
+    out = console()
+    print_events(out, document.events, title="Written")
+    if not document.events:
+        out.print("nothing new")
+    left_out = {
+        "known already": document.known,
+        "left out, as they have ended": document.over,
+        "left out, as they begin later": document.early,
+    }
+    for words, count in left_out.items():
+        if count:
+            out.print(f"findings {words}: {count}")
+    if document.torn:
+        out.print(f"taken away: {document.torn} bytes of a line that a writer had not finished")
+    out.print(f"nodes flagged now: {document.flagged}")

@@ -1,0 +1,1 @@
+"""JSON of ``arnold recover``, a module for each of its commands."""

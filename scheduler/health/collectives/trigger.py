@@ -1,0 +1,148 @@
+"""Watching a few ranks: has the job stopped, or become slow?
+
+After Mycroft (arXiv 2509.03018): every 10 s, on at most 10 ranks, one of each data-parallel group.  A rank that
+completed nothing in the window while it stands in a collective: failure.  Throughput halved, or the mean interval
+between completions doubled: straggler.
+
+Two guards keep a healthy job quiet.  A window is never shorter than twice the longest pause the rank has had before,
+so that steps longer than the window are no failure.  A rate must have halved against its median and lie below all that
+was seen before, so that a window which happens to hold one step less than others is no straggler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from scheduler.health.collectives.recording import Recording, Seconds
+
+MOST_RANKS = 10
+
+AlarmKind = Literal["failure", "straggler"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to watch.
+
+    :param period: seconds between two looks.
+    :param window: seconds that a look spans.
+    :param factor: a rate divided by this, or an interval multiplied by it, is a straggler.
+    :param history: windows that must have passed before a rate can be judged.
+    :param quiet: seconds without any movement after which a collective counts as stalled.
+    """
+
+    period: float = 10.0
+    window: float = 10.0
+    factor: float = 2.0
+    history: int = 3
+    quiet: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A rank that is worth a closer look.
+
+    :param ratio: by how much its interval has grown, or its rate has fallen; ``inf`` for a failure.
+    :param since: the last instant at which all was well, as far as this rank shows.
+    """
+
+    time: float
+    kind: AlarmKind
+    member: int
+    ratio: float
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """What a watched rank did: completions, and when it stood in a collective."""
+
+    member: int
+    ends: Seconds
+    bytes: Seconds
+    standing: Seconds
+
+
+def watched_members(recording: Recording, most: int = MOST_RANKS) -> tuple[int, ...]:
+    """One member of each data-parallel group, at most ``most``; without such groups, of the groups there are.
+
+    Members are taken from the middle of their groups, evenly over the groups where there are too many.
+    """
+    kinds = [[g for g in recording.groups if g.kind == "dp" and len(g.members) > 1], list(recording.groups)]
+    groups = next((found for found in kinds if found), [])
+    chosen = [group.members[len(group.members) // 2] for group in groups]
+    distinct = list(dict.fromkeys(chosen))
+    if len(distinct) <= most:
+        return tuple(distinct)
+    return tuple(distinct[round(i * (len(distinct) - 1) / (most - 1))] for i in range(most))
+
+
+def looks(recording: Recording, settings: Settings) -> Iterator[float]:
+    """The instants at which the job is looked at; the last one is the end of the recording."""
+    time = recording.start + settings.period
+    while time < recording.end:
+        yield time
+        time += settings.period
+    yield recording.end
+
+
+def alarms(recording: Recording, settings: Settings) -> Iterator[tuple[float, list[Alarm]]]:
+    """Each look, with the alarms it raised."""
+    lives = [_life(recording, member) for member in watched_members(recording)]
+    for time in looks(recording, settings):
+        raised = (_judge(life, time, settings) for life in lives)
+        yield time, [alarm for alarm in raised if alarm is not None]
+
+
+def _life(recording: Recording, member: int) -> _Life:
+    ends = recording.completions.where(recording.completions.member == member)
+    standing = recording.states.time[recording.states.member == member]
+    return _Life(member, ends.end, ends.bytes.astype(np.float64), standing)
+
+
+def _judge(life: _Life, time: float, settings: Settings) -> Alarm | None:
+    known = int(np.searchsorted(life.ends, time, side="right"))
+    ends = life.ends[:known]
+    first = min((column[0] for column in (ends, life.standing) if len(column)), default=time)
+    if first >= time:
+        return None
+    pauses = np.diff(ends)
+    longest = float(pauses.max()) if len(pauses) else 0.0
+    last = float(ends[-1]) if known else float(first)
+    if time - last >= max(settings.window, 2 * longest) and _stands(life, time, settings):
+        return Alarm(time, "failure", life.member, np.inf, last)
+    return _slower(life, ends, time, settings)
+
+
+def _stands(life: _Life, time: float, settings: Settings) -> bool:
+    """Whether the rank is inside a collective."""
+    seen = int(np.searchsorted(life.standing, time, side="right"))
+    return bool(seen) and time - float(life.standing[seen - 1]) < settings.quiet
+
+
+def _slower(life: _Life, ends: Seconds, time: float, settings: Settings) -> Alarm | None:
+    window = settings.window
+    starts = np.arange(float(ends[0]) if len(ends) else time, time - 2 * window, window / 10)
+    if len(starts) < 10 * (settings.history - 1) + 1:
+        return None
+    total = np.concatenate([[0.0], np.cumsum(life.bytes[: len(ends)])])
+    ratios = []
+    for amount in (total, np.arange(len(total), dtype=np.float64)):
+        before = _within(ends, amount, starts, window)
+        now = float(_within(ends, amount, np.array([time - window]), window)[0])
+        usual = float(np.median(before))
+        if usual > 0 and now * settings.factor <= usual and now < 0.9 * float(before.min()):
+            ratios.append(usual / now if now else np.inf)
+    if not ratios:
+        return None
+    return Alarm(time, "straggler", life.member, max(ratios), time - window)
+
+
+def _within(ends: Seconds, amount: Seconds, starts: Seconds, window: float) -> Seconds:
+    """How much of a running total falls into each window."""
+    first, last = (np.searchsorted(ends, edge, side="right") for edge in (starts, starts + window))
+    return np.asarray(amount[last] - amount[first])

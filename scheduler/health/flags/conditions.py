@@ -1,0 +1,167 @@
+"""What monitors of Kubernetes nodes say, as findings: NVSentinel, node problem detector and those of the clouds.
+
+They write node conditions for what is broken, and events for what is odd.  The table of conditions is that of
+:mod:`topology.readers.kubernetes_health`, by which ``arnold place`` and the extender read nodes too; with a store a
+condition that comes and goes is one flag, and its history stays.
+
+NVSentinel names the reason of all its conditions and events ``<check>IsNotHealthy`` or ``<check>IsHealthy``, so that
+those of monitors of one's own are known as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from topology.documents import load_document
+from topology.errors import InvalidInput
+from topology.files import Source
+from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag
+from topology.readers.kubernetes_health import (
+    NVSENTINEL,
+    PREFER_NO_SCHEDULE,
+    WARNED,
+    WATCHED,
+    Watched,
+    instant,
+)
+from topology.readers.kubernetes_objects import Condition, Reported, ReportedList
+
+MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))
+"""Names of the monitors that are known."""
+
+EVENT_AGE = timedelta(hours=1)
+"""How long an event warns: as long as the API server keeps it by default."""
+
+LONGEST_MESSAGE = 200
+"""Most characters that are kept of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """What one monitor says.
+
+    :param nodes: number of nodes in the input.
+    :param flags: what it holds against nodes, one flag a node.
+    :param healthy: nodes that it looks at and holds nothing against.
+    """
+
+    nodes: int
+    flags: tuple[NodeFlag, ...]
+    healthy: tuple[str, ...]
+
+    def findings(self, by: str) -> list[NodeFlag]:
+        """The flags, and an all-clear for each healthy node."""
+        return [*self.flags, *(NodeFlag(name, "straggler", HEALTHY, source=by) for name in self.healthy)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Remark:
+    """One thing that is held against a node."""
+
+    node: str
+    fault: bool
+    sentence: str
+    since: datetime | None
+    until: datetime | None = None
+
+
+def read_reports(source: Source, *, by: str) -> Reports:
+    """What a monitor says of nodes.
+
+    :param source: what ``kubectl get nodes -o json`` or ``kubectl get nodes,events -A -o json`` prints.
+    :param by: one of :data:`MONITORS`.
+    :raises InvalidInput: no such list, or it holds neither nodes nor events about nodes.
+    """
+    document = load_document(source)
+    if isinstance(document.data, dict) and "items" not in document.data:
+        fix = "give what `kubectl get nodes,events -A -o json` prints"
+        raise InvalidInput("holds no items", where=document.where(), fix=fix)
+    items = document.parse(ReportedList).items
+    nodes = [item for item in items if item.kind == "Node"]
+    events = [item for item in items if item.kind == "Event" and _is_about_a_node(item)]
+    if not nodes and not events:
+        raise InvalidInput(
+            "holds neither nodes nor events about nodes",
+            where=document.where("items"),
+            fix="give what `kubectl get nodes,events -A -o json` prints",
+        )
+    remarks: dict[str, list[_Remark]] = {}
+    looked_at: set[str] = set()
+    for item in nodes:
+        for condition, watched in _conditions(item, by):
+            looked_at.add(item.metadata.name)
+            if condition.status == watched.bad:
+                remarks.setdefault(item.metadata.name, []).append(_of_condition(item, condition, watched))
+            elif condition.status not in ("True", "False"):
+                looked_at.discard(item.metadata.name)
+                break
+    for item in events:
+        if (remark := _of_event(item, by)) is not None:
+            remarks.setdefault(remark.node, []).append(remark)
+    return Reports(
+        nodes=len(nodes),
+        flags=tuple(_flag(found, by) for _, found in sorted(remarks.items())),
+        healthy=tuple(sorted(looked_at - remarks.keys())),
+    )
+
+
+def _conditions(node: Reported, by: str) -> Iterator[tuple[Condition, Watched]]:
+    """Conditions of a node that the monitor writes."""
+    for condition in node.status.conditions or []:
+        known = WATCHED.get(condition.type)
+        if known is None and condition.reason in (f"{condition.type}IsNotHealthy", f"{condition.type}IsHealthy"):
+            known = Watched(NVSENTINEL)
+        if known is not None and known.by == by:
+            yield condition, known
+
+
+def _of_condition(node: Reported, condition: Condition, watched: Watched) -> _Remark:
+    since = instant(condition.last_transition_time or "")
+    words = condition.type if watched.bad == "True" else f"not {condition.type}"
+    return _Remark(node.metadata.name, watched.fault, _with(words, condition.message), since)
+
+
+def _is_about_a_node(event: Reported) -> bool:
+    about = event.involved_object
+    return about is not None and about.kind == "Node" and bool(about.name)
+
+
+def _of_event(event: Reported, by: str) -> _Remark | None:
+    """What an event says, if it is one of the monitor's warnings."""
+    about, reason = event.involved_object, event.reason or ""
+    of_nvsentinel = bool(event.type) and reason == f"{event.type}IsNotHealthy"
+    if about is None or about.name is None or (NVSENTINEL if of_nvsentinel else WARNED.get(reason)) != by:
+        return None
+    last = instant(event.last_timestamp or event.event_time or "")
+    times = f" ({event.count} times)" if event.count is not None and event.count > 1 else ""
+    words = _with(f"event {(event.type or '') if of_nvsentinel else reason}{times}", event.message)
+    until = None if last is None else last + EVENT_AGE
+    return _Remark(about.name, False, words, instant(event.first_timestamp or "") or last, until)
+
+
+def _flag(remarks: list[_Remark], by: str) -> NodeFlag:
+    """All that is held against a node as one flag: faulty if anything is broken, else at the price of a warning."""
+    remarks = sorted(remarks, key=lambda remark: (not remark.fault, remark.sentence))
+    faulty = remarks[0].fault
+    counted = [remark for remark in remarks if remark.fault == faulty]
+    begins = [remark.since for remark in counted if remark.since is not None]
+    ends = [remark.until for remark in counted if remark.until is not None]
+    kind: FlagKind = "faulty" if faulty else "degraded"
+    return NodeFlag(
+        node=remarks[0].node,
+        kind=kind,
+        slowdown=FAULTY if faulty else PREFER_NO_SCHEDULE,
+        source=by,
+        since=min(begins, default=None),
+        until=max(ends) if len(ends) == len(counted) else None,
+        evidence="; ".join(dict.fromkeys(remark.sentence for remark in remarks)),
+    )
+
+
+def _with(words: str, message: str | None) -> str:
+    short = " ".join((message or "").split())
+    if not short:
+        return words
+    return f"{words}: {short if len(short) <= LONGEST_MESSAGE else short[: LONGEST_MESSAGE - 3] + '...'}"

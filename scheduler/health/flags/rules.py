@@ -1,0 +1,144 @@
+"""When a finding becomes a flag, and when a flag ends: the numbers, and why they are what they are.
+
+Two costs are weighed.  A flag that should not be there costs a node, or a little spread.  A flag that is missing costs
+a job: those that straggle because of a worker run 3.04 times slower on average (arXiv 2505.05713).  So flags come at
+once and go slowly.  They also must go slowly because a flagged node is avoided, and an avoided node shows no symptoms:
+that nothing is found says nothing.  The quiet time is therefore the time after which a node gets another chance, and
+each relapse doubles it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from topology.errors import InvalidInput
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([smhdw])")
+LONGEST = timedelta(days=3650)
+"""No time in the rules is longer: later times could not be written."""
+
+TIMES = ("within", "quiet", "all_clear", "longest", "memory")
+"""Fields of a rule that are times."""
+
+MOST_FINDINGS = 100
+"""Most findings that can be asked for before a node is flagged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How findings of one source are treated.
+
+    :param raise_after: findings that are needed, on different occasions.  Default 1, because every detector of the
+        house already demands persistence (a whole trace, four minutes of the same outlier, five rounds): a second wait
+        would only cost jobs.  Raise it for a source that cries at every spike.  A faulty node is flagged at once.
+    :param within: the time in which they must come; a source that takes a finding back begins anew.
+    :param score: a finding of at least this score needs no other; in the unit of the source, so there is no default.
+    :param quiet: how long nothing may be found before the flag ends.  Default a day: one job in a day may meet a node
+        that is still slow, and a node that was repaired waits no longer than that.
+    :param all_clear: the same, where the source itself says that the node is healthy, or less slow, as monitors of
+        conditions do.  Default half an hour: it covers a monitor that is restarted and a fault that comes and goes.
+    :param longest: the most that relapses make of either.  Default two weeks: the time in which hardware is exchanged.
+    :param memory: a flag that is raised anew within this time of its end is a relapse.  Default a week.
+    """
+
+    raise_after: int = 1
+    within: timedelta = timedelta(hours=1)
+    score: float | None = None
+    quiet: timedelta = timedelta(days=1)
+    all_clear: timedelta = timedelta(minutes=30)
+    longest: timedelta = timedelta(days=14)
+    memory: timedelta = timedelta(days=7)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.raise_after <= MOST_FINDINGS:
+            raise ValueError(f"raise_after is a number from 1 to {MOST_FINDINGS}, not {self.raise_after}")
+        for name in TIMES:
+            if not timedelta(0) < getattr(self, name) <= LONGEST:
+                raise ValueError(f"{name} is a positive time of at most {LONGEST.days} days")
+
+    def quiet_after(self, relapses: int) -> timedelta:
+        """The quiet time of a node that relapsed so often: twice as long each time, up to the longest."""
+        return self._doubled(self.quiet, relapses)
+
+    def all_clear_after(self, relapses: int) -> timedelta:
+        """The same where the source itself says less, never more than the quiet time."""
+        return min(self.quiet_after(relapses), self._doubled(self.all_clear, relapses))
+
+    def _doubled(self, time: timedelta, relapses: int) -> timedelta:
+        seconds = time.total_seconds() * 2.0 ** min(relapses, 32)
+        return max(time, min(self.longest, timedelta(seconds=min(seconds, LONGEST.total_seconds()))))
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of all sources.
+
+    :param default: of those that have none of their own.
+    :param sources: by name of the source.
+    """
+
+    default: Rule = field(default_factory=Rule)
+    sources: Mapping[str, Rule] = field(default_factory=dict)
+
+    def of(self, source: str) -> Rule:
+        """The rule of a source."""
+        return self.sources.get(source, self.default)
+
+    def plain(self) -> dict[str, Any]:
+        """As it stands in the store; times in seconds."""
+        return {
+            "default": _plain(self.default),
+            "sources": {name: _plain(rule) for name, rule in sorted(self.sources.items())},
+        }
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Rules:
+        """What :meth:`plain` wrote.
+
+        :raises InvalidInput: it did not.
+        """
+        try:
+            return cls(
+                default=_rule(data["default"]), sources={name: _rule(row) for name, row in data["sources"].items()}
+            )
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(
+                f"the rules in the store cannot be read: {type(error).__name__}: {error}",
+                where="rules",
+                fix="restore the store from a copy; it is written by `arnold flags` alone",
+            ) from error
+
+
+def _plain(rule: Rule) -> dict[str, Any]:
+    return {
+        name: value.total_seconds() if isinstance(value, timedelta) else value for name, value in asdict(rule).items()
+    }
+
+
+def _rule(row: Mapping[str, Any]) -> Rule:
+    times = {name: timedelta(seconds=row[name]) for name in TIMES}
+    return Rule(raise_after=int(row["raise_after"]), score=row["score"], **times)
+
+
+def parse_duration(text: str) -> timedelta:
+    """``90s``, ``30m``, ``12h``, ``1.5d``, ``2w``.
+
+    :raises ValueError: it is none of these, or longer than ten years.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not 0.0 < seconds <= LONGEST.total_seconds():
+        raise ValueError(f"{text[:40]!r} is no time such as 90s, 30m, 12h, 1.5d or 2w")
+    return timedelta(seconds=seconds)
+
+
+def in_words(time: timedelta) -> str:
+    """The largest unit that fits: ``30 m``, ``1.5 h``, ``2 d``."""
+    seconds = time.total_seconds()
+    unit = next((unit for unit in ("d", "h", "m") if seconds >= _UNITS[unit]), "s")
+    return f"{seconds / _UNITS[unit]:.3g} {unit}"

@@ -1,0 +1,82 @@
+"""The machines of a job: which ranks run on each, and which parallel groups it belongs to.
+
+Machines are numbered by node rank, and a machine is a cell of the job's grid (:mod:`scheduler.job`).  At this level a
+TP group is one machine, a PP group a row of the grid, a DP group a column: one pipeline stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from scheduler.job import Job
+from topology.cluster import IntArray
+
+UnitFamily = Literal["tp", "pp", "dp"]
+UNIT_FAMILIES: tuple[UnitFamily, ...] = ("tp", "pp", "dp")
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The machines of a job.
+
+    :param names: name of the node of each machine, by node rank; empty = unknown.
+    """
+
+    job: Job
+    names: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return self.job.grid.cells
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks of the job."""
+        return self.job.parallelism.gpus
+
+    @cached_property
+    def row(self) -> IntArray:
+        """Shape [machines]: row of the grid, the number of the PP group."""
+        return self._coordinate(0)
+
+    @cached_property
+    def column(self) -> IntArray:
+        """Shape [machines]: column of the grid, the number of the DP group."""
+        return self._coordinate(1)
+
+    def _coordinate(self, axis: int) -> IntArray:
+        node_rank = self.job.grid.node_rank
+        found = np.empty(node_rank.size, dtype=np.int32)
+        found[node_rank.ravel()] = np.indices(node_rank.shape, dtype=np.int32)[axis].ravel()
+        return found
+
+    def of_rank(self, rank: int) -> int:
+        """The machine that a rank runs on."""
+        return rank // self.job.gpus_per_node
+
+    def stage_of_rank(self, rank: int) -> int:
+        """The pipeline stage, at node level, that a rank works on."""
+        return int(self.column[self.of_rank(rank)])
+
+    def group_of(self, family: UnitFamily) -> IntArray:
+        """Shape [machines]: number of the group that each machine belongs to."""
+        match family:
+            case "tp":
+                return np.arange(len(self), dtype=np.int32)
+            case "pp":
+                return self.row
+            case "dp":
+                return self.column
+
+    def outlier_counts(self, ranks: Sequence[int]) -> IntArray:
+        """Shape [machines]: how many of some ranks run on each."""
+        machines = np.array([self.of_rank(rank) for rank in ranks], dtype=np.int64)
+        return np.bincount(machines, minlength=len(self)).astype(np.int32)
+
+    def name(self, machine: int) -> str:
+        """Name of a machine: its node, or ``machine12`` where that is unknown."""
+        return self.names[machine] if self.names else f"machine{machine}"

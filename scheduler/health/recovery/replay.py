@@ -1,0 +1,130 @@
+"""Dual-phase replay: which machine of a job computes wrongly, in two short runs on parts of it.
+
+A silent fault (wrong numbers, no error) gives no stack to look at.  The job is cut into groups that each keep its
+pipelines and run a few steps on their own, all at once; then it is cut again, the other way.  The culprit is in the
+group that fails in each phase (ByteRobust, arXiv 2509.16293): machine x goes to horizontal group floor(x / m) and
+vertical group x mod n, with m = k * PP machines a group and n = DP / k groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import lcm
+from typing import Literal
+
+import numpy as np
+
+from scheduler.job import Grid, Job
+from topology.errors import Infeasible, InvalidInput
+
+Phase = Literal["horizontal", "vertical"]
+PHASES: tuple[Phase, ...] = ("horizontal", "vertical")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """How a job is cut in both phases.
+
+    :param replica: machines of the smallest part that can run on its own: PP at node level, times the rows of cells
+        that context and expert groups bind together.
+    :param replicas: how many the job has: DP at node level.
+    :param k: replicas of a group.
+    """
+
+    replica: int
+    replicas: int
+    k: int
+
+    @property
+    def groups(self) -> int:
+        """Groups of each phase: n."""
+        return self.replicas // self.k
+
+    @property
+    def group_size(self) -> int:
+        """Machines of each group: m."""
+        return self.k * self.replica
+
+    @property
+    def machines(self) -> int:
+        """Machines of the job."""
+        return self.replica * self.replicas
+
+    @property
+    def unique(self) -> bool:
+        """Whether two failed groups always leave one machine: m <= n."""
+        return self.group_size <= self.groups
+
+    @property
+    def most_suspects(self) -> int:
+        """Machines that two failed groups leave at most: m / n, rounded up."""
+        return -(-self.group_size // self.groups)
+
+    def group_of(self, phase: Phase, machine: int) -> int:
+        """The group that a machine is in."""
+        return machine // self.group_size if phase == "horizontal" else machine % self.groups
+
+    def members(self, phase: Phase, group: int) -> tuple[int, ...]:
+        """The machines of a group, ascending.
+
+        :raises InvalidInput: there is no such group.
+        """
+        if not 0 <= group < self.groups:
+            raise InvalidInput(
+                f"there is no {phase} group {group}",
+                where=f"--failed-{phase}",
+                fix=f"groups are numbered from 0 to {self.groups - 1}",
+            )
+        if phase == "horizontal":
+            return tuple(range(group * self.group_size, (group + 1) * self.group_size))
+        return tuple(range(group, self.machines, self.groups))
+
+    def suspects(self, horizontal: Collection[int], vertical: Collection[int]) -> tuple[int, ...]:
+        """Machines that are in a failed group of each phase, ascending.  A phase without a failed group clears nobody.
+
+        :raises InvalidInput: there is no such group.
+        """
+        left: set[int] = set(range(self.machines))
+        for phase, failed in zip(PHASES, (horizontal, vertical), strict=True):
+            if failed:
+                left &= {machine for group in failed for machine in self.members(phase, group)}
+        return tuple(sorted(left))
+
+
+def plan_replay(job: Job, *, k: int | None = None) -> ReplayPlan:
+    """Cut a job for replay.
+
+    :param k: replicas of a group; ``None`` = the most that leave one culprit, as groups of several replicas still
+        reduce gradients between them, which a fault may need to show; where none leaves one culprit, 1, which leaves
+        the fewest suspects.
+    :raises Infeasible: the job is a single replica and cannot be cut.
+    :raises InvalidInput: ``k`` does not cut it into two or more equal groups.
+    """
+    rows = _rows_bound_together(job.grid)
+    replica, replicas = rows * job.grid.columns, job.grid.rows // rows
+    if replicas < 2:
+        raise Infeasible(
+            f"{job.name} is a single replica of {replica} machines: there are no two groups to compare",
+            where="parallelism.dp",
+            fix="replay needs data parallelism of at least 2 at node level; test its machines one by one",
+        )
+    plans = {d: ReplayPlan(replica, replicas, d) for d in range(1, replicas) if replicas % d == 0}
+    if k is None:
+        return max((plan for plan in plans.values() if plan.unique), key=lambda plan: plan.k, default=plans[1])
+    if k not in plans:
+        raise InvalidInput(
+            f"{replicas} replicas do not cut into two or more groups of {k}",
+            where="--k",
+            fix=f"choose one of: {', '.join(map(str, plans))}",
+        )
+    return plans[k]
+
+
+def _rows_bound_together(grid: Grid) -> int:
+    """Rows of cells that context and expert groups bind together: a group of replicas holds them whole.
+
+    Rows of one stage are in one context (expert) group when its number is the same; the groups are equally large.
+    """
+    sizes = (int(np.bincount(grid.groups[family][:, 0]).max()) for family in ("cp", "ep"))
+    return lcm(*sizes)

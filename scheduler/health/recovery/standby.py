@@ -1,0 +1,139 @@
+"""How many machines to keep warm: enough for the failures of all but one day in a hundred.
+
+Failures of a day ~ Binomial(machines, rate); the pool is a quantile of it (ByteRobust, arXiv 2509.16293: P99 gives
+2, 2, 3 and 4 machines for jobs of 128, 256, 512 and 1,024).  Decimals of 50 digits keep the quantile exact where a
+float would not: on a rate typed as ``0.0012``, and where (1 - rate)^machines is smaller than any float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
+
+from topology.errors import InvalidInput
+
+PUBLISHED: Mapping[int, int] = {128: 2, 256: 2, 512: 3, 1024: 4}
+"""Machines of a job -> P99 pool (arXiv 2509.16293)."""
+
+RATE = 1.2e-3
+"""Failures of a machine in a day, in the middle of what :data:`PUBLISHED` allows."""
+
+QUANTILE = 0.99
+
+SWITCH_MACHINES = 32
+"""Machines that a dead switch takes along (arXiv 2509.16293)."""
+
+MAX_MACHINES = 1_000_000
+
+_EXTREME = 1e-12
+"""No quantile is nearer to 0 or 1."""
+
+_EXACT = Context(prec=50, Emin=-(10**15), Emax=10**15)
+_NOTHING = Decimal("1e-48")
+_SLACK = Decimal("1e-40")
+"""Less than this is rounding: a quantile that is met to the digit is met."""
+
+_PRECISION = 50
+"""Halvings when a rate is looked for: far beyond the digits of a float."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateRange:
+    """Rates above ``low`` and up to ``high``, failures per machine and day; empty where low >= high."""
+
+    low: float
+    high: float
+
+
+def standby_pool(machines: int, *, rate: float = RATE, quantile: float = QUANTILE) -> int:
+    """The fewest machines that cover a day's failures with a probability of at least ``quantile``.
+
+    :param rate: probability that a machine fails on a day, 0 to 1.
+    :raises InvalidInput: out of range.
+    """
+    _check(machines, rate, quantile)
+    with localcontext(_EXACT):
+        return _quantile(machines, Decimal(str(rate)), Decimal(str(quantile)))
+
+
+def coverage(machines: int, pool: int, *, rate: float = RATE) -> float:
+    """Probability that no more machines than the pool has fail on a day."""
+    _check(machines, rate, QUANTILE)
+    with localcontext(_EXACT):
+        return float(_at_most(pool, machines, Decimal(str(rate))))
+
+
+def rates_of_pools(pools: Mapping[int, int], *, quantile: float = QUANTILE) -> RateRange:
+    """The rates for which every job needs exactly the pool given.
+
+    :param pools: machines of a job -> machines of its pool.
+    :raises InvalidInput: out of range.
+    """
+    for machines in pools:
+        _check(machines, RATE, quantile)
+    with localcontext(_EXACT):
+        q = Decimal(str(quantile))
+        low = max(_highest_rate(machines, pool - 1, q) for machines, pool in pools.items())
+        high = min(_highest_rate(machines, pool, q) for machines, pool in pools.items())
+    return RateRange(float(low), float(high))
+
+
+def _quantile(machines: int, rate: Decimal, q: Decimal) -> int:
+    first, terms = _terms(machines, rate)
+    below, enough = Decimal(0), q * sum(terms) * (1 - _SLACK)
+    for failures, term in enumerate(terms, first):
+        below += term
+        if below >= enough:
+            return failures
+    return first + len(terms) - 1
+
+
+def _at_most(pool: int, machines: int, rate: Decimal) -> Decimal:
+    """Probability of at most ``pool`` failures."""
+    first, terms = _terms(machines, rate)
+    return sum(terms[: max(0, pool + 1 - first)], start=Decimal(0)) / sum(terms)
+
+
+def _terms(machines: int, rate: Decimal) -> tuple[int, list[Decimal]]:
+    """Probabilities of so many failures relative to the likeliest number, and the number of the first.
+
+    Only those count that 50 digits can tell from nothing: some dozen deviations, whatever the number of machines.
+    """
+    if rate in (0, 1):
+        return machines * int(rate), [Decimal(1)]
+    odds = rate / (1 - rate)
+    likeliest = min(machines, int((machines + 1) * rate))
+    fewer = [Decimal(1)]
+    while fewer[-1] > _NOTHING and (k := likeliest - len(fewer)) >= 0:
+        fewer.append(fewer[-1] * (k + 1) / (machines - k) / odds)
+    more = [Decimal(1)]
+    while more[-1] > _NOTHING and (k := likeliest + len(more)) <= machines:
+        more.append(more[-1] * (machines - k + 1) / k * odds)
+    return likeliest - len(fewer) + 1, [*reversed(fewer), *more[1:]]
+
+
+def _highest_rate(machines: int, pool: int, q: Decimal) -> Decimal:
+    """The highest rate for which a pool suffices: the probability that it does falls as the rate rises."""
+    if pool < 0:
+        return Decimal(0)
+    if pool >= machines:
+        return Decimal(1)
+    low, high = Decimal(0), Decimal(1)
+    for _ in range(_PRECISION):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _at_most(pool, machines, middle) >= q else (low, middle)
+    return low
+
+
+def _check(machines: int, rate: float, quantile: float) -> None:
+    if not 1 <= machines <= MAX_MACHINES:
+        raise InvalidInput(
+            f"{machines:,} machines", where="--machines", fix=f"give a number from 1 to {MAX_MACHINES:,}"
+        )
+    if not 0.0 <= rate <= 1.0:
+        raise InvalidInput(f"the rate is {rate}", where="--rate", fix="a rate is a probability, such as 0.0012")
+    if not _EXTREME <= quantile <= 1.0 - _EXTREME:
+        raise InvalidInput(
+            f"the quantile is {quantile}", where="--quantile", fix="give a share of days between 0 and 1, such as 0.99"
+        )

@@ -1,0 +1,116 @@
+"""Which node each worker ran on.
+
+Two files say it: a CSV with the columns ``dp``, ``stage``, ``node``, one row for each worker, or the JSON that
+``arnold place`` printed for the job.  A cell of a placement is a node; where tensor-parallel groups are smaller than a
+node, it holds several data-parallel ranks, or several stages, in rank order.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from io import StringIO
+from typing import Any
+
+from topology.documents import load_document
+from topology.errors import InvalidInput
+from topology.files import Source
+
+Nodes = Mapping[tuple[int, int], str]
+HEADER = ("dp", "stage", "node")
+
+
+def read_nodes(source: Source, *, dp: int, pp: int) -> Nodes:
+    """(dp rank, stage) -> node.
+
+    :param dp: data-parallel ranks of the job.
+    :param pp: its stages.
+    :raises InvalidInput: neither of the two formats, a worker that the job does not have or that is there twice, a
+        placement of another job.
+    """
+    return _of_placement(source, dp, pp) if source.text.lstrip()[:1] == "{" else _of_csv(source, dp, pp)
+
+
+def _of_csv(source: Source, dp: int, pp: int) -> Nodes:
+    reader = csv.reader(StringIO(source.text), strict=True)
+    nodes: dict[tuple[int, int], str] = {}
+    columns: list[int] | None = None
+    try:
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            place = source.at(reader.line_num)
+            if not any(cells) or cells[0].startswith("#"):
+                continue
+            if columns is None:
+                columns = _columns(cells, place)
+                continue
+            rank, stage, node = (cells[i] if i < len(cells) else "" for i in columns)
+            worker = (_number(rank, "dp", dp, place), _number(stage, "stage", pp, place))
+            if not node:
+                raise InvalidInput("the node is missing", where=place, fix="write the name of the node")
+            if worker in nodes:
+                raise InvalidInput(
+                    f"worker dp {worker[0]} / stage {worker[1]} is there twice", where=place, fix="keep one of the rows"
+                )
+            nodes[worker] = node
+    except csv.Error as error:
+        raise InvalidInput(f"is not CSV: {error}", where=source.at(reader.line_num), fix="correct the line") from None
+    if not nodes:
+        raise InvalidInput("names no worker", where=source.name, fix=f"write rows of {', '.join(HEADER)}")
+    return nodes
+
+
+def _columns(cells: list[str], place: str) -> list[int]:
+    names = [cell.lower() for cell in cells]
+    missing = [name for name in HEADER if name not in names]
+    if missing:
+        raise InvalidInput(
+            f"the column {missing[0]!r} is missing",
+            where=place,
+            fix=f"begin with the line {','.join(HEADER)}, or give the JSON of `arnold place`",
+        )
+    return [names.index(name) for name in HEADER]
+
+
+def _number(text: str, name: str, limit: int, place: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) < limit):
+        raise InvalidInput(
+            f"{name} is {text[:40]!r}, not a number from 0 to {limit - 1}", where=place, fix=f"count {name} from 0"
+        )
+    return int(text)
+
+
+def _of_placement(source: Source, dp: int, pp: int) -> Nodes:
+    document = load_document(source)
+    cells = document.data.get("assignment")
+    if not isinstance(cells, list) or not cells:
+        raise InvalidInput(
+            "holds no placement: there is no assignment",
+            where=source.name,
+            fix="give the JSON of an `arnold place` that found one, or a CSV with dp,stage,node",
+        )
+    grid: dict[tuple[int, int], str] = {}
+    for i, cell in enumerate(cells):
+        where = document.where("assignment", i) if not _is_cell(cell) else ""
+        if where or (cell["dp"], cell["pp"]) in grid:
+            raise InvalidInput(
+                "is not a cell with node, dp and pp, or the cell is there twice",
+                where=where or document.where("assignment", i),
+                fix="give the placement as `arnold place` saved it",
+            )
+        grid[cell["dp"], cell["pp"]] = cell["node"]
+    rows, columns = (max(cell[axis] for cell in grid) + 1 for axis in (0, 1))
+    if len(grid) != rows * columns or dp % rows or pp % columns:
+        raise InvalidInput(
+            f"places {len(grid)} cells, {rows} x {columns}, and the trace is of {dp} data-parallel ranks x {pp} stages",
+            where=source.name,
+            fix="give the placement of this job, or a CSV with dp,stage,node",
+        )
+    return {(rank, stage): grid[rank * rows // dp, stage * columns // pp] for rank in range(dp) for stage in range(pp)}
+
+
+def _is_cell(cell: Any) -> bool:
+    if not isinstance(cell, dict) or not isinstance(cell.get("node"), str):
+        return False
+    numbers = (cell.get("dp"), cell.get("pp"))
+    return all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 10**7 for n in numbers)

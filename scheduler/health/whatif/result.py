@@ -1,0 +1,162 @@
+"""What the analysis finds: numbers (:class:`Analysis`) and, on demand, every operation's times (:class:`Timeline`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+Cause = Literal["worker", "last-stage", "sequence-length", "garbage-collection", "none", "unknown"]
+"""What slows the job most; ``none`` below a slowdown of 1.03, ``unknown`` when no rule fits."""
+
+Stream = Literal["compute", "dp-comm", "forward-send", "forward-recv", "backward-send", "backward-recv"]
+"""One of the six serial queues of a worker."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PerStep:
+    """The same slowdowns step by step; rows are in the order of :attr:`Analysis.steps`.
+
+    :param traced_seconds: float [steps], as traced: the latest end of an optimizer.
+    :param seconds: float [steps], replayed with traced durations; the ideal time is the same for all steps.
+    :param by_optype: type -> float [steps].
+    :param by_dp: float [dp, steps].
+    :param by_stage: float [pp, steps].
+    """
+
+    traced_seconds: Floats
+    seconds: Floats
+    by_optype: Mapping[str, Floats]
+    by_dp: Floats
+    by_stage: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What part of the loss some workers explain.
+
+    :param workers: (dp, stage) of each, places in the arrays of :class:`Analysis`.
+    :param without_seconds: mean step time with these workers ideal.
+    :param alone_seconds: mean step time with all others ideal.
+    :param share: (T - without) / (T - T_ideal): M_W or M_S.  Below 0 or above 1 is possible: idealising moves work.
+    :param alone_share: (alone - T_ideal) / (T - T_ideal).
+    :param published: False = of M_W, workers ranked by S_w itself and not, as published, by min(S_dp, S_pp).
+    """
+
+    workers: tuple[tuple[int, int], ...]
+    without_seconds: float
+    alone_seconds: float
+    share: float
+    alone_share: float
+    published: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """Result of the what-if analysis of one trace.  A worker is a (data-parallel rank, pipeline stage).
+
+    :param dp: data-parallel ranks that were analysed.
+    :param pp: pipeline stages.
+    :param tp: tensor-parallel ranks of a worker.
+    :param vpp: model chunks of a stage.
+    :param dp_ranks: their numbers in the trace: 0, 1, ... unless ranks were left out.
+    :param steps: numbers of the sampled steps, as in the trace.
+    :param slowdown: S = T / T_ideal, both simulated and both a mean over steps.
+    :param waste: 1 - 1/S, the share of the time that stragglers cost.
+    :param step_seconds: T.
+    :param ideal_step_seconds: T_ideal.
+    :param traced_step_seconds: mean step time as traced.
+    :param replay_error: traced over simulated step time, -1: what the graph leaves out, such as waiting for data.
+    :param by_optype: S_t: slowdown left if all but this type of operation were ideal.
+    :param worker_slowdown: S_w, float [dp, pp]: slowdown left if all but this worker were ideal.
+    :param worker_slowdown_exact: False = min(S_dp(w), S_pp(w)) stands for S_w.
+    :param dp_slowdown: float [dp]: slowdown left if all but this data-parallel rank were ideal.
+    :param stage_slowdown: float [pp]: slowdown left if all but this stage were ideal.
+    :param m_w: M_W, share of the loss that the slowest 3 % of workers explain; may leave 0..1.  None below S = 1.03.
+    :param m_s: M_S, the same for the last stage; None also for a job of one stage.
+    :param slowest: behind M_W; None where M_W is None.
+    :param last_stage: behind M_S; None where M_S is None.
+    :param step_slowdown: float [steps]: step time over ideal step time.
+    :param per_step: the other slowdowns step by step.
+    :param cause: see :data:`Cause`.
+    :param why: one sentence with the numbers that led to the cause.
+    """
+
+    dp: int
+    pp: int
+    tp: int
+    vpp: int
+    dp_ranks: tuple[int, ...]
+    steps: tuple[int, ...]
+    slowdown: float
+    waste: float
+    step_seconds: float
+    ideal_step_seconds: float
+    traced_step_seconds: float
+    replay_error: float
+    by_optype: Mapping[str, float]
+    worker_slowdown: Floats
+    worker_slowdown_exact: bool
+    dp_slowdown: Floats
+    stage_slowdown: Floats
+    m_w: float | None
+    m_s: float | None
+    slowest: Share | None
+    last_stage: Share | None
+    step_slowdown: Floats
+    per_step: PerStep
+    cause: Cause
+    why: str
+
+    @property
+    def approximate_worker_slowdown(self) -> Floats:
+        """Float [dp, pp]: min(S_dp(w), S_pp(w)), which the published analysis ranks workers by."""
+        return np.minimum(self.dp_slowdown[:, None], self.stage_slowdown[None, :])
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of every data-parallel rank and step: a node of the graph.
+
+    :param optype: as in the trace: ``forward-compute``, ``grads-reduce-scatter``, ...
+    :param stage: pipeline stage.
+    :param chunk: model chunk of the stage, -1 = none.
+    :param microbatch: number of the microbatch, -1 = none.
+    :param stream: the queue of the worker that it stands in.
+    """
+
+    optype: str
+    stage: int
+    chunk: int
+    microbatch: int
+    stream: Stream
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """When every operation ran, or would have run, in seconds since the start of its step.
+
+    :param operations: in an order in which each follows those it waits for.
+    :param steps: numbers of the steps, as in the trace.
+    :param start: float [operations, dp, steps]; of a transfer: when its rank launched it.
+    :param end: float [operations, dp, steps].
+    """
+
+    operations: tuple[Operation, ...]
+    steps: tuple[int, ...]
+    start: Floats
+    end: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Timelines:
+    """The same operations three times: as traced, replayed with traced durations, replayed with ideal durations."""
+
+    traced: Timeline
+    simulated: Timeline
+    ideal: Timeline

@@ -1,0 +1,1 @@
+"""A cluster over time: traces, failures, reservations; the production scheduler decides (ADR 9)."""

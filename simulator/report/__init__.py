@@ -1,0 +1,1 @@
+"""What a replay showed: one self-contained page, and exports."""

@@ -1,0 +1,1 @@
+"""Many replays: policies x clusters x seeds."""

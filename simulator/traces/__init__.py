@@ -1,0 +1,1 @@
+"""Public job traces in their own formats, read as JobRecords."""
