@@ -1,4 +1,7 @@
-"""The paper's denoiser as the paper uses it: an LSTM-VAE for each metric, trained ahead on healthy recordings."""
+"""What is learnt ahead, on recordings of other seeds than those that are judged, as the paper does.
+
+An LSTM-VAE for each metric, from healthy recordings; the order of metrics, from recordings with a known fault.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.peers.streams import SHAPES, healthy_job, recording
+from benchmarks.peers.cases import cases
+from benchmarks.peers.faults import DURATIONS
+from benchmarks.peers.streams import SECONDS, SHAPES, healthy_job, recording
 from scheduler.health.peers.denoise import Denoiser
 from scheduler.health.peers.lstm_vae import LstmVae
 from scheduler.health.peers.metrics import in_order
 from scheduler.health.peers.pipeline import Settings, Stretch, examine
+from scheduler.health.peers.priority import Labelled, learn_order
 from scheduler.health.peers.streams import FloatArray, Recording, align
 
 Detector = Callable[[Recording], Stretch | None]
@@ -19,9 +25,22 @@ Detector = Callable[[Recording], Stretch | None]
 
 JOBS, MACHINES, STEPS = 6, 16, 3_000
 
+LABELLED = 40
+"""Recordings with a fault that the order is learnt from."""
+
+
+def learnt_order(seed: int) -> tuple[str, ...]:
+    """The order of metrics that a decision tree learns."""
+    examples = []
+    for case in cases(LABELLED, seed, healthy=False):
+        assert case.fault is not None
+        end = min(float(SECONDS), case.fault.onset + DURATIONS[case.fault.duration])
+        examples.append(Labelled(case.recording, [(float(case.fault.onset), end)]))
+    return learn_order(examples).metrics
+
 
 def train_models(seed: int) -> dict[str, Denoiser]:
-    """A denoiser for each metric, trained on recordings of other seeds than those that are judged."""
+    """A denoiser for each metric, trained on healthy jobs."""
     jobs = [_healthy(np.random.default_rng([seed, k, 1_000])) for k in range(JOBS)]
     models: dict[str, Denoiser] = {}
     for name in SHAPES:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from scheduler.documents.common import Document
 from scheduler.documents.error import ErrorDoc, error_document
+from scheduler.documents.flag_store import RecordDocument
 from scheduler.documents.nodeflags import NodeFlagDoc, node_flag_docs
 from scheduler.health.peers import Examined, Stretch, Verdict
 from scheduler.health.peers.watch import Round
@@ -82,6 +83,8 @@ class WatchDocument(Document):
     """What was left out, and what limits the verdict."""
     error: ErrorDoc | None
     """Why nothing could be judged; null = it could."""
+    recorded: RecordDocument | None
+    """What was written to --store; null = no such option, or nothing could be judged."""
 
 
 class OrderDocument(Document):
@@ -107,8 +110,8 @@ def peers_document(verdict: Verdict, source: str) -> PeersDocument:
     )
 
 
-def watch_document(made: Round) -> WatchDocument:
-    """The document of a round."""
+def watch_document(made: Round, recorded: RecordDocument | None) -> WatchDocument:
+    """The document of a round, and of what it wrote to a flag store."""
     verdict = made.verdict
     return WatchDocument(
         at=made.at,
@@ -117,6 +120,7 @@ def watch_document(made: Round) -> WatchDocument:
         flags=node_flag_docs(made.flags),
         notes=list(verdict.notes) if verdict else [],
         error=error_document(made.error).error if made.error else None,
+        recorded=recorded,
     )
 
 

@@ -7,6 +7,8 @@ those of one metric and nearly all healthy, so that there are no models to keep,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -51,7 +53,9 @@ class LstmVae:
 
         :raises InvalidInput: PyTorch is not installed.
         """
-        self._network = self._trained(_torch(), _standardised(windows)[0])
+        torch = _torch()
+        with _one_thread(torch):
+            self._network = self._trained(torch, _standardised(windows)[0])
 
     def denoise(self, windows: FloatArray) -> FloatArray:
         """Windows reconstructed, by the network trained before, or one trained on these very windows.
@@ -60,9 +64,10 @@ class LstmVae:
         """
         torch = _torch()
         flat, middle, spread = _standardised(windows)
-        network = self._network or self._trained(torch, flat)
-        with torch.no_grad():
-            parts = [network(part, None)[0].numpy() for part in torch.from_numpy(flat).split(INFERENCE)]
+        with _one_thread(torch):
+            network = self._network or self._trained(torch, flat)
+            with torch.no_grad():
+                parts = [network(part, None)[0].numpy() for part in torch.from_numpy(flat).split(INFERENCE)]
         rebuilt = np.concatenate(parts)
         self.error = float(((rebuilt - flat) ** 2).mean()) * spread**2
         result: FloatArray = (rebuilt * spread + middle).reshape(windows.shape).astype(windows.dtype)
@@ -116,6 +121,17 @@ def _network(torch: Any, hidden: int, latent: int) -> Any:
             return self.value(outputs).squeeze(2), mean, log_variance
 
     return Network()
+
+
+@contextmanager
+def _one_thread(torch: Any) -> Iterator[None]:
+    """Threads that wait for each other in layers as small as these take several times as long as one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _torch() -> Any:
