@@ -32,6 +32,8 @@ class StretchDoc(Document):
     """Its peers' median value meanwhile."""
     lasting: bool
     """It went on to the end of the recording."""
+    late: float | None
+    """Seconds by which it follows its peers, where that alone makes it stand out, which is no alert."""
 
 
 class ExaminedDoc(Document):
@@ -150,4 +152,5 @@ def _stretch(one: Stretch) -> StretchDoc:
         own=one.own,
         peers=one.peers,
         lasting=one.lasting,
+        late=one.late,
     )
