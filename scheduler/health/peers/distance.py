@@ -24,8 +24,8 @@ FARTHEST = 16
 """... and the largest sum is looked for among so many: where as many are far from the middle, none stands out."""
 
 ONE_THREAD = 250_000
-"""Multiplications of one product of matrices: OpenBLAS splits larger ones (2^18) among threads, which on busy cores wait
-for each other several times as long as one of them takes for all of it."""
+"""Most multiplications in one product of matrices: OpenBLAS splits larger ones (from 2^18) among threads, which on busy
+cores wait for each other several times as long as one of them takes for all of it."""
 
 FALSE_ALARMS = 0.02
 """Share of healthy jobs in which a machine reaches :func:`default_threshold`, if all differ by Gaussian offsets."""

@@ -95,6 +95,17 @@ def test_bad_options(arnold: Arnold, faulty: Path, options: list[str], words: st
     assert words in ran.err
 
 
+def test_the_lstm_vae_needs_pytorch(arnold: Arnold, faulty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where PyTorch is missing: exit 2, what to install, and no flag file; the help names the denoiser."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    out = faulty.with_name("flags.json")
+    ran = arnold("health", "peers", faulty, "--denoiser", "lstm-vae", "--flags-out", out)
+    assert ran.code == 2
+    assert "pip install 'arnold-scheduler[torch]'" in ran.err
+    assert not out.exists()
+    assert "lstm-vae" in arnold("health", "peers", "--help").out
+
+
 def test_bad_file_leaves_no_flags(arnold: Arnold, faulty: Path, tmp_path: Path) -> None:
     """One bad row: exit 2 with its line, and no flag file; with --lenient it is left out and counted."""
     lines = faulty.read_text().splitlines()
