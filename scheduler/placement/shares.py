@@ -13,12 +13,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.placement.singles import Rows
 from topology.cluster import IntArray
 
 
 def fewest_domains(
-    rows: IntArray, count: int, *, free: IntArray, idle: npt.NDArray[np.bool_], domain_of: Sequence[IntArray]
-) -> IntArray:
+    rows: Rows, count: int, *, free: IntArray, idle: npt.NDArray[np.bool_], domain_of: Sequence[IntArray]
+) -> Rows:
     """Nodes for a gang.
 
     :param rows: shape [fitting], the nodes with room; at least ``count``.
@@ -29,8 +30,9 @@ def fewest_domains(
     """
     if not domain_of:
         order = np.lexsort((rows, free[rows], idle[rows]))
-        return rows[order[:count]]
-    chosen: list[IntArray] = []
+        first: Rows = rows[order[:count]]
+        return first
+    chosen: list[Rows] = []
     domains = domain_of[0][rows]
     while count:
         numbers, room = np.unique(domains, return_counts=True)

@@ -8,16 +8,20 @@ whole.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from topology.cluster import IntArray
 
+Rows = npt.NDArray[np.signedinteger[Any]]
+"""Numbers of nodes."""
+
 
 def tightest(
-    rows: IntArray, *, free: IntArray, idle: npt.NDArray[np.bool_], idle_in_domain: Iterable[tuple[IntArray, IntArray]]
-) -> IntArray:
+    rows: Rows, *, free: IntArray, idle: npt.NDArray[np.bool_], idle_in_domain: Iterable[tuple[IntArray, IntArray]]
+) -> Rows:
     """The nodes that fit best, all equally well.
 
     :param rows: shape [fitting], the nodes with room.
@@ -29,13 +33,16 @@ def tightest(
     """
     if len(rows) < 2:
         return rows
-    used = rows[~idle[rows]]
+    used: Rows = rows[~idle[rows]]
     left = used if len(used) else rows
-    room = free[left]
-    left = left[room == room.min()]
+    left = _least(left, free[left])
     for domain_of, count in idle_in_domain:
         if len(left) < 2:
             break
-        near = count[domain_of[left]]
-        left = left[near == near.min()]
+        left = _least(left, count[domain_of[left]])
     return left
+
+
+def _least(rows: Rows, values: IntArray) -> Rows:
+    least: Rows = rows[values == values.min()]
+    return least

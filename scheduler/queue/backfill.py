@@ -22,10 +22,11 @@ class FifoBackfill(BasePolicy):
     name = "fifo-backfill"
     summary = "first in, first out; jobs behind start early where they do not delay the first (EASY)"
     passing = True
+    claims = 1
 
     def holds(self, blocked: Sequence[Waiting], floor: Floor) -> Sequence[Hold]:
         """The claim of the first."""
-        return (shadow(blocked[0], floor),) if blocked else ()
+        return (shadow(blocked[0], floor),)
 
 
 def shadow(head: Waiting, floor: Floor) -> Hold:

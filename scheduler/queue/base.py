@@ -11,6 +11,7 @@ class BasePolicy:
     """First come, first asked; nobody passes; nobody is stopped."""
 
     passing = False
+    claims: int | None = 0
     reserving = False
 
     def rank(self, job: Waiting) -> Rank:

@@ -25,6 +25,7 @@ class PriorityAge(BasePolicy):
     name = "priority-age"
     summary = "higher priority first, then older; a gang passes a blocked one only on nodes that one cannot use"
     passing = True
+    claims = None
 
     def rank(self, job: Waiting) -> Rank:
         """By priority, age and key."""
@@ -33,8 +34,6 @@ class PriorityAge(BasePolicy):
     def holds(self, blocked: Sequence[Waiting], floor: Floor) -> Sequence[Hold]:
         """All that those before could use."""
         masks = {id(mask): mask for mask in (floor.usable(job) for job in blocked)}
-        if not masks:
-            return ()
         return (Hold(-inf, np.where(np.logical_or.reduce(list(masks.values())), floor.total, 0).astype(np.int32)),)
 
 

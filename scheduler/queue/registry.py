@@ -21,7 +21,5 @@ def load_policy(name: str, *, where: str = "--policy") -> QueuePolicy:
     :param where: the option that the name came from.
     :raises UnknownName: no installed package offers it.
     """
-    policy: QueuePolicy = make_named(
-        name, entry_points(group=GROUP), unknown="no queue policy is called", where=where
-    )
+    policy: QueuePolicy = make_named(name, entry_points(group=GROUP), unknown="no queue policy is called", where=where)
     return policy

@@ -1,8 +1,8 @@
 """What a queue policy is told, and what it answers: plain values that a controller and a simulator both have.
 
 Nodes are numbers into arrays.  GPUs are counted in *units*, whatever the caller counts in (GPUs, or hundredths of one
-where jobs share a GPU).  Times are seconds on the caller's clock.  A job asks for ``nodes`` nodes with ``gpus`` units on
-each.
+where jobs share a GPU).  Times are seconds on the caller's clock.  A job asks for ``nodes`` nodes and for ``gpus`` units
+on each.
 """
 
 from __future__ import annotations
@@ -178,6 +178,10 @@ class QueuePolicy(Protocol):
         """Whether those behind a blocked job are asked at all."""
 
     @property
+    def claims(self) -> int | None:
+        """How many of the blocked ones, first in rank first, something is kept for; ``None`` = all."""
+
+    @property
     def reserving(self) -> bool:
         """Whether zones are to be found for announced jobs."""
 
@@ -185,7 +189,10 @@ class QueuePolicy(Protocol):
         """The job's place in the queue."""
 
     def holds(self, blocked: Sequence[Waiting], floor: Floor) -> Sequence[Hold]:
-        """What is kept for those that were asked and have no room, first in rank first."""
+        """What is kept for those that were asked and have no room.
+
+        :param blocked: the first :attr:`claims` of them by rank, at least one.
+        """
 
     def offers(self, job: Waiting, floor: Floor, holds: Sequence[Hold]) -> Iterable[Keep]:
         """Where the job may go, the first offer that has room for it counts; nothing = it waits.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +22,8 @@ class CountedRoom:
 
     def __init__(self, cluster: Cluster) -> None:
         usable = np.isfinite(cluster.slowdown)
-        self.capacity = int(cluster.free_gpus[usable].sum()) * UNITS
+        self._sizes: list[int] = (np.where(usable, cluster.free_gpus, 0) * UNITS).tolist()
+        self.capacity = sum(self._sizes)
         self._total = self._free = self.capacity
 
     @property
@@ -56,7 +58,7 @@ class CountedRoom:
 
     def may_fit(self, job: SimJob) -> bool:
         """Whether it fits."""
-        return job.units <= self._free
+        return bool(job.units <= self._free)
 
     def find(self, job: SimJob, keep: Keep) -> Found | None:
         """Some GPUs."""
@@ -70,6 +72,23 @@ class CountedRoom:
     def give(self, job: SimJob) -> None:
         """More are free."""
         self._free += job.units
+
+    def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:  # noqa: ARG002
+        """A pool has no zones."""
+        return ()
+
+    def take_out(self, node: int) -> None:
+        """A node's GPUs are no part of the pool."""
+        self._total -= self._sizes[node]
+        self._free -= self._sizes[node]
+
+    def bring_back(self, node: int) -> None:
+        """They are again."""
+        self._total += self._sizes[node]
+        self._free += self._sizes[node]
+
+    def flag(self, node: int, slowdown: float) -> None:
+        """A pool does not know where its jobs are."""
 
 
 _FOUND = Found(_PLACES)

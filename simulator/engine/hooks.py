@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from simulator.engine.job import SimJob
+from simulator.engine.job import Prediction, SimJob
 from simulator.records import JobRecord
 
-
-class Prediction(NamedTuple):
-    """Seconds that a job is expected to run, and that it will hardly exceed; ``None`` = nobody knows."""
-
-    seconds: float | None
-    high: float | None
+if TYPE_CHECKING:
+    from simulator.engine.loop import Engine
 
 
 class Predictor(Protocol):
@@ -81,6 +77,11 @@ class Incident:
     node: int
     slowdown: float = 1.0
 
+    @property
+    def gives(self) -> bool:
+        """Whether room can only grow by it: it comes before those that take room away, at one instant."""
+        return self.kind == "up" or (self.kind in ("slow", "flag") and self.slowdown == 1.0)
+
 
 class Incidents(Protocol):
     """What happens to nodes, drawn by somebody else, in order of time."""
@@ -128,3 +129,16 @@ class FromScratch:
     def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:  # noqa: ARG002
         """All is lost."""
         return Setback(0.0, 0.0)
+
+
+class Observer(Protocol):
+    """Somebody who measures while time passes."""
+
+    def elapsed(self, engine: Engine, until: float) -> None:
+        """Nothing changes from ``engine.now`` until then."""
+
+    def state(self) -> Any:
+        """What :meth:`restore` needs, as JSON."""
+
+    def restore(self, state: Any) -> None:
+        """Go on where :meth:`state` was asked."""

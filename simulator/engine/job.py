@@ -6,9 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import inf
+from typing import NamedTuple
 
 from scheduler.queue.types import Rank
 from simulator.records import JobRecord
+
+
+class Prediction(NamedTuple):
+    """Seconds that a job is expected to run, and that it will hardly exceed; ``None`` = nobody knows."""
+
+    seconds: float | None
+    high: float | None
+
+    def after(self, kept: float, delay: float) -> Prediction:
+        """Of what is left when so many seconds of work are done, after a delay."""
+        left = (None if one is None else max(0.0, one - kept) + delay for one in self)
+        return Prediction(*left)
+
 
 UNITS = 100
 """Units of a GPU: GPUs are counted in hundredths, so that shares add up exactly."""
@@ -31,7 +45,8 @@ class SimJob:
     :param nodes: nodes that it asks the room for.
     :param gpus: units on each.
     :param units: units in all.
-    :param predicted: seconds that the scheduler expects it to run, as the next.
+    :param prediction: of the whole job, when it was submitted.
+    :param predicted: seconds that its next attempt is expected to take; and that it will hardly exceed.
     :param reservation: name of the reservation that was made for it.
     :param left: seconds of work that are left, at the pace of the trace, when its current or next attempt starts.
     :param delay: seconds that its next attempt takes before it works.
@@ -54,6 +69,7 @@ class SimJob:
     submitted: float
     priority: int
     preemptible: bool
+    prediction: Prediction
     predicted: float | None = None
     predicted_high: float | None = None
     reservation: str = ""
@@ -71,3 +87,7 @@ class SimJob:
     version: int = 0
     runs: list[tuple[float, float]] = field(default_factory=list)
     spread: tuple[int, int] | None = None
+
+    def foresee(self, kept: float) -> None:
+        """Predict the next attempt, when so many seconds of work are safe."""
+        self.predicted, self.predicted_high = self.prediction.after(kept, self.delay)

@@ -7,24 +7,28 @@ the placement algorithm and the evaluator of ``arnold place``; gangs that take a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from math import ceil
 
 import numpy as np
 
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import run
 from scheduler.placement.shares import fewest_domains
-from scheduler.placement.singles import tightest
+from scheduler.placement.singles import Rows, tightest
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.types import BoolArray, Keep, Waiting
+from scheduler.queue.zone import find_zone
 from scheduler.spread import spread
 from simulator.engine.disagreement import Disagreement
 from simulator.engine.job import UNITS, SimJob
 from simulator.engine.room import Found, Need
 from simulator.records import JobRecord
+from simulator.shapes import node_size, shape
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob
+from topology.flags import HEALTHY, NodeFlag
 
 
 class PlacedRoom:
@@ -41,6 +45,7 @@ class PlacedRoom:
         self.cluster = cluster
         self.free: IntArray = np.where(sound, cluster.free_gpus, 0).astype(np.int32) * UNITS
         self.total: IntArray = self.free.copy()
+        self._at_start: IntArray = self.free.copy()
         self.capacity = int(self.free.sum())
         self._algorithm = algorithm
         self._limits = limits
@@ -48,46 +53,31 @@ class PlacedRoom:
         self._size: IntArray = cluster.gpus * UNITS
         self._whole: BoolArray = sound & (self.free == self._size)
         self._idle: BoolArray = self._whole.copy()
+        self.free_units = self.capacity
+        self.idle_units = int(self._size[self._idle].sum())
         self._levels = [(one.domain_of, count_nodes(one, self._idle)) for one in cluster.levels]
-        self._usual = _usual_size(cluster)
+        self._usual = node_size(cluster) * UNITS
         self._jobs: dict[tuple[int, int, Parallelism | None], Job] = {}
         self._usable: dict[tuple[int, bool], BoolArray] = {}
 
     def need(self, record: JobRecord) -> Need:
-        """Nodes and units on each.
-
-        Where the trace does not say how many nodes: one if it fits into the largest, else the fewest nodes of the usual
-        size that it can be divided over evenly.
+        """Nodes and units on each (``simulator.shapes``).
 
         :raises Disagreement: it could not run even if the cluster were empty, or cannot be cut into nodes.
         """
-        units = round(record.gpus * UNITS)
-        nodes = record.nodes or self._nodes_for(units)
-        if units % nodes:
-            raise Disagreement("uneven over its nodes", f"{record.gpus:g} GPUs on {nodes} nodes")
-        need = Need(nodes, units // nodes, units)
-        room = int(np.count_nonzero(self._usable_for(need.nodes, need.gpus)))
-        if room < nodes:
-            raise Disagreement(
-                "larger than the cluster",
-                f"{nodes} nodes with {need.gpus / UNITS:g} free GPUs each; the cluster has {room}",
-            )
-        if self._is_gang(need.nodes, need.gpus):
-            try:
+        try:
+            nodes, each = shape(record, self._usual // UNITS)
+            gpus = ceil(round(each * UNITS, 6))
+            need = Need(nodes, gpus, nodes * gpus)
+            if self._is_gang(nodes, gpus):
                 _ = self._job(need, record.parallelism).grid
-            except InvalidJob as error:
-                raise Disagreement("parallelism that does not fit its nodes", error.message) from error
+        except InvalidJob as error:
+            raise Disagreement("does not cut into nodes", error.message) from error
+        room = int(np.count_nonzero(self._usable_for(nodes, gpus)))
+        if room < nodes:
+            what = f"{nodes} nodes with {gpus / UNITS:g} free GPUs each; the cluster has {room}"
+            raise Disagreement("larger than the cluster", what)
         return need
-
-    def _nodes_for(self, units: int) -> int:
-        if units <= int(self.total.max()):
-            return 1
-        nodes = -(-units // self._usual)
-        while units % nodes or (units // nodes) % UNITS:
-            nodes += 1
-            if nodes * UNITS > units:
-                return -(-units // UNITS)
-        return nodes
 
     def usable(self, job: Waiting) -> BoolArray:
         """Nodes with so many GPUs for jobs; for a gang of whole nodes, those of its size of which all are."""
@@ -101,8 +91,10 @@ class PlacedRoom:
         return self._usable[key]
 
     def _is_gang(self, nodes: int, gpus: int) -> bool:
-        """Whether whole nodes are asked for."""
-        return nodes > 1 and bool((self._size == gpus).any())
+        """Whether whole nodes are asked for: all of a node of the usual size, or of enough larger ones."""
+        if nodes == 1 or gpus < self._usual:
+            return False
+        return gpus == self._usual or int(np.count_nonzero(self._whole & (self._size == gpus))) >= nodes
 
     def may_fit(self, job: SimJob) -> bool:
         """Whether enough nodes have enough free."""
@@ -129,7 +121,7 @@ class PlacedRoom:
             return self._found(nodes)
         return self._placed(job, rows)
 
-    def _placed(self, job: SimJob, rows: IntArray) -> Found | None:
+    def _placed(self, job: SimJob, rows: Rows) -> Found | None:
         free = np.zeros_like(self.free)
         free[rows] = self._size[rows] // UNITS
         gang = self._job(Need(job.nodes, job.gpus, job.units), job.record.parallelism)
@@ -138,12 +130,12 @@ class PlacedRoom:
             return None
         return Found(tuple(outcome.proposal.nodes.ravel().tolist()), (outcome.evaluation.dp, outcome.evaluation.pp))
 
-    def _found(self, nodes: IntArray) -> Found:
+    def _found(self, nodes: Rows) -> Found:
         """Nodes of a gang without a grid: one DP group."""
         if not self.cluster.levels:
             return Found(tuple(nodes.tolist()))
         level = self.cluster.default_level() if self._level is None else self.cluster.level(self._level)
-        return Found(tuple(nodes.tolist()), (spread(np.zeros_like(nodes), level.domain_of[nodes]), 1))
+        return Found(tuple(nodes.tolist()), (spread(np.zeros(len(nodes), dtype=np.int32), level.domain_of[nodes]), 1))
 
     def _job(self, need: Need, parallelism: Parallelism | None) -> Job:
         """The gang as placement knows it: as its record says, or data parallel over its nodes."""
@@ -173,8 +165,10 @@ class PlacedRoom:
             node = places[0]
             self.free[node] += units
             idle = self._whole[node] and self.free[node] == self._size[node]
+            self.free_units += units
             if idle != self._idle[node]:
                 self._idle[node] = idle
+                self.idle_units += int(self._size[node]) if idle else -int(self._size[node])
                 for domain_of, count in self._levels:
                     count[domain_of[node]] += 1 if idle else -1
             return
@@ -183,11 +177,38 @@ class PlacedRoom:
         idle = self._whole[rows] & (self.free[rows] == self._size[rows])
         turned = idle.astype(np.int32) - self._idle[rows]
         self._idle[rows] = idle
+        self.free_units += units * len(places)
+        self.idle_units += int((turned * self._size[rows]).sum())
         for domain_of, count in self._levels:
             np.add.at(count, domain_of[rows], turned)
 
+    def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
+        """Where production placement puts it on the cluster as if empty."""
+        if not self._is_gang(job.nodes, job.gpus):
+            return ()
+        away = set(taken).union(np.flatnonzero(~self._whole).tolist())
+        return find_zone(self.cluster, self.gang(job), algorithm=self._algorithm, limits=self._limits, taken=away)
 
-def _usual_size(cluster: Cluster) -> int:
-    """Units of the size that most nodes have, the larger of two."""
-    sizes, counts = np.unique(cluster.gpus, return_counts=True)
-    return int(sizes[counts == counts.max()].max()) * UNITS
+    def take_out(self, node: int) -> None:
+        """No job may use it."""
+        self._set_total(node, 0)
+
+    def bring_back(self, node: int) -> None:
+        """Jobs may use it again."""
+        self._set_total(node, int(self._at_start[node]))
+
+    def flag(self, node: int, slowdown: float) -> None:
+        """The placement algorithm is told."""
+        flags = {i: flag for i, flag in self.cluster.flags.items() if i != node}
+        if slowdown > HEALTHY:
+            name = self.cluster.names[node]
+            flags[node] = NodeFlag(name, "straggler", slowdown, source="simulator")
+        self.cluster = self.cluster.replace(flags=flags)
+
+    def _set_total(self, node: int, units: int) -> None:
+        """Change what jobs may use of a node on which there is none."""
+        self.free_units += units - int(self.free[node])
+        self.total[node] = self.free[node] = units
+        self._whole[node] = units == self._size[node]
+        self._usable.clear()
+        self._change((node,), 0)

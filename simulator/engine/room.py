@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -72,3 +72,15 @@ class Room(Protocol):
 
     def give(self, job: SimJob) -> None:
         """The job leaves its places."""
+
+    def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
+        """Nodes to reserve for a job that was announced, besides those that are taken; empty = there are none."""
+
+    def take_out(self, node: int) -> None:
+        """No job may use a node any more; those on it have left."""
+
+    def bring_back(self, node: int) -> None:
+        """Jobs may use a node again."""
+
+    def flag(self, node: int, slowdown: float) -> None:
+        """The scheduler knows of a slow node; 1.0 = of a healthy one again."""
