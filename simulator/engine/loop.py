@@ -116,7 +116,7 @@ class Engine:
 
     def advance(self, instants: int) -> None:
         """Go on by so many instants, or to the end."""
-        heap, jobs, turn = self.agenda.heap, self.jobs, self.turn
+        heap, jobs, turn, line = self.agenda.heap, self.jobs, self.turn, self.line
         while instants and heap and self.completed < len(jobs):
             instants -= 1
             now = heap[0][0]
@@ -138,9 +138,10 @@ class Engine:
                 else:
                     self._happen()
                 self.events += 1
-            before = perf_counter()
-            turn.take()
-            self.policy_seconds += perf_counter() - before
+            if turn.fresh or (turn.opened and line.size):
+                before = perf_counter()
+                turn.take()
+                self.policy_seconds += perf_counter() - before
 
     # What happens
 
