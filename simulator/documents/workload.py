@@ -6,9 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from simulator.workload.spec import WorkloadSpec
-
-KindName = Literal["evaluation", "other", "pretraining"]
+from simulator.workload.spec import KindName, WorkloadSpec
 
 _DEFAULT = WorkloadSpec()
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from simulator.workload.published import KALOS
 
-KINDS = ("evaluation", "other", "pretraining")
+KindName = Literal["evaluation", "other", "pretraining"]
+KINDS: tuple[KindName, ...] = ("evaluation", "other", "pretraining")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class WorkloadSpec:
     seed: int = 0
     rhythm: float = 0.0
     max_gpus: int = KALOS.gpus_max
-    kinds: tuple[str, ...] = KINDS
-    preemptible: tuple[str, ...] = ()
+    kinds: tuple[KindName, ...] = KINDS
+    preemptible: tuple[KindName, ...] = ()
     announce_gpus: int | None = None
     announce_seconds: float = 4 * 3600.0
