@@ -101,7 +101,7 @@ ZONE = CapacityReservation("large", 2, 8, announced=0, arrives=10, zone=(0, 1))
 
 
 def test_algorithm_1_offers_the_zone_only_to_those_that_leave_in_time() -> None:
-    """At 4 with arrival at 10: outside first; inside for 6 s by the upper end of the band, not for 7; unknown: never."""
+    """At 4 with arrival at 10: outside first; inside for 6 s by the end of the band, not for 7; unknown: never."""
     floor = Flat(4, reservations=[ZONE], now=4)
     outside = [8, 8, 0, 0]
 
