@@ -1,0 +1,160 @@
+"""A run put together: a trace, a cluster, and the production policy and placement that decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler.placement.registry import load_algorithm
+from scheduler.placement.types import Limits
+from scheduler.queue.registry import load_policy
+from simulator.cost.registry import load_comm_model
+from simulator.engine.counted import CountedRoom
+from simulator.engine.disagreement import Disagreement
+from simulator.engine.job import Prediction
+from simulator.engine.loop import Engine
+from simulator.engine.placed import PlacedRoom
+from simulator.engine.room import Room
+from simulator.metrics.fragmentation import Fragmentation
+from simulator.metrics.summary import Summary, summarise
+from simulator.pace import CommPace
+from simulator.prediction import make_predictor
+from simulator.prediction.beforehand import predict_all
+from simulator.records import JobRecord
+from simulator.traces import Trace, check_against
+from topology.cluster import Cluster
+from topology.errors import InvalidInput, TraceFormatError
+
+COUNT_ONLY = "none"
+"""The algorithm that places nothing: GPUs are counted."""
+
+NO_COST = "none"
+"""The model of communication under which jobs run as long as the trace says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What decides, and on what it is told.
+
+    :param policy: name of the queue policy.
+    :param algorithm: name of the placement algorithm, or ``none``.
+    :param predictor: name of how run times are foreseen.
+    :param cost: name of the model of communication, or ``none``.
+    :param level: the level whose domains spread counts; ``None`` = the broadest with more than one domain.
+    :param placement_seconds: time limit of each placement.
+    :param seed: of everything that is drawn.
+    """
+
+    policy: str = "fifo"
+    algorithm: str = "exact"
+    predictor: str = "oracle"
+    cost: str = NO_COST
+    level: str | None = None
+    placement_seconds: float = 10.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """A run before it begins, while it goes on and after it.
+
+    :param trace: with what was dropped because cluster and trace disagree.
+    """
+
+    trace: Trace
+    cluster: Cluster
+    settings: Settings
+    engine: Engine
+    fragmentation: Fragmentation
+
+    @property
+    def summary(self) -> Summary:
+        """The run so far."""
+        return summarise(self.engine.jobs, self.engine.room.capacity)
+
+
+def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool = False) -> Replay:
+    """Put a run together.
+
+    :param lenient: leave out jobs that the cluster could never hold, and count them.
+    :raises UnknownName: no such policy, algorithm, predictor or model of communication.
+    :raises InvalidTopology: the cluster has no node that a job could use.
+    :raises TraceFormatError: a job could never run, and leaving it out was not allowed.
+    """
+    policy = load_policy(settings.policy)
+    room = make_room(cluster, settings)
+    trace = _fitting(check_against(trace, cluster, lenient=lenient), room, lenient=lenient)
+    fragmentation = Fragmentation()
+    engine = Engine(
+        trace.records,
+        room,
+        policy,
+        predictor=_Foreseen(trace, settings.predictor),
+        pace=make_pace(settings, room),
+        observers=(fragmentation,) if isinstance(room, PlacedRoom) else (),
+    )
+    return Replay(trace, cluster, settings, engine, fragmentation)
+
+
+def make_room(cluster: Cluster, settings: Settings) -> Room:
+    """The cluster as the engine uses it."""
+    if settings.algorithm == COUNT_ONLY:
+        return CountedRoom(cluster)
+    limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1)
+    return PlacedRoom(cluster, algorithm=load_algorithm(settings.algorithm), limits=limits, level=settings.level)
+
+
+def make_pace(settings: Settings, room: Room) -> CommPace | None:
+    """How fast jobs run; ``None`` = as in the trace.
+
+    :raises InvalidInput: a model of communication is asked for where GPUs are only counted.
+    """
+    if settings.cost == NO_COST:
+        return None
+    if not isinstance(room, PlacedRoom):
+        raise InvalidInput(
+            f"{settings.cost!r} asks where jobs lie, and without placement they lie nowhere",
+            where="--cost",
+            fix="choose an --algorithm that places, or --cost none",
+        )
+    return CommPace(load_comm_model(settings.cost), room)
+
+
+class _Foreseen:
+    """Predictions made beforehand, each from the trace's past alone."""
+
+    def __init__(self, trace: Trace, name: str) -> None:
+        self._predictions = predict_all(trace.records, make_predictor(name))
+
+    def predict(self, record: JobRecord) -> Prediction:
+        """The prediction of a job."""
+        found = self._predictions[record.job_id]
+        return Prediction(found.seconds, found.high)
+
+
+def _fitting(trace: Trace, room: Room, *, lenient: bool) -> Trace:
+    """The trace without jobs that could never run in that room, counted by reason."""
+    misfits: dict[str, str] = {}
+    for record in trace.records:
+        try:
+            room.need(record)
+        except Disagreement as error:
+            if not lenient:
+                raise TraceFormatError(
+                    f"job {record.job_id} could never run: {error}",
+                    where=trace.source,
+                    fix="give a cluster that can hold it, or leave such jobs out with --lenient",
+                ) from error
+            misfits[record.job_id] = error.reason
+    if not misfits:
+        return trace
+    kept = tuple(record for record in trace.records if record.job_id not in misfits)
+    if not kept:
+        raise TraceFormatError(
+            "none of its jobs could ever run on this cluster",
+            where=trace.source,
+            fix="give a cluster that can hold them, or another trace",
+        )
+    dropped = dict(trace.dropped)
+    for reason in misfits.values():
+        dropped[reason] = dropped.get(reason, 0) + 1
+    return trace.replace(records=kept, dropped=dropped)
