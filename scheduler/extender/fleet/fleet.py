@@ -203,6 +203,10 @@ class Fleet:
         """What the tree depends on."""
         return host.gpus, *(host.labels.get(label) for label in self._placing)
 
+    def outdate(self) -> None:
+        """Something else has changed that plans depend on: who may use which nodes."""
+        self.version += 1
+
     def _changed(self, name: str, *, rebuild: bool = False) -> None:
         self.version += 1
         self._dirty.add(name)

@@ -14,10 +14,13 @@ import pytest
 from scheduler.extender.cluster_api import EVENTS, NODES, PODS, Busy, Conflict, EventRecorder, PatchFailed, Reflector
 from scheduler.extender.controller import (
     GANGPLANS,
+    RESERVATIONS,
     Controller,
     NodeSink,
     PlanSink,
     PodSink,
+    ReservationSink,
+    Reserver,
     Terms,
     Touched,
     Writer,
@@ -26,9 +29,11 @@ from scheduler.extender.controller import (
 )
 from scheduler.extender.objects import decode_node, decode_pod
 from scheduler.extender.plans import Phase, Plan, decode_plan
+from scheduler.extender.reservations import decode_reservation
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
 from scheduler.queue.priority import PriorityAge
+from scheduler.queue.types import QueuePolicy
 from tests.scheduler.extender.fake_cluster import FakeCluster, unreachable
 from tests.scheduler.extender.things import MINIPOD, RACK, SPACE, Json, member_json, node_json, pod_json, uid
 
@@ -40,6 +45,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop without its pauses, which are there for real clusters."""
     monkeypatch.setattr("scheduler.extender.controller.loop.PAUSE", 0.001)
     monkeypatch.setattr("scheduler.extender.controller.loop.QUIET", 0.01)
+    monkeypatch.setattr("scheduler.extender.controller.reserving.LOOK_SECONDS", 0.005)
     monkeypatch.setattr(pacing, "LONGEST_IDLE", 0.01)
     monkeypatch.setattr(pacing, "AGAIN", 0.01)
 
@@ -60,50 +66,70 @@ class Silent:
 class Replica:
     """All of one replica but its server: cache, watches, controller."""
 
-    def __init__(self, api: FakeCluster) -> None:
+    def __init__(self, api: FakeCluster, policy: QueuePolicy | None = None) -> None:
+        policy = policy or PriorityAge()
         self.leads = True
         self.state = State([MINIPOD, RACK])
         touched, changed = Touched(self.state), asyncio.Event()
         pods, plans = PodSink(self.state, touched), PlanSink(self.state, touched)
+        reservations = ReservationSink(self.state)
         self.reflectors: list[Reflector[Any]] = [
             Reflector(api, NODES, decode=decode_node, sink=NodeSink(self.state, touched), changed=changed.set),
             Reflector(api, PODS, decode=decode_pod, sink=pods, changed=changed.set),
             Reflector(api, GANGPLANS, decode=decode_own_plan, sink=plans, changed=changed.set),
+            Reflector(api, RESERVATIONS, decode=decode_reservation, sink=reservations, changed=changed.set),
         ]
         self.events = EventRecorder(api, instance="test")
+        writer = Writer(
+            self.state,
+            for_pods=api,
+            for_plans=api,
+            pods=pods,
+            plans=plans,
+            reservations=reservations,
+            leads=lambda: self.leads,
+            telemetry=Silent(),
+        )
+        solver = asyncio.Lock()
         self.controller = Controller(
             self.state,
             touched,
             changed,
-            Writer(
-                self.state,
-                for_pods=api,
-                for_plans=api,
-                pods=pods,
-                plans=plans,
-                leads=lambda: self.leads,
-                telemetry=Silent(),
-            ),
+            writer,
             events=self.events,
             telemetry=Silent(),
             leads=lambda: self.leads,
             ready=lambda: all(one.synced for one in self.reflectors),
             terms=Terms(),
             limits=Limits(seconds=5.0, workers=1),
-            policy=PriorityAge(),
+            policy=policy,
+            solver=solver,
+            now=lambda: datetime.now(UTC),
+        )
+        self.reserver = Reserver(
+            self.state,
+            writer,
+            self.events,
+            telemetry=Silent(),
+            policy=policy,
+            limits=Limits(seconds=5.0, workers=1),
+            solver=solver,
+            lost_after=Terms().lost,
+            leads=lambda: self.leads,
+            ready=lambda: all(one.synced for one in self.reflectors),
             now=lambda: datetime.now(UTC),
         )
 
     def start(self) -> list[asyncio.Task[None]]:
         """Start its tasks."""
-        work = [self.controller.run(), self.events.run(), *(one.run() for one in self.reflectors)]
+        work = [self.controller.run(), self.reserver.run(), self.events.run(), *(one.run() for one in self.reflectors)]
         return [asyncio.create_task(one) for one in work]
 
 
 @asynccontextmanager
-async def running(api: FakeCluster) -> AsyncIterator[Replica]:
+async def running(api: FakeCluster, policy: QueuePolicy | None = None) -> AsyncIterator[Replica]:
     """A replica that runs with the block and is killed with it."""
-    replica = Replica(api)
+    replica = Replica(api, policy)
     tasks = replica.start()
     try:
         yield replica
