@@ -34,7 +34,7 @@ def test_root_brings_its_own_certificates(rendered: list[Object]) -> None:
 
 def test_names_are_those_of_the_contract(rendered: list[Object]) -> None:
     """Gate, label, scheduler and resource in the manifests are the names that the program reads."""
-    definition = pick(rendered, "CustomResourceDefinition")["spec"]
+    definition = pick(rendered, "CustomResourceDefinition", "gangplans")["spec"]
     assert (definition["group"], definition["versions"][0]["name"]) == (names.GROUP, names.VERSION)
     ours = {"kind": names.KIND, "plural": names.PLURAL, "singular": names.SINGULAR, "shortNames": [names.SHORT]}
     assert definition["names"].items() >= ours.items()

@@ -34,12 +34,15 @@ class Terms:
     :param offers: nodes that it leaves alone, one set for each attempt; the first attempt that finds room counts.
     :param ahead: gangs before it for which something is kept.
     :param passing: whether any gang may pass one that waits.
+    :param emptying: its own zone will be clear when those have gone that are leaving, or may be stopped: it waits for
+        that, and goes nowhere else meanwhile.
     :param reserved: the reservations whose zone is closed to it even in the last attempt, and when they arrive.
     """
 
     offers: tuple[frozenset[str], ...] = (frozenset(),)
     ahead: tuple[Waiting, ...] = ()
     passing: bool = True
+    emptying: bool = False
     reserved: tuple[str, ...] = ()
 
 
@@ -72,6 +75,9 @@ class Claims:
         floor = Floor(state, now, {one.waiting.key: one.usable for one in heads})
         holds = self._holds_for(heads, floor, state.fleet.version)
         keeps = list(policy.offers(candidate, floor, holds))
+        emptying = _is_being_emptied(state, floor, candidate)
+        if emptying:
+            del keeps[1:]
         offers = tuple(dict.fromkeys(self._left_alone(state, keep) for keep in keeps))
         last = keeps[-1] if keeps else floor.total
         reserved = tuple(
@@ -79,7 +85,7 @@ class Claims:
             for one in floor.reservations
             if last is not None and one.name != candidate.reservation and one.zone and last[list(one.zone)].any()
         )
-        return Terms(offers, tuple(one.waiting for one in heads), reserved=reserved)
+        return Terms(offers, tuple(one.waiting for one in heads), emptying=emptying, reserved=reserved)
 
     def _holds_for(self, heads: Sequence[Blocked], floor: Floor, version: int) -> Sequence[Hold]:
         if not heads:
@@ -102,3 +108,19 @@ class Claims:
             hosts = state.fleet.table.hosts
             self._names[known] = frozenset(hosts[i].name for i in np.flatnonzero(mask))
         return self._names[known]
+
+
+def _is_being_emptied(state: State, floor: Floor, candidate: Waiting) -> bool:
+    """Whether those that are left in a candidate's own zone all go away for it.
+
+    In the simulator they do so in no time.  Here pods take theirs, one by one, and the first free nodes elsewhere would
+    be as good to the policy as a zone that is nearly clear.
+    """
+    own = next((one for one in floor.reservations if candidate.reservation and one.name == candidate.reservation), None)
+    if own is None:
+        return False
+    hosts, zone = state.fleet.table.hosts, set(own.zone)
+    if sum(not hosts[row].fault for row in zone) < candidate.nodes:
+        return False
+    there = [one for one in floor.running if not zone.isdisjoint(one.places)]
+    return bool(there) and all(one.preemptible or one.leaving for one in there)

@@ -145,7 +145,7 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
     usable: frozenset[str] = frozenset()
     if fits_empty is not False:
         usable = frozenset(cluster.names[i] for i in np.flatnonzero(admissible(cluster.emptied(), job)))
-    kept = "Reserved" if terms.reserved else "BehindOthers"
+    kept = "ZoneNotClear" if terms.emptying else "Reserved" if terms.reserved else "BehindOthers"
     reason = kept if fits_now else "TooLarge" if fits_empty is False else "NoRoom"
     answer = _unplaced(question, f"{'; '.join(sentences)}\nTo fix: {fix}", reason=reason, fits_empty=fits_empty)
     return replace(answer, usable=usable)
@@ -153,6 +153,8 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
 
 def _kept_from_it(terms: Terms) -> tuple[str, str]:
     """For whom nodes are kept on which a gang would fit, and what would change that."""
+    if terms.emptying:
+        return "its reserved zone is being emptied for it", "wait: those that may be stopped are asked to go"
     if terms.reserved:
         names = ", ".join(terms.reserved)
         return (

@@ -53,6 +53,7 @@ class Running:
 
     :param places: rows of the fleet's table.
     :param started: seconds since 1970 UTC.
+    :param leaving: whether all that it has on nodes is being deleted.
     """
 
     key: GangKey
@@ -62,6 +63,7 @@ class Running:
     places: tuple[int, ...]
     started: float
     ends: float
+    leaving: bool = False
 
 
 def key_of_pod(pod: Pod) -> GangKey:
@@ -125,6 +127,7 @@ def running_jobs(state: State, rows: Mapping[str, int], now: datetime) -> Iterat
                 (rows[node],),
                 started,
                 inf if hints.seconds is None else started + hints.seconds,
+                pod.leaving,
             )
 
 
@@ -139,7 +142,8 @@ def _running_gang(state: State, gang: Gang, rows: Mapping[str, int], now: dateti
     gpus = plan.spec.gpus_per_node if plan is not None and holding else max(map(_gpus, bound), default=0)
     started = min((pod.bound_at for pod in bound), default=now).timestamp()
     ends = inf if gang.seconds is None else started + gang.seconds
-    return Running(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends)
+    leaving = not holding and all(pod.leaving for pod in bound)
+    return Running(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends, leaving)
 
 
 def _emptied(state: State, own: Reservation | None) -> bool:

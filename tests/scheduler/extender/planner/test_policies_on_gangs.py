@@ -211,6 +211,25 @@ def test_those_that_may_be_stopped_are_when_only_they_are_left() -> None:
     assert set(answer.plan.nodes) == set(reservation.zone)
 
 
+def test_a_zone_that_is_being_emptied_is_waited_for() -> None:
+    """The first pod of the stopped gang has gone, and with the nodes outside there would be room: it goes nowhere else.
+
+    Where somebody is in the zone who does not go away for it, it goes where there is room.
+    """
+    state = occupied(**{STOP: "true"})
+    state.drop_pod(next(one.uid for one in state.pods.values() if one.name == "elsewhere"))
+    state.drop_pod(next(one.uid for one in state.pods.values() if one.name == "spare-0"))
+    state.put_plan(state.plans[key("spare")].replace(phase=Phase.QUEUED, nodes=(), pods=()))
+    plan = plan_all(state, policy=Arnold())["llm"].plan
+    assert (plan.phase, plan.reason) == (Phase.QUEUED, "ZoneNotClear")
+    assert plan.message.startswith("it would fit, but its reserved zone is being emptied for it")
+    state = occupied()
+    state.drop_pod(next(one.uid for one in state.pods.values() if one.name == "elsewhere"))
+    state.drop_pod(next(one.uid for one in state.pods.values() if one.name == "spare-0"))
+    state.put_plan(state.plans[key("spare")].replace(phase=Phase.QUEUED, nodes=(), pods=()))
+    assert plan_all(state, policy=Arnold())["llm"].found
+
+
 def test_nobody_is_stopped_while_others_are_there() -> None:
     """The single pod does not say that it may be: stopping the gang would not help yet."""
     assert asked_to_stop(occupied(), Arnold()) is None
