@@ -118,7 +118,7 @@ class _Process:
         )
         reflectors = self._reflectors(api, touched, pods, plans, reservations, changed=changed.set)
         readiness = Readiness(reflectors, clock=monotonic)
-        metrics = Metrics(plans=state.plans.values, leads=lambda: election.held)
+        metrics = Metrics(plans=state.plans.values, leads=lambda: election.held, reservations=state.reservations.values)
         writer = Writer(
             state,
             for_pods=api,
