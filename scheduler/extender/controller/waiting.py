@@ -18,7 +18,7 @@ PREEMPTED = "Preempted"
 
 def decide_waiting(context: Context, gang: Gang, plan: Plan | None) -> None:
     """What to do about a gang whose plan holds no nodes."""
-    if plan is not None and plan.reason == PREEMPTED and (pods := _on_nodes(gang)):
+    if plan is not None and plan.reason == PREEMPTED and gang.preemptible and (pods := _on_nodes(gang)):
         context.do(*(Evict(context.key, pod, plan.message) for pod in pods))
     elif gang.problem is not None:
         _tell(context, gang, plan, phase=Phase.INVALID, reason=gang.problem.reason, message=str(gang.problem))

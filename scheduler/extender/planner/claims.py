@@ -81,7 +81,7 @@ class Claims:
         offers = tuple(dict.fromkeys(self._left_alone(state, keep) for keep in keeps))
         last = keeps[-1] if keeps else floor.total
         reserved = tuple(
-            f"{one.name} (arrives {datetime.fromtimestamp(one.arrives, UTC):%Y-%m-%dT%H:%M:%SZ})"
+            f"{one.name} ({_arrival(one.arrives, floor.now)})"
             for one in floor.reservations
             if last is not None and one.name != candidate.reservation and one.zone and last[list(one.zone)].any()
         )
@@ -124,3 +124,7 @@ def _is_being_emptied(state: State, floor: Floor, candidate: Waiting) -> bool:
         return False
     there = [one for one in floor.running if not zone.isdisjoint(one.places)]
     return bool(there) and all(one.preemptible or one.leaving for one in there)
+
+
+def _arrival(arrives: float, now: float) -> str:
+    return "due now" if arrives <= now else f"arrives {datetime.fromtimestamp(arrives, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.queueing.jobs import Running, running_jobs
+from scheduler.extender.queueing.reserved import claimed
 from scheduler.extender.state import State
 from scheduler.queue.types import BoolArray, CapacityReservation
 from scheduler.queue.types import Waiting as WaitingJob
@@ -55,18 +56,21 @@ class Floor:
 
     @cached_property
     def reservations(self) -> Sequence[CapacityReservation]:
-        """Those with a zone that is kept for them."""
+        """Those with a zone that is kept for them; one whose gang is here early arrives now."""
         held = (one for one in self._state.reservations.values() if one.held)
+        due = (
+            (min(one.ask.arrives, self._time) if claimed(self._state, one) else one.ask.arrives, one) for one in held
+        )
         return tuple(
             CapacityReservation(
                 str(one.key),
                 len(one.zone),
                 one.ask.gpus_per_node,
                 one.announced.timestamp(),
-                one.ask.arrives.timestamp(),
+                arrives.timestamp(),
                 tuple(self._rows[name] for name in one.zone if name in self._rows),
             )
-            for one in sorted(held, key=lambda one: (one.ask.arrives, one.key))
+            for arrives, one in sorted(due, key=lambda pair: (pair[0], pair[1].key))
         )
 
     def usable(self, job: WaitingJob) -> BoolArray:

@@ -74,3 +74,15 @@ def test_a_gang_that_does_not_say_so_is_never_stopped() -> None:
     world, pods = bound_gang(STOP)
     world.change(pods[0], lambda pod: pod["metadata"]["annotations"].pop("arnold.dev/preemptible"))
     assert unwanted(world) == []
+
+
+def test_a_word_taken_back_in_time_keeps_the_gang() -> None:
+    """Its nodes were given back already, and none of its pods is gone: it takes them again."""
+    world, pods = bound_gang(STOP)
+    nodes = world.plan("g").nodes
+    (write,) = unwanted(world)
+    assert isinstance(write, Write)
+    world.write(write.plan)
+    world.change(pods[0], lambda pod: pod["metadata"]["annotations"].pop("arnold.dev/preemptible"))
+    world.settle()
+    assert (world.phase("g"), world.plan("g").nodes) == (Phase.BOUND, nodes)

@@ -132,3 +132,5 @@ def test_nobody_comes_into_a_zone_any_more_when_its_gang_is_there() -> None:
         state.put_pod(one)
     assert claimed(state, reservation)
     assert not waiting_gang(state, gang_of(state, "spare")).preemptible
+    # It is early: so that nobody who would end by the announced time comes in, it arrives now.
+    assert [one.arrives for one in Floor(state, NOW).reservations] == [NOW.timestamp()]
