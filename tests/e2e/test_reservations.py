@@ -11,7 +11,7 @@ from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import plan_in
-from tests.e2e.harness.pods import bound, gang, pod
+from tests.e2e.harness.pods import bound, gang, gated, indexed_job, pod
 from tests.e2e.harness.waiting import stays, wait_until
 from topology.generate import generate
 
@@ -44,7 +44,7 @@ def in_phase(plane: ControlPlane, name: str, namespace: str, phase: str) -> dict
 
 def on_nodes(plane: ControlPlane, namespace: str, name: str) -> set[str]:
     """The nodes of a gang's pods."""
-    return {node for one, node in bound(plane.admin, namespace).items() if one.rpartition("-")[0] == name}
+    return {node for one, node in bound(plane.admin, namespace).items() if one.startswith(f"{name}-")}
 
 
 def submit(plane: ControlPlane, namespace: str, name: str, size: int, **annotations: str) -> None:
@@ -88,7 +88,9 @@ def test_a_zone_is_emptied_for_the_gang_that_was_announced(arnold_plane: Control
         assert f"reserved for {namespace}/llm" in plan.message
         stays(lambda: not on_nodes(plane, namespace, "long"), "the long gang waits")
 
-        submit(plane, namespace, "spare", 4, preemptible="true")
+        spare = indexed_job("spare", namespace, size=4, parallelism="tp=8,dp=4", patient=True)
+        spare["spec"]["template"]["metadata"]["annotations"]["arnold.dev/preemptible"] = "true"
+        plane.admin.create(spare)
         wait_until(lambda: len(on_nodes(plane, namespace, "spare")) == 4, "the preemptible gang on nodes")
         assert on_nodes(plane, namespace, "spare") & zone
 
@@ -104,6 +106,13 @@ def test_a_zone_is_emptied_for_the_gang_that_was_announced(arnold_plane: Control
         assert on_nodes(plane, namespace, "llm") == zone
         assert not on_nodes(plane, namespace, "spare")
         wait_until(lambda: in_phase(plane, "llm", namespace, "Used"), "the reservation to be used")
+
+        # Its Job makes its pods anew, does not count them as failures, and the gang queues again.
+        wait_until(
+            lambda: plan_in(plane.admin, "spare", namespace, "Queued", "Waiting"), "the preemptible gang to queue"
+        )
+        wait_until(lambda: gated(plane.admin, namespace) == 8, "four new pods behind the gate, beside the long gang's")
+        assert not plane.admin.get("jobs", "spare", namespace)["status"].get("failed")
 
 
 def test_single_pods_stay_out_of_the_zone(arnold_plane: ControlPlane, namespace: str) -> None:
