@@ -7,8 +7,9 @@ tree of domains is made anew when a node comes, goes or changes its place, and t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 import numpy as np
 
@@ -125,6 +126,11 @@ class Fleet:
     def held(self, name: str) -> int:
         """GPUs of a node that pods hold."""
         return self._held[name]
+
+    @property
+    def holding(self) -> Mapping[str, tuple[str, int]]:
+        """Node and GPUs, at least one, of each pod that holds some, by its UID."""
+        return MappingProxyType(self._holding)
 
     @property
     def levels(self) -> tuple[str, ...]:

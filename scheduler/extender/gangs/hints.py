@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from scheduler.extender.gangs.types import InvalidGang
 from scheduler.extender.names import EXPECTED_DURATION, PREEMPTIBLE
@@ -17,6 +18,9 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, 
 _PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 _PLAIN = re.compile(r"[0-9]{1,12}(?:\.[0-9]{0,9})?")
+
+_LONGEST = 80
+"""Characters of the longest hint that is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +39,23 @@ class Hints:
 
 def hints_of(pods: Iterable[Pod]) -> Hints:
     """The hints of some pods: the longest duration that one of them says; preemptible when all of them are."""
-    durations, preemptible = dict[str, None](), dict[str, None]()
-    for pod in pods:
-        annotations = pod.annotations
-        durations[annotations.get(EXPECTED_DURATION, "")] = None
-        preemptible[annotations.get(PREEMPTIBLE, "")] = None
+    said = dict.fromkeys(
+        (_short(annotations.get(EXPECTED_DURATION, "")), _short(annotations.get(PREEMPTIBLE, "")))
+        for annotations in (pod.annotations for pod in pods)
+    )
+    return _understood(tuple(said))
+
+
+def _short(text: str) -> str:
+    """A text that can be kept; what is longer than any hint stays as unreadable as it is."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+@lru_cache(4096)
+def _understood(said: tuple[tuple[str, str], ...]) -> Hints:
+    """What some durations and words about preemption come to; most pods say nothing, and few something of their own."""
+    durations = dict.fromkeys(duration for duration, _ in said)
+    preemptible = dict.fromkeys(word for _, word in said)
     doubts = list[InvalidGang]()
     seconds = None
     for text in filter(None, durations):

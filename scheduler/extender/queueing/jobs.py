@@ -112,11 +112,9 @@ def running_jobs(state: State, rows: Mapping[str, int], now: datetime) -> Iterat
     for gang in state.gangs():
         if (job := _running_gang(state, gang, rows, now)) is not None:
             yield job
-    for uid, pod in state.pods.items():
-        node = pod.node
-        if node is None or node not in rows or pod.terminal or state.member(uid) is not None:
-            continue
-        if gpus := _gpus(pod):
+    for uid, (node, gpus) in state.fleet.holding.items():
+        pod = state.pod(uid)
+        if pod is not None and node in rows and state.member(uid) is None:
             hints = hints_of((pod,))
             started = pod.bound_at.timestamp()
             yield Running(

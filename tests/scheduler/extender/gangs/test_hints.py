@@ -34,7 +34,9 @@ def test_durations_are_gos_or_seconds(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "soon", "2 hours", "-1h", "1d", "h", "1h30", "0", "0s", "1e9", "inf", "\u0663h"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "1h" + 99 * " " + "x", "2 hours", "-1h", "1d", "h", "1h30", "0", "0s", "1e9", "inf", "\u0663h"]
+)
 def test_what_is_no_duration_is_said_to_be_none(text: str) -> None:
     """With what to write instead; a job of no length is none either."""
     with pytest.raises(InvalidGang, match="is no duration") as caught:
