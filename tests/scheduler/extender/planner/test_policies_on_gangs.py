@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduler.extender.objects import decode_pod
 from scheduler.extender.planner import Round, repair_question, solve
@@ -149,6 +151,40 @@ def test_the_gang_that_was_announced_lands_on_its_zone() -> None:
     reserve(state, "m0-7", "m0-2", "m0-4")
     plan_all(state, policy=Arnold())
     assert set(state.plans[key("llm")].nodes) == {"m0-2", "m0-4", "m0-7"}
+
+
+ASKS = st.lists(
+    st.tuples(st.integers(1, 5), st.sampled_from([None, "2h", "4h", "4h1s", "x"]), st.booleans(), st.integers(0, 2)),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(ASKS, st.sets(st.integers(0, 9), min_size=1, max_size=6), st.sets(st.integers(0, 9), max_size=4), st.booleans())
+@settings(max_examples=40)
+def test_nobody_is_in_a_zone_who_may_not_be(asks: list[Any], zone: set[int], busy: set[int], here: bool) -> None:
+    """Whatever waits and runs: inside are those that end within the four hours, preemptible ones, and its own gang.
+
+    Once that is there, whole, nobody else comes in before it has its nodes; here it has the highest priority.
+    """
+    running = [running_pod(f"r{i}", f"m0-{i}") for i in sorted(busy)]
+    state = state_of(minipods(10), running)
+    reserve(state, *(f"m0-{i}" for i in sorted(zone)))
+    if here:
+        for one in gang_pods("llm", len(zone), priority=9):
+            state.put_pod(one)
+    for i, (size, length, stop, priority) in enumerate(asks):
+        notes = ({} if length is None else {LENGTH: length}) | ({STOP: "true"} if stop else {})
+        for one in gang_pods(f"g{i}", size, notes, priority=priority, created=f"2026-11-21T11:{i:02d}:00Z"):
+            state.put_pod(one)
+    plan_all(state, policy=Arnold())
+    inside = {f"m0-{i}" for i in zone}
+    for i, (_, length, stop, _) in enumerate(asks):
+        if inside & set(state.plans[key(f"g{i}")].nodes):
+            assert stop or length in ("2h", "4h")
+            assert not here or state.plans[key("llm")].holding
+    if here and not zone & busy:
+        assert set(state.plans[key("llm")].nodes) == inside
 
 
 def test_a_repair_takes_no_node_of_a_zone() -> None:
