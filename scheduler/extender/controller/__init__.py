@@ -14,7 +14,8 @@ from scheduler.extender.controller.actions import (
 )
 from scheduler.extender.controller.decide import decide
 from scheduler.extender.controller.loop import Controller
-from scheduler.extender.controller.reserving import Reserver, decide_reservation
+from scheduler.extender.controller.reserver import Reserver
+from scheduler.extender.controller.reserving import decide_reservation
 from scheduler.extender.controller.sinks import (
     NodeSink,
     OwnerSink,

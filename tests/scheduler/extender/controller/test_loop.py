@@ -56,7 +56,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop without its pauses, which are there for real clusters."""
     monkeypatch.setattr("scheduler.extender.controller.loop.PAUSE", 0.001)
     monkeypatch.setattr("scheduler.extender.controller.loop.QUIET", 0.01)
-    monkeypatch.setattr("scheduler.extender.controller.reserving.LOOK_SECONDS", 0.005)
+    monkeypatch.setattr("scheduler.extender.controller.reserver.LOOK_SECONDS", 0.005)
     monkeypatch.setattr(pacing, "LONGEST_IDLE", 0.01)
     monkeypatch.setattr(pacing, "AGAIN", 0.01)
 
