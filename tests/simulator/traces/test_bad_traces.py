@@ -69,7 +69,7 @@ def test_time_zones_must_be_all_or_none(tmp_path: Path) -> None:
         "job_id,submit_time,duration,gpus\na,2017-10-03 14:00:00+08:00,1,1\nb,2017-10-03 14:00:00,1,1\n",
         encoding="utf-8",
     )
-    with pytest.raises(TraceFormatError, match="a date without a time zone, the first time .* with a time zone"):
+    with pytest.raises(TraceFormatError, match=r"a date without a time zone, the first time .* with a time zone"):
         read_trace(file)
     assert read_trace(file, lenient=True).dropped == {"mixed clocks": 1}
 
