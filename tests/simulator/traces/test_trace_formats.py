@@ -60,7 +60,7 @@ def test_helios(tmp_path: Path) -> None:
 
 
 def test_acme(tmp_path: Path) -> None:
-    """UTC offsets count, the type is the group, memory is that of all pods; a duration that includes the wait is noted."""
+    """UTC offsets count, the type is the group, memory is that of all pods; a duration with the wait in it is noted."""
     trace = read(
         tmp_path,
         "job_id,user,node_num,gpu_num,cpu_num,mem_per_pod_GB,type,state,submit_time,start_time,end_time,duration,"
