@@ -94,11 +94,12 @@ def report(lines: Sequence[Line]) -> str:
     return section(
         "Prediction of run times: errors in bins of 10 minutes over the last tenth of a trace",
         table(header, rows),
-        "These figures cannot be compared with the published ones: the data differ. The paper's trace is not public, and "
-        "how long its jobs are, or whether long ones were cut off, is not said; a mean error of 1.61 bins (16 minutes) "
-        "is below what run times of days allow. Philly, as published, has none of the paper's features but GPUs and the "
-        "virtual cluster: no CPUs, no drives, no department, no user. The made trace has CPUs, memory, groups and "
-        "estimates, and is as predictable as its assumptions make it (docs/traces-of-jobs.md).",
+        "These figures cannot be compared with the published ones: the data differ. The paper's trace is not public, "
+        "and how long its jobs are, or whether long ones were cut off, is not said; an error of 1.61 bins (16 minutes) "
+        "is below what run times of days allow. Philly, as published, has none of the paper's features but GPUs and "
+        "the virtual cluster: no CPUs, no drives, no department, no user. The made trace has CPUs, memory, groups and "
+        "estimates, and is as predictable as its assumptions make it (docs/traces-of-jobs.md): that boosting comes "
+        "near 1.61 there says nothing about the paper.",
         "The band of boosting comes from bagging, as in the paper: it says how sure the mean is, not how far a single "
         "job may lie from it. *In band* is the share of jobs that lie in it.",
     )

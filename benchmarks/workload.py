@@ -27,9 +27,9 @@ def report(made: Sequence[Published]) -> str:
     return section(
         f"A made workload of {KALOS.days:.0f} days beside Kalos, {len(made)} seeds",
         table(("figure", "published", "made", "standard deviation", "difference"), rows),
-        "A difference below two standard deviations over the root of the number of seeds is chance. GPU time is that of a "
-        "few hundred pretraining jobs: a single trace of this length has it to 15 % or so, as the published one is a "
-        "single draw too.",
+        "A difference below two standard deviations over the root of the number of seeds is chance. GPU time is that "
+        "of a few hundred pretraining jobs: a single trace of this length has it to 10 % or so, as the published one "
+        "is a single draw too.",
     )
 
 
