@@ -267,6 +267,7 @@ QUICK = (
     ["table1", "--seconds", "5"],
     ["peers", "--cases", "6"],
     ["collectives", "--seeds", "2", "--windows", "10"],
+    ["workload", "--seeds", "2"],
 )
 """The benchmarks of ``quick``, and how small each is made."""
 

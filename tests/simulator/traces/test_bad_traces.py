@@ -172,3 +172,21 @@ def test_helios_that_ends_before_it_is_submitted(tmp_path: Path) -> None:
     )
     with pytest.raises(TraceFormatError, match="ends at 2020-06-09 17:30:00 and is submitted at 2020-06-09 18:00:00"):
         read_trace(file)
+
+
+def test_json_lines_that_lack_a_key(tmp_path: Path) -> None:
+    """In the first line it is the wrong file; in a later one a bad row.  Keys that may be absent may come and go."""
+    good = '{"job_id": "a", "submit_time": 0, "duration": 1, "gpus": 1}\n'
+    more = '{"job_id": "b", "submit_time": 0, "duration": 1, "gpus": 1, "user": "u"}\n'
+    lacks = '{"job_id": "c", "submit_time": 0, "duration": 1}\n'
+    file = tmp_path / "jobs.jsonl"
+    file.write_text(good + more + lacks, encoding="utf-8")
+    with pytest.raises(TraceFormatError, match="the column 'gpus' is missing") as error:
+        read_trace(file)
+    assert error.value.where == f"{file}:3"
+    trace = read_trace(file, lenient=True)
+    assert trace.dropped == {"keys missing": 1}
+    assert [record.user for record in trace.records] == ["", "u"]
+    file.write_text(lacks + good, encoding="utf-8")
+    with pytest.raises(TraceFormatError, match="the column 'gpus' is missing"):
+        read_trace(file, lenient=True)
