@@ -1,6 +1,6 @@
 """Integrals of piecewise constant quantities over buckets of time, exactly and without stepping through events.
 
-A quantity is a sum of intervals with weights.  With G(x) = sum of w * max(0, x - begin) - sum of w * max(0, x - end), the
+A quantity is a sum of intervals with weights.  With G(x) = sum of w max(0, x - begin) - sum of w max(0, x - end), the
 integral over a bucket is the difference of G at its edges; sorted prefix sums give G at all edges in O((n + m) log n).
 """
 

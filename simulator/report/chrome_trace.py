@@ -49,9 +49,9 @@ def chrome_trace(past: History, over_time: Series, chosen: Sequence[int], *, pac
 def _events(past: History, over_time: Series, chosen: Sequence[int]) -> Iterator[str]:
     yield from _counters(over_time)
     cluster, attempts = past.cluster, past.attempts
-    if cluster is None or not cluster.levels:
-        names, domain = ("jobs" if cluster is None else "nodes",), None
-    else:
+    names: Sequence[str] = ("jobs" if cluster is None else "nodes",)
+    domain = None
+    if cluster is not None and cluster.levels:
         closest = cluster.levels[-1]
         names, domain = closest.domains, closest.domain_of
     for number, name in enumerate(names):
@@ -68,9 +68,7 @@ def _events(past: History, over_time: Series, chosen: Sequence[int]) -> Iterator
             thread = node * _LANES + lane if cluster is not None else lane
             if new:
                 label = cluster.names[node] if cluster is not None else f"lane {lane}"
-                yield _json(
-                    {"ph": "M", "pid": process, "tid": thread, "name": "thread_name", "args": {"name": label}}
-                )
+                yield _json({"ph": "M", "pid": process, "tid": thread, "name": "thread_name", "args": {"name": label}})
                 order = {"sort_index": thread}
                 yield _json({"ph": "M", "pid": process, "tid": thread, "name": "thread_sort_index", "args": order})
             yield (

@@ -6,12 +6,13 @@ nodes, passes everything on unchanged and notes it; it is an observer too, so th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from simulator.engine.hooks import Incident, Incidents, Recovery, Setback, Why
+from simulator.engine.hooks import Incident, Incidents, Recovery, Setback
 from simulator.engine.job import SimJob
 from simulator.engine.loop import Engine
+from simulator.engine.stage import Stage, Why
 
 
 class CutShort(NamedTuple):
@@ -41,14 +42,18 @@ class CutShort(NamedTuple):
 
 
 class Diary:
-    """Attempts that were cut short, and incidents of nodes."""
+    """Attempts that were cut short; and, where anything happens to nodes, a log of it."""
 
-    def __init__(self, recovery: Recovery, incidents: Incidents | None) -> None:
-        self._recovery, self._incidents = recovery, incidents
+    def __init__(self, recovery: Recovery) -> None:
+        self._recovery = recovery
         self.cut_short: list[CutShort] = []
-        self.incidents: list[Incident] = []
-        self._now = 0.0
+        self.nodes: NodeLog | None = None
         self._kept: dict[int, float] = {}
+
+    @property
+    def incidents(self) -> Sequence[Incident]:
+        """What happened to nodes, and at the end what would have come next."""
+        return () if self.nodes is None else self.nodes.seen
 
     def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:
         """What the recovery says; noted."""
@@ -65,39 +70,50 @@ class Diary:
         """Seconds of work of a job that were safe when its last attempt started."""
         return self._kept.get(key, 0.0)
 
-    def next(self) -> Incident | None:
-        """The next incident; noted.  Asked only where there are incidents."""
-        incident = self._incidents.next() if self._incidents is not None else None
-        if incident is not None:
-            self.incidents.append(incident)
-        return incident
-
-    def elapsed(self, engine: Engine, until: float) -> None:
+    def elapsed(self, stage: Stage, until: float) -> None:
         """Nothing is measured."""
 
-    def state(self) -> Mapping[str, Any]:
-        """All that was noted, and the state of what stands behind."""
-        return {
-            "cut_short": [list(one) for one in self.cut_short],
-            "incidents": [[one.time, one.kind, one.node, one.slowdown] for one in self.incidents],
-            "behind": None if self._incidents is None else self._incidents.state(),
-        }
+    def state(self) -> Any:
+        """All that was noted."""
+        return [list(one) for one in self.cut_short]
+
+    def restore(self, state: Any) -> None:
+        """Go on with that."""
+        self.cut_short = [_cut_short(row) for row in state]
+        self._kept = {one.key: one.kept for one in self.cut_short}
+
+
+class NodeLog:
+    """Incidents, passed on as they come."""
+
+    def __init__(self, incidents: Incidents) -> None:
+        self._incidents = incidents
+        self.seen: list[Incident] = []
+
+    def next(self) -> Incident | None:
+        """The next one; noted."""
+        incident = self._incidents.next()
+        if incident is not None:
+            self.seen.append(incident)
+        return incident
+
+    def state(self) -> Any:
+        """What was seen, and the state of what stands behind."""
+        seen = [[one.time, one.kind, one.node, one.slowdown] for one in self.seen]
+        return {"seen": seen, "behind": self._incidents.state()}
 
     def restore(self, state: Any) -> None:
         """Go on with those."""
-        self.cut_short = [_cut_short(row) for row in state["cut_short"]]
-        self._kept = {one.key: one.kept for one in self.cut_short}
-        self.incidents = [Incident(*row) for row in state["incidents"]]
-        if self._incidents is not None:
-            self._incidents.restore(state["behind"])
+        self.seen = [Incident(*row) for row in state["seen"]]
+        self._incidents.restore(state["behind"])
 
 
 def keep_diary(engine: Engine) -> Diary:
     """Let a diary be kept of a run that has not begun."""
-    diary = Diary(engine.recovery, engine.incidents)
+    diary = Diary(engine.recovery)
     engine.recovery = diary
     if engine.incidents is not None:
-        engine.incidents = diary
+        diary.nodes = engine.incidents = NodeLog(engine.incidents)
     engine.observers = (*engine.observers, diary)
     return diary
 

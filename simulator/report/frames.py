@@ -67,7 +67,9 @@ def frames(past: History, count: int | None = None) -> Frames:
         share[row, away_at(past.away, time)] = AWAY
     jobs = np.unique(owner)
     jobs = jobs[jobs > 0]
-    return Frames(times, np.searchsorted(jobs, owner, side="right").astype(np.int32), share, (jobs - 1).astype(np.int32))
+    return Frames(
+        times, np.searchsorted(jobs, owner, side="right").astype(np.int32), share, (jobs - 1).astype(np.int32)
+    )
 
 
 def away_at(away: Spans, time: float) -> IntArray:

@@ -13,6 +13,9 @@ from topology.cluster import FloatArray
 MOST = 480
 """Buckets unless somebody says how long they are to be."""
 
+ROUNDING = 1e-9
+"""Shares below are rounding."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
@@ -94,7 +97,8 @@ def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
     """Part over whole; NaN where the whole is nothing but rounding."""
     scale = float(np.max(np.abs(whole), initial=0.0))
     sound = whole > 1e-9 * max(scale, 1e-300)
-    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=sound)
+    ratio: FloatArray = np.divide(part, whole, out=np.full(part.shape, np.nan), where=sound)
+    return ratio
 
 
 def _away(past: History, edges: FloatArray) -> FloatArray:
@@ -114,7 +118,8 @@ def _lost(attempts: Attempts, edges: FloatArray) -> FloatArray:
     worked = np.isfinite(attempts.pace)
     begin, end, gpus = attempts.works[worked], attempts.end[worked], attempts.gpus[worked]
     done = integrals(edges, begin, end, gpus / np.maximum(attempts.pace[worked], 1e-12))
-    return np.clip(1.0 - _ratio(done, integrals(edges, begin, end, gpus)), 0.0, 1.0)
+    lost = np.clip(1.0 - _ratio(done, integrals(edges, begin, end, gpus)), 0.0, 1.0)
+    return np.where(lost < ROUNDING, 0.0, lost)
 
 
 def _work(past: History, edges: FloatArray) -> tuple[FloatArray, FloatArray]:

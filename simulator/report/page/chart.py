@@ -176,9 +176,7 @@ def _band(edges: FloatArray, low: FloatArray, high: FloatArray) -> str:
     parts = []
     for run in _runs(~(np.isnan(low) | np.isnan(high))):
         there = _steps(edges[run.start : run.stop + 1], high[run])
-        back = []
-        for i in range(run.stop - 1, run.start - 1, -1):
-            back.append(f"V{number(low[i])}H{number(edges[i])}")
+        back = [f"V{number(low[i])}H{number(edges[i])}" for i in range(run.stop - 1, run.start - 1, -1)]
         parts.append(there + "".join(back) + "Z")
     return "".join(parts)
 

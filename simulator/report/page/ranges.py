@@ -91,9 +91,7 @@ def load_chart(title: str, kind: Kind, curves: Sequence[Curve]) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
-def _spots(
-    curve: Curve, kind: Kind, x: Callable[[float], float], y: Callable[[float], float]
-) -> Iterator[str]:
+def _spots(curve: Curve, kind: Kind, x: Callable[[float], float], y: Callable[[float], float]) -> Iterator[str]:
     for load, band in curve.points:
         at = x(load), y(band.mean)
         tip = f"{curve.name}, load {load:g}\n{_said(band, kind)}"
@@ -122,9 +120,8 @@ def _head(name: str, height: float, title: str) -> str:
 
 
 def _axis_text(x: float, y: float, text: str, anchor: str) -> str:
-    return (
-        f'<text class="axis" x="{number(x)}" y="{number(y)}" font-size="12" text-anchor="{anchor}">{escape(text)}</text>'
-    )
+    place = f'x="{number(x)}" y="{number(y)}"'
+    return f'<text class="axis" {place} font-size="12" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _cut(name: str) -> str:

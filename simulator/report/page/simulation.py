@@ -10,10 +10,11 @@ import numpy as np
 
 from simulator.metrics.summary import Summary
 from simulator.report.buckets import round_step
+from simulator.report.compared import Comparison
 from simulator.report.frames import Frames, frames
 from simulator.report.history import History
 from simulator.report.page.chart import time_chart
-from simulator.report.page.comparison import Comparison, comparison_parts
+from simulator.report.page.comparison import comparison_parts
 from simulator.report.page.job_list import chosen_jobs, job_data
 from simulator.report.page.packing import packed_frames, packed_json
 from simulator.report.page.panels import panels
@@ -95,9 +96,9 @@ def simulation_page(past: History, summary: Summary, told: Told, *, compared: Co
         sizes=list(enumerate(NAMES)),
         map_frames=len(map_data.get("times", ())),
         seen=seen,
-        wait_rows=[(row.name, f"{row.jobs:,}", percent(row.waited), *_of(row.wait)) for row in waits],
+        wait_rows=[(row.name, (f"{row.jobs:,}", percent(row.waited), *_of(row.wait))) for row in waits],
         spread=[
-            (row.dp, f"{row.gangs:,}", f"{row.gpu_hours:,.0f}", "-" if row.lost is None else percent(row.lost), row.length)
+            (row.dp, f"{row.gangs:,}", f"{row.gpu_hours:,.0f}", percent(row.lost), row.length)
             for row in spread_rows(past)
         ],
         listed=len(listed),
@@ -174,7 +175,9 @@ def _headline(past: History, summary: Summary) -> str:
 
 
 def _lead(past: History, summary: Summary, told: Told) -> list[str]:
-    where = "GPUs are only counted" if past.cluster is None else f"{inventory(past.cluster)}; placed by {told.algorithm}"
+    where = (
+        "GPUs are only counted" if past.cluster is None else f"{inventory(past.cluster)}; placed by {told.algorithm}"
+    )
     left = summary.jobs - summary.completed
     lines = [f"{where}. Queue policy {told.policy}."]
     if left:

@@ -56,6 +56,8 @@ def _row(group: Group, columns: Sequence[str]) -> tuple[str, str, str, list[tupl
         if band is None:
             cells.append(("-", ""))
             continue
-        cells.append((label_of(band.mean, kinds[column]), f"± {label_of(band.half, kinds[column])}" if band.half else ""))
+        cells.append(
+            (label_of(band.mean, kinds[column]), f"± {label_of(band.half, kinds[column])}" if band.half else "")
+        )
     runs = str(group.seeds) + (f" (+{group.diverged} diverged)" if group.diverged else "")
     return group.name, f"{group.load:g}x", runs, cells
