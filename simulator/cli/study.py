@@ -9,11 +9,10 @@ import click
 
 from scheduler.cli.command import JsonCommand
 from scheduler.cli.instance import FILE, finite, load_state
-from scheduler.cli.output import console, emit_json, progress, table
+from scheduler.cli.output import console, emit_json, progress
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from simulator.documents.study import StudyDocument
     from simulator.study.executors import Executor
     from simulator.study.plan import Grid, Inputs
     from simulator.traces import Trace
@@ -61,33 +60,34 @@ def command(
     """
     from importlib.metadata import version
 
+    from simulator.cli.study_text import show
+    from simulator.documents.study import study_document
     from simulator.study.groups import compare
     from simulator.study.plan import check_names
     from simulator.study.sweep import sweep
 
     executor = _executor(jobs, dask)
     page = options.pop("html")
-    grid = _grid(loads=loads, seeds=seeds, policies=options.pop("policies"), algorithms=options.pop("algorithms"),
-                 clusters=options["clusters"])  # fmt: skip
+    named = options.pop("policies"), options.pop("algorithms")
+    grid = _grid(*named, clusters=options["clusters"], loads=loads, seeds=seeds)
     check_names(grid)
     inputs = _inputs(trace, **options)
     title = Path(inputs.trace.source).name
     points = grid.points
     with progress(f"{len(points)} runs", total=len(points)) as step:
-        swept = sweep(
-            inputs, points, executor, title=title, version=version("arnold-scheduler"), out=out, step=step
-        )  # fmt: skip
+        program = version("arnold-scheduler")
+        swept = sweep(inputs, points, executor, title=title, version=program, out=out, step=step)
     compared = compare(swept.rows, title=title)
-    document = _document(compared, runs=len(points), made=swept.made)
     if page is not None:
         from simulator.report.page import study_page
         from topology.files import write_file
 
         write_file(page, study_page(compared, notes=_notes(inputs, seeds)))
     if as_json:
-        emit_json(document)
+        emit_json(study_document(compared, runs=len(points), made=swept.made))
     else:
-        _show(document, several=len(compared.loads) > 1)
+        show(compared)
+        console().print(f"\n{len(points):,} runs, {swept.made:,} of them made now.")
 
 
 def _executor(jobs: int, dask: str | None) -> Executor:
@@ -99,7 +99,7 @@ def _executor(jobs: int, dask: str | None) -> Executor:
     return Processes(jobs) if jobs > 1 else Here()
 
 
-def _grid(*, policies: str, algorithms: str, clusters: tuple[str, ...], loads: str, seeds: int) -> Grid:
+def _grid(policies: str, algorithms: str, *, clusters: tuple[str, ...], loads: str, seeds: int) -> Grid:
     from simulator.study.plan import Grid
 
     return Grid(_names(policies), _names(algorithms), _cluster_names(clusters), _loads(loads), range(seeds))
@@ -170,29 +170,3 @@ def _notes(inputs: Inputs, seeds: int) -> list[str]:
     if seeds > 1:
         return ["All seeds replay the same jobs: bands show what is drawn besides, such as random placement."]
     return []
-
-
-def _document(compared: Any, *, runs: int, made: int) -> StudyDocument:
-    from simulator.documents.study import study_document
-
-    return study_document(compared, runs=runs, made=made)
-
-
-def _show(document: StudyDocument, *, several: bool) -> None:
-    from simulator.report.compared import METRICS
-    from simulator.report.page.chart import label_of
-
-    shown = [metric for metric in METRICS if any(metric.column in group.metrics for group in document.groups)]
-    names = [metric.title.lower() for metric in shown]
-    load = ("load",) if several else ()
-    rows = table("", *load, "runs", *names, title=f"{document.title}: mean over seeds ± half of its 95 % interval")
-    for group in document.groups:
-        cells = []
-        for metric in shown:
-            band = group.metrics.get(metric.column)
-            half = f" ± {label_of(band.half, metric.kind)}" if band is not None and band.half else ""
-            cells.append("-" if band is None else label_of(band.mean, metric.kind) + half)
-        runs = str(group.runs) + (f" +{group.diverged} diverged" if group.diverged else "")
-        rows.add_row(group.name, *((f"{group.load:g}",) if several else ()), runs, *cells)
-    console().print(rows)
-    console().print(f"\n{document.runs:,} runs, {document.made:,} of them made now.")

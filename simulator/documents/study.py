@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from scheduler.documents.common import Document
-from simulator.report.compared import Comparison, Group
+from simulator.report.compared import Band, Comparison, Group
 
 
 class BandDoc(Document):
@@ -32,6 +34,8 @@ class GroupDoc(Document):
     """That were ended because they would not."""
     metrics: dict[str, BandDoc]
     """By column of the rows; a number that no run has is left out."""
+    against: dict[str, BandDoc]
+    """Differences from the first group of this load, seed by seed; empty in the first group."""
 
 
 class StudyDocument(Document):
@@ -55,7 +59,6 @@ def study_document(compared: Comparison, *, runs: int, made: int) -> StudyDocume
 
 
 def _group(group: Group) -> GroupDoc:
-    bands = {name: BandDoc(mean=band.mean, half=band.half) for name, band in group.bands.items() if band is not None}
     return GroupDoc(
         name=group.name,
         policy=group.policy,
@@ -64,5 +67,10 @@ def _group(group: Group) -> GroupDoc:
         load=group.load,
         runs=group.seeds,
         diverged=group.diverged,
-        metrics=bands,
+        metrics=_bands(group.bands),
+        against=_bands(group.against),
     )
+
+
+def _bands(found: Mapping[str, Band | None]) -> dict[str, BandDoc]:
+    return {name: BandDoc(mean=band.mean, half=band.half) for name, band in found.items() if band is not None}

@@ -82,6 +82,8 @@ class Group:
     :param seeds: runs that came to an end.
     :param diverged: runs that did not.
     :param bands: by column of :data:`METRICS`.
+    :param against: the same for the differences from the first group of this load, seed by seed: runs of one seed have
+        the same jobs, so these are known better than the means; empty in the first group.
     :param waiting: jobs that wait, over time; ``None`` = no run came to an end.
     :param allocation: share of GPUs held, over time.
     """
@@ -94,6 +96,7 @@ class Group:
     seeds: int
     diverged: int
     bands: Mapping[str, Band | None]
+    against: Mapping[str, Band | None]
     waiting: Bands | None
     allocation: Bands | None
 
@@ -114,6 +117,22 @@ class Comparison:
     def loads(self) -> list[float]:
         """Scales of load, ascending."""
         return sorted({group.load for group in self.groups})
+
+    @property
+    def differing(self) -> list[Metric]:
+        """Metrics that are not the same in all groups."""
+        return [metric for metric in METRICS if len(self._values(metric)) > 1]
+
+    @property
+    def same(self) -> list[tuple[Metric, float]]:
+        """Metrics that are, with what they are."""
+        values = [(metric, self._values(metric)) for metric in METRICS]
+        return [(metric, next(iter(found))) for metric, found in values if len(found) == 1]
+
+    def _values(self, metric: Metric) -> set[float]:
+        """Different values of a metric, those on the ends of its intervals included."""
+        bands = [band for group in self.groups if (band := group.bands.get(metric.column)) is not None]
+        return {round(end, 9) for band in bands for end in (band.mean - band.half, band.mean + band.half)}
 
     @property
     def names(self) -> list[str]:

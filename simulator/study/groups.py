@@ -18,14 +18,17 @@ def compare(rows: Sequence[Row], *, title: str) -> Comparison:
     for row in rows:
         by_key.setdefault((row["policy"], row["algorithm"], row["cluster"], row["load"]), []).append(row)
     varies = [len({key[i] for key in by_key}) > 1 for i in range(3)]
-    groups = [_group(key, members, varies) for key, members in by_key.items()]
+    first: dict[float, list[Row]] = {}
+    for key, members in by_key.items():
+        first.setdefault(key[3], members)
+    groups = [_group(key, members, varies, first[key[3]]) for key, members in by_key.items()]
     windows: dict[float, float] = {}
     for row in rows:
         windows.setdefault(row["load"], row["window_seconds"] or 1.0)
     return Comparison(title, groups, windows)
 
 
-def _group(key: Key, rows: Sequence[Row], varies: Sequence[bool]) -> Group:
+def _group(key: Key, rows: Sequence[Row], varies: Sequence[bool], first: Sequence[Row]) -> Group:
     ended = [row for row in rows if row["outcome"] == "ended"]
     parts = [part for part, several in zip(key[:3], varies, strict=True) if several]
     bands = {
@@ -41,8 +44,21 @@ def _group(key: Key, rows: Sequence[Row], varies: Sequence[bool]) -> Group:
         seeds=len(ended),
         diverged=len(rows) - len(ended),
         bands=bands,
+        against={} if first is rows else {metric.column: _against(rows, first, metric.column) for metric in METRICS},
         waiting=_bands(ended, "waiting"),
         allocation=_bands(ended, "allocation"),
+    )
+
+
+def _against(rows: Sequence[Row], first: Sequence[Row], column: str) -> Band | None:
+    """Differences of runs with the same seed."""
+    other = {row["seed"]: row[column] for row in first if row["outcome"] == "ended" and row[column] is not None}
+    return Band.of(
+        [
+            row[column] - other[row["seed"]]
+            for row in rows
+            if row["outcome"] == "ended" and row[column] is not None and row["seed"] in other
+        ]
     )
 
 

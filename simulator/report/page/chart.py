@@ -6,20 +6,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
-from typing import Literal
 
 import numpy as np
 
-from simulator.report.buckets import round_step
+from simulator.report.compared import Kind
 from simulator.report.page.words import duration, percent, plain
 from topology.cluster import FloatArray
 from topology.drawing.svg import number
 
 WIDTH, HEIGHT = 620.0, 206.0
-LEFT, RIGHT, TOP, BOTTOM = 52.0, 10.0, 10.0, 26.0
+LEFT, RIGHT, TOP, BOTTOM = 60.0, 10.0, 10.0, 26.0
 FONT = 12
 
-Kind = Literal["share", "count", "seconds"]
+_CLOCK = (
+    (1.0, (1, 2, 5, 10, 20, 30)),
+    (60.0, (1, 2, 5, 10, 20, 30)),
+    (3600.0, (1, 2, 3, 6, 12)),
+    (86_400.0, (1, 2, 5, 10, 20, 50)),
+)
+"""Lengths of a second, a minute, an hour and a day, and round numbers of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,15 +103,25 @@ def time_chart(chart: TimeChart) -> str:
     return "\n".join(parts)
 
 
-def ticks_of(top: float) -> list[float]:
+def ticks_of(top: float, kind: Kind) -> list[float]:
     """Round numbers from 0 to a top, about four of them."""
-    step = _round(top / 4)
+    step = _round_time(top / 4) if kind == "seconds" else _round(top / 4)
     return [i * step for i in range(floor(top / step + 1e-9) + 1)]
 
 
 def _round(rough: float) -> float:
     power = 10.0 ** floor(log10(rough))
     return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * (1 - 1e-9))
+
+
+def _round_time(rough: float) -> float:
+    """Seconds between two marks of the axis of time: round in its unit."""
+    for size, counts in _CLOCK:
+        for count in counts:
+            if count * size >= rough:
+                return count * size
+    day = _CLOCK[-1][0]
+    return day * _round(rough / day)
 
 
 def _top(chart: TimeChart) -> float:
@@ -128,17 +143,22 @@ def label_of(value: float, kind: Kind) -> str:
     return duration(value) if kind == "seconds" else plain(value)
 
 
+def _axis_label(value: float, kind: Kind) -> str:
+    """The same, short: ``15k``."""
+    return f"{value / 1000:g}k" if kind == "count" and value >= 10_000 else label_of(value, kind)
+
+
 def _grid(chart: TimeChart, top: float, length: float) -> Iterator[str]:
     right, bottom = number(WIDTH - RIGHT), HEIGHT - BOTTOM
-    for tick in ticks_of(top):
+    for tick in ticks_of(top, chart.kind):
         y = number(TOP + (bottom - TOP) * (1.0 - tick / top))
         yield f'<line class="rule" x1="{number(LEFT)}" x2="{right}" y1="{y}" y2="{y}"/>'
-        label = label_of(tick, chart.kind)
+        label = _axis_label(tick, chart.kind)
         yield (
             f'<text class="axis" x="{number(LEFT - 7)}" y="{number(float(y) + 4)}" font-size="{FONT}" '
             f'text-anchor="end">{label}</text>'
         )
-    step = round_step(length, 7)
+    step = _round_time(length / 7)
     for i in range(int(length / step + 1e-9) + 1):
         x = LEFT + (WIDTH - LEFT - RIGHT) * i * step / length
         anchor = "start" if i == 0 else "end" if x > WIDTH - RIGHT - 16 else "middle"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simulator.report.compared import METRICS, Bands, Comparison, Group, Kind, Metric
+from simulator.report.compared import Bands, Comparison, Group, Kind, Metric
 from simulator.report.page.chart import Line, TimeChart, time_chart
 from simulator.report.page.ranges import Curve, Entry, load_chart, range_chart
 
@@ -30,7 +30,7 @@ class Part(NamedTuple):
 def comparison_parts(compared: Comparison) -> tuple[list[Part], dict[str, Any]]:
     """The drawings, and what the script of the page knows of them, by chart."""
     colours = {name: i for i, name in enumerate(compared.names[:MOST_DRAWN])}
-    parts = [part for metric in METRICS if (part := _metric(compared, metric, colours)) is not None]
+    parts = [part for metric in compared.differing if (part := _metric(compared, metric, colours)) is not None]
     charts = list(_over_time(compared, colours))
     keys = [(colour, name) for name, colour in colours.items()]
     parts += [Part(chart.title, chart.note, time_chart(chart), keys) for chart in charts]

@@ -43,7 +43,7 @@ def range_chart(title: str, kind: Kind, entries: Sequence[Entry]) -> str:
         return LEFT + (WIDTH - LEFT - RIGHT) * min(max(value, 0.0), top) / top
 
     parts = [_head("range", height, title)]
-    for tick in ticks_of(top):
+    for tick in ticks_of(top, kind):
         at = number(x(tick))
         parts.append(f'<line class="rule" x1="{at}" x2="{at}" y1="{number(TOP)}" y2="{number(height - BOTTOM)}"/>')
         parts.append(_axis_text(float(at), height - 8, label_of(tick, kind), "middle"))
@@ -75,7 +75,7 @@ def load_chart(title: str, kind: Kind, curves: Sequence[Curve]) -> str:
         return TOP + (TALL - TOP - BOTTOM) * (1.0 - min(max(value, 0.0), top) / top)
 
     parts = [_head("range", TALL, title)]
-    for tick in ticks_of(top):
+    for tick in ticks_of(top, kind):
         at = number(y(tick))
         parts.append(f'<line class="rule" x1="{number(SIDE)}" x2="{number(WIDTH - RIGHT)}" y1="{at}" y2="{at}"/>')
         parts.append(_axis_text(SIDE - 7, float(at) + 4, label_of(tick, kind), "end"))

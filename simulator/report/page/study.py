@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulator.report.compared import METRICS, Comparison, Group
+from simulator.report.compared import METRICS, Comparison, Group, Kind
 from simulator.report.page.chart import label_of
 from simulator.report.page.comparison import MOST_DRAWN, comparison_parts
 from topology.drawing.labels import plural
@@ -17,10 +17,12 @@ SHARED = "scheduler.report"
 def study_page(compared: Comparison, *, notes: Sequence[str] = ()) -> str:
     """One self-contained page; same input, same text."""
     parts, data = comparison_parts(compared)
-    shown = [metric for metric in METRICS if any(group.bands.get(metric.column) for group in compared.groups)]
+    shown = compared.differing
     runs = sum(group.seeds + group.diverged for group in compared.groups)
     left_out = compared.names[MOST_DRAWN:]
     said = [*notes]
+    if same := ", ".join(f"{metric.title} {label_of(value, metric.kind)}" for metric, value in compared.same):
+        said.append(f"The same in all runs: {same}.")
     if left_out:
         said.append(f"Drawn are the first {MOST_DRAWN}; the table has all. Not drawn: {', '.join(left_out)}.")
     return render(
@@ -47,17 +49,22 @@ def study_page(compared: Comparison, *, notes: Sequence[str] = ()) -> str:
     )  # fmt: skip
 
 
-def _row(group: Group, columns: Sequence[str]) -> tuple[str, str, str, list[tuple[str, str]]]:
-    """Name, load, runs, and mean with half width of each column."""
+def _row(group: Group, columns: Sequence[str]) -> tuple[str, str, str, list[tuple[str, str, str]]]:
+    """Name, load, runs, and mean, half width and difference from the first group of each column."""
     kinds = {metric.column: metric.kind for metric in METRICS}
     cells = []
     for column in columns:
         band = group.bands.get(column)
         if band is None:
-            cells.append(("-", ""))
+            cells.append(("-", "", ""))
             continue
-        cells.append(
-            (label_of(band.mean, kinds[column]), f"± {label_of(band.half, kinds[column])}" if band.half else "")
-        )
+        other = group.against.get(column)
+        difference = f"{_signed(other.mean, kinds[column])} ± {label_of(other.half, kinds[column])}" if other else ""
+        half = f"± {label_of(band.half, kinds[column])}" if band.half else ""
+        cells.append((label_of(band.mean, kinds[column]), half, difference))
     runs = str(group.seeds) + (f" (+{group.diverged} diverged)" if group.diverged else "")
     return group.name, f"{group.load:g}x", runs, cells
+
+
+def _signed(value: float, kind: Kind) -> str:
+    return ("+" if value > 0 else "") + label_of(value, kind)
