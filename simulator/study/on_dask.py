@@ -58,7 +58,7 @@ class OnDask:
             given = client.scatter(shared, broadcast=True, hash=False)
             futures = [client.submit(work, given, item, pure=False) for item in items]
             try:
-                for future in as_completed(futures):
+                for future in as_completed(futures, loop=client.loop):
                     yield future.result()
             except KilledWorker as error:
                 raise WorkerLost(
