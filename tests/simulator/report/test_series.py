@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -29,8 +30,7 @@ def test_integrals_are_those_of_a_sum_by_hand(rows: list[tuple[float, float, int
     edges = edges_of(100.0, step)
     begin, length, weight = (np.array([row[i] for row in rows], dtype=np.float64) for i in range(3))
     by_hand = [
-        sum(w * max(0.0, min(b + n, high) - max(b, low)) for b, n, w in rows)
-        for low, high in zip(edges[:-1], edges[1:], strict=True)
+        sum(w * max(0.0, min(b + n, high) - max(b, low)) for b, n, w in rows) for low, high in pairwise(edges.tolist())
     ]
     assert integrals(edges, begin, begin + length, weight) == pytest.approx(by_hand, abs=1e-6)
 
