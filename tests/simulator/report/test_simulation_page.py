@@ -210,4 +210,12 @@ def test_a_browser_shows_it(tmp_path: Path, width: int) -> None:
     assert 'data-jobs="listed"' in shown.dom
     assert len(re.findall(r'<td class="name">', shown.dom)) == len(past.jobs)
     assert re.search(r'class="n (?:idle )?s\d"|class="n s\d', shown.dom)
-    assert shown.width == width
+    assert shown.width <= width
+
+
+def test_the_browser_would_notice(tmp_path: Path) -> None:
+    """A script that fails is heard, and what does not fit the screen is measured: the tests above can fail."""
+    broken = '<html><body><div style="width:900px">wide</div><script>nobody.knows()</script></body></html>'
+    shown = show(broken, tmp_path, width=400)
+    assert "nobody is not defined" in "".join(shown.said)
+    assert shown.width >= 900
