@@ -73,11 +73,12 @@ class Line:
     def __init__(self, *, sorted_by_kind: bool = False) -> None:
         self._jobs: list[SimJob] = []
         self._front = 0
+        self.size = 0
         self._sorted_by_kind = sorted_by_kind
         self.lanes: dict[Kind, Lane] = {}
 
     def __len__(self) -> int:
-        return len(self._jobs) - self._front
+        return self.size
 
     def __iter__(self) -> Iterator[SimJob]:
         return islice(self._jobs, self._front, None)
@@ -90,7 +91,8 @@ class Line:
     def join(self, job: SimJob) -> None:
         """A job comes."""
         jobs = self._jobs
-        if len(jobs) == self._front or jobs[-1].rank < job.rank:
+        self.size += 1
+        if self.size == 1 or jobs[-1].rank < job.rank:
             jobs.append(job)
         else:
             insort(jobs, job, lo=self._front, key=rank_of)
@@ -103,6 +105,7 @@ class Line:
     def leave(self, job: SimJob) -> None:
         """A job goes."""
         jobs = self._jobs
+        self.size -= 1
         if jobs[self._front] is job:
             self._front += 1
             if self._front > _COMPACT and 2 * self._front > len(jobs):

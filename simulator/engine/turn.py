@@ -24,7 +24,8 @@ from simulator.engine.stage import Stage
 class Turn:
     """Turns of one stage.
 
-    ``opened`` says whether somebody gave room back since the last turn, ``fresh`` who joined the queue since.
+    ``opened`` says whether somebody gave room back since the last turn, ``fresh`` who joined the queue since; when
+    neither is, or nobody waits, a turn changes nothing.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -36,10 +37,6 @@ class Turn:
     def take(self) -> None:
         """Start whoever may."""
         line = self._stage.line
-        if not len(line):
-            self.opened = False
-            self.fresh.clear()
-            return
         if not self._stage.policy.passing:
             self._in_order()
             return
@@ -52,24 +49,22 @@ class Turn:
                 _Pass(self._stage).all()
             else:
                 _Pass(self._stage).fresh(fresh)
-            self.stuck = line.first if len(line) else None
+            self.stuck = line.first if line.size else None
 
     def _in_order(self) -> None:
         """One after the other, until one has no room."""
         line = self._stage.line
         self.fresh.clear()
-        while len(line) and (self.opened or line.first is not self.stuck):
+        stage = self._stage
+        while line.size and (self.opened or line.first is not self.stuck):
             job = line.first
-            found = self._find(job)
+            found = find(stage, job, ()) if stage.room.may_fit(job) else None
             if found is not None:
-                self._stage.start(job, found)
-            elif not stop_for(self._stage, job):
+                stage.start(job, found)
+            elif not stop_for(stage, job):
                 self.stuck, self.opened = job, False
                 return
         self.opened = False
-
-    def _find(self, job: SimJob) -> Found | None:
-        return find(self._stage, job, ()) if self._stage.room.may_fit(job) else None
 
 
 class _Pass:
@@ -154,8 +149,11 @@ _ANY = (inf, inf)
 
 def find(stage: Stage, job: SimJob, holds: Sequence[Hold]) -> Found | None:
     """Where the policy lets a job go and the room has a place for it."""
-    found = (stage.room.find(job, keep) for keep in stage.policy.offers(job, stage, holds))
-    return next((one for one in found if one is not None), None)
+    for keep in stage.policy.offers(job, stage, holds):
+        found = stage.room.find(job, keep)
+        if found is not None:
+            return found
+    return None
 
 
 def stop_for(stage: Stage, job: SimJob) -> bool:
