@@ -80,6 +80,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--kills", type=int, default=3, help="of the leader")
 
     _add_evidence(add)
+    command = add("sweeps", _sweeps, "a study on four Dask workers against one process")
+    command.add_argument("--trace-jobs", type=int, default=4_000, help="of each run")
+    command.add_argument("--seeds", type=int, default=8, help="each under two policies")
+
     add("quick", _quick, "a few minutes of everything, to see that it works")
     return parser
 
@@ -202,6 +206,12 @@ def _collectives(options: argparse.Namespace) -> str:
     return collectives.report(
         [(window, collectives.measure(options.seeds, window=window)) for window in options.windows]
     )
+
+
+def _sweeps(options: argparse.Namespace) -> str:
+    from benchmarks import sweeps
+
+    return sweeps.report(sweeps.measure(options.trace_jobs, options.seeds))
 
 
 KUBERNETES = ("binding", "filter", "waiting", "failover")

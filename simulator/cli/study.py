@@ -45,7 +45,8 @@ Examples:
 @click.option("--lenient/--strict", default=False, help="Count rows and jobs that cannot be, or stop at the first.")
 @click.option("--window", metavar="A:B", help="Only jobs submitted from A until B, on the trace's clock.")
 @click.option("--max-gpus", type=float, callback=finite, metavar="N", help="Only jobs of at most N GPUs.")
-@click.option("--predict", type=click.Choice(["oracle", "user"]), default="oracle", show_default=True)
+@click.option("--predictor", default="oracle", show_default=True, metavar="NAME", help="As in `arnold simulate`.")
+@click.option("--cost", default="none", show_default=True, metavar="NAME", help="As in `arnold simulate`.")
 @click.option("--level", metavar="NAME", help="Level whose domains spread counts  [default: broadest with several]")
 @click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N", help="Processes.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of this Dask scheduler instead.")
@@ -136,8 +137,7 @@ def _inputs(
     lenient: bool,
     window: str | None,
     max_gpus: float | None,
-    predict: str,
-    level: str | None,
+    **settings: Any,
 ) -> Inputs:
     from simulator.replay import Settings
     from simulator.study.plan import Inputs
@@ -146,7 +146,7 @@ def _inputs(
     return Inputs(
         trace=_read(trace, format=format, lenient=lenient, window=window, max_gpus=max_gpus),
         clusters=dict(zip(_cluster_names(clusters), loaded, strict=True)),
-        settings=Settings(predict=predict, level=level),
+        settings=Settings(**settings),
         lenient=lenient,
         resample=None if resample is None else resample * 3600,
     )

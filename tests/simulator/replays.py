@@ -107,7 +107,8 @@ def replayed(
     """A run to its end, and its history."""
     made = prepare(Trace(tuple(records), source="jobs.csv"), cluster or racks(8), Settings(policy, algorithm))
     engine = made.engine
-    engine.pace = pace
+    if pace is not None:
+        engine.pace = pace
     if recovery is not None:
         engine.recovery = recovery
     if incidents:
