@@ -129,7 +129,7 @@ async function startMap() {
     lit = job === lit ? 0 : job;
     draw();
   }));
-  show(Math.floor(page.map.times.length / 3));
+  show(page.map.start);
   document.body.dataset.map = "drawn";
 }
 

@@ -138,12 +138,17 @@ def _map(past: History, plan: Layout) -> tuple[dict[str, Any], int]:
     jobs = [past.jobs[key] for key in found.jobs[kept].tolist()]
     data = {
         "times": [round(time, 1) for time in found.times.tolist()],
-        "count": len(found.jobs),
+        "start": liveliest(found),
         "cells": packed_frames(found.owner[:, plan.nodes], found.share[:, plan.nodes]),
         "classes": packed_json(size_class(gpus).tolist()),
         "named": packed_json({"place": np.flatnonzero(kept).tolist(), **job_data(jobs, past.origin)}),
     }
     return data, len(found.jobs)
+
+
+def liveliest(found: Frames) -> int:
+    """The first instant at which most jobs are seen: there the page begins."""
+    return int(np.argmax([len(np.unique(row)) for row in found.owner]))
 
 
 def _named(past: History, found: Frames) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
