@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_evidence(add)
     command = add("sweeps", _sweeps, "a study on four Dask workers against one process")
-    command.add_argument("--trace-jobs", type=int, default=4_000, help="of each run")
+    command.add_argument("--trace-jobs", type=int, default=12_000, help="of each run")
     command.add_argument("--seeds", type=int, default=8, help="each under two policies")
 
     add("quick", _quick, "a few minutes of everything, to see that it works")
