@@ -69,6 +69,13 @@ def _parser() -> argparse.ArgumentParser:
     command = add("cost", _cost, "what a question to the models of communication costs")
     command.add_argument("--rounds", type=int, default=25)
 
+    command = add("simulate", _simulate, "all Philly jobs replayed: seconds, memory, events a second, growth")
+    command.add_argument("--loads", type=float, nargs="+", default=[1.0, 6.0], help="times the load of the trace")
+    command.add_argument("--rounds", type=int, default=5, help="of the run that counts GPUs; the fastest counts")
+    command.add_argument("--jobs", type=int, nargs="+", default=[10_000, 20_000, 40_000, 80_000])
+    command.add_argument("--nodes", type=int, nargs="+", default=[80, 160, 320, 640, 1_280])
+    command.add_argument("--policy", default="fifo-backfill", help="of the runs against jobs and nodes")
+
     command = add("kubernetes", _kubernetes, "gangs on a real control plane: speed, latency, memory, fail-over")
     command.add_argument("--parts", nargs="+", default=list(KUBERNETES), choices=KUBERNETES, metavar="PART")
     command.add_argument("--nodes", type=int, default=5_000)
@@ -80,10 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--kills", type=int, default=3, help="of the leader")
 
     _add_evidence(add)
-    command = add("sweeps", _sweeps, "a study on four Dask workers against one process")
-    command.add_argument("--trace-jobs", type=int, default=12_000, help="of each run")
-    command.add_argument("--seeds", type=int, default=8, help="each under two policies")
-
+    _add_simulation(add)
     add("quick", _quick, "a few minutes of everything, to see that it works")
     return parser
 
@@ -110,6 +114,13 @@ def _add_evidence(add: Callable[..., argparse.ArgumentParser]) -> None:
     command = add("collectives", _collectives, "faults in simulated collectives: seen and named how soon")
     command.add_argument("--seeds", type=int, default=20, help="runs of each fault on each fabric (default 20)")
     command.add_argument("--windows", type=float, nargs="+", default=[10.0, 5.0], help="seconds that a look spans")
+
+
+def _add_simulation(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """The benchmarks of the simulator."""
+    command = add("sweeps", _sweeps, "a study on four Dask workers against one process")
+    command.add_argument("--trace-jobs", type=int, default=12_000, help="of each run")
+    command.add_argument("--seeds", type=int, default=8, help="each under two policies")
 
 
 def _add(
@@ -185,6 +196,17 @@ def _cost(options: argparse.Namespace) -> str:
     from benchmarks import cost
 
     return cost.report(cost.measure_alone(options.rounds), cost.measure_crowds(options.rounds))
+
+
+def _simulate(options: argparse.Namespace) -> str:
+    from benchmarks import simulate
+
+    return simulate.report(
+        simulate.measure_whole(options.loads),
+        simulate.measure_rate(options.rounds),
+        simulate.measure_jobs(options.jobs, options.policy),
+        simulate.measure_nodes(options.nodes, options.policy),
+    )
 
 
 def _whatif(options: argparse.Namespace) -> str:
