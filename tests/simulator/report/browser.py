@@ -32,6 +32,7 @@ OUTSIDE = """<!DOCTYPE html><title>outside</title><iframe width="{width}" height
 </iframe><script>
 addEventListener("load", () => setTimeout(() => {{
   const inside = document.querySelector("iframe").contentDocument;
+  {act}
   const made = document.createElement("pre");
   made.textContent = inside.documentElement.outerHTML;
   made.dataset.wide = inside.documentElement.scrollWidth;
@@ -55,13 +56,16 @@ class Shown:
     width: int
 
 
-def show(page: str, folder: Path, *, width: int) -> Shown:
-    """Open a page on a screen so wide; skips where no browser is installed."""
+def show(page: str, folder: Path, *, width: int, act: str = "") -> Shown:
+    """Open a page on a screen so wide; skips where no browser is installed.
+
+    :param act: script that does what a user would; ``inside`` is the document of the page.
+    """
     program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if program is None:
         pytest.skip("no Chromium is installed: pages cannot be looked at in a browser")
     file = folder / "outside.html"
-    file.write_text(OUTSIDE.format(width=width, page=escape(page)), encoding="utf-8")
+    file.write_text(OUTSIDE.format(width=width, page=escape(page), act=act), encoding="utf-8")
     options = [f"--user-data-dir={folder / 'profile'}", "--window-size=1500,1000"]
     done = subprocess.run(
         [program, *FLAGS, *options, file.as_uri()], capture_output=True, text=True, timeout=120, check=True

@@ -213,6 +213,30 @@ def test_a_browser_shows_it(tmp_path: Path, width: int) -> None:
     assert shown.width <= width
 
 
+def test_slider_colours_and_search_answer(tmp_path: Path) -> None:
+    """At the last instant the map has the squares of the last frame; a search for one job leaves its row."""
+    html, past = page()
+    last = frames(past)
+    act = """
+      const slide = inside.getElementById("slider");
+      slide.value = slide.max;
+      slide.dispatchEvent(new Event("input"));
+      inside.querySelector("[data-mode=job]").click();
+      const search = inside.getElementById("search");
+      search.value = "JOB-17";
+      search.dispatchEvent(new Event("input"));
+    """
+    shown = show(html, tmp_path, width=1280, act=act)
+    assert shown.said == []
+    assert re.findall(r'<td class="name">(.*?)</td>', shown.dom) == ["job-17"]
+    assert shown.dom.count("fill: oklch(") == np.count_nonzero(last.owner[-1])
+    assert len(re.findall(r'class="n idle"', shown.dom)) == np.count_nonzero(last.owner[-1] == 0)
+    label = re.search(r'<output id="time-label"[^>]*>(.*?)<', shown.dom)
+    assert label is not None
+    minutes, seconds = divmod(int(last.times[-1]), 60)
+    assert label[1] == f"00:{minutes:02d}:{seconds:02d}"
+
+
 def test_the_browser_would_notice(tmp_path: Path) -> None:
     """A script that fails is heard, and what does not fit the screen is measured: the tests above can fail."""
     broken = '<html><body><div style="width:900px">wide</div><script>nobody.knows()</script></body></html>'
