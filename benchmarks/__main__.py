@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--kills", type=int, default=3, help="of the leader")
 
     _add_evidence(add)
-    _add_traces(add)
+    _add_simulation(add)
     add("quick", _quick, "a few minutes of everything, to see that it works")
     return parser
 
@@ -116,8 +116,8 @@ def _add_evidence(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.add_argument("--windows", type=float, nargs="+", default=[10.0, 5.0], help="seconds that a look spans")
 
 
-def _add_traces(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """The benchmarks of traces of jobs."""
+def _add_simulation(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """The benchmarks of the simulator."""
     command = add("traces", _traces, "reading traces: jobs a second, memory")
     command.add_argument("--jobs", type=int, default=1_000_000, help="of the trace that is made")
 
@@ -126,6 +126,10 @@ def _add_traces(add: Callable[..., argparse.ArgumentParser]) -> None:
 
     command = add("prediction", _prediction, "prediction of run times, beside the published errors")
     command.add_argument("--seed", type=int, default=1)
+
+    command = add("sweeps", _sweeps, "a study on four Dask workers against one process")
+    command.add_argument("--trace-jobs", type=int, default=12_000, help="of each run")
+    command.add_argument("--seeds", type=int, default=8, help="each under two policies")
 
 
 def _add(
@@ -251,6 +255,12 @@ def _prediction(options: argparse.Namespace) -> str:
     from benchmarks import prediction
 
     return prediction.report(prediction.measure(options.seed))
+
+
+def _sweeps(options: argparse.Namespace) -> str:
+    from benchmarks import sweeps
+
+    return sweeps.report(sweeps.measure(options.trace_jobs, options.seeds))
 
 
 KUBERNETES = ("binding", "filter", "waiting", "failover")
