@@ -1,0 +1,16 @@
+"""``arnold capacity``: one command for each question."""
+
+from __future__ import annotations
+
+from scheduler.cli.commands import CommandRow, LazyGroup
+
+COMMANDS = {
+    "spares": CommandRow("simulator.cli.capacity_spares:command", "Spares for a target ETTR."),
+}
+
+command = LazyGroup(
+    name="capacity",
+    table=COMMANDS,
+    help="Say what to buy, reserve and keep spare.  Every answer lists its assumptions.",
+    epilog="Each explains itself: arnold capacity spares --help.",
+)
