@@ -179,9 +179,9 @@ def assumptions(answer: SparesAnswer) -> tuple[str, ...]:
     return (
         f"{q.rate.per_thousand_node_days:.3g} failures per 1,000 node-days, the same for every node and at random; "
         f"source: {q.rate.source}.",
-        f"At {MEASURED_MTTF_GPUS:,} GPUs this rate gives a mean time to failure of {answer.published_mttf_hours:.1f} h; "
-        f"jobs of that size on RSC-1 measured {MEASURED_MTTF_HOURS} h, which no rate that is the same for all nodes "
-        "explains: where nodes fail again and again, plan with a higher rate.",
+        f"At {MEASURED_MTTF_GPUS:,} GPUs this rate gives a mean time to failure of "
+        f"{answer.published_mttf_hours:.1f} h; jobs of that size on RSC-1 measured {MEASURED_MTTF_HOURS} h, which no "
+        "rate that is the same for all nodes explains: where nodes fail again and again, plan with a higher rate.",
         f"A failure costs {q.restart:g} s (detection, requeue or hot update, reload) and the work since the last "
         f"checkpoint; one is written every {answer.interval:,.0f} s"
         + (" (the best interval, sqrt(2 w / (N r)))" if q.interval is None else "")

@@ -21,8 +21,6 @@ def capacity_page(sheet: Sheet) -> str:
         title=sheet.title,
         verdict=sheet.verdict,
         charts=list(zip(sheet.charts, keys, strict=True)),
-            (chart, [(series.name, i % COLOURS) for i, series in enumerate(chart.series)]) for chart in sheet.charts
-        ],
         drawn=[chart_svg(chart) for chart in sheet.charts],
         tables=sheet.tables,
         assumptions=list(sheet.assumptions),
