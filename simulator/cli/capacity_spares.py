@@ -17,7 +17,9 @@ Examples:
 """
 
 
-@click.command("spares", cls=JsonCommand, document="simulator.documents.capacity:SparesDocument", epilog=EXAMPLES)
+@click.command(
+    "spares", cls=JsonCommand, document="simulator.documents.capacity.spares:SparesDocument", epilog=EXAMPLES
+)
 @click.option("--nodes", required=True, type=click.IntRange(1, 1_000_000), metavar="N", help="Nodes of the job.")
 @click.option(
     "--target",
@@ -95,7 +97,7 @@ def command(
     """
     from simulator.capacity.spares import SparesQuestion, spares
     from simulator.capacity.spares_sheet import spares_sheet
-    from simulator.documents.capacity import spares_document
+    from simulator.documents.capacity.spares import spares_document
     from simulator.failures.rates import failure_rate
     from simulator.failures.restart import parse_restart
 

@@ -22,7 +22,7 @@ REBOOT_HOURS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Incident:
+class Breakdown:
     """One failure of one node.
 
     :param time: seconds.
@@ -57,7 +57,7 @@ class FailureModel:
         return HOUR * (hardware * self.repair_hours + (1.0 - hardware) * self.reboot_hours)
 
 
-def draw_incidents(model: FailureModel, *, nodes: int, horizon: float, rng: np.random.Generator) -> list[Incident]:
+def draw_breakdowns(model: FailureModel, *, nodes: int, horizon: float, rng: np.random.Generator) -> list[Breakdown]:
     """Failures before the horizon, in order of time.
 
     :param horizon: seconds.
@@ -69,27 +69,27 @@ def draw_incidents(model: FailureModel, *, nodes: int, horizon: float, rng: np.r
     kinds = rng.choice(len(shares), size=count, p=shares / shares.sum())
     repairs = rng.exponential(model.repair_hours * HOUR, count)
     back_at: dict[int, float] = {}
-    incidents = []
+    breakdowns = []
     rows = zip(times.tolist(), which.tolist(), kinds.tolist(), repairs.tolist(), strict=True)
     for time, node, number, repair in rows:
         if time < back_at.get(node, 0.0):
             continue
         kind = model.mix.kinds[number]
         back_at[node] = time + (repair if kind.hardware else model.reboot_hours * HOUR)
-        incidents.append(Incident(time, node, kind, back_at[node]))
-    return incidents
+        breakdowns.append(Breakdown(time, node, kind, back_at[node]))
+    return breakdowns
 
 
 def draw_failures(
     model: FailureModel, *, nodes: int, horizon: float, seed: int
-) -> tuple[list[Incident], list[SlowSpell]]:
+) -> tuple[list[Breakdown], list[SlowSpell]]:
     """Failures and slow spells before the horizon, each by a generator of its own.
 
     :param horizon: seconds.
     :param seed: same seed, same failures.
     """
-    for_incidents, for_spells = (np.random.default_rng(stream) for stream in np.random.SeedSequence(seed).spawn(2))
+    for_breakdowns, for_spells = (np.random.default_rng(stream) for stream in np.random.SeedSequence(seed).spawn(2))
     return (
-        draw_incidents(model, nodes=nodes, horizon=horizon, rng=for_incidents),
+        draw_breakdowns(model, nodes=nodes, horizon=horizon, rng=for_breakdowns),
         draw_spells(model.slowness, nodes=nodes, horizon=horizon, rng=for_spells),
     )

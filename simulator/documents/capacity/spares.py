@@ -1,4 +1,4 @@
-"""What ``arnold capacity`` prints with ``--json``."""
+"""What ``arnold capacity spares --json`` prints."""
 
 from __future__ import annotations
 
@@ -7,16 +7,8 @@ from pydantic import Field
 from scheduler.documents.common import Document
 from simulator.capacity.spares import SparesAnswer, assumptions
 from simulator.capacity.spares_sheet import spares_sheet
+from simulator.documents.capacity.common import AnswerDocument
 from simulator.failures.rates import MEASURED_MTTF_HOURS
-
-
-class AnswerDocument(Document):
-    """What every answer has."""
-
-    verdict: str
-    """The answer in a sentence or two."""
-    assumptions: list[str]
-    """What was taken for granted, one sentence each."""
 
 
 class RateDoc(Document):

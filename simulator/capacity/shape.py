@@ -1,0 +1,62 @@
+"""Shapes of jobs: what a training job looks like when its size is left open."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from scheduler.job import Job, Parallelism
+from topology.errors import InvalidJob
+
+_SHAPE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
+
+
+@dataclass(frozen=True, slots=True)
+class JobShape:
+    """A job without its number of replicas.
+
+    :param tp: tensor-parallel degree, a divisor of the GPUs of a node.
+    :param pp: pipeline stages.
+    :param gpus_per_node: GPUs of the nodes it runs on.
+    """
+
+    tp: int = 8
+    pp: int = 8
+    gpus_per_node: int = 8
+
+    @property
+    def name(self) -> str:
+        """``8x16``: tp and pp."""
+        return f"{self.tp}x{self.pp}"
+
+    @property
+    def row(self) -> int:
+        """Nodes of one PP group."""
+        return self.pp
+
+    def job(self, rows: int, *, alpha: float = 0.5, level: str | None = None) -> Job:
+        """The job with so many PP groups.
+
+        :raises InvalidJob: the shape does not cut into nodes.
+        """
+        if self.tp < 1 or self.gpus_per_node % self.tp:
+            raise InvalidJob(
+                f"tp {self.tp} does not divide a node of {self.gpus_per_node} GPUs",
+                where=f"shape {self.name}",
+                fix=f"choose tp among the divisors of {self.gpus_per_node}",
+            )
+        degrees = Parallelism(tp=self.tp, dp=rows * (self.gpus_per_node // self.tp), pp=self.pp)
+        return Job(f"{rows} x {self.name}", degrees, alpha=alpha, gpus_per_node=self.gpus_per_node, level=level)
+
+
+def parse_shape(text: str, *, gpus_per_node: int = 8) -> JobShape:
+    """``8x16`` as tp 8, pp 16.
+
+    :raises InvalidJob: it is nothing of the kind.
+    """
+    match = _SHAPE.fullmatch(text.strip().lower())
+    if match is None or "0" in (match[1], match[2]):
+        raise InvalidJob(f"{text[:40]!r} is no shape", where="--shape", fix="give tp and pp, for example 8x16")
+    shape = JobShape(int(match[1]), int(match[2]), gpus_per_node)
+    shape.job(1)
+    return shape
