@@ -1,0 +1,55 @@
+"""Every number that the models are calibrated on, with its source.
+
+All are of the Arnold paper's characterisation (arXiv 2509.15940, section 3: NCCL tests, and the share of communication
+in production steps) or, where that is silent, of a source that is named.  None is of its evaluation: what aligning
+groups was measured to gain is what the models are to predict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Figures of the characterisation, and what had to be read into them.
+
+    :param communication_share: of a step without spread.  Published: 30 to 50 % of a production step; the middle.
+        Read as the time in which nothing is computed, all of it between nodes.
+    :param collective_loss: share of its bus bandwidth a collective loses between minipods.  Published: up to 17 %.
+    :param send_recv_loss: the same for send-recv.  Published: up to 70 %.
+    :param full_loss_from: minipods from which on the whole loss is felt, growing evenly from none at 1.  Published: 2
+        to 6 minipods were measured and the loss is "up to"; read as reached at 6, and not exceeded beyond.
+    :param collective_saturation: bytes from which on a collective has its full bandwidth.  Published: 256 MB.
+    :param send_recv_saturation: the same for send-recv.  Published: about 2 MB.
+    :param saturated: share of the full bandwidth that counts as saturated; ours.
+    :param overlap: share of the reduction of gradients that is hidden behind compute; ours: none, for
+        ``communication_share`` is of what is not hidden.
+    """
+
+    communication_share: float = 0.40
+    collective_loss: float = 0.17
+    send_recv_loss: float = 0.70
+    full_loss_from: int = 6
+    collective_saturation: float = 256e6
+    send_recv_saturation: float = 2e6
+    saturated: float = 0.95
+    overlap: float = 0.0
+
+    @property
+    def collective_stretch(self) -> float:
+        """By what the slowest collective takes longer: ``1 / (1 - loss)``, 1.20."""
+        return 1.0 / (1.0 - self.collective_loss)
+
+    @property
+    def send_recv_stretch(self) -> float:
+        """The same for send-recv, 3.33: every node sends between minipods at once, so this is the oversubscription."""
+        return 1.0 / (1.0 - self.send_recv_loss)
+
+    @property
+    def spread_cost(self) -> float:
+        """Share of the step that one more minipod costs: what collectives lose for each, of communication; 1.64 %."""
+        return self.communication_share * (self.collective_stretch - 1.0) / (self.full_loss_from - 1)
+
+
+PUBLISHED = Calibration()

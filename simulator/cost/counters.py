@@ -1,0 +1,47 @@
+"""Models that look at spread alone, or not even at that."""
+
+from __future__ import annotations
+
+from scheduler.spread import job_level, spread
+from simulator.cost.calibration import PUBLISHED, Calibration
+from simulator.cost.step import slowest_node
+from simulator.cost.types import Independent, PlacedJob, StepTime
+
+
+def no_cost() -> Independent:
+    """Communication costs the same wherever a job lies."""
+    return Independent(
+        "none",
+        "spread costs nothing; slow nodes do",
+        ("Where a job lies makes no difference to its step, but for the slowest of its nodes.",),
+        lambda placed: StepTime(compute=slowest_node(placed), dp=0.0, pp=0.0, ideal=1.0),
+    )
+
+
+def spread_counters(calibration: Calibration = PUBLISHED) -> Independent:
+    """The paper's objective as a price: each unit of it above the least costs the same share of the step."""
+    cost = calibration.spread_cost
+
+    def price(placed: PlacedJob) -> StepTime:
+        job, nodes = placed.job, placed.nodes
+        domains = job_level(placed.cluster, job).domain_of[nodes]
+        groups = job.grid.groups
+        return StepTime(
+            compute=slowest_node(placed),
+            dp=cost * job.alpha * (spread(groups["dp"], domains) - 1),
+            pp=cost * job.beta * (spread(groups["pp"], domains) - 1),
+            ideal=1.0,
+        )
+
+    return Independent(
+        "spread",
+        "Eq. 2 as a price: alpha and beta weigh the spread of DP and PP groups",
+        (
+            f"Each further domain that a DP group touches costs alpha times {cost:.2%} of the step, each that a PP "
+            f"group touches beta times as much, without end.",
+            f"That share is what a collective loses for each further minipod, when communication is "
+            f"{calibration.communication_share:.0%} of the step.",
+            "Volumes, sizes and who else runs make no difference.",
+        ),
+        price,
+    )

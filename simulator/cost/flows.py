@@ -1,0 +1,154 @@
+"""Flows: the jobs that run share the links between domains max-min fairly.
+
+Each tier is shared out by itself, once among the reductions of all jobs and once among their pipelines; within one the
+links of all closer tiers count too.  What a flow gets says by what its groups are stretched; the step follows as in the
+hierarchical model, with the stretch that each group really sees in place of the oversubscription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from simulator.cost.assumptions import of_tiers, of_volumes
+from simulator.cost.calibration import PUBLISHED, Calibration
+from simulator.cost.crossings import stretch_of_hops
+from simulator.cost.demand import Demand, Flows, demands_of
+from simulator.cost.fairness import max_min_rates
+from simulator.cost.reduction import node_bandwidth, tier_excess
+from simulator.cost.step import Communication, ideal_communication, pipeline_seconds, step_time
+from simulator.cost.tiers import Oversubscription, Tier, calibrated, tiers_of
+from simulator.cost.traffic import traffic_of
+from simulator.cost.types import PlacedJob, StepTime
+from topology.cluster import Cluster, FloatArray
+from topology.errors import InvalidInput
+from topology.graph import GPU_BANDWIDTH, uplinks
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """The links of a cluster: for each tier the capacity in GB/s of its own uplinks and those of closer tiers."""
+
+    cluster: Cluster
+    tiers: tuple[Tier, ...]
+    capacity: tuple[FloatArray, ...]
+
+
+class SharedFlows:
+    """The model.  It keeps what it knows of clusters and placed jobs, which only saves time."""
+
+    name = "flows"
+    summary = "the jobs that run share the links between domains max-min fairly"
+    shares_links = True
+
+    def __init__(
+        self, calibration: Calibration = PUBLISHED, *, oversubscription: Oversubscription | None = None
+    ) -> None:
+        """:param oversubscription: ratio of each tier; ``None`` = that of the calibration, between minipods."""
+        self._calibration = calibration
+        self._oversubscription = oversubscription
+        self._network: _Network | None = None
+        self._demands: WeakKeyDictionary[PlacedJob, tuple[Demand, ...]] = WeakKeyDictionary()
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """As :attr:`CommModel.assumptions`."""
+        return (
+            "Every link between domains is shared max-min fairly; all that hangs on a switch shares its uplinks, of "
+            "which none is hit by more flows than another.",
+            "Jobs meet in the same phase of their steps: reductions share links with reductions, pipelines with "
+            "pipelines, and all send all the time.",
+            of_tiers(self._calibration, self._oversubscription),
+            *of_volumes(self._calibration),
+        )
+
+    def step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> StepTime:
+        """As :meth:`CommModel.step_time`."""
+        return self.step_times([placed, *others])[0]
+
+    def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:
+        """As :meth:`CommModel.relative_step_time`."""
+        return self.step_time(placed, others).relative
+
+    def step_times(self, running: Sequence[PlacedJob]) -> list[StepTime]:
+        """As :meth:`CommModel.step_times`.
+
+        :raises InvalidInput: the jobs do not run on one cluster.
+        """
+        if not running:
+            return []
+        network = self._network_of(running)
+        demands = [self._demands_of(placed, network) for placed in running]
+        bandwidth = np.array([placed.job.gpus_per_node * GPU_BANDWIDTH for placed in running])
+        dp = [_stretches([of[i].dp for of in demands], c, bandwidth) for i, c in enumerate(network.capacity)]
+        pp = [_stretches([of[i].pp for of in demands], c, bandwidth) for i, c in enumerate(network.capacity)]
+        return [
+            self._step_time(placed, demands[j], [tier[j] for tier in dp], [tier[j] for tier in pp])
+            for j, placed in enumerate(running)
+        ]
+
+    def _step_time(
+        self, placed: PlacedJob, demands: Sequence[Demand], dp: Sequence[FloatArray], pp: Sequence[FloatArray]
+    ) -> StepTime:
+        """:param dp: for each tier, shape [columns], stretch of each DP group; ``pp`` the same for PP groups."""
+        rows, columns = placed.nodes.shape
+        traffic, bandwidth = traffic_of(placed.job, placed.model), node_bandwidth(placed)
+        ideal = ideal_communication(placed)
+        excess = tier_excess((demand.columns, stretch) for demand, stretch in zip(demands, dp, strict=True))
+        domains = [(demand.domains, stretch) for demand, stretch in zip(demands, pp, strict=True)]
+        around = placed.chunks > 1
+        hops = stretch_of_hops(domains, (rows, columns), around=around) * traffic.pp / bandwidth
+        found = Communication(
+            dp=ideal.dp + 2.0 * traffic.dp / bandwidth * float(excess.max()),
+            pp=pipeline_seconds(hops, microbatches=traffic.microbatches, chunks=placed.chunks),
+        )
+        return step_time(placed, found, ideal, self._calibration)
+
+    def _network_of(self, running: Sequence[PlacedJob]) -> _Network:
+        """The network of the cluster on which all run; clusters that differ in what is free or flagged are the same."""
+        first = running[0].cluster
+        if any(placed.cluster.levels is not first.levels for placed in running):
+            raise InvalidInput("jobs that share links are placed on different clusters", fix="place all on one cluster")
+        known = self._network
+        if known is None or known.cluster.levels is not first.levels or known.cluster.gpus is not first.gpus:
+            ratios = calibrated(first, self._calibration) if self._oversubscription is None else self._oversubscription
+            tiers = tiers_of(first, ratios)
+            upwards = uplinks(first, oversubscription=ratios)
+            capacity = [upwards[tier.level.name] for tier in tiers]
+            known = _Network(first, tiers, tuple(np.concatenate(capacity[i:]) for i in range(len(tiers))))
+            self._network = known
+            self._demands.clear()
+        return known
+
+    def _demands_of(self, placed: PlacedJob, network: _Network) -> tuple[Demand, ...]:
+        if placed not in self._demands:
+            self._demands[placed] = demands_of(placed, network.tiers)
+        return self._demands[placed]
+
+
+def _stretches(asked: Sequence[Flows], capacity: FloatArray, bandwidth: FloatArray) -> list[FloatArray]:
+    """By what each group of each job is slowed across one tier.
+
+    :param asked: for each job.
+    :param capacity: GB/s of each link.
+    :param bandwidth: shape [jobs], GB/s of a node.
+    :returns: for each job, shape [groups]; 1 = not at all.
+    """
+    counts = np.array([flows.count for flows in asked])
+    first = np.concatenate([[0], np.cumsum(counts)])
+    most = np.repeat(bandwidth, counts)
+    rates = max_min_rates(
+        np.concatenate([flows.links for flows in asked]),
+        np.concatenate([flows.flows + first[j] for j, flows in enumerate(asked)]),
+        np.concatenate([flows.lanes for flows in asked]),
+        capacity=capacity,
+        most=most,
+    )
+    stretch = most / rates
+    return [
+        np.append(stretch[first[j] : first[j + 1]], 1.0)[flows.flow_of]  # -1, the last: not slowed
+        for j, flows in enumerate(asked)
+    ]

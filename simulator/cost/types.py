@@ -1,0 +1,120 @@
+"""What every model of communication takes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from scheduler.affinity import Model
+from scheduler.job import Job
+from topology.cluster import Cluster, IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class PlacedJob:
+    """A job on its nodes.  Two are the same only if they are one object, so that what a model knows of it is kept.
+
+    :param cluster: for its levels and the slowdown of its nodes; what is free does not matter.
+    :param nodes: shape [rows, columns], index of the node of each cell.
+    :param model: what is trained, for the volumes; ``None`` = :data:`~simulator.cost.traffic.DEFAULT_MODEL`.
+    :param chunks: v, chunks of layers in each pipeline stage (virtual stages of the interleaved schedule).
+    """
+
+    job: Job
+    cluster: Cluster
+    nodes: IntArray
+    model: Model | None = None
+    chunks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """One training step, all parts in one unit: seconds, or the ideal step where a model knows no volumes.
+
+    :param compute: with the idle slots of the pipeline and the slowest node.
+    :param dp: reduction of gradients that is not hidden behind compute.
+    :param pp: activations and their gradients between stages.
+    :param ideal: the whole step without spread and without a slow node.
+    """
+
+    compute: float
+    dp: float
+    pp: float
+    ideal: float
+
+    @property
+    def total(self) -> float:
+        """The whole step."""
+        return self.compute + self.dp + self.pp
+
+    @property
+    def relative(self) -> float:
+        """By what the placement stretches the job: 1 = no spread and no slow node."""
+        return self.total / self.ideal
+
+    @property
+    def communication(self) -> float:
+        """Share of the step that is communication."""
+        return (self.dp + self.pp) / self.total
+
+
+class CommModel(Protocol):
+    """A model of communication.  Registered as an entry point in the group ``arnold.cost``: a class (or any callable
+    without arguments) that makes an object with this face.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name on the command line."""
+
+    @property
+    def summary(self) -> str:
+        """One line for lists."""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What has to be true for its numbers to be: a sentence each, printed by reports."""
+
+    @property
+    def shares_links(self) -> bool:
+        """Whether jobs slow each other: then all are asked again when one starts or ends."""
+
+    def step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> StepTime:
+        """A step of a job while others run.
+
+        :param others: without the job itself; of no consequence unless ``shares_links``.
+        """
+
+    def step_times(self, running: Sequence[PlacedJob]) -> list[StepTime]:
+        """A step of each of the jobs that run together, in their order: links are shared out once."""
+
+    def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:
+        """By what the placement stretches the job, at least 1; see :attr:`StepTime.relative`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Independent:
+    """A model in which jobs do not disturb each other: a price for each placed job."""
+
+    name: str
+    summary: str
+    assumptions: tuple[str, ...]
+    price: Callable[[PlacedJob], StepTime]
+
+    @property
+    def shares_links(self) -> bool:
+        """They do not."""
+        return False
+
+    def step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> StepTime:  # noqa: ARG002
+        """As :meth:`CommModel.step_time`."""
+        return self.price(placed)
+
+    def step_times(self, running: Sequence[PlacedJob]) -> list[StepTime]:
+        """As :meth:`CommModel.step_times`."""
+        return [self.price(placed) for placed in running]
+
+    def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:  # noqa: ARG002
+        """As :meth:`CommModel.relative_step_time`."""
+        return self.price(placed).relative
