@@ -60,3 +60,18 @@ def parse_shape(text: str, *, gpus_per_node: int = 8) -> JobShape:
     shape = JobShape(int(match[1]), int(match[2]), gpus_per_node)
     shape.job(1)
     return shape
+
+
+def parse_job(text: str, *, gpus_per_node: int = 8) -> tuple[JobShape, int]:
+    """``8x16x20`` as a shape of tp 8, pp 16 and 20 PP groups.
+
+    :raises InvalidJob: it is nothing of the kind.
+    """
+    shape, _, rows = text.strip().lower().rpartition("x")
+    if not (rows.isdecimal() and 0 < int(rows) <= 100_000):
+        raise InvalidJob(
+            f"{text[:40]!r} is no job",
+            where="--job",
+            fix="give tp, pp and the number of PP groups, for example 8x16x20",
+        )
+    return parse_shape(shape, gpus_per_node=gpus_per_node), int(rows)

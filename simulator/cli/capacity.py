@@ -5,6 +5,7 @@ from __future__ import annotations
 from scheduler.cli.commands import CommandRow, LazyGroup
 
 COMMANDS = {
+    "minipods": CommandRow("simulator.cli.capacity_minipods:command", "Minipod size and oversubscription."),
     "fragmentation": CommandRow("simulator.cli.capacity_fragmentation:command", "What still fits, by job shape."),
     "spares": CommandRow("simulator.cli.capacity_spares:command", "Spares for a target ETTR."),
 }

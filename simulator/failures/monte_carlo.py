@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from math import sqrt
 
 import numpy as np
 
 from simulator.failures.checkpointing import Checkpoints
 from simulator.failures.ettr import Losses
-
-Z95 = 1.96
-"""Standard errors on either side of a mean that hold 95 % of it."""
+from simulator.intervals import half_width
 
 RepairTimes = Callable[[np.random.Generator], float]
 """Draws the seconds of one repair."""
@@ -78,11 +75,10 @@ def simulate_ettr(
     """
     streams = np.random.SeedSequence(seed).spawn(runs)
     made = [_run(losses, span, np.random.default_rng(stream), spares, repair) for stream in streams]
-    ettr = np.array([run.ettr for run in made])
-    half = Z95 * float(ettr.std(ddof=1)) / sqrt(runs) if runs > 1 else 0.0
+    ettr = [run.ettr for run in made]
     return Estimate(
-        mean=float(ettr.mean()),
-        half_width=half,
+        mean=float(np.mean(ettr)),
+        half_width=half_width(ettr),
         runs=runs,
         failures=float(np.mean([run.failures for run in made])),
         waiting=float(np.mean([run.waiting / run.span for run in made])),
