@@ -64,7 +64,7 @@ def test_slow_nodes_do_not_move_failures() -> None:
 
 
 def test_slow_spells() -> None:
-    """10 per 1,000 node-days on 1,000 nodes: 3,650 a year; 10 % to 100 % slower; flagged after 4 to 12 minutes or never.
+    """10 per 1,000 node-days on 1,000 nodes: 3,650 a year; 10 % to 100 % slower; flagged in 4 to 12 minutes or never.
 
     With spells of 6 hours on average and a recall of 0.883, few that are found end before they are.
     """

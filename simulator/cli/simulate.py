@@ -1,0 +1,145 @@
+"""``arnold simulate``: a cluster over time."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scheduler.cli.command import JsonCommand
+from scheduler.cli.instance import FILE, finite, load_state
+from scheduler.cli.output import emit_json
+from scheduler.cli.place import complete_algorithm
+
+if TYPE_CHECKING:
+    from simulator.replay import Replay
+
+EXAMPLES = """\b
+Examples:
+  arnold simulate --cluster cluster.csv --trace jobs.csv
+  arnold simulate --cluster cluster.csv --trace philly.csv.gz --lenient --policy fifo-backfill --json
+  arnold simulate --cluster cluster.csv --trace jobs.csv --scale-load 1.5 --jobs-out jobs.parquet
+"""
+
+
+def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Names of queue policies, for the shell."""
+    from scheduler.queue.registry import policy_names
+
+    return [name for name in policy_names() if name.startswith(incomplete)]
+
+
+@click.command("simulate", cls=JsonCommand, document="simulator.documents.simulate:SimulateDocument", epilog=EXAMPLES)
+@click.option("--cluster", required=True, type=FILE, metavar="FILE", help="The cluster, in any known format.")
+@click.option("--trace", required=True, type=FILE, metavar="FILE", help="The jobs, in any known format; - is stdin.")
+@click.option(
+    "--policy",
+    default="fifo",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=complete_policy,
+    help="Who is asked next and who may pass whom.",
+)
+@click.option(
+    "--algorithm",
+    default="exact",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=complete_algorithm,
+    help="Where gangs go; none = GPUs are counted, no nodes.",
+)
+@click.option("--format", metavar="NAME", help="Format of the trace  [default: recognised by content]")
+@click.option("--cluster-format", metavar="NAME", help="Format of the cluster  [default: recognised by content]")
+@click.option("--lenient/--strict", default=False, help="Count rows and jobs that cannot be, or stop at the first.")
+@click.option("--merge", type=FILE, multiple=True, metavar="FILE", help="Another trace on the same clock; repeat it.")
+@click.option("--window", metavar="A:B", help="Only jobs submitted from A until B, on the trace's clock.")
+@click.option("--max-gpus", type=float, callback=finite, metavar="N", help="Only jobs of at most N GPUs.")
+@click.option("--scale-load", type=float, callback=finite, metavar="F", help="Submissions F times as dense.")
+@click.option(
+    "--predict",
+    type=click.Choice(["oracle", "user"]),
+    default="oracle",
+    show_default=True,
+    help="What the scheduler knows of run times: all, or what users said.",
+)
+@click.option("--level", metavar="NAME", help="Level whose domains spread counts  [default: broadest with several]")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N", help="Same, same."
+)
+@click.option("--jobs-out", type=FILE, metavar="FILE", help="One row per job: .csv, .parquet or .jsonl.")
+def command(*, as_json: bool, jobs_out: str | None, **options: Any) -> int:
+    """Replay a trace of jobs on a cluster: the production scheduler decides, time flies.
+
+    Jobs that a cluster could never hold are said before the run starts; with --lenient they are left out and counted.
+    """
+    from simulator.engine.run import run
+    from simulator.report.jobs import check_suffix
+
+    if jobs_out is not None:
+        check_suffix(jobs_out)
+    replay = _prepare(**options)
+    started = perf_counter()
+    replay.engine.begin()
+    run(replay.engine)
+    seconds = perf_counter() - started
+    _tell(replay, seconds, as_json=as_json, jobs_out=jobs_out)
+    return 0
+
+
+def _prepare(
+    *,
+    cluster: str,
+    trace: str,
+    format: str | None,
+    cluster_format: str | None,
+    lenient: bool,
+    merge: tuple[str, ...],
+    window: str | None,
+    max_gpus: float | None,
+    scale_load: float | None,
+    **settings: Any,
+) -> Replay:
+    from simulator.cli.window import parse_window
+    from simulator.replay import Settings, prepare
+    from simulator.traces import max_gpus as keep_small
+    from simulator.traces import merge as merge_traces
+    from simulator.traces import read_trace
+    from simulator.traces import scale_load as scale
+    from simulator.traces import window as cut
+
+    loaded = load_state(cluster, format=cluster_format, levels=None, busy=None, flags=None)
+    jobs = read_trace(trace, format=format, lenient=lenient)
+    if merge:
+        jobs = merge_traces([jobs, *(read_trace(path, lenient=lenient) for path in merge)])
+    if window is not None:
+        jobs = cut(jobs, *parse_window(window))
+    if max_gpus is not None:
+        jobs = keep_small(jobs, max_gpus)
+    if scale_load is not None:
+        jobs = scale(jobs, scale_load)
+    return prepare(jobs, loaded.cluster, Settings(**settings), lenient=lenient)
+
+
+def _tell(replay: Replay, seconds: float, *, as_json: bool, jobs_out: str | None) -> None:
+    from simulator.documents.simulate import simulate_document
+    from simulator.replay import COUNT_ONLY
+    from simulator.report.jobs import rows, write_rows
+
+    engine = replay.engine
+    if jobs_out is not None:
+        names = () if replay.settings.algorithm == COUNT_ONLY else replay.cluster.names
+        write_rows(jobs_out, list(rows(engine.jobs, names)))
+    dropped = dict(replay.trace.dropped)
+    if left := len(engine.jobs) - engine.completed:
+        dropped["never placed"] = left
+    document = simulate_document(
+        replay.summary,
+        policy=replay.settings.policy,
+        dropped=dropped,
+        fragmentation=replay.fragmentation.share,
+        policy_seconds=engine.policy_seconds,
+        wall_seconds=seconds,
+        events=engine.events,
+    )
+    emit_json(document)
