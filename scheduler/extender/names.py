@@ -48,13 +48,9 @@ PLURAL = "gangplans"
 SINGULAR = "gangplan"
 SHORT = "gp"
 
-ENTRY_POINTS = "arnold.queue"
-"""Entry-point group of queue policies."""
-
 __all__ = [
     "ALPHA",
     "AVOID",
-    "ENTRY_POINTS",
     "GANG",
     "GANG_SIZE",
     "GATE",

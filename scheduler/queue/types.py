@@ -1,8 +1,8 @@
 """What a queue policy is told, and what it answers: plain values that a controller and a simulator both have.
 
 Nodes are numbers into arrays.  GPUs are counted in *units*, whatever the caller counts in (GPUs, or hundredths of one
-where jobs share a GPU).  Times are seconds on the caller's clock.  A job asks for ``nodes`` nodes and for ``gpus`` units
-on each.
+where jobs share a GPU).  Times are seconds on the caller's clock.  A job asks for ``nodes`` nodes with
+``gpus`` units on each.
 """
 
 from __future__ import annotations

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from simulator.engine.job import Prediction, SimJob
+from simulator.engine.stage import Stage, Why
 from simulator.records import JobRecord
-
-if TYPE_CHECKING:
-    from simulator.engine.loop import Engine
 
 
 class Predictor(Protocol):
@@ -99,9 +97,6 @@ class Incidents(Protocol):
         """Go on where :meth:`state` was asked."""
 
 
-Why = Literal["failure", "preemption"]
-
-
 class Setback(NamedTuple):
     """What an interruption costs.
 
@@ -134,8 +129,8 @@ class FromScratch:
 class Observer(Protocol):
     """Somebody who measures while time passes."""
 
-    def elapsed(self, engine: Engine, until: float) -> None:
-        """Nothing changes from ``engine.now`` until then."""
+    def elapsed(self, stage: Stage, until: float) -> None:
+        """Nothing changes from ``stage.now`` until then."""
 
     def state(self) -> Any:
         """What :meth:`restore` needs, as JSON."""

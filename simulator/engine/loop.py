@@ -22,11 +22,11 @@ from simulator.engine.hooks import (
     Pace,
     Predictor,
     Recovery,
-    Why,
 )
 from simulator.engine.job import SimJob, State
 from simulator.engine.line import Line
 from simulator.engine.room import Found, Room
+from simulator.engine.stage import Why
 from simulator.engine.turn import Turn
 from simulator.records import JobRecord
 from topology.cluster import IntArray
@@ -35,7 +35,7 @@ from topology.cluster import IntArray
 class Engine:
     """One run, from the first submission until all jobs have ended or nothing happens any more.
 
-    It is a ``Floor`` of ``scheduler.queue``.
+    It is the ``Stage`` of its parts, and so the ``Floor`` of the policy.
 
     :param records: in order of submission; each fits into the room when that is empty.
     :raises Disagreement: one does not.

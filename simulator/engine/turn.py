@@ -10,38 +10,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING
 
 from scheduler.queue.types import Hold, Keep
 from simulator.engine.job import SimJob
 from simulator.engine.room import Found
-
-if TYPE_CHECKING:
-    from simulator.engine.loop import Engine
+from simulator.engine.stage import Stage
 
 Shape = tuple[int, int]
 
 
 class Turn:
-    """Turns of one engine.
+    """Turns of one stage.
 
     ``opened`` says whether somebody gave room back since the last turn, ``fresh`` who joined the queue since.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
         self.opened = False
         self.fresh: list[SimJob] = []
         self.stuck: SimJob | None = None
 
     def take(self) -> None:
         """Start whoever may."""
-        line = self._engine.line
+        line = self._stage.line
         if not len(line):
             self.opened = False
             self.fresh.clear()
             return
-        if not self._engine.policy.passing:
+        if not self._stage.policy.passing:
             self._in_order()
             return
         while self.opened or self.fresh:
@@ -49,32 +46,32 @@ class Turn:
             asked = list(line) if all_of_them else sorted(self.fresh, key=lambda job: job.rank)
             self.opened = False
             self.fresh.clear()
-            _Pass(self._engine).ask(asked, all_of_them=all_of_them)
+            _Pass(self._stage).ask(asked, all_of_them=all_of_them)
             self.stuck = line.first if len(line) else None
 
     def _in_order(self) -> None:
         """One after the other, until one has no room."""
-        line = self._engine.line
+        line = self._stage.line
         self.fresh.clear()
         while len(line) and (self.opened or line.first is not self.stuck):
             job = line.first
             found = self._find(job)
             if found is not None:
-                self._engine.start(job, found)
-            elif not stop_for(self._engine, job):
+                self._stage.start(job, found)
+            elif not stop_for(self._stage, job):
                 self.stuck, self.opened = job, False
                 return
         self.opened = False
 
     def _find(self, job: SimJob) -> Found | None:
-        return find(self._engine, job, ()) if self._engine.room.may_fit(job) else None
+        return find(self._stage, job, ()) if self._stage.room.may_fit(job) else None
 
 
 class _Pass:
     """One pass over the queue, in which those behind a blocked job are asked too."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
         self._holds: tuple[int, Sequence[Hold]] | None = None
         self._hopeless: set[Shape] = set()
         self._failed: list[tuple[Keep, set[Shape]]] = []
@@ -84,12 +81,12 @@ class _Pass:
 
         :param all_of_them: these are all that wait; else those that are not asked have no room.
         """
-        engine, blocked = self._engine, list[SimJob]()
-        claims = engine.policy.claims
+        stage, blocked = self._stage, list[SimJob]()
+        claims = stage.policy.claims
         for job in jobs:
             if self._ask(job, blocked if all_of_them else None):
                 continue
-            if stop_for(engine, job):
+            if stop_for(stage, job):
                 return
             if claims is None or len(blocked) < claims:
                 blocked.append(job)
@@ -98,18 +95,18 @@ class _Pass:
         shape = (job.nodes, job.gpus)
         if shape in self._hopeless:
             return False
-        engine = self._engine
-        if not engine.room.may_fit(job):
+        stage = self._stage
+        if not stage.room.may_fit(job):
             self._hopeless.add(shape)
             return False
         before = self._before(job) if blocked is None else blocked
-        for keep in engine.policy.offers(job, engine, self._holds_of(before)):
+        for keep in stage.policy.offers(job, stage, self._holds_of(before)):
             failed = self._shapes_without(keep)
             if shape in failed:
                 continue
-            found = engine.room.find(job, keep)
+            found = stage.room.find(job, keep)
             if found is not None:
-                engine.start(job, found)
+                stage.start(job, found)
                 self._holds = None
                 return True
             failed.add(shape)
@@ -117,15 +114,15 @@ class _Pass:
 
     def _before(self, job: SimJob) -> Sequence[SimJob]:
         """Those before a job that have a claim."""
-        ahead = takewhile(lambda other: other.rank < job.rank, self._engine.line)
-        return tuple(islice(ahead, self._engine.policy.claims))
+        ahead = takewhile(lambda other: other.rank < job.rank, self._stage.line)
+        return tuple(islice(ahead, self._stage.policy.claims))
 
     def _holds_of(self, blocked: Sequence[SimJob]) -> Sequence[Hold]:
         """What is kept for those, found anew when a job has started since or there are more of them."""
         if not blocked:
             return ()
         if self._holds is None or self._holds[0] != len(blocked):
-            self._holds = (len(blocked), self._engine.policy.holds(blocked, self._engine))
+            self._holds = (len(blocked), self._stage.policy.holds(blocked, self._stage))
         return self._holds[1]
 
     def _shapes_without(self, keep: Keep) -> set[Shape]:
@@ -137,24 +134,24 @@ class _Pass:
         return self._failed[-1][1]
 
 
-def find(engine: Engine, job: SimJob, holds: Sequence[Hold]) -> Found | None:
+def find(stage: Stage, job: SimJob, holds: Sequence[Hold]) -> Found | None:
     """Where the policy lets a job go and the room has a place for it."""
-    found = (engine.room.find(job, keep) for keep in engine.policy.offers(job, engine, holds))
+    found = (stage.room.find(job, keep) for keep in stage.policy.offers(job, stage, holds))
     return next((one for one in found if one is not None), None)
 
 
-def stop_for(engine: Engine, job: SimJob) -> bool:
+def stop_for(stage: Stage, job: SimJob) -> bool:
     """Stop running jobs for one without room if the policy says so, and start it; only if that gives it room."""
-    stopped = {other.key for other in engine.policy.victims(job, engine)}
-    victims = [other for other in engine.live.values() if other.key in stopped] if stopped else []
+    stopped = {other.key for other in stage.policy.victims(job, stage)}
+    victims = [other for other in stage.live.values() if other.key in stopped] if stopped else []
     for victim in victims:
-        engine.room.give(victim)
-    found = find(engine, job, ()) if victims else None
+        stage.room.give(victim)
+    found = find(stage, job, ()) if victims else None
     for victim in victims:
-        engine.room.take(victim)
+        stage.room.take(victim)
     if found is None:
         return False
     for victim in victims:
-        engine.stop(victim, "preemption")
-    engine.start(job, found)
+        stage.stop(victim, "preemption")
+    stage.start(job, found)
     return True

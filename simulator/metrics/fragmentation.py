@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
+from simulator.engine.stage import Stage
 
 
 class Fragmentation:
@@ -16,11 +16,11 @@ class Fragmentation:
         self._free = 0.0
         self._broken = 0.0
 
-    def elapsed(self, engine: Engine, until: float) -> None:
+    def elapsed(self, stage: Stage, until: float) -> None:
         """Nothing changes until then."""
-        room = engine.room
+        room = stage.room
         if isinstance(room, PlacedRoom):
-            seconds = until - engine.now
+            seconds = until - stage.now
             self._free += seconds * room.free_units
             self._broken += seconds * (room.free_units - room.idle_units)
 

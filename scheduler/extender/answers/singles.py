@@ -1,9 +1,4 @@
-"""Single pods with GPUs: where they do the least harm to gangs.
-
-Of the nodes that are promised to nobody, those come first that are in use anyway, the fullest of them; an idle node is
-broken into last, and then one whose domains have the fewest idle nodes left, the broadest level first, so that large
-free domains stay whole.
-"""
+"""Single pods with GPUs: of the nodes that are promised to nobody, the best by ``scheduler.placement.singles``."""
 
 from __future__ import annotations
 
@@ -13,8 +8,8 @@ from itertools import compress, repeat
 
 import numpy as np
 
-from scheduler.extender.fleet import Fleet, Occupancy
-from topology.cluster import IntArray
+from scheduler.extender.fleet import Fleet
+from scheduler.placement import singles
 
 
 def tightest(fleet: Fleet, names: Sequence[str], gpus: int, now: datetime) -> tuple[list[str], dict[str, str]]:
@@ -36,16 +31,8 @@ def tightest(fleet: Fleet, names: Sequence[str], gpus: int, now: datetime) -> tu
         if ailment := fleet.ailing(name, now):
             refused[name] = ailment
             fits[i] = False
-    best = _best(occupancy, rows[fits], gpus)
-    chosen = position[fits][best].tolist()
+    best = singles.tightest(
+        rows[fits], free=occupancy.free, idle=occupancy.idle, idle_in_domain=occupancy.idle_in_domain
+    )
+    chosen = position[np.isin(rows, best)].tolist()
     return [names[i] for i in chosen], refused
-
-
-def _best(occupancy: Occupancy, rows: IntArray, gpus: int) -> IntArray:
-    """Indices into ``rows``: those that are least in order, all that are equal."""
-    left = np.arange(len(rows), dtype=np.int32)
-    keys = (occupancy.idle[rows], occupancy.free[rows] - gpus, *(count[rows] for count in occupancy.idle_in_domain))
-    for key in keys:
-        if len(left) > 1:
-            left = left[key[left] == key[left].min()]
-    return left

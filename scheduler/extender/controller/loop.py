@@ -25,9 +25,9 @@ from scheduler.extender.controller.terms import Terms
 from scheduler.extender.controller.touched import Touched
 from scheduler.extender.controller.writer import NotLeading, Telemetry, Writer
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.planner.queue_policy import QueuePolicy
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
+from scheduler.queue.types import QueuePolicy
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)

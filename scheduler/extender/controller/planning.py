@@ -25,10 +25,10 @@ from scheduler.extender.controller.words import counted, worth
 from scheduler.extender.controller.writer import Telemetry, Writer
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.planner import Answer, Question, Round, repair_question, solve
-from scheduler.extender.planner.queue_policy import QueuePolicy
 from scheduler.extender.plans import Phase, Plan
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
+from scheduler.queue.types import QueuePolicy
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)

@@ -18,6 +18,7 @@ from scheduler.extender.fleet.table import Problem, Table, make_table
 from scheduler.extender.fleet.view import Occupancy, Own, View, make_view
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.objects import Node, Pod
+from topology.capacity import count_nodes
 from topology.readers.kubernetes_labels import PRESETS
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -221,8 +222,5 @@ class Fleet:
         if table.tree is None:
             return Occupancy(self._free, self._promised, self._promised, self._annotated, ())
         idle = (self._free == table.tree.gpus) & ~self._promised
-        counts = (np.bincount(level.domain_of[idle], minlength=len(level)) for level in table.tree.levels)
-        of_node = (
-            count.astype(np.int32)[level.domain_of] for count, level in zip(counts, table.tree.levels, strict=True)
-        )
-        return Occupancy(self._free, self._promised, idle, self._annotated, tuple(of_node))
+        in_domain = tuple((level.domain_of, count_nodes(level, idle)) for level in table.tree.levels)
+        return Occupancy(self._free, self._promised, idle, self._annotated, in_domain)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scheduler.extender.gangs import GangKey
+from scheduler.extender.planner.claims import Blocked, Claims, Waiting
 from scheduler.extender.planner.question import Question, question_of
-from scheduler.extender.planner.queue_policy import Blocked, PriorityAge, QueuePolicy, Waiting
 from scheduler.extender.plans import Plan
 from scheduler.extender.state import State
+from scheduler.queue.priority import PriorityAge
+from scheduler.queue.types import QueuePolicy
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Round:
         self._keys = None if keys is None else set(keys)
         self._done: set[GangKey] = set()
         self._policy = policy or PriorityAge()
+        self._claims = Claims(self._policy)
         self._asked: Waiting | None = None
         self._blocked: list[Blocked] = []
         self._version = -1
@@ -72,7 +75,7 @@ class Round:
         waiting = [one for key in keys if key not in self._done and (one := _waiting(state, key)) is not None]
         if not waiting:
             return None
-        candidate = self._policy.order(waiting)[0]
+        candidate = min(waiting, key=self._policy.rank)
         self._done.add(candidate.key)
         if head is None:
             self._version = state.fleet.version
@@ -98,9 +101,9 @@ class Round:
         gang = state.gang(candidate.key)
         assert gang is not None
         self._asked = candidate
-        ahead = tuple(one.waiting.key for one in before if one.usable)
-        withheld = self._policy.withheld(candidate, before)
-        return question_of(state, gang, now, withheld=withheld, ahead=ahead)
+        ahead = [one for one in before if one.usable]
+        withheld = self._claims.withheld(candidate, ahead, now, nodes=state.fleet.table.index_of)
+        return question_of(state, gang, now, withheld=withheld, ahead=[one.waiting.key for one in ahead])
 
 
 def _waiting(state: State, key: GangKey) -> Waiting | None:

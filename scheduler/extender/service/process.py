@@ -44,7 +44,6 @@ from scheduler.extender.controller import (
     decode_own_plan,
 )
 from scheduler.extender.objects import decode_node, decode_owner, decode_pod
-from scheduler.extender.planner.queue_policy import load_policy
 from scheduler.extender.service.app import Backend, create_app
 from scheduler.extender.service.background import Background
 from scheduler.extender.service.connection import Connection
@@ -59,6 +58,7 @@ from scheduler.extender.service.tls import RotatingContext
 from scheduler.extender.service.topology import tell_topology
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
+from scheduler.queue.registry import load_policy
 from topology.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class _Process:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.tls = None if settings.tls is None else RotatingContext(settings.tls)
-        self.policy = load_policy(settings.queue)
+        self.policy = load_policy(settings.queue, where="--queue")
         self.state = State(settings.levels)
 
     async def run(self) -> None:

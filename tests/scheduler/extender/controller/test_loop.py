@@ -25,10 +25,10 @@ from scheduler.extender.controller import (
     pacing,
 )
 from scheduler.extender.objects import decode_node, decode_pod
-from scheduler.extender.planner.queue_policy import PriorityAge
 from scheduler.extender.plans import Phase, Plan, decode_plan
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
+from scheduler.queue.priority import PriorityAge
 from tests.scheduler.extender.fake_cluster import FakeCluster, unreachable
 from tests.scheduler.extender.things import MINIPOD, RACK, SPACE, Json, member_json, node_json, pod_json, uid
 
