@@ -74,7 +74,9 @@ def failure_options(command: F) -> F:
             metavar="RATE",
             help="Nodes that become slow, per 1,000 node-days  [default: 0]",
         ),
-        click.option("--mix", default=DEFAULTS["mix"], metavar="NAME", help="llama3 (default) or byterobust: what fails."),
+        click.option(
+            "--mix", default=DEFAULTS["mix"], metavar="NAME", help="What fails: llama3 (default), byterobust."
+        ),
         click.option(
             "--failures",
             metavar="RATE-or-NAME",
@@ -96,7 +98,7 @@ def take_failures(options: dict[str, Any]) -> FailureSettings | None:
     if rate is None and not given["stragglers"]:
         if changed := [name for name, value in given.items() if value != DEFAULTS[name]]:
             option = "--" + changed[0].replace("_", "-")
-            raise InvalidInput(f"{option} without --failures", where=option, fix="add --failures, such as --failures rsc-1")
+            raise InvalidInput(f"{option} without --failures", where=option, fix="add for example --failures rsc-1")
         return None
     from simulator.failures.kinds import failure_mix
     from simulator.failures.process import FailureModel

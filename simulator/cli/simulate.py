@@ -11,6 +11,7 @@ from scheduler.cli.command import JsonCommand
 from scheduler.cli.instance import FILE, finite, load_state
 from scheduler.cli.output import emit_json
 from scheduler.cli.place import complete_algorithm
+from simulator.cli.failure_options import failure_options, take_failures
 
 if TYPE_CHECKING:
     from simulator.replay import Replay
@@ -63,6 +64,7 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     show_default=True,
     help="What the scheduler knows of run times: all, or what users said.",
 )
+@failure_options
 @click.option("--level", metavar="NAME", help="Level whose domains spread counts  [default: broadest with several]")
 @click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N", help="Same, same."
@@ -108,6 +110,7 @@ def _prepare(
     from simulator.traces import scale_load as scale
     from simulator.traces import window as cut
 
+    failures = take_failures(settings)
     loaded = load_state(cluster, format=cluster_format, levels=None, busy=None, flags=None)
     jobs = read_trace(trace, format=format, lenient=lenient)
     if merge:
@@ -118,7 +121,7 @@ def _prepare(
         jobs = keep_small(jobs, max_gpus)
     if scale_load is not None:
         jobs = scale(jobs, scale_load)
-    return prepare(jobs, loaded.cluster, Settings(**settings), lenient=lenient)
+    return prepare(jobs, loaded.cluster, Settings(**settings, failures=failures), lenient=lenient)
 
 
 def _tell(replay: Replay, seconds: float, *, as_json: bool, jobs_out: str | None) -> None:
