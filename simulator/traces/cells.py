@@ -113,6 +113,12 @@ class Clock:
             raise BadRow("not a time", f"{column} is {value:g}", fix="give seconds, not milliseconds")
         return value
 
+    def text(self, seconds: float) -> str:
+        """A time as the file writes its times."""
+        if self._kind == "a number":
+            return f"{seconds:.15g}"
+        return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ").removesuffix("+00:00")
+
     def _of_date(self, date: datetime) -> tuple[str, float]:
         if date.tzinfo is not None:
             return "a date with a time zone", date.timestamp()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.traces.house import REQUIRED, Rows, canonical, likeness
-from simulator.traces.intake import BadRow, Intake
+from simulator.traces.intake import Intake
+from simulator.traces.sifting import jobs_of
 from simulator.traces.source import TraceSource
 from simulator.traces.table import Table, header_of
 from simulator.traces.types import Numbered
@@ -25,9 +26,5 @@ class HouseCsv:
         """The jobs with their lines, in the order of the file."""
         table = Table(source, intake)
         names = canonical(table.header, where=source.at(table.header_line), intake=intake)
-        rows = Rows(intake)
-        for line, cells in table.rows():
-            try:
-                yield line, rows.job(dict(zip(names, cells, strict=True)))
-            except BadRow as bad:
-                intake.refuse(bad, source.at(line))
+        rows = ((line, dict(zip(names, cells, strict=True))) for line, cells in table.rows())
+        yield from jobs_of(rows, Rows(intake).job, source=source, intake=intake)

@@ -7,10 +7,13 @@ Jobs have no id there: they are called by their place in the file, ``philly-1`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import count
 
+from simulator.records import JobRecord
 from simulator.traces.cells import Clock, number, record
-from simulator.traces.intake import BadRow, Intake
+from simulator.traces.intake import Intake
+from simulator.traces.sifting import jobs_of
 from simulator.traces.source import TraceSource
 from simulator.traces.table import Table, header_of, share
 from simulator.traces.types import Numbered
@@ -33,17 +36,15 @@ class Philly:
         table = Table(source, intake)
         timestamp, duration, gpus, cluster = table.need(*COLUMNS, format=self.name)
         clock = Clock(intake)
-        for i, (line, cells) in enumerate(table.rows(), 1):
-            try:
-                yield (
-                    line,
-                    record(
-                        job_id=f"philly-{i}",
-                        submit=clock.seconds(cells[timestamp], "timestamp"),
-                        duration=number(cells[duration], "duration"),
-                        gpus=number(cells[gpus], "num_gpus"),
-                        queue=cells[cluster],
-                    ),
-                )
-            except BadRow as bad:
-                intake.refuse(bad, source.at(line))
+        place = count(1)
+
+        def job(cells: Sequence[str]) -> JobRecord:
+            return record(
+                job_id=f"philly-{next(place)}",
+                submit=clock.seconds(cells[timestamp], "timestamp"),
+                duration=number(cells[duration], "duration"),
+                gpus=number(cells[gpus], "num_gpus"),
+                queue=cells[cluster],
+            )
+
+        yield from jobs_of(table.rows(), job, source=source, intake=intake)
