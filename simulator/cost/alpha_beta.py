@@ -9,10 +9,11 @@ from simulator.cost.assumptions import of_volumes
 from simulator.cost.bus_bandwidth import BusBandwidth, drawn
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.crossings import columns_at, hops_of, spread_of_rows
+from simulator.cost.independent import Independent
 from simulator.cost.reduction import node_bandwidth, reduction_seconds
 from simulator.cost.step import Communication, pipeline_seconds, step_time
 from simulator.cost.traffic import traffic_of
-from simulator.cost.types import Independent, PlacedJob, StepTime
+from simulator.cost.types import PlacedJob, StepTime
 from topology.cluster import IntArray
 
 

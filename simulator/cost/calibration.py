@@ -15,7 +15,7 @@ class Calibration:
     """Figures of the characterisation, and what had to be read into them.
 
     :param communication_share: of a step without spread.  Published: 30 to 50 % of a production step; the middle.
-        Read as the time in which nothing is computed, all of it between nodes.
+        Read as the time in which the network between nodes is busy, hidden behind compute or not.
     :param collective_loss: share of its bus bandwidth a collective loses between minipods.  Published: up to 17 %.
     :param send_recv_loss: the same for send-recv.  Published: up to 70 %.
     :param full_loss_from: minipods from which on the whole loss is felt, growing evenly from none at 1.  Published: 2
@@ -23,8 +23,7 @@ class Calibration:
     :param collective_saturation: bytes from which on a collective has its full bandwidth.  Published: 256 MB.
     :param send_recv_saturation: the same for send-recv.  Published: about 2 MB.
     :param saturated: share of the full bandwidth that counts as saturated; ours.
-    :param overlap: share of the reduction of gradients that is hidden behind compute; ours: none, for
-        ``communication_share`` is of what is not hidden.
+    :param overlap: share of the reduction of gradients that is hidden behind compute; ours: none, as nothing is said.
     """
 
     communication_share: float = 0.40

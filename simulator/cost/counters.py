@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from scheduler.spread import job_level, spread
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.step import slowest_node
-from simulator.cost.types import Independent, PlacedJob, StepTime
+from simulator.cost.independent import Independent
+from simulator.cost.step import on_one_node, slowest_node
+from simulator.cost.types import PlacedJob, StepTime
 
 
 def no_cost() -> Independent:
@@ -14,7 +15,7 @@ def no_cost() -> Independent:
         "none",
         "spread costs nothing; slow nodes do",
         ("Where a job lies makes no difference to its step, but for the slowest of its nodes.",),
-        lambda placed: StepTime(compute=slowest_node(placed), dp=0.0, pp=0.0, ideal=1.0),
+        on_one_node,
     )
 
 

@@ -51,8 +51,10 @@ class Demand:
 
 
 def demands_of(placed: PlacedJob, tiers: Sequence[Tier]) -> tuple[Demand, ...]:
-    """What a job asks of each tier, from the broadest to the closest."""
+    """What a job asks of each tier, from the broadest to the closest; nothing at all if it crosses none."""
     domains = [tier.level.domain_of[placed.nodes] for tier in tiers]
+    if not any((of_cell != of_cell[0, 0]).any() for of_cell in domains):
+        return ()
     sizes = [len(tier.level) for tier in tiers]
     around = placed.chunks > 1
     return tuple(_demand(domains[i:], sizes[i:], around=around) for i in range(len(tiers)))

@@ -19,7 +19,7 @@ from simulator.cost.crossings import stretch_of_hops
 from simulator.cost.demand import Demand, Flows, demands_of
 from simulator.cost.fairness import max_min_rates
 from simulator.cost.reduction import node_bandwidth, tier_excess
-from simulator.cost.step import Communication, ideal_communication, pipeline_seconds, step_time
+from simulator.cost.step import Communication, ideal_communication, on_one_node, pipeline_seconds, step_time
 from simulator.cost.tiers import Oversubscription, Tier, calibrated, tiers_of
 from simulator.cost.traffic import traffic_of
 from simulator.cost.types import PlacedJob, StepTime
@@ -37,8 +37,17 @@ class _Network:
     capacity: tuple[FloatArray, ...]
 
 
+@dataclass(slots=True)
+class _Known:
+    """What a job asks of the links, and its step with what it last got of them."""
+
+    demands: tuple[Demand, ...]
+    step: StepTime
+    got: bytes = b""
+
+
 class SharedFlows:
-    """The model.  It keeps what it knows of clusters and placed jobs, which only saves time."""
+    """The model.  What it keeps of clusters and placed jobs only saves time."""
 
     name = "flows"
     summary = "the jobs that run share the links between domains max-min fairly"
@@ -51,7 +60,7 @@ class SharedFlows:
         self._calibration = calibration
         self._oversubscription = oversubscription
         self._network: _Network | None = None
-        self._demands: WeakKeyDictionary[PlacedJob, tuple[Demand, ...]] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[PlacedJob, _Known] = WeakKeyDictionary()
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -81,52 +90,63 @@ class SharedFlows:
         if not running:
             return []
         network = self._network_of(running)
-        demands = [self._demands_of(placed, network) for placed in running]
-        bandwidth = np.array([placed.job.gpus_per_node * GPU_BANDWIDTH for placed in running])
-        dp = [_stretches([of[i].dp for of in demands], c, bandwidth) for i, c in enumerate(network.capacity)]
-        pp = [_stretches([of[i].pp for of in demands], c, bandwidth) for i, c in enumerate(network.capacity)]
-        return [
-            self._step_time(placed, demands[j], [tier[j] for tier in dp], [tier[j] for tier in pp])
-            for j, placed in enumerate(running)
-        ]
+        known = [self._known_of(placed, network) for placed in running]
+        crossing = [j for j, job in enumerate(known) if job.demands]
+        if crossing:
+            bandwidth = np.array([running[j].job.gpus_per_node * GPU_BANDWIDTH for j in crossing])
+            demands = [known[j].demands for j in crossing]
+            dp = [_stretches([of[i].dp for of in demands], c, bandwidth) for i, c in enumerate(network.capacity)]
+            pp = [_stretches([of[i].pp for of in demands], c, bandwidth) for i, c in enumerate(network.capacity)]
+            for k, j in enumerate(crossing):
+                self._slow_down(running[j], known[j], [tier[k] for tier in dp], [tier[k] for tier in pp])
+        return [job.step for job in known]
 
-    def _step_time(
-        self, placed: PlacedJob, demands: Sequence[Demand], dp: Sequence[FloatArray], pp: Sequence[FloatArray]
-    ) -> StepTime:
-        """:param dp: for each tier, shape [columns], stretch of each DP group; ``pp`` the same for PP groups."""
-        rows, columns = placed.nodes.shape
+    def _slow_down(self, placed: PlacedJob, known: _Known, dp: Sequence[FloatArray], pp: Sequence[FloatArray]) -> None:
+        """The step of a job that crosses domains.
+
+        :param dp: for each tier, shape [columns], stretch of each DP group; ``pp`` the same for PP groups.
+        """
+        got = b"".join(stretch.tobytes() for stretch in (*dp, *pp))
+        if got == known.got:
+            return
         traffic, bandwidth = traffic_of(placed.job, placed.model), node_bandwidth(placed)
         ideal = ideal_communication(placed)
-        excess = tier_excess((demand.columns, stretch) for demand, stretch in zip(demands, dp, strict=True))
-        domains = [(demand.domains, stretch) for demand, stretch in zip(demands, pp, strict=True)]
-        around = placed.chunks > 1
-        hops = stretch_of_hops(domains, (rows, columns), around=around) * traffic.pp / bandwidth
+        excess = tier_excess((demand.columns, stretch) for demand, stretch in zip(known.demands, dp, strict=True))
+        domains = [(demand.domains, stretch) for demand, stretch in zip(known.demands, pp, strict=True)]
+        rows, columns = placed.nodes.shape
+        hops = stretch_of_hops(domains, (rows, columns), around=placed.chunks > 1) * traffic.pp / bandwidth
         found = Communication(
             dp=ideal.dp + 2.0 * traffic.dp / bandwidth * float(excess.max()),
             pp=pipeline_seconds(hops, microbatches=traffic.microbatches, chunks=placed.chunks),
         )
-        return step_time(placed, found, ideal, self._calibration)
+        known.step, known.got = step_time(placed, found, ideal, self._calibration), got
 
     def _network_of(self, running: Sequence[PlacedJob]) -> _Network:
         """The network of the cluster on which all run; clusters that differ in what is free or flagged are the same."""
         first = running[0].cluster
         if any(placed.cluster.levels is not first.levels for placed in running):
             raise InvalidInput("jobs that share links are placed on different clusters", fix="place all on one cluster")
-        known = self._network
-        if known is None or known.cluster.levels is not first.levels or known.cluster.gpus is not first.gpus:
+        network = self._network
+        if network is None or network.cluster.levels is not first.levels or network.cluster.gpus is not first.gpus:
             ratios = calibrated(first, self._calibration) if self._oversubscription is None else self._oversubscription
             tiers = tiers_of(first, ratios)
             upwards = uplinks(first, oversubscription=ratios)
             capacity = [upwards[tier.level.name] for tier in tiers]
-            known = _Network(first, tiers, tuple(np.concatenate(capacity[i:]) for i in range(len(tiers))))
-            self._network = known
-            self._demands.clear()
-        return known
+            network = _Network(first, tiers, tuple(np.concatenate(capacity[i:]) for i in range(len(tiers))))
+            self._network = network
+            self._known.clear()
+        return network
 
-    def _demands_of(self, placed: PlacedJob, network: _Network) -> tuple[Demand, ...]:
-        if placed not in self._demands:
-            self._demands[placed] = demands_of(placed, network.tiers)
-        return self._demands[placed]
+    def _known_of(self, placed: PlacedJob, network: _Network) -> _Known:
+        """What is known of a job; of one that stays inside the domains of all tiers, that it never slows down."""
+        if placed not in self._known:
+            if placed.nodes.size == 1:
+                self._known[placed] = _Known((), on_one_node(placed))
+            else:
+                ideal = ideal_communication(placed)
+                flat = step_time(placed, ideal, ideal, self._calibration)
+                self._known[placed] = _Known(demands_of(placed, network.tiers), flat)
+        return self._known[placed]
 
 
 def _stretches(asked: Sequence[Flows], capacity: FloatArray, bandwidth: FloatArray) -> list[FloatArray]:

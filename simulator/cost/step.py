@@ -58,24 +58,34 @@ def slowest_node(placed: PlacedJob) -> float:
     return float(stage_slowdown(factor, stages=traffic.stages, microbatches=known))
 
 
-def step_time(placed: PlacedJob, found: Communication, ideal: Communication, calibration: Calibration) -> StepTime:
-    """The step of a placed job.
+def on_one_node(placed: PlacedJob) -> StepTime:
+    """The step of a job that sends nothing between nodes, in units of its ideal step."""
+    return StepTime(compute=slowest_node(placed), dp=0.0, pp=0.0, ideal=1.0)
 
-    Compute is what makes communication its calibrated share of the ideal step; a job on one node, which sends nothing,
-    computes for 1.
+
+def step_time(placed: PlacedJob, found: Communication, ideal: Communication, calibration: Calibration) -> StepTime:
+    """The step of a job on more than one node.
 
     :param found: communication as placed.
     :param ideal: communication of the same job without spread.
     """
-    exposed = (1.0 - calibration.overlap) * ideal.dp + ideal.pp
-    share = calibration.communication_share
-    compute = exposed * (1.0 - share) / share if exposed > 0.0 else 1.0
+    compute = calibrated_compute(ideal, calibration)
     return StepTime(
         compute=compute * slowest_node(placed),
         dp=_exposed(found.dp, compute, calibration.overlap),
         pp=found.pp,
         ideal=compute + _exposed(ideal.dp, compute, calibration.overlap) + ideal.pp,
     )
+
+
+def calibrated_compute(ideal: Communication, calibration: Calibration) -> float:
+    """The compute that makes all communication, hidden or not, its share of the ideal step.
+
+    With share s, overlap o and C of compute: dp + pp is s of C + (1 - o) * dp + pp.  There is always more compute than
+    is hidden behind it.
+    """
+    share, overlap = calibration.communication_share, calibration.overlap
+    return (1.0 - share) / share * (ideal.dp + ideal.pp) + overlap * ideal.dp
 
 
 def _exposed(dp: float, compute: float, overlap: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -91,30 +91,3 @@ class CommModel(Protocol):
 
     def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:
         """By what the placement stretches the job, at least 1; see :attr:`StepTime.relative`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Independent:
-    """A model in which jobs do not disturb each other: a price for each placed job."""
-
-    name: str
-    summary: str
-    assumptions: tuple[str, ...]
-    price: Callable[[PlacedJob], StepTime]
-
-    @property
-    def shares_links(self) -> bool:
-        """They do not."""
-        return False
-
-    def step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> StepTime:  # noqa: ARG002
-        """As :meth:`CommModel.step_time`."""
-        return self.price(placed)
-
-    def step_times(self, running: Sequence[PlacedJob]) -> list[StepTime]:
-        """As :meth:`CommModel.step_times`."""
-        return [self.price(placed) for placed in running]
-
-    def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:  # noqa: ARG002
-        """As :meth:`CommModel.relative_step_time`."""
-        return self.price(placed).relative

@@ -1,0 +1,204 @@
+"""The models in which jobs do not disturb each other: numbers by hand, and what must hold for any placement.
+
+The job of most tests has 4 x 2 cells.  In units of 1 / (400 GB/s): reduction 444, pipeline 960, compute 2106, ideal
+3510 (test_step.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.cost.alpha_beta import alpha_beta
+from simulator.cost.bus_bandwidth import BusBandwidth, drawn
+from simulator.cost.calibration import PUBLISHED, Calibration
+from simulator.cost.counters import no_cost, spread_counters
+from simulator.cost.hierarchical import hierarchical
+from simulator.cost.types import CommModel, PlacedJob
+from tests.simulator.cost.placed import pods, put, slowed
+from topology.errors import InvalidInput, UnknownName
+from topology.generate import minipods
+
+ROWS_APART = [[0, 0], [0, 0], [1, 1], [1, 1]]
+COLUMNS_APART = [[0, 1]] * 4
+HALVED = BusBandwidth(np.array([1.0, 1e12]), np.array([1.0, 2.0]), np.array([[1.0, 0.5], [1.0, 0.5]]))
+"""A table in which two minipods have half the bandwidth, whatever the size."""
+
+MODELS = [no_cost, spread_counters, alpha_beta, hierarchical]
+
+
+def test_counters_price_what_the_objective_counts() -> None:
+    """Alpha 0.3 and two domains for DP groups: 0.3 units; for PP groups: 0.7 units; of 1.64 % each."""
+    unit = 0.4 * (1 / 0.83 - 1) / 5
+    counted = spread_counters()
+    assert counted.relative_step_time(put(pods(2, 8), ROWS_APART, alpha=0.3)) == pytest.approx(1 + 0.3 * unit)
+    assert counted.relative_step_time(put(pods(2, 8), COLUMNS_APART, alpha=0.3)) == pytest.approx(1 + 0.7 * unit)
+
+
+def test_a_table_halves_the_bandwidth() -> None:
+    """Half the bus bandwidth over two minipods: the reduction, or the one hop, takes twice as long."""
+    model = alpha_beta(all_reduce=HALVED, send_recv=HALVED)
+    assert model.relative_step_time(put(pods(2, 8), ROWS_APART)) == pytest.approx((3510 + 444) / 3510)
+    assert model.relative_step_time(put(pods(2, 8), COLUMNS_APART)) == pytest.approx((3510 + 960) / 3510)
+
+
+def test_a_hop_inside_a_minipod_loses_nothing() -> None:
+    """Three stages, the last in another minipod: one hop of two is halved."""
+    model = alpha_beta(all_reduce=HALVED, send_recv=HALVED)
+    near, far = (model.step_time(put(pods(2, 8), rows)) for rows in ([[0, 0, 0]] * 2, [[0, 0, 1]] * 2))
+    # m = 12: 2 * (1 + 1) + 11 * 2 = 26 transfers' time flat; 2 * (1 + 2) + 11 * 4 = 50 with the far hop.
+    assert far.pp / near.pp == pytest.approx(50 / 26)
+
+
+def test_the_built_in_tables_hold_the_characterisation() -> None:
+    """-17 % for collectives and -70 % for send-recv over six minipods, nothing in one; saturated at 256 MB and 2 MB."""
+    for collective, loss, saturation in (("all-reduce", 0.17, 256e6), ("send-recv", 0.70, 2e6)):
+        table = drawn(collective, PUBLISHED)  # type: ignore[arg-type]
+        large = table.at(64 * 2.0**30, np.array([1, 6, 22]))
+        assert large == pytest.approx(np.array([1, 1 - loss, 1 - loss]), rel=1e-3)
+        assert table.at(saturation, 1) == pytest.approx(0.95, abs=0.005)
+        assert table.at(saturation / 100, 1) < 0.2
+
+
+def test_a_tier_slows_what_crosses_it() -> None:
+    """Two for one: columns of 2 + 2 nodes add 2 * 296 * 1/2 * (2 - 1) / 2 = 148; the hop takes twice its 960."""
+    model = hierarchical(oversubscription={"minipod": 2.0})
+    assert model.relative_step_time(put(pods(2, 8), ROWS_APART)) == pytest.approx((3510 + 148) / 3510)
+    assert model.relative_step_time(put(pods(2, 8), COLUMNS_APART)) == pytest.approx((3510 + 960) / 3510)
+
+
+def test_one_node_apart_makes_the_group_a_ring() -> None:
+    """4 nodes in 4 minipods: nothing side by side, the whole reduction at half the bandwidth."""
+    model = hierarchical(oversubscription={"minipod": 2.0})
+    step = model.step_time(put(pods(4, 2), [[0, 0], [1, 1], [2, 2], [3, 3]]))
+    assert step.dp * 400e9 == pytest.approx(2 * 444)
+
+
+def test_tiers_multiply() -> None:
+    """Racks 2:1 and minipods 3:1: across minipods 6 times slower, across racks of one minipod twice."""
+    cluster = minipods(minipods=2, nodes=8, rack_nodes=2)  # racks 0-1 in minipod 0, 2-3 in minipod 1
+    model = hierarchical(oversubscription={"rack": 2.0, "minipod": 3.0})
+    inside = put(cluster, [[0, 0]])
+    across_racks = replace(inside, nodes=np.array([[0, 2]], dtype=np.int32))
+    # A single row only sends, which is 40 % of its step.
+    assert model.relative_step_time(inside) == pytest.approx(1.0)
+    assert model.relative_step_time(across_racks) == pytest.approx(1 + 0.4)
+    assert model.relative_step_time(put(cluster, [[0, 1]])) == pytest.approx(1 + 5 * 0.4)
+
+
+def test_reduction_in_turns_over_two_tiers() -> None:
+    """8 nodes, 2 in each of 4 racks, 2 racks in each of 2 minipods: three turns summed by hand."""
+    cluster = minipods(minipods=2, nodes=8, rack_nodes=2)
+    placed = put(cluster, [[0], [0], [0], [0], [1], [1], [1], [1]])
+    step = hierarchical(oversubscription={"rack": 2.0, "minipod": 3.0}).step_time(placed)
+    # In V / B: rack 2 * 1/2; between racks, 2 lanes at half speed, 2 * 1/2 * 2 / 2; minipods, 4 lanes at a sixth,
+    # 2 * 1/2 * 6 / 4.  V of one stage 560 bytes.
+    assert step.dp * 400e9 == pytest.approx(560 * (1 + 1 + 1.5))
+
+
+def test_a_single_ratio_explains_both_published_losses() -> None:
+    """What send-recv loses (3.33 times) makes a collective lose 17 % with about ten nodes a minipod."""
+    model = hierarchical()
+    losses = {}
+    for nodes in (8, 10, 16):
+        step = model.step_time(put(pods(6, nodes), [[domain] for domain in range(6) for _ in range(nodes)]))
+        losses[nodes] = 1 - step.ideal * 0.4 / step.dp
+    assert losses[8] > 0.17 > losses[16]
+    assert losses[10] == pytest.approx(0.17, abs=0.01)
+
+
+def test_a_ratio_below_one_is_refused() -> None:
+    """More bandwidth upwards than below is no oversubscription."""
+    with pytest.raises(InvalidInput, match=r"oversubscription of minipod is 0\.5"):
+        hierarchical(oversubscription={"minipod": 0.5}).step_time(put(pods(2, 8), ROWS_APART))
+
+
+def test_a_tier_that_the_cluster_does_not_have_is_named() -> None:
+    """The ratio of an unknown level is a mistake, not nothing."""
+    with pytest.raises(UnknownName, match="'pod'"):
+        hierarchical(oversubscription={"pod": 2.0}).step_time(put(pods(2, 8), ROWS_APART))
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_without_spread_nothing_is_slower(make: Callable[[], CommModel]) -> None:
+    """One minipod and no slow node: relative time 1 in every model."""
+    assert make().relative_step_time(put(pods(2, 12), [[0, 0, 0]] * 4)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_a_model_says_what_it_is(make: Callable[[], CommModel]) -> None:
+    """A line for lists, sentences for reports, and the same answer for one job and for a list of them."""
+    model = make()
+    placed = put(pods(2, 8), ROWS_APART)
+    assert model.summary
+    assert all(sentence.endswith(".") for sentence in model.assumptions)
+    assert model.assumptions
+    assert not model.shares_links
+    assert model.step_times([placed]) == [model.step_time(placed, [placed])]
+
+
+@st.composite
+def refined(draw: st.DrawFn) -> tuple[PlacedJob, PlacedJob]:
+    """A placement, and the same with some cells of one domain moved to a domain that had none."""
+    rows, columns = draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    domains = np.array(draw(st.lists(st.integers(0, 3), min_size=rows * columns, max_size=rows * columns)))
+    moved = np.array(draw(st.lists(st.booleans(), min_size=rows * columns, max_size=rows * columns)))
+    apart = np.where(moved & (domains == domains[0]), 4, domains)
+    cluster = pods(5, rows * columns)
+    options = {"alpha": draw(st.floats(0, 1)), "chunks": draw(st.integers(1, 2))}
+    shape = (rows, columns)
+    one, other = (put(cluster, cells.reshape(shape).tolist(), **options) for cells in (domains, apart))
+    return one, other
+
+
+@pytest.mark.parametrize("make", MODELS)
+@settings(max_examples=40)
+@given(pair=refined())
+def test_more_spread_is_never_faster(make: Callable[[], CommModel], pair: tuple[PlacedJob, PlacedJob]) -> None:
+    """Moving part of a domain's cells to a domain of their own never helps."""
+    model = make()
+    before, after = (model.relative_step_time(placed) for placed in pair)
+    assert 1.0 - 1e-9 <= before <= after + 1e-9
+
+
+@settings(max_examples=40)
+@given(pair=refined(), ratios=st.tuples(st.floats(1, 20), st.floats(1, 20)))
+def test_more_oversubscription_is_never_faster(pair: tuple[PlacedJob, PlacedJob], ratios: tuple[float, float]) -> None:
+    """Hierarchical time grows with the ratio; a ratio of 1 costs nothing, wherever the job lies."""
+    low, high = (hierarchical(oversubscription={"minipod": ratio}) for ratio in sorted(ratios))
+    flat = hierarchical(oversubscription={"minipod": 1.0})
+    for placed in pair:
+        assert low.relative_step_time(placed) <= high.relative_step_time(placed) + 1e-9
+        assert flat.relative_step_time(placed) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("make", MODELS)
+@settings(max_examples=20)
+@given(pair=refined(), factors=st.tuples(st.floats(1, 4), st.floats(1, 4)))
+def test_a_slower_node_is_never_faster(
+    make: Callable[[], CommModel], pair: tuple[PlacedJob, PlacedJob], factors: tuple[float, float]
+) -> None:
+    """Of two slowdowns of one node in use the larger never makes the shorter step."""
+    model, placed = make(), pair[0]
+    node = int(placed.nodes[0, 0])
+    low, high = (
+        model.relative_step_time(replace(placed, cluster=slowed(placed.cluster, node, factor)))
+        for factor in sorted(factors)
+    )
+    assert model.relative_step_time(placed) <= low + 1e-9
+    assert low <= high + 1e-9
+
+
+@settings(max_examples=20)
+@given(pair=refined(), share=st.tuples(st.floats(0.05, 0.9), st.floats(0.05, 0.9)))
+def test_a_larger_share_of_communication_never_makes_spread_cheaper(
+    pair: tuple[PlacedJob, PlacedJob], share: tuple[float, float]
+) -> None:
+    """The more of the step is communication, the more its stretch matters."""
+    low, high = (alpha_beta(Calibration(communication_share=value)) for value in sorted(share))
+    assert low.relative_step_time(pair[1]) <= high.relative_step_time(pair[1]) + 1e-9

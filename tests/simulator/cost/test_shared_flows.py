@@ -1,0 +1,184 @@
+"""Jobs that share links: by hand, and against the hierarchical model where the two must agree.
+
+Minipods have half the bandwidth upwards.  The job of 4 x 2 cells as in test_step.py: in units of 1 / (400 GB/s)
+reduction 444, pipeline 960, ideal 3510.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.cost.demand import demands_of
+from simulator.cost.flows import SharedFlows
+from simulator.cost.hierarchical import hierarchical
+from simulator.cost.tiers import tiers_of
+from simulator.cost.types import PlacedJob
+from tests.simulator.cost.placed import job, pods, put, slowed
+from topology.cluster import Cluster
+from topology.errors import InvalidInput
+from topology.generate import minipods
+
+HALF = {"minipod": 2.0}
+ROWS_APART = [[0, 0], [0, 0], [1, 1], [1, 1]]
+COLUMNS_APART = [[0, 1]] * 4
+
+
+def moved(placed: PlacedJob, by: int) -> PlacedJob:
+    """The same job on the nodes so many further on."""
+    return PlacedJob(placed.job, placed.cluster, (placed.nodes + by).astype(np.int32), placed.model)
+
+
+def test_a_job_that_fills_its_minipods_has_its_share_of_the_links() -> None:
+    """Two minipods of 4 nodes, all used: 2 columns of 2 lanes share 800 GB/s, as if all nodes sent: hierarchical."""
+    for rows in (ROWS_APART, COLUMNS_APART):
+        placed = put(pods(2, 4), rows)
+        alone = SharedFlows(oversubscription=HALF).step_time(placed)
+        busy = hierarchical(oversubscription=HALF).step_time(placed)
+        assert alone.relative == pytest.approx(busy.relative)
+        assert alone.relative > 1.04
+
+
+def test_alone_in_large_minipods_nothing_is_short() -> None:
+    """Minipods of 8 with 4 nodes used: 1,600 GB/s upwards for 4 lanes of 400."""
+    model = SharedFlows(oversubscription=HALF)
+    assert model.relative_step_time(put(pods(2, 8), ROWS_APART)) == pytest.approx(1.0)
+
+
+def test_a_second_job_takes_half() -> None:
+    """A second job of the same kind in the other halves: now each has 200 GB/s a lane, and 148 more to wait for."""
+    first = put(pods(2, 8), ROWS_APART)
+    second = moved(first, 4)
+    model = SharedFlows(oversubscription=HALF)
+    assert model.relative_step_time(first, [second]) == pytest.approx((3510 + 148) / 3510)
+    assert [step.relative for step in model.step_times([second, first])] == pytest.approx([(3510 + 148) / 3510] * 2)
+    assert model.relative_step_time(first) == pytest.approx(1.0)
+
+
+def test_jobs_meet_in_the_same_phase_only() -> None:
+    """One job reduces between the minipods, the other sends between its stages: neither is slowed by the other."""
+    reduces = put(pods(2, 8), ROWS_APART)
+    sends = moved(put(reduces.cluster, COLUMNS_APART), 4)
+    steps = SharedFlows(oversubscription=HALF).step_times([reduces, sends])
+    assert [step.relative for step in steps] == pytest.approx([1.0, 1.0])
+
+
+def test_three_jobs_by_hand() -> None:
+    """Three minipods of 6 nodes, 1,200 GB/s upwards; three reductions over 0-1, 1-2 and 0-2, one of them wider."""
+    cluster = pods(3, 6)
+    taken = iter(range(18))
+    nodes = {domain: [next(taken) for _ in range(6)] for domain in range(3)}
+
+    def ring(one: int, other: int, lanes: int) -> PlacedJob:
+        cells = [[nodes[domain].pop()] for domain in (one, other) for _ in range(lanes)]
+        return PlacedJob(job(len(cells), 1), cluster, np.array(cells, dtype=np.int32))
+
+    wide, near, far = ring(0, 1, 4), ring(1, 2, 2), ring(0, 2, 1)
+    steps = SharedFlows(oversubscription=HALF).step_times([wide, near, far])
+    # Minipod 1 has 4 + 2 lanes for 1,200 GB/s: 200 each.  Minipod 0: 4 * 200 leave the third job all it can use, 400.
+    # Reduction: (n-1)/n + 1/2 * (2 - 1) / lanes against (n-1)/n, and 40 % of the step is reduction.
+    stretch = [(7 / 8 + 1 / 8) / (7 / 8), (3 / 4 + 1 / 4) / (3 / 4), 1.0]
+    assert [step.relative for step in steps] == pytest.approx([1 + 0.4 * (by - 1) for by in stretch])
+
+
+def test_lanes_of_a_job_at_each_link() -> None:
+    """A column of 3 + 1 nodes has one lane at both minipods; the row that crosses twice has one lane at each."""
+    cluster = pods(2, 12)
+    (demand,) = demands_of(put(cluster, [[0, 1, 0]] + [[0, 0, 0]] * 3), tiers_of(cluster, HALF))
+    assert demand.dp.flow_of.tolist() == [-1, 0, -1]
+    assert demand.dp.lanes.tolist() == [1.0, 1.0]
+    assert demand.pp.flow_of.tolist() == [0, -1, -1, -1]
+    assert demand.pp.lanes.tolist() == [1.0, 1.0]
+
+
+def test_equal_groups_are_one_flow() -> None:
+    """Two columns with two nodes on either side: one flow of 2 * 2 lanes at each of two links."""
+    cluster = pods(2, 4)
+    (demand,) = demands_of(put(cluster, ROWS_APART), tiers_of(cluster, HALF))
+    assert (demand.dp.count, demand.dp.lanes.tolist()) == (1, [4.0, 4.0])
+    assert demand.pp.count == 0
+
+
+def test_closer_tiers_hold_a_flow_too() -> None:
+    """Racks 4:1 under minipods 1.01:1: what leaves the minipod is held by its racks."""
+    cluster = minipods(minipods=2, nodes=8, rack_nodes=2)
+    placed = put(cluster, [[0], [0], [0], [0], [1], [1], [1], [1]])
+    ratios = {"rack": 4.0, "minipod": 1.01}
+    alone = SharedFlows(oversubscription=ratios).step_time(placed)
+    assert alone.relative == pytest.approx(hierarchical(oversubscription=ratios).step_time(placed).relative)
+
+
+def test_clusters_that_differ_in_what_is_busy_are_one() -> None:
+    """The engine derives a cluster at every start: links are shared all the same."""
+    first = put(pods(2, 8), ROWS_APART)
+    later = first.cluster.with_busy([0])
+    second = PlacedJob(first.job, later, first.nodes + 4, first.model)
+    assert SharedFlows(oversubscription=HALF).relative_step_time(first, [second]) > 1.01
+
+
+def test_jobs_of_two_clusters_are_refused() -> None:
+    """Links of different clusters are not shared."""
+    with pytest.raises(InvalidInput, match="different clusters"):
+        SharedFlows().step_times([put(pods(2, 8), ROWS_APART), put(pods(2, 8), ROWS_APART)])
+
+
+def test_nobody_runs() -> None:
+    """No jobs, no steps; and the model says what it is."""
+    model = SharedFlows()
+    assert model.step_times([]) == []
+    assert model.shares_links
+    assert any("same phase" in sentence for sentence in model.assumptions)
+
+
+@st.composite
+def busy_cluster(draw: st.DrawFn) -> tuple[Cluster, list[PlacedJob]]:
+    """Up to four jobs on random nodes of four minipods of 12."""
+    cluster = pods(4, 12)
+    nodes = draw(st.permutations(range(48)))
+    placed, start = [], 0
+    for _ in range(draw(st.integers(1, 4))):
+        rows, columns = draw(st.integers(1, 6)), draw(st.integers(1, 2))
+        cells = np.array(nodes[start : start + rows * columns], dtype=np.int32).reshape(rows, columns)
+        placed.append(PlacedJob(job(rows, columns), cluster, cells))
+        start += rows * columns
+    return cluster, placed
+
+
+@settings(max_examples=60)
+@given(case=busy_cluster(), ratio=st.floats(1.0, 8.0))
+def test_sharing_lies_between_the_ideal_and_the_busy_cluster(
+    case: tuple[Cluster, list[PlacedJob]], ratio: float
+) -> None:
+    """No job is faster than without spread, none slower than where every node sends: that is the hierarchical model."""
+    _, running = case
+    ratios = {"minipod": ratio}
+    busy = hierarchical(oversubscription=ratios)
+    for placed, step in zip(running, SharedFlows(oversubscription=ratios).step_times(running), strict=True):
+        assert 1.0 - 1e-9 <= step.relative <= busy.relative_step_time(placed) + 1e-9
+
+
+@settings(max_examples=40)
+@given(case=busy_cluster())
+def test_order_does_not_matter(case: tuple[Cluster, list[PlacedJob]]) -> None:
+    """The same jobs in another order: the same steps; and one job asked alone answers the same."""
+    _, running = case
+    model = SharedFlows()
+    there = [step.relative for step in model.step_times(running)]
+    back = [step.relative for step in SharedFlows().step_times(running[::-1])][::-1]
+    assert there == pytest.approx(back)
+    assert model.relative_step_time(running[0], running[1:]) == pytest.approx(there[0])
+
+
+@settings(max_examples=30)
+@given(case=busy_cluster(), ratios=st.tuples(st.floats(1, 8), st.floats(1, 8)))
+def test_alone_more_oversubscription_is_never_faster(
+    case: tuple[Cluster, list[PlacedJob]], ratios: tuple[float, float]
+) -> None:
+    """A job alone on the tree: narrower links never help, nor does a slow node."""
+    _, (placed, *_) = case
+    low, high = (SharedFlows(oversubscription={"minipod": ratio}) for ratio in sorted(ratios))
+    assert low.relative_step_time(placed) <= high.relative_step_time(placed) + 1e-9
+    slow = PlacedJob(placed.job, slowed(placed.cluster, int(placed.nodes[0, 0]), 1.4), placed.nodes)
+    assert low.relative_step_time(placed) <= low.relative_step_time(slow) + 1e-9
