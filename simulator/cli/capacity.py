@@ -6,6 +6,7 @@ from scheduler.cli.commands import CommandRow, LazyGroup
 
 COMMANDS = {
     "minipods": CommandRow("simulator.cli.capacity_minipods:command", "Minipod size and oversubscription."),
+    "reserve": CommandRow("simulator.cli.capacity_reserve:command", "When a large job fits, what reserving costs."),
     "fragmentation": CommandRow("simulator.cli.capacity_fragmentation:command", "What still fits, by job shape."),
     "spares": CommandRow("simulator.cli.capacity_spares:command", "Spares for a target ETTR."),
 }

@@ -1,0 +1,95 @@
+"""``arnold capacity reserve``: when a large job would fit, and what reserving for it costs the others."""
+
+from __future__ import annotations
+
+import click
+
+from scheduler.cli.command import JsonCommand
+from scheduler.cli.instance import finite
+from scheduler.cli.output import progress
+from simulator.cli.capacity_cluster import sizes_of
+from simulator.cli.capacity_show import figure_options, show
+
+EXAMPLES = """\b
+Examples:
+  arnold capacity reserve
+  arnold capacity reserve --made 6x32 --job 8x8x14 --html reserve.html
+  arnold capacity reserve --notice-hours 8 --load 0.8 --policies arnold,fifo-backfill --json
+"""
+
+HOURS = click.FloatRange(min=0, min_open=True, max=720)
+
+
+@click.command(
+    "reserve", cls=JsonCommand, document="simulator.documents.capacity.reserve:ReserveDocument", epilog=EXAMPLES
+)
+@click.option("--made", default="22x93", show_default=True, metavar="MxN", help="So many minipods of so many nodes.")
+@click.option("--job", default="8x8x150", show_default=True, metavar="TPxPPxROWS", help="The large job, in PP groups.")
+@click.option("--notice-hours", type=HOURS, callback=finite, default=4.0, show_default=True, help="Before it arrives.")
+@click.option("--run-hours", type=HOURS, callback=finite, default=24.0, show_default=True, help="That it runs.")
+@click.option("--after-hours", type=HOURS, callback=finite, default=8.0, show_default=True, help="That others submit.")
+@click.option(
+    "--load",
+    type=click.FloatRange(min=0, min_open=True, max=2),
+    callback=finite,
+    default=0.9,
+    show_default=True,
+    metavar="SHARE",
+    help="GPU time that the others ask for.",
+)
+@click.option(
+    "--longest-hours", type=HOURS, callback=finite, default=4.0, show_default=True, help="That any of the others runs."
+)
+@click.option("--policies", default="arnold,arnold-no-reserve,arnold-no-jct", show_default=True, metavar="A,B,..")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True, max=60),
+    callback=finite,
+    default=0.1,
+    show_default=True,
+    metavar="SECONDS",
+    help="For each placement.",
+)
+@figure_options
+def command(
+    *,
+    as_json: bool,
+    html: str | None,
+    svg: str | None,
+    made: str,
+    job: str,
+    notice_hours: float,
+    run_hours: float,
+    after_hours: float,
+    load: float,
+    longest_hours: float,
+    policies: str,
+    seed: int,
+    time_limit: float,
+) -> None:
+    """Replay a busy cluster around the announcement of a large job, with and without reserving for it."""
+    from simulator.capacity.reserve import ReserveQuestion, reserve
+    from simulator.capacity.reserve_sheet import reserve_sheet
+    from simulator.capacity.shape import parse_job
+    from simulator.documents.capacity.reserve import reserve_document
+
+    minipods, minipod_nodes = sizes_of(made)
+    shape, rows = parse_job(job)
+    question = ReserveQuestion(
+        minipods=minipods,
+        minipod_nodes=minipod_nodes,
+        shape=shape,
+        rows=rows,
+        notice_hours=notice_hours,
+        run_hours=run_hours,
+        after_hours=after_hours,
+        load=load,
+        longest_hours=longest_hours,
+        policies=tuple(dict.fromkeys(name.strip() for name in policies.split(","))),
+        seed=seed,
+        seconds=time_limit,
+    )
+    with progress("Policies", total=len(question.policies)) as step:
+        answer = reserve(question, step=step)
+    show(reserve_sheet(answer), reserve_document(answer), as_json=as_json, html=html, svg=svg)
