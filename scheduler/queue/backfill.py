@@ -40,7 +40,7 @@ def shadow(head: Waiting, floor: Floor) -> Hold:
     coming: IntArray = floor.free.copy()
     have = int(np.count_nonzero(usable & (coming >= head.gpus)))
     until = floor.now
-    for one in sorted(floor.running, key=lambda one: one.ends):
+    for one in floor.running:
         ends = max(floor.now, one.ends)
         if ends == inf or (have >= head.nodes and ends > until):
             break

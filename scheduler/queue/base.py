@@ -24,8 +24,13 @@ class BasePolicy:
 
     def offers(self, job: Waiting, floor: Floor, holds: Sequence[Hold]) -> Iterable[Keep]:
         """Everything but what is kept beyond the job's expected end."""
+        if not holds:
+            return _EVERYTHING
         return (kept(hold for hold in holds if not ends_by(job, floor.now, hold.until)),)
 
     def victims(self, job: Waiting, floor: Floor) -> Sequence[Running]:  # noqa: ARG002
         """Nobody."""
         return ()
+
+
+_EVERYTHING: tuple[Keep] = (None,)

@@ -136,7 +136,7 @@ class Floor(Protocol):
 
     @property
     def running(self) -> Iterable[Running]:
-        """Jobs that have nodes, in no particular order."""
+        """Jobs that have nodes, by expected end."""
 
     @property
     def reservations(self) -> Sequence[CapacityReservation]:
@@ -191,11 +191,15 @@ class QueuePolicy(Protocol):
     def holds(self, blocked: Sequence[Waiting], floor: Floor) -> Sequence[Hold]:
         """What is kept for those that were asked and have no room.
 
-        :param blocked: the first :attr:`claims` of them by rank, at least one.
+        :param blocked: the first :attr:`claims` of them by rank, at least one; of several with the same need, later
+            ones may be missing.
         """
 
     def offers(self, job: Waiting, floor: Floor, holds: Sequence[Hold]) -> Iterable[Keep]:
         """Where the job may go, the first offer that has room for it counts; nothing = it waits.
+
+        Of the job it looks at what it needs, its predicted times, ``preemptible`` and ``reservation`` alone; and who is
+        predicted to run longer, all else being equal, is offered no more.
 
         :param holds: of those blocked before it.
         """

@@ -70,22 +70,67 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N", help="Same, same."
 )
 @click.option("--jobs-out", type=FILE, metavar="FILE", help="One row per job: .csv, .parquet or .jsonl.")
-def command(*, as_json: bool, jobs_out: str | None, **options: Any) -> int:
+@click.option(
+    "--checkpoint", type=FILE, metavar="FILE", help="Save the run now and then, and go on from it if it exists."
+)
+@click.option(
+    "--checkpoint-every",
+    type=click.FloatRange(min=0),
+    callback=finite,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wall time between two checkpoints.",
+)
+@click.option(
+    "--max-backlog-years",
+    type=click.FloatRange(min=0),
+    callback=finite,
+    default=100.0,
+    show_default=True,
+    metavar="N",
+    help="Give up when the work that waits would take the whole cluster longer; 0 = never.",
+)
+def command(
+    *,
+    as_json: bool,
+    jobs_out: str | None,
+    checkpoint: str | None,
+    checkpoint_every: float,
+    max_backlog_years: float,
+    **options: Any,
+) -> int:
     """Replay a trace of jobs on a cluster: the production scheduler decides, time flies.
 
     Jobs that a cluster could never hold are said before the run starts; with --lenient they are left out and counted.
+    Ctrl-C leaves a checkpoint if one is asked for, and no half-written result.
     """
-    from simulator.engine.run import run
+    from simulator.checkpoints import CheckpointFile
+    from simulator.cli.interruption import asked_to_stop
+    from simulator.cli.progress import run_progress
+    from simulator.engine.overload import Overload
+    from simulator.engine.run import Watch, run
     from simulator.report.jobs import check_suffix
 
     if jobs_out is not None:
         check_suffix(jobs_out)
     replay = _prepare(**options)
+    engine, file = replay.engine, None
     started = perf_counter()
-    replay.engine.begin()
-    run(replay.engine)
-    seconds = perf_counter() - started
+    if checkpoint is None:
+        engine.begin()
+    else:
+        file = CheckpointFile(checkpoint, replay)
+        if file.begin():
+            click.echo(f"Going on from {checkpoint}: {engine.completed:,} jobs have ended.", err=True)
+    with run_progress(len(engine.jobs)) as show_progress, asked_to_stop() as interrupted:
+        save = None if file is None else file.save
+        watch = Watch(progress=show_progress, interrupted=interrupted, save=save, every=checkpoint_every)
+        run(engine, watch, overload=Overload(years=max_backlog_years))
+    seconds = perf_counter() - started if file is None else file.wall_seconds
     _tell(replay, seconds, as_json=as_json, jobs_out=jobs_out)
+    if file is not None:
+        file.remove()
     return 0
 
 
@@ -145,4 +190,9 @@ def _tell(replay: Replay, seconds: float, *, as_json: bool, jobs_out: str | None
         wall_seconds=seconds,
         events=engine.events,
     )
-    emit_json(document)
+    if as_json:
+        emit_json(document)
+    else:
+        from simulator.cli.simulate_text import show
+
+        show(document, replay)

@@ -6,6 +6,7 @@ business, where a job goes the room's, what happens to nodes and how fast jobs r
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop
 from math import inf
@@ -60,10 +61,13 @@ class Engine:
         for job in self.jobs:
             job.rank = policy.rank(job)
         self.agenda = Agenda()
-        self.line = Line()
+        self.line = Line(sorted_by_kind=policy.passing)
         self.live: dict[int, SimJob] = {}
+        self._ending: list[tuple[float, int, SimJob]] | None = None
         self.reservations: list[CapacityReservation] = []
         self.incident: Incident | None = None
+        self.out: set[int] = set()
+        self.flags: dict[int, float] = {}
         self.now = self.jobs[0].submitted if self.jobs else 0.0
         self.events = 0
         self.completed = 0
@@ -84,8 +88,10 @@ class Engine:
 
     @property
     def running(self) -> Iterable[SimJob]:
-        """Jobs that have nodes."""
-        return self.live.values()
+        """Jobs that have nodes, by expected end."""
+        if self._ending is None:
+            self._ending = sorted((job.ends, job.key, job) for job in self.live.values())
+        return (job for _, _, job in self._ending)
 
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], which could host a part of the job if the cluster were empty."""
@@ -110,7 +116,7 @@ class Engine:
 
     def advance(self, instants: int) -> None:
         """Go on by so many instants, or to the end."""
-        heap, jobs, turn = self.agenda.heap, self.jobs, self.turn
+        heap, jobs, turn, line = self.agenda.heap, self.jobs, self.turn, self.line
         while instants and heap and self.completed < len(jobs):
             instants -= 1
             now = heap[0][0]
@@ -132,9 +138,10 @@ class Engine:
                 else:
                     self._happen()
                 self.events += 1
-            before = perf_counter()
-            turn.take()
-            self.policy_seconds += perf_counter() - before
+            if turn.fresh or (turn.opened and line.size):
+                before = perf_counter()
+                turn.take()
+                self.policy_seconds += perf_counter() - before
 
     # What happens
 
@@ -147,7 +154,7 @@ class Engine:
 
     def _join(self, job: SimJob) -> None:
         job.state = State.WAITING
-        self.line.join(job.rank, job)
+        self.line.join(job)
         self.turn.fresh.append(job)
 
     def _release(self, job: SimJob) -> None:
@@ -163,6 +170,8 @@ class Engine:
         changes = self.pace.stopped(job) if self.pace is not None else None
         self.room.give(job)
         del self.live[job.key]
+        if self._ending is not None:
+            del self._ending[bisect_left(self._ending, (job.ends, job.key))]
         job.version += 1
         self.turn.opened = True
         if changes:
@@ -192,12 +201,16 @@ class Engine:
             if self.pace is not None:
                 self._adjust(self.pace.slowed(incident.node, incident.slowdown))
         elif incident.kind == "flag":
+            self.flags[incident.node] = incident.slowdown
             self.room.flag(incident.node, incident.slowdown)
         elif incident.kind == "up":
-            self.room.bring_back(incident.node)
-        else:
+            if incident.node in self.out:
+                self.out.remove(incident.node)
+                self.room.bring_back(incident.node)
+        elif incident.node not in self.out:
             for job in [job for job in self.live.values() if incident.node in job.places]:
                 self.stop(job, "failure")
+            self.out.add(incident.node)
             self.room.take_out(incident.node)
         self.turn.opened = True
         self._expect()
@@ -207,7 +220,7 @@ class Engine:
     def start(self, job: SimJob, found: Found) -> None:
         """A job gets its nodes and leaves the queue."""
         now = self.now
-        self.line.leave(job.rank)
+        self.line.leave(job)
         job.state = State.RUNNING
         job.places, job.spread = found.places, found.spread
         job.started = now
@@ -218,7 +231,7 @@ class Engine:
         job.version += 1
         job.ends = inf if job.predicted is None else now + job.predicted
         self.room.take(job)
-        self.live[job.key] = job
+        self.enliven(job)
         if job.reservation:
             self._lift(job.reservation)
         if self.pace is not None:
@@ -226,6 +239,12 @@ class Engine:
             job.pace = changes.get(job.key, 1.0)
             self._adjust({key: pace for key, pace in changes.items() if key != job.key})
         self.agenda.add(job.since + job.left * job.pace, Phase.RELEASE, job.key, job.version)
+
+    def enliven(self, job: SimJob) -> None:
+        """A job is among those that run."""
+        self.live[job.key] = job
+        if self._ending is not None:
+            insort(self._ending, (job.ends, job.key, job))
 
     def stop(self, job: SimJob, why: Why) -> None:
         """A job loses its nodes and queues again."""

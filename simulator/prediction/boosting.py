@@ -11,6 +11,8 @@ half.  Long jobs end late, so early models think that jobs are shorter than they
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -56,7 +58,7 @@ class Boosting:
         self._fitted = 0
         self._encoder = Encoder(())
         self._models: list[_Bag] = []
-        self._known: dict[Request, Prediction] = {}
+        self._predictions: dict[Request, Prediction] = {}
 
     def learn(self, record: JobRecord) -> None:
         """Remember a job that ended."""
@@ -74,9 +76,9 @@ class Boosting:
         if len(self._bins) >= GROWTH * self._fitted:
             self._fit()
         request = request_of(record)
-        if request not in self._known:
-            self._known[request] = self._ask(request)
-        return self._known[request]
+        if request not in self._predictions:
+            self._predictions |= self._ask([request])
+        return self._predictions[request]
 
     def _fit(self) -> None:
         """Fit all bags to what has ended."""
@@ -84,19 +86,20 @@ class Boosting:
         features = self._encoder.matrix(self._requests)
         bins = np.array(self._bins, dtype=np.float64)
         generator = np.random.default_rng(self._seed)
-        self._models = []
-        for _ in range(self._bags):
-            drawn = generator.integers(len(bins), size=len(bins))
-            self._models.append(_Bag(features[drawn], bins[drawn], seed=self._seed))
+        draws = [generator.integers(len(bins), size=len(bins)) for _ in range(self._bags)]
+        self._models = [_Bag(features[drawn], bins[drawn], seed=self._seed) for drawn in draws]
         self._fitted = len(bins)
-        self._known = {}
+        self._predictions = self._ask(list(dict.fromkeys(self._requests)))
 
-    def _ask(self, request: Request) -> Prediction:
-        row = self._encoder.matrix([request])
-        bins = np.array([model.bins(row) for model in self._models])
-        low, high = np.quantile(bins, BAND)
-        mean = float(bins.mean())
-        return Prediction(_middle(mean), _middle(min(low, mean)), _middle(max(high, mean)))
+    def _ask(self, requests: Sequence[Request]) -> dict[Request, Prediction]:
+        """Predictions for some requests: asking for many at once costs hardly more than for one."""
+        features = self._encoder.matrix(requests)
+        bins = np.stack([model.bins(features) for model in self._models])
+        mean = bins.mean(axis=0)
+        low, high = np.quantile(bins, BAND, axis=0)
+        seconds, low, high = ((each + 0.5) * BIN for each in (mean, np.minimum(low, mean), np.maximum(high, mean)))
+        rows = zip(seconds.tolist(), low.tolist(), high.tolist(), strict=True)
+        return {request: Prediction(*row) for request, row in zip(requests, rows, strict=True)}
 
 
 class _Bag:
@@ -115,21 +118,20 @@ class _Bag:
                 early_stopping=False,
                 random_state=seed,
             )
-            self._model = model.fit(features[:, self._columns], bins)
+            with _one_thread():
+                self._model = model.fit(features[:, self._columns], bins)
 
-    def bins(self, row: FloatArray) -> float:
-        """The bin predicted for one request, shape [1, features]; never below 0."""
+    def bins(self, features: FloatArray) -> FloatArray:
+        """The bins predicted for requests, shape [requests]; never below 0."""
         if self._model is None:
-            return self._mean
-        return max(0.0, float(self._model.predict(row[:, self._columns])[0]))
+            return np.full(len(features), self._mean)
+        with _one_thread():
+            bins: FloatArray = self._model.predict(features[:, self._columns])
+        return np.maximum(0.0, bins)
 
 
 def _known(values: FloatArray) -> FloatArray:
     return values[~np.isnan(values)]
-
-
-def _middle(bins: float) -> float:
-    return (bins + 0.5) * BIN
 
 
 def _boosting() -> Any:
@@ -142,3 +144,11 @@ def _boosting() -> Any:
             fix="install it: pip install 'arnold-scheduler[learn]', or use --predictor history",
         ) from None
     return HistGradientBoostingRegressor
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Trees this small gain nothing from threads, and lose much where other processes are busy."""
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="openmp")
+    return limits

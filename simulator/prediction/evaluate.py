@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.prediction.boosting import BIN
+from simulator.prediction.ends import Ends
 from simulator.prediction.types import Predictor
 from simulator.records import JobRecord
 
@@ -54,7 +54,7 @@ def evaluate(
     learnt = 0
     most = np.inf if horizon is None else horizon
     rows = []
-    ended = _Ends(records)
+    ended = Ends(records)
     for place, record in enumerate(asked):
         if place == 0 or online:
             for past in ended.before(record.submit):
@@ -68,17 +68,3 @@ def evaluate(
     return Score(
         len(asked), learnt, float(np.sqrt(np.mean(error**2))), float(np.abs(error).mean()), float(inside.mean())
     )
-
-
-class _Ends:
-    """Jobs in order of their ends, handed out as time goes by."""
-
-    def __init__(self, records: Sequence[JobRecord]) -> None:
-        self._heap = [(record.submit + record.duration, place) for place, record in enumerate(records)]
-        heapq.heapify(self._heap)
-        self._records = records
-
-    def before(self, time: float) -> Iterator[JobRecord]:
-        """Those that ended by ``time`` and were not handed out yet."""
-        while self._heap and self._heap[0][0] <= time:
-            yield self._records[heapq.heappop(self._heap)[1]]

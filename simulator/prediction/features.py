@@ -16,8 +16,8 @@ import numpy.typing as npt
 from simulator.records import JobRecord
 
 FloatArray = npt.NDArray[np.float64]
-Request = tuple[float, float, float, float, float, str, str]
-"""gpus, nodes, cpus, memory, estimate (NaN = unknown), group, queue."""
+Request = tuple[float, int | None, float | None, float | None, float | None, str, str]
+"""gpus, nodes, cpus, memory, estimate (``None`` = unknown), group, queue."""
 
 NUMBERS = ("gpus", "nodes", "cpus", "memory", "estimate")
 WORDS = ("group", "queue")
@@ -27,9 +27,15 @@ MOST_WORDS = 250
 
 def request_of(record: JobRecord) -> Request:
     """The features of a job, before words become numbers."""
-    numbers = (record.nodes, record.cpus, record.memory, record.estimate)
-    nodes, cpus, memory, estimate = (float("nan") if value is None else float(value) for value in numbers)
-    return record.gpus, nodes, cpus, memory, estimate, record.group, record.queue
+    return (
+        record.gpus,
+        record.nodes,
+        record.cpus,
+        record.memory,
+        record.estimate,
+        record.group,
+        record.queue,
+    )
 
 
 class Encoder:
@@ -47,11 +53,11 @@ class Encoder:
 
     def matrix(self, requests: Sequence[Request]) -> FloatArray:
         """Shape [requests, features], NaN where unknown."""
-        matrix = np.empty((len(requests), len(NUMBERS) + len(WORDS)))
-        for row, request in enumerate(requests):
-            matrix[row, : len(NUMBERS)] = request[: len(NUMBERS)]
-        for column, codes in enumerate(self._codes, len(NUMBERS)):
+        numbers = np.array([request[: len(NUMBERS)] for request in requests], dtype=np.float64)
+        words = np.full((len(requests), len(WORDS)), np.nan)
+        for column, codes in enumerate(self._codes):
             for row, request in enumerate(requests):
-                code = codes.get(str(request[column]), MOST_WORDS)
-                matrix[row, column] = code if code < MOST_WORDS else np.nan
-        return matrix
+                code = codes.get(str(request[len(NUMBERS) + column]), MOST_WORDS)
+                if code < MOST_WORDS:
+                    words[row, column] = code
+        return np.hstack([numbers.reshape(len(requests), len(NUMBERS)), words])

@@ -148,19 +148,23 @@ def record(
 ) -> JobRecord:
     """A JobRecord that can have happened.
 
+    Nodes that do not hold equally many GPUs are no shape of a gang: their number is left open then.
+
     :param others: the other fields of :class:`~simulator.records.JobRecord`, as they are.
     :raises BadRow: no id, no GPUs, no duration, or a number that no job has.
     """
     if not job_id:
         raise BadRow("no id", "the job has no id", fix="give every job an id of its own")
-    _check_duration(job_id, duration)
     gpus = checked_gpus(job_id, gpus)
-    if nodes is not None and (nodes < 1 or gpus % nodes):
+    _check_duration(job_id, duration)
+    if nodes is not None and not 1 <= nodes <= max(1.0, gpus):
         raise BadRow(
-            "nodes",
+            "impossible nodes",
             f"job {job_id} has {gpus:g} GPUs on {nodes} nodes",
-            fix="give a number of nodes that divides the GPUs, or leave nodes empty",
+            fix="give at least one GPU a node, or leave the number of nodes open",
         )
+    if nodes is not None and nodes > 1 and gpus % nodes:
+        nodes = None
     parallelism = others.get("parallelism")
     if isinstance(parallelism, Parallelism) and parallelism.gpus != gpus:
         raise BadRow(

@@ -35,8 +35,8 @@ OPTIONAL = (
     *FAMILIES,
     *TIMES,
 )
-SAME = {"submit": "submit_time"}
-"""Other names of columns."""
+SAME = {"submit": "submit_time", "duration_seconds": "duration"}
+"""Other names of columns; the second is what a simulation writes."""
 
 MISSPELT = 0.85
 """Likeness from which an unknown column is taken for a misspelt one."""
@@ -78,8 +78,9 @@ def canonical(columns: Collection[str], *, where: str, intake: Intake) -> list[s
                 where=where,
                 fix=f"did you mean {close[0]!r}? Rename it, or leave it out",
             )
-    if len(set(names)) < len(names):
-        raise TraceFormatError("has submit and submit_time", where=where, fix="keep one of the two")
+    for other, name in SAME.items():
+        if other in columns and name in columns:
+            raise TraceFormatError(f"has both {other} and {name}", where=where, fix="keep one of the two")
     if others:
         intake.note(f"Columns that were not read: {', '.join(sorted(others))}.")
     return names

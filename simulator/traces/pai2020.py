@@ -148,12 +148,10 @@ def _job(gang: _Gang) -> JobRecord:
     if gang.problem:
         reason = "never ran" if gang.problem.endswith("never ran") else "has not ended"
         raise BadRow(reason, gang.problem, fix="leave out jobs that did not run to their end")
-    if not gang.shares:
-        gang.start = gang.end = 0.0
     return record(
         job_id=gang.name,
         submit=gang.start,
-        duration=gang.end - gang.start if gang.shares else 1.0,
+        duration=gang.end - gang.start,
         gpus=gang.shares if gang.instances <= 1 and gang.shares < 1 else math.ceil(gang.shares - 1e-9),
         cpus=gang.cpus or None,
         memory=gang.memory or None,

@@ -44,7 +44,6 @@ class SlurmLog:
         }
         self._queue, self._group = queue, group
         self._clock = Clock(intake)
-        self._uneven = 0
         self._other_durations = 0
 
     def jobs(self, table: Table, source: TraceSource, intake: Intake) -> Iterator[Numbered]:
@@ -55,23 +54,14 @@ class SlurmLog:
                 f"{self._other_durations:,} jobs have a duration other than end_time - start_time: "
                 "the column duration was taken."
             )
-        if self._uneven:
-            intake.note(
-                f"{self._uneven:,} jobs have GPUs that do not divide by their nodes: "
-                "their number of nodes was taken as unknown."
-            )
 
     def _job(self, cells: Sequence[str]) -> JobRecord:
         job_id, gpus, nodes, state, submit, duration = (cells[i] for i in self._required)
         submitted = self._clock.seconds(submit, "submit_time")
         amount = number(gpus, "gpu_num")
-        count: int | None = whole(nodes, "node_num") if nodes else None
+        count = whole(nodes, "node_num") if nodes else None
         seconds = self._duration(cells, job_id, submitted, duration)
         memory = optional(self._cell(cells, "mem_per_pod_GB"), "mem_per_pod_GB")
-        pods = count or 1
-        if count is not None and amount > 0 and (count < 1 or amount % count):
-            count = None
-            self._uneven += 1
         return record(
             job_id=job_id,
             submit=submitted,
@@ -82,7 +72,7 @@ class SlurmLog:
             queue=self._cell(cells, self._queue),
             group=self._cell(cells, self._group),
             cpus=optional(self._cell(cells, "cpu_num"), "cpu_num"),
-            memory=None if memory is None else memory * pods * GIGABYTE,
+            memory=None if memory is None else memory * (count or 1) * GIGABYTE,
             status=status(state),
         )
 
