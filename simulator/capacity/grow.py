@@ -61,7 +61,7 @@ class GrowQuestion:
             raise InvalidInput("no domain is added", where="--more", fix="give numbers of domains, at least 1")
         if not (0.0 < self.load <= 2.0 and 0.0 < self.days <= 366.0):
             raise InvalidInput(
-                f"load {self.load:g} for {self.days:g} days", where="--load", fix="give a load up to 2 and up to 366 days"
+                f"load {self.load:g} for {self.days:g} days", where="--load", fix="give at most 2, and 366 days"
             )
 
 
@@ -89,7 +89,6 @@ class GrowRow:
     :param more: domains that were added.
     :param wait: mean hours that jobs wait; ``None`` = no job started, as the next.
     :param wait_p95: of the same.
-    :param utilization: GPU time held over GPU time.
     """
 
     more: int
@@ -97,7 +96,6 @@ class GrowRow:
     free: int
     wait: float | None
     wait_p95: float | None
-    utilization: float | None
     shapes: tuple[GrowShape, ...]
 
 
@@ -180,7 +178,6 @@ def _row(
         free=int(cluster.idle.sum()),
         wait=None if found.wait is None else found.wait.mean / 3600.0,
         wait_p95=None if found.wait is None else found.wait.p95 / 3600.0,
-        utilization=found.utilization,
         shapes=tuple(shapes),
     )
 
@@ -203,14 +200,14 @@ def assumptions(answer: GrowAnswer) -> tuple[str, ...]:
     """What the answer takes for granted."""
     q = answer.question
     return (
-        f"The cluster is {answer.source}; each new {answer.level} has {answer.added:,} nodes, is empty, and hangs on the "
-        "network like the others.",
-        "Largest job and objective are of the cluster as it is at one moment, placed by the exact algorithm; >= marks a "
-        "size beyond which it ran out of time.",
-        f"The objective (Eq. 2, alpha {q.alpha:g}) is of a job of {SHARE:.0%} of the nodes that are free today, the same "
-        "job on all clusters.",
-        f"Waiting is of {answer.jobs:,} jobs of the LLM workload generator (debugging, fine-tuning and small training of "
-        f"Kalos), submitted over {q.days:g} days to the empty cluster under {q.policy}; they ask for {q.load:.0%} of "
-        "today's cluster, and for no more on a larger one.",
+        f"The cluster is {answer.source}; each new {answer.level} has {answer.added:,} nodes, is empty, and hangs on "
+        "the network like the others.",
+        "Largest job and objective are of the cluster as it is at one moment, placed by the exact algorithm; >= marks "
+        "a size beyond which it ran out of time.",
+        f"The objective (Eq. 2, alpha {q.alpha:g}) is of a job of {SHARE:.0%} of the nodes that are free today, the "
+        "same job on all clusters.",
+        f"Waiting is of {answer.jobs:,} jobs of the LLM workload generator (debugging, fine-tuning and small training "
+        f"of Kalos), submitted over {q.days:g} days to the empty cluster under {q.policy}; they ask for {q.load:.0%} "
+        "of today's cluster, and for no more on a larger one.",
         "Nothing fails, and what a new minipod costs is not weighed.",
     )

@@ -294,8 +294,8 @@ def assumptions(answer: ReserveAnswer) -> tuple[str, ...]:
         f"The others: {answer.jobs:,} jobs of the LLM workload generator (debugging, fine-tuning and small training of "
         f"Kalos, 1 to 32 nodes), asking for {answer.asked:.0%} of the cluster, none longer than {q.longest_hours:g} h. "
         "What runs longer than the notice and may not be stopped is still in the zone when the large job arrives.",
-        "Run times are predicted without error; the policy without predictions knows none.  The paper's predictor is off "
-        "by 1.61 bins of ten minutes.",
+        "Run times are predicted without error; the policy without predictions knows none. The paper's predictor is "
+        "off by 1.61 bins of ten minutes.",
         "The scheduler that decides is the production one; placements by the exact algorithm within "
         f"{q.seconds:g} s each; nothing fails and nothing is slow.",
         "The zone watched is the same for all policies: where placement puts the large job on the empty cluster.",

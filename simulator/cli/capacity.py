@@ -6,9 +6,10 @@ from scheduler.cli.commands import CommandRow, LazyGroup
 
 COMMANDS = {
     "minipods": CommandRow("simulator.cli.capacity_minipods:command", "Minipod size and oversubscription."),
+    "spares": CommandRow("simulator.cli.capacity_spares:command", "Spares for a target ETTR."),
     "reserve": CommandRow("simulator.cli.capacity_reserve:command", "When a large job fits, what reserving costs."),
     "fragmentation": CommandRow("simulator.cli.capacity_fragmentation:command", "What still fits, by job shape."),
-    "spares": CommandRow("simulator.cli.capacity_spares:command", "Spares for a target ETTR."),
+    "grow": CommandRow("simulator.cli.capacity_grow:command", "What one more minipod buys."),
 }
 
 command = LazyGroup(
