@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from simulator.capacity.fragmentation import FragmentationAnswer, ShapeRow, assumptions
 from simulator.capacity.largest import Family
 from simulator.capacity.sheet import Chart, Series, Sheet, Table
@@ -93,26 +95,27 @@ def _sizes(answer: FragmentationAnswer) -> Table:
 
 
 def _chart_largest(answer: FragmentationAnswer) -> Chart:
+    """PP groups at the left, DP groups at the right, nothing drawn between them."""
     columns = [column for column in _columns(answer) if any(column in row.largest for row in answer.shapes)]
-    ticks = [(float(i), f"{family.upper()} <= {k}") for i, (family, k) in enumerate(columns)]
+    place = {column: float(i + (column[0] == "dp")) for i, column in enumerate(columns)}
     return Chart(
         title="Largest job that still fits",
-        x_label="domains that a group may touch",
+        x_label="domains that a PP or a DP group may touch",
         y_label="nodes",
-        series=[
-            Series(
-                f"shape {row.shape.name}",
-                [
-                    (float(i), None if column not in row.largest else float(row.largest[column].rows * row.shape.row))
-                    for i, column in enumerate(columns)
-                ],
-            )
-            for row in answer.shapes
-        ],
+        series=[Series(f"shape {row.shape.name}", list(_points(row, place))) for row in answer.shapes],
         floor=0.0,
         ceiling=float(max(answer.free, 1)),
-        ticks=(*ticks, (float(len(columns)), "any")),
+        ticks=[(x, f"{family.upper()} <= {k}") for (family, k), x in place.items()],
     )
+
+
+def _points(row: ShapeRow, place: dict[tuple[Family, int], float]) -> Iterator[tuple[float, float | None]]:
+    previous = ""
+    for column, x in place.items():
+        if previous and previous != column[0]:
+            yield x - 0.5, None
+        previous = column[0]
+        yield x, None if column not in row.largest else float(row.largest[column].rows * row.shape.row)
 
 
 def _chart_domains(answer: FragmentationAnswer) -> Chart:

@@ -55,7 +55,7 @@ class MinipodQuestion:
     busy_share: float = 0.6
     jobs: tuple[tuple[JobShape, int], ...] = JOBS
     algorithms: tuple[str, ...] = ("exact", "best-fit")
-    seeds: int = 3
+    seeds: int = 5
     alpha: float = 0.3
     seconds: float = 0.5
 

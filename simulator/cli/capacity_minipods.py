@@ -36,7 +36,7 @@ Examples:
 @click.option("--busy-share", type=click.FloatRange(0, 1), callback=finite, default=0.6, show_default=True)
 @click.option("--job", "jobs", multiple=True, metavar="TPxPPxROWS", help="A job, in PP groups; may be repeated.")
 @click.option("--algorithms", default="exact,best-fit", show_default=True, metavar="A,B,..")
-@click.option("--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="States of each cluster.")
+@click.option("--seeds", type=click.IntRange(1, 1000), default=5, show_default=True, help="States of each cluster.")
 @click.option("--alpha", type=click.FloatRange(0, 1), callback=finite, default=0.3, show_default=True, metavar="SHARE")
 @click.option(
     "--time-limit",

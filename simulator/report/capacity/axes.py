@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 
 from simulator.capacity.sheet import Chart
 
-LEFT, RIGHT, TOP, BOTTOM = 58.0, 16.0, 16.0, 46.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 16.0, 20.0, 48.0
 WIDTH, HEIGHT = 720.0, 330.0
 
 

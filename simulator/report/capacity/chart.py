@@ -83,7 +83,7 @@ def _grid(chart: Chart, axes: Axes) -> Iterator[str]:
     yield _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, chart.x_label, anchor="middle")
     middle = number((TOP + HEIGHT - BOTTOM) / 2)
     yield (
-        f'<text class="note" x="13" y="{middle}" font-size="11" text-anchor="middle" '
+        f'<text class="note" x="13" y="{middle}" font-size="12.5" text-anchor="middle" '
         f'transform="rotate(-90 13 {middle})">{escape(chart.y_label)}</text>'
     )
 
@@ -120,7 +120,7 @@ def _path(points: list[tuple[float, float]], *, step: bool) -> str:
 
 def _text(x: float, y: float, words: str, *, anchor: str) -> str:
     place = f'x="{number(x)}" y="{number(y)}"'
-    return f'<text class="note" {place} font-size="11" text-anchor="{anchor}">{escape(words)}</text>'
+    return f'<text class="note" {place} font-size="12.5" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def _word(chart: Chart, x: float) -> str:
