@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +9,11 @@ import numpy as np
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
+from simulator.cost.registry import load_comm_model
 from simulator.engine.counted import CountedRoom
 from simulator.engine.disagreement import Disagreement
-from simulator.engine.hooks import Oracle, Predictor, UserEstimate
+from simulator.engine.hooks import Pace
+from simulator.engine.job import Prediction
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
 from simulator.engine.room import Room
@@ -20,6 +21,10 @@ from simulator.failures.pace import CheckpointPace
 from simulator.failures.replay import ClusterFailures, FailureSettings
 from simulator.metrics.fragmentation import Fragmentation
 from simulator.metrics.summary import Summary, summarise
+from simulator.pace import CommPace
+from simulator.prediction import make_predictor
+from simulator.prediction.beforehand import predict_all
+from simulator.records import JobRecord
 from simulator.traces import Trace, check_against
 from topology.cluster import Cluster
 from topology.errors import InvalidInput, TraceFormatError
@@ -27,8 +32,8 @@ from topology.errors import InvalidInput, TraceFormatError
 COUNT_ONLY = "none"
 """The algorithm that places nothing: GPUs are counted."""
 
-PREDICTORS: dict[str, Callable[[], Predictor]] = {"oracle": Oracle, "user": UserEstimate}
-"""What the scheduler may know of run times."""
+NO_COST = "none"
+"""The model of communication under which jobs run as long as the trace says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,8 @@ class Settings:
 
     :param policy: name of the queue policy.
     :param algorithm: name of the placement algorithm, or ``none``.
-    :param predict: how run times are foreseen.
+    :param predictor: name of how run times are foreseen.
+    :param cost: name of the model of communication, or ``none``.
     :param level: the level whose domains spread counts; ``None`` = the broadest with more than one domain.
     :param placement_seconds: time limit of each placement.
     :param seed: of everything that is drawn.
@@ -46,7 +52,8 @@ class Settings:
 
     policy: str = "fifo"
     algorithm: str = "exact"
-    predict: str = "oracle"
+    predictor: str = "oracle"
+    cost: str = NO_COST
     level: str | None = None
     placement_seconds: float = 10.0
     seed: int = 0
@@ -76,7 +83,7 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
     """Put a run together.
 
     :param lenient: leave out jobs that the cluster could never hold, and count them.
-    :raises UnknownName: no such policy or algorithm.
+    :raises UnknownName: no such policy, algorithm, predictor or model of communication.
     :raises InvalidTopology: the cluster has no node that a job could use.
     :raises TraceFormatError: a job could never run, and leaving it out was not allowed.
     """
@@ -89,9 +96,9 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
         trace.records,
         room,
         policy,
-        predictor=PREDICTORS[settings.predict](),
+        predictor=_Foreseen(trace, settings.predictor),
         recovery=failures,
-        pace=CheckpointPace(failures.settings) if failures else None,
+        pace=make_pace(settings, room),
         incidents=failures,
         observers=(fragmentation,) if isinstance(room, PlacedRoom) else (),
     )
@@ -120,6 +127,37 @@ def make_failures(cluster: Cluster, settings: Settings, *, start: float) -> Clus
         )
     sound = np.flatnonzero(np.isfinite(cluster.slowdown)).tolist()
     return ClusterFailures(settings.failures, sound, start=start, seed=settings.seed)
+
+
+def make_pace(settings: Settings, room: Room) -> Pace | None:
+    """How fast jobs run: slowed by communication, slow nodes and checkpoints; ``None`` = as in the trace.
+
+    :raises InvalidInput: a model of communication is asked for where GPUs are only counted.
+    """
+    failures = settings.failures
+    slow_nodes = failures is not None and failures.model.slowness.per_thousand_node_days > 0.0
+    if settings.cost == NO_COST and not slow_nodes:
+        return CheckpointPace(failures) if failures is not None else None
+    if not isinstance(room, PlacedRoom):
+        raise InvalidInput(
+            f"{settings.cost!r} asks where jobs lie, and without placement they lie nowhere",
+            where="--cost",
+            fix="choose an --algorithm that places, or --cost none",
+        )
+    inner = CommPace(load_comm_model(settings.cost), room)
+    return inner if failures is None else CheckpointPace(failures, inner)
+
+
+class _Foreseen:
+    """Predictions made beforehand, each from the trace's past alone."""
+
+    def __init__(self, trace: Trace, name: str) -> None:
+        self._predictions = predict_all(trace.records, make_predictor(name))
+
+    def predict(self, record: JobRecord) -> Prediction:
+        """The prediction of a job."""
+        found = self._predictions[record.job_id]
+        return Prediction(found.seconds, found.high)
 
 
 def _fitting(trace: Trace, room: Room, *, lenient: bool) -> Trace:

@@ -58,11 +58,18 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
 @click.option("--max-gpus", type=float, callback=finite, metavar="N", help="Only jobs of at most N GPUs.")
 @click.option("--scale-load", type=float, callback=finite, metavar="F", help="Submissions F times as dense.")
 @click.option(
-    "--predict",
-    type=click.Choice(["oracle", "user"]),
+    "--predictor",
     default="oracle",
     show_default=True,
-    help="What the scheduler knows of run times: all, or what users said.",
+    metavar="NAME",
+    help="What the scheduler is told of run times: oracle, estimate, history, boosting.",
+)
+@click.option(
+    "--cost",
+    default="none",
+    show_default=True,
+    metavar="NAME",
+    help="What spread and slow nodes cost jobs: none = nothing, spread, alpha-beta, hierarchical, flows.",
 )
 @failure_options
 @click.option("--level", metavar="NAME", help="Level whose domains spread counts  [default: broadest with several]")

@@ -30,14 +30,6 @@ class Oracle:
         return Prediction(record.duration, record.duration)
 
 
-class UserEstimate:
-    """What users said; nothing where they said nothing."""
-
-    def predict(self, record: JobRecord) -> Prediction:
-        """Their estimate."""
-        return Prediction(record.estimate, record.estimate)
-
-
 class Pace(Protocol):
     """How fast jobs run: *relative step time*, seconds that a second of work takes, above 0.
 

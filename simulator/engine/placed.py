@@ -143,14 +143,20 @@ class PlacedRoom:
         if key not in self._jobs:
             gpus = need.gpus // UNITS
             degrees = parallelism or Parallelism(tp=gpus, dp=need.nodes)
-            if degrees.gpus != need.units // UNITS:
-                raise InvalidJob(f"its parallelism makes {degrees.gpus} GPUs, it has {need.units // UNITS}")
+            if degrees.gpus != gpus * need.nodes:
+                raise InvalidJob(f"its parallelism makes {degrees.gpus} GPUs, it has {gpus * need.nodes}")
             self._jobs[key] = Job("job", degrees, gpus_per_node=gpus, level=self._level)
         return self._jobs[key]
 
     def gang(self, job: SimJob) -> Job:
-        """The job as placement knows it."""
-        return self._job(Need(job.nodes, job.gpus, job.units), job.record.parallelism)
+        """A job on several nodes as placement, and a model of communication, know it.
+
+        One that takes a part of each node is data parallel over its nodes where its parallelism does not fit them.
+        """
+        need = Need(job.nodes, job.gpus, job.units)
+        if self._is_gang(job.nodes, job.gpus):
+            return self._job(need, job.record.parallelism)
+        return self._job(Need(job.nodes, max(1, job.gpus // UNITS) * UNITS, job.units), None)
 
     def take(self, job: SimJob) -> None:
         """The job has its places."""

@@ -1,9 +1,9 @@
 """From rows to dense arrays.
 
 Every data-parallel rank runs the same operations in every step, or the graph could not be built once.  A row belongs to
-an operation (stage, type, number), a rank and a step; a whole trace fills every such cell once.  With ``lenient`` what
-does not fit is left out: rows that are wrong in themselves, then ranks of which most steps are incomplete, then steps
-that are still incomplete.
+an operation (stage, type, number), a rank and a step; a whole trace fills every such cell once.  With ``lenient``
+what does not fit is left out: rows that are wrong in themselves, then ranks without one of the stages, then ranks of
+which most steps are incomplete, then steps that are still incomplete.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def read_trace(path: str | Path, *, sizes: JobSizes | None = None, lenient: bool
         columns = _without_faulty_rows(columns, dropped)
     sizes = sizes or infer_sizes(columns)
     ranks = check_sizes(columns, sizes)
+    columns = _ranks_with_all_stages(columns, sizes, dropped, lenient=lenient)
     return _Assembly(columns, sizes, ranks, dropped, lenient=lenient).trace()
 
 
@@ -62,6 +63,30 @@ def _without_faulty_rows(columns: Columns, dropped: Counter[str]) -> Columns:
     if bad.all():
         raise TraceFormatError("has no usable row", where=columns.source, fix="read it without --lenient to see why")
     return drop_rows(columns, np.flatnonzero(bad)) if bad.any() else columns
+
+
+def _ranks_with_all_stages(columns: Columns, sizes: JobSizes, dropped: Counter[str], *, lenient: bool) -> Columns:
+    """The rows of ranks of which every stage was traced; without ``lenient`` that is all of them.
+
+    :raises TraceFormatError: a worker is absent; with ``lenient``, every rank lacks one.
+    """
+    ranks, rank = _places(columns.whole["dp_rank"])
+    traced = np.zeros((len(ranks), sizes.pp), dtype=np.bool_)
+    traced[rank, columns.whole["stage"]] = True
+    whole: NDArray[np.bool_] = np.all(traced, axis=1)
+    if whole.all():
+        return columns
+    if not lenient or not whole.any():
+        absent = np.argwhere(~traced)[0]
+        raise TraceFormatError(
+            f"worker dp {int(ranks[absent[0]])} / stage {int(absent[1])} is absent: it has no row",
+            where=columns.source,
+            fix="trace every stage of every rank"
+            + (", or use --lenient to judge the ranks that are whole" if whole.any() else ""),
+        )
+    out = np.flatnonzero(~whole[rank])
+    dropped["rank without a stage"] += len(out)
+    return drop_rows(columns, out)
 
 
 class _Assembly:

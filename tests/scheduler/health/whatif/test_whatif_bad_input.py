@@ -171,6 +171,24 @@ def test_absent_rank(write: Write) -> None:
     assert analyse(replayed).dp_ranks == (1,)
 
 
+def test_absent_worker(write: Write) -> None:
+    """A worker (a rank's stage) that is absent is named; leniently its whole rank is left out, and counted."""
+    files = write(lambda columns: without(columns, (columns["dp_rank"] == 1) & (columns["stage"] == 1)))
+    with pytest.raises(TraceFormatError, match="worker dp 1 / stage 1 is absent"):
+        read(files)
+    replayed = read(files, lenient=True)
+    assert replayed.trace.dp_ranks == (0,)
+    assert replayed.trace.dropped == {"rank without a stage": len(replayed.trace.row.ravel()) // 2}
+
+
+def test_every_rank_lacks_a_worker(write: Write) -> None:
+    """No rank is whole: nothing can be replayed, leniently or not."""
+    files = write(lambda columns: without(columns, columns["dp_rank"] == columns["stage"]))
+    for lenient in (False, True):
+        with pytest.raises(TraceFormatError, match="is absent"):
+            read(files, lenient=lenient)
+
+
 def test_absent_stage(write: Write) -> None:
     """Without a stage there is no pipeline to replay, leniently or not."""
     files = write(drop_all("stage", 1))
