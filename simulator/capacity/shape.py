@@ -68,7 +68,7 @@ def parse_job(text: str, *, gpus_per_node: int = 8) -> tuple[JobShape, int]:
     :raises InvalidJob: it is nothing of the kind.
     """
     shape, _, rows = text.strip().lower().rpartition("x")
-    if not (rows.isdecimal() and 0 < int(rows) <= 100_000):
+    if not (_SHAPE.fullmatch(shape) and rows.isdecimal() and 0 < int(rows) <= 100_000):
         raise InvalidJob(
             f"{text[:40]!r} is no job",
             where="--job",

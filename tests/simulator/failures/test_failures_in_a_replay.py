@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice, pairwise
 
 import pytest
 
-from scheduler.job import Parallelism
+from scheduler.job import Parallelism, stage_slowdown
 from simulator.engine.hooks import Incident
 from simulator.engine.run import run
+from simulator.engine.snapshot import restore, snapshot
 from simulator.failures.ettr import Losses, best_interval, first_order_ettr
 from simulator.failures.process import FailureModel
 from simulator.failures.rates import DAY, RATES, failure_rate
@@ -165,3 +167,42 @@ def test_bad_settings() -> None:
         FailureSettings(interval=0.0)
     with pytest.raises(InvalidInput, match="checkpoint takes"):
         FailureSettings(write=0.0)
+
+
+def test_a_resumed_replay_equals_one_without_a_break() -> None:
+    """Snapshot after 40 instants, restored into a new engine: the same ends, to the bit."""
+    settings = Settings(
+        algorithm="best-fit",
+        failures=FailureSettings(FailureModel(rate=failure_rate("50"), slowness=Slowness(50.0)), spares=2),
+    )
+    trace = Trace(tuple(replace(gang(4, 20 * DAY), job_id=f"j{i}", submit=i * DAY) for i in range(6)))
+    whole, first, second = (prepare(trace, racks(20), settings) for _ in range(3))
+    whole.engine.begin()
+    run(whole.engine)
+    first.engine.begin()
+    first.engine.advance(40)
+    restore(second.engine, snapshot(first.engine))
+    run(second.engine)
+    assert [job.end for job in second.engine.jobs] == [job.end for job in whole.engine.jobs]
+    assert sum(len(job.runs) for job in whole.engine.jobs) > 5
+
+
+def test_a_slow_node_slows_its_job_and_is_avoided_once_flagged() -> None:
+    """A node of 4 is twice as slow from the start: 100 s of work take 200.  A job that starts after the flag avoids it.
+
+    Without microbatches said the full price holds: the slowest node sets the pace.  Work of 100 s under the interval
+    writes no checkpoint.
+    """
+    model = FailureModel(rate=QUIET, slowness=Slowness(1.0))
+    settings = Settings(algorithm="exact", failures=FailureSettings(model, interval=1e6))
+    early, late = gang(4, 100.0), replace(gang(4, 100.0), job_id="late", submit=300.0)
+    made = prepare(Trace((early, late)), racks(8), settings)
+    script = [Incident(0.0, "slow", 0, 2.0), Incident(250.0, "flag", 0, 2.0)]
+    made.engine.incidents = made.engine.recovery = Script(FailureSettings(model), script)
+    made.engine.begin()
+    run(made.engine)
+    first, second = made.engine.jobs
+    assert 0 in first.places
+    assert first.end == pytest.approx(stage_slowdown(2.0, stages=1, microbatches=None) * 100.0)
+    assert 0 not in second.places
+    assert second.end == pytest.approx(400.0)
