@@ -42,7 +42,7 @@ class GrowQuestion:
     :param load: GPU time that the workload asks for, as a share of today's cluster.
     :param days: for how long its jobs are submitted.
     :param policy: name of the queue policy.
-    :param seconds: for each placement.
+    :param seconds: for each placement by the exact algorithm.
     """
 
     more: tuple[int, ...] = (1, 2)
@@ -54,7 +54,7 @@ class GrowQuestion:
     days: float = 1.0
     policy: str = "fifo-backfill"
     seed: int = 0
-    seconds: float = 0.1
+    seconds: float = 0.3
 
     def __post_init__(self) -> None:
         if not self.more or min(self.more) < 1:
@@ -162,7 +162,7 @@ def _sizes(cluster: Cluster, question: GrowQuestion) -> list[int]:
 def _row(
     cluster: Cluster, question: GrowQuestion, more: int, records: Sequence[JobRecord], sizes: Sequence[int]
 ) -> GrowRow:
-    prober = Prober(cluster, load_algorithm("exact"), level=question.level, seconds=max(0.3, question.seconds))
+    prober = Prober(cluster, load_algorithm("exact"), level=question.level, seconds=question.seconds)
     shapes = []
     for shape, rows in zip(question.shapes, sizes, strict=True):
         most = prober.most_rows(shape)
@@ -184,8 +184,9 @@ def _row(
 
 def _replay(cluster: Cluster, question: GrowQuestion, records: Sequence[JobRecord]) -> Summary:
     """The workload on the empty cluster."""
-    limits = Limits(seconds=question.seconds, seed=question.seed, workers=1)
-    room = PlacedRoom(cluster.emptied(), algorithm=load_algorithm("exact"), limits=limits, level=question.level)
+    limits = Limits(seed=question.seed, workers=1)
+    packing = load_algorithm("gpu-packing")
+    room = PlacedRoom(cluster.emptied(), algorithm=packing, limits=limits, level=question.level)
     engine = Engine(_that_fit(records, room), room, load_policy(question.policy))
     engine.begin()
     run(engine)
@@ -207,7 +208,7 @@ def assumptions(answer: GrowAnswer) -> tuple[str, ...]:
         f"The objective (Eq. 2, alpha {q.alpha:g}) is of a job of {SHARE:.0%} of the nodes that are free today, the "
         "same job on all clusters.",
         f"Waiting is of {answer.jobs:,} jobs of the LLM workload generator (debugging, fine-tuning and small training "
-        f"of Kalos), submitted over {q.days:g} days to the empty cluster under {q.policy}; they ask for {q.load:.0%} "
-        "of today's cluster, and for no more on a larger one.",
+        f"of Kalos), submitted over {q.days:g} days to the empty cluster under {q.policy} and placed by gpu-packing; "
+        f"they ask for {q.load:.0%} of today's cluster, and for no more on a larger one.",
         "Nothing fails, and what a new minipod costs is not weighed.",
     )

@@ -53,10 +53,10 @@ Examples:
     "--time-limit",
     type=click.FloatRange(min=0, min_open=True, max=60),
     callback=finite,
-    default=0.1,
+    default=0.3,
     show_default=True,
     metavar="SECONDS",
-    help="For each placement.",
+    help="For each placement by the exact algorithm.",
 )
 @figure_options
 def command(

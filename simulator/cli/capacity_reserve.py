@@ -46,10 +46,10 @@ HOURS = click.FloatRange(min=0, min_open=True, max=720)
     "--time-limit",
     type=click.FloatRange(min=0, min_open=True, max=60),
     callback=finite,
-    default=0.1,
+    default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="For each placement.",
+    help="To place the large job.",
 )
 @figure_options
 def command(
