@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
 from simulator.capacity.by_size import by_size
 from simulator.capacity.shape import JobShape
+from simulator.capacity.zone_recorder import SAMPLE, ZoneRecorder
 from simulator.engine.job import UNITS, SimJob
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
@@ -32,9 +32,6 @@ HOUR = 3_600.0
 POLICIES = ("arnold", "arnold-no-reserve", "arnold-no-jct")
 LARGE = "large job"
 SHAPE = JobShape(8, 8)
-
-SAMPLE = 300.0
-"""Seconds between two samples of the figure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,36 +159,6 @@ class ReserveAnswer:
     rows: tuple[PolicyRow, ...]
 
 
-class _Recorder:
-    """Samples the cluster; an observer of the engine."""
-
-    def __init__(self, zone: Sequence[int], *, begin: float, end: float) -> None:
-        self._zone = np.array(zone, dtype=np.int64)
-        self._next, self._end = begin, end
-        self.samples: list[tuple[float, float, int, int]] = []
-
-    def elapsed(self, stage: Any, until: float) -> None:
-        """Nothing changes until then."""
-        if self._next > min(until, self._end):
-            return
-        held = stage.room.total - stage.room.free
-        allocation = float(held.sum()) / stage.room.capacity
-        others = np.zeros(len(held), dtype=np.bool_)
-        for job in stage.live.values():
-            if job.record.job_id != LARGE:
-                others[list(job.places)] = True
-        in_zone = int(others[self._zone].sum())
-        while self._next <= min(until, self._end):
-            self.samples.append((self._next, allocation, in_zone, len(stage.line)))
-            self._next += SAMPLE
-
-    def state(self) -> Any:
-        """Nothing: a study is not resumed in the middle of a replay."""
-
-    def restore(self, state: Any) -> None:
-        """As :meth:`state`."""
-
-
 def reserve(question: ReserveQuestion, *, step: Callable[[str], None] = lambda _: None) -> ReserveAnswer:
     """Answer the question by one replay for each policy.
 
@@ -249,7 +216,7 @@ def _engine(question: ReserveQuestion, cluster: Cluster, records: Sequence[JobRe
 
 
 def _replay(question: ReserveQuestion, engine: Engine, policy: str, zone: Sequence[int]) -> PolicyRow:
-    recorder = _Recorder(zone, begin=question.announced - 2 * HOUR, end=question.horizon)
+    recorder = ZoneRecorder(zone, owner=LARGE, begin=question.announced - 2 * HOUR, end=question.horizon)
     engine.observers = (recorder,)
     engine.begin()
     run(engine)
