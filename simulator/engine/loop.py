@@ -104,7 +104,7 @@ class Engine:
         if self.policy.reserving:
             for job in self.jobs:
                 if job.record.announced is not None:
-                    self.agenda.add(min(job.record.announced, job.submitted), Phase.ANNOUNCEMENT, job.key)
+                    self.agenda.add(min(float(job.record.announced), job.submitted), Phase.ANNOUNCEMENT, job.key)
         if self.jobs:
             self.agenda.add(self.jobs[0].submitted, Phase.ARRIVAL, 0)
         self._expect()
@@ -191,7 +191,7 @@ class Engine:
         self.incident = self.incidents.next() if self.incidents is not None else None
         if self.incident is not None:
             phase = Phase.REPAIR if self.incident.gives else Phase.FAILURE
-            self.agenda.add(max(self.now, self.incident.time), phase, self.incident.node)
+            self.agenda.add(max(self.now, float(self.incident.time)), phase, self.incident.node)
 
     def _happen(self) -> None:
         """Something happens to a node."""
@@ -291,11 +291,11 @@ def _job(key: int, record: JobRecord, room: Room, predictor: Predictor) -> SimJo
         nodes=need.nodes,
         gpus=need.gpus,
         units=need.units,
-        submitted=record.submit,
+        submitted=float(record.submit),
         priority=record.priority,
         preemptible=record.preemptible,
         prediction=prediction,
         predicted=prediction.seconds,
         predicted_high=prediction.high,
-        left=record.duration,
+        left=float(record.duration),
     )
