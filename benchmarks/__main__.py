@@ -79,6 +79,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--minutes", type=float, default=10.0, help="that they wait")
     command.add_argument("--kills", type=int, default=3, help="of the leader")
 
+    command = add("year", _year, "a year of 2,046 nodes with failures, replayed")
+    command.add_argument("--days", type=float, default=365.0)
+    command.add_argument("--algorithm", default="gpu-packing", choices=algorithm_names(), metavar="NAME")
+
     _add_evidence(add)
     add("quick", _quick, "a few minutes of everything, to see that it works")
     return parser
@@ -181,6 +185,12 @@ def _cost(options: argparse.Namespace) -> str:
     from benchmarks import cost
 
     return cost.report(cost.measure_alone(options.rounds), cost.measure_crowds(options.rounds))
+
+
+def _year(options: argparse.Namespace) -> str:
+    from benchmarks import year
+
+    return year.report(year.measure(options.days, options.algorithm))
 
 
 def _whatif(options: argparse.Namespace) -> str:
