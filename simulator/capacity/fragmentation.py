@@ -16,11 +16,11 @@ from scheduler.placement.admission import admissible
 from scheduler.placement.registry import load_algorithm
 from scheduler.spread import job_level
 from simulator.capacity.largest import Family, Largest, Prober
-from simulator.capacity.shape import JobShape
+from simulator.capacity.shape import JobShape, usual_shapes
 from topology.capacity import count_nodes
 from topology.cluster import Cluster
 
-SHAPES = (JobShape(8, 1), JobShape(8, 4), JobShape(8, 8), JobShape(8, 16))
+SHAPES = usual_shapes()
 SPREADS = (1, 2, 4)
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Sizes of jobs that are placed, as shares of the free nodes."""

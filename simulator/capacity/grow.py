@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
 from scheduler.spread import job_level
+from simulator.capacity.background import DAY, background
 from simulator.capacity.fragmentation import SHAPES
 from simulator.capacity.largest import Largest, Prober
 from simulator.capacity.shape import JobShape
@@ -24,7 +24,6 @@ from simulator.engine.placed import PlacedRoom
 from simulator.engine.run import run
 from simulator.metrics.summary import Summary, summarise
 from simulator.records import JobRecord
-from simulator.workload import WorkloadSpec, generate
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
 from topology.generate import with_domain
@@ -105,6 +104,7 @@ class GrowAnswer:
 
     :param added: nodes of each new domain.
     :param jobs: of the workload.
+    :param asked: GPU time that they ask for, as a share of today's cluster.
     """
 
     question: GrowQuestion
@@ -112,6 +112,7 @@ class GrowAnswer:
     level: str
     added: int
     jobs: int
+    asked: float
     rows: tuple[GrowRow, ...]
 
 
@@ -127,7 +128,8 @@ def grow(
     """
     level = job_level(cluster, question.shapes[0].job(1, level=question.level))
     added = question.nodes or int(np.bincount(np.bincount(level.domain_of)).argmax())
-    records = _workload(cluster, question)
+    made = background(cluster, load=question.load, seconds=question.days * DAY, seed=question.seed)
+    records = made.records
     sizes = _sizes(cluster, question)
     rows = []
     grown = cluster
@@ -137,20 +139,7 @@ def grow(
         for _ in range(more):
             grown = with_domain(grown, added, level=level.name)
         rows.append(_row(grown, question, more, records, sizes))
-    return GrowAnswer(question, source, level.name, added, len(records), tuple(rows))
-
-
-def _workload(cluster: Cluster, question: GrowQuestion) -> Sequence[JobRecord]:
-    gpus = int(cluster.gpus.sum())
-    spec = WorkloadSpec(
-        days=question.days,
-        gpus=gpus,
-        load=question.load,
-        seed=question.seed,
-        kinds=("other",),
-        max_gpus=max(8, gpus // 4),
-    )
-    return generate(spec)
+    return GrowAnswer(question, source, level.name, added, len(records), made.asked, tuple(rows))
 
 
 def _sizes(cluster: Cluster, question: GrowQuestion) -> list[int]:
@@ -187,14 +176,10 @@ def _replay(cluster: Cluster, question: GrowQuestion, records: Sequence[JobRecor
     limits = Limits(seed=question.seed, workers=1)
     packing = load_algorithm("gpu-packing")
     room = PlacedRoom(cluster.emptied(), algorithm=packing, limits=limits, level=question.level)
-    engine = Engine(_that_fit(records, room), room, load_policy(question.policy))
+    engine = Engine(records, room, load_policy(question.policy))
     engine.begin()
     run(engine)
     return summarise(engine.jobs, room.capacity)
-
-
-def _that_fit(records: Sequence[JobRecord], room: Any) -> list[JobRecord]:
-    return [record for record in records if record.gpus * 100 <= room.capacity]
 
 
 def assumptions(answer: GrowAnswer) -> tuple[str, ...]:
@@ -209,6 +194,6 @@ def assumptions(answer: GrowAnswer) -> tuple[str, ...]:
         "same job on all clusters.",
         f"Waiting is of {answer.jobs:,} jobs of the LLM workload generator (debugging, fine-tuning and small training "
         f"of Kalos), submitted over {q.days:g} days to the empty cluster under {q.policy} and placed by gpu-packing; "
-        f"they ask for {q.load:.0%} of today's cluster, and for no more on a larger one.",
+        f"they ask for {answer.asked:.0%} of today's cluster, and for no more on a larger one.",
         "Nothing fails, and what a new minipod costs is not weighed.",
     )

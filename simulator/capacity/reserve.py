@@ -8,13 +8,15 @@ of them: the nodes that production placement would give the large job on the emp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 
+from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
+from simulator.capacity.background import background
 from simulator.capacity.by_size import by_size
 from simulator.capacity.shape import JobShape
 from simulator.capacity.zone_recorder import SAMPLE, ZoneRecorder
@@ -23,8 +25,8 @@ from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
 from simulator.engine.run import run
 from simulator.records import JobRecord
-from simulator.workload import WorkloadSpec, generate
 from topology.cluster import Cluster
+from topology.drawing.labels import plural
 from topology.errors import InvalidInput
 from topology.generate import minipods
 
@@ -38,7 +40,7 @@ SHAPE = JobShape(8, 8)
 class ReserveQuestion:
     """A large job on a busy cluster.
 
-    :param minipods: of the cluster.
+    :param minipods: of the cluster that is made where none is given.
     :param minipod_nodes: nodes of each.
     :param shape: of the large job, as the next.
     :param rows: its PP groups.
@@ -72,12 +74,6 @@ class ReserveQuestion:
         for name in ("notice_hours", "run_hours", "warm_hours", "after_hours", "load", "longest_hours"):
             if not 0.0 < getattr(self, name) < inf:
                 raise InvalidInput(f"{name} is {getattr(self, name)}", where=name, fix=f"{name} is above 0")
-        if self.nodes > self.minipods * self.minipod_nodes:
-            raise InvalidInput(
-                f"the large job has {self.nodes:,} nodes, the cluster {self.minipods * self.minipod_nodes:,}",
-                where="--job",
-                fix="choose a smaller job or a larger cluster",
-            )
 
     @property
     def nodes(self) -> int:
@@ -146,6 +142,7 @@ class PolicyRow:
 class ReserveAnswer:
     """The answer.
 
+    :param domains: how many of which level, ``22 minipods``.
     :param zone: nodes of the zone.
     :param jobs: of the others.
     :param asked: GPU time that the others ask for, as a share of the cluster's.
@@ -153,30 +150,44 @@ class ReserveAnswer:
 
     question: ReserveQuestion
     cluster_nodes: int
+    domains: str
     zone: int
     jobs: int
     asked: float
     rows: tuple[PolicyRow, ...]
 
 
-def reserve(question: ReserveQuestion, *, step: Callable[[str], None] = lambda _: None) -> ReserveAnswer:
+def reserve(
+    question: ReserveQuestion, *, cluster: Cluster | None = None, step: Callable[[str], None] = lambda _: None
+) -> ReserveAnswer:
     """Answer the question by one replay for each policy.
 
+    :param cluster: the replay finds it empty; ``None`` = one that is made.
     :param step: called with a sentence before each replay.
+    :raises InvalidInput: the large job does not fit even then.
     :raises UnknownName: a policy is not installed.
     """
-    cluster = minipods(minipods=question.minipods, nodes=question.minipods * question.minipod_nodes)
-    others, asked = _others(question, cluster)
+    if cluster is None:
+        cluster = minipods(minipods=question.minipods, nodes=question.minipods * question.minipod_nodes)
+    cluster = cluster.emptied()
+    _check_fits(question, cluster)
+    others = background(
+        cluster,
+        load=question.load,
+        seconds=question.horizon,
+        seed=question.seed,
+        longest=question.longest_hours * HOUR,
+    )
     large = JobRecord(
         LARGE,
         question.arrives,
         question.run_hours * HOUR,
-        8.0 * question.nodes,
+        float(question.shape.gpus_per_node * question.nodes),
         priority=100,
         announced=question.announced,
         parallelism=question.shape.job(question.rows).parallelism,
     )
-    records = sorted([*others, large], key=lambda record: record.submit)
+    records = sorted([*others.records, large], key=lambda record: record.submit)
     zone: tuple[int, ...] = ()
     rows = []
     for name in question.policies:
@@ -185,33 +196,25 @@ def reserve(question: ReserveQuestion, *, step: Callable[[str], None] = lambda _
         if not zone:
             zone = engine.room.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
         rows.append(_replay(question, engine, name, zone))
-    return ReserveAnswer(question, len(cluster), len(zone), len(others), asked, tuple(rows))
+    level = cluster.default_level()
+    domains = plural(len(level), level.name)
+    return ReserveAnswer(question, len(cluster), domains, len(zone), len(others.records), others.asked, tuple(rows))
 
 
-def _others(question: ReserveQuestion, cluster: Cluster) -> tuple[list[JobRecord], float]:
-    """Jobs of everybody else, and what share of the cluster they ask for."""
-    room = int(cluster.gpus.sum()) * question.horizon
-    spec = WorkloadSpec(
-        days=question.horizon / (24 * HOUR),
-        gpus=int(cluster.gpus.sum()),
-        load=min(10.0, 4.0 * question.load),
-        seed=question.seed,
-        kinds=("other",),
-    )
-    made = [
-        replace(one, duration=min(one.duration, question.longest_hours * HOUR))
-        for one in generate(spec)
-        if one.gpus <= room / question.horizon
-    ]
-    order = np.random.default_rng((question.seed, 1)).permutation(len(made))
-    asked = np.cumsum([made[i].gpus * made[i].duration for i in order]) / room
-    kept = int(np.searchsorted(asked, question.load)) + 1
-    return [made[i] for i in sorted(order[:kept].tolist())], float(asked[min(kept, len(asked)) - 1])
+def _check_fits(question: ReserveQuestion, cluster: Cluster) -> None:
+    usable = int(np.count_nonzero(admissible(cluster, question.shape.job(1))))
+    if question.nodes > usable:
+        size = question.shape.gpus_per_node
+        raise InvalidInput(
+            f"the large job has {question.nodes:,} nodes of {size} GPUs, the cluster {usable:,}",
+            where="--job",
+            fix="choose a smaller job or a larger cluster",
+        )
 
 
 def _engine(question: ReserveQuestion, cluster: Cluster, records: Sequence[JobRecord], policy: str) -> Engine:
     limits = Limits(seconds=question.seconds, seed=question.seed, workers=1)
-    room = PlacedRoom(cluster, algorithm=by_size(question.nodes), limits=limits, level="minipod")
+    room = PlacedRoom(cluster, algorithm=by_size(question.nodes), limits=limits)
     return Engine(records, room, load_policy(policy))
 
 
@@ -227,7 +230,7 @@ def _replay(question: ReserveQuestion, engine: Engine, policy: str, zone: Sequen
     )
     early = [one.allocation for one in line if -1.0 <= one.hours < 0.0]
     notice = [one for one in line if 0.0 <= one.hours <= question.notice_hours + 1e-9]
-    capacity = engine.room.capacity / UNITS / 8
+    capacity = engine.room.capacity / UNITS / question.shape.gpus_per_node
     return PolicyRow(
         policy=policy,
         starts=None if large.first_start == inf else (large.first_start - question.arrives) / HOUR,
@@ -256,10 +259,10 @@ def assumptions(answer: ReserveAnswer) -> tuple[str, ...]:
     """What the answer takes for granted."""
     q = answer.question
     return (
-        f"{answer.cluster_nodes:,} nodes in {q.minipods} minipods; the large job has {q.nodes:,} of them, is announced "
+        f"{answer.cluster_nodes:,} nodes in {answer.domains}; the large job has {q.nodes:,} of them, is announced "
         f"{q.notice_hours:g} h before it arrives, comes first in the queue and runs {q.run_hours:g} h.",
         f"The others: {answer.jobs:,} jobs of the LLM workload generator (debugging, fine-tuning and small training of "
-        f"Kalos, 1 to 32 nodes), asking for {answer.asked:.0%} of the cluster, none longer than {q.longest_hours:g} h. "
+        f"Kalos, 8 to 256 GPUs), asking for {answer.asked:.0%} of the cluster, none longer than {q.longest_hours:g} h. "
         "What runs longer than the notice and may not be stopped is still in the zone when the large job arrives.",
         "Run times are predicted without error; the policy without predictions knows none. The paper's predictor is "
         "off by 1.61 bins of ten minutes.",

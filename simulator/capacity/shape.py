@@ -49,6 +49,15 @@ class JobShape:
         return Job(f"{rows} x {self.name}", degrees, alpha=alpha, gpus_per_node=self.gpus_per_node, level=level)
 
 
+STAGES = (1, 4, 8, 16)
+"""Pipeline stages of the usual shapes."""
+
+
+def usual_shapes(gpus_per_node: int = 8) -> tuple[JobShape, ...]:
+    """Tensor parallelism over the node, and 1 to 16 pipeline stages."""
+    return tuple(JobShape(gpus_per_node, stages, gpus_per_node) for stages in STAGES)
+
+
 def parse_shape(text: str, *, gpus_per_node: int = 8) -> JobShape:
     """``8x16`` as tp 8, pp 16.
 

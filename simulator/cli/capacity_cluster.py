@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,6 +11,7 @@ from scheduler.cli.instance import FILE, finite, read_cluster, state_options
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from simulator.capacity.shape import JobShape
     from topology.cluster import Cluster
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,6 +59,18 @@ def cluster_of(*, cluster: str | None, made: str, busy_share: float, seed: int, 
     empty = minipods(minipods=pods, nodes=pods * size)
     words = f"{pods} minipods of {size} nodes, {busy_share:.0%} of them busy (made, seed {seed})"
     return fragment(empty, busy_share, seed), words
+
+
+def shapes_of(shapes: Sequence[str], cluster: Cluster) -> tuple[JobShape, ...]:
+    """The shapes that were named, or the usual ones, on nodes of the usual size.
+
+    :raises InvalidJob: one is no shape.
+    """
+    from simulator.capacity.shape import parse_shape, usual_shapes
+    from simulator.shapes import node_size
+
+    gpus = node_size(cluster)
+    return tuple(parse_shape(shape, gpus_per_node=gpus) for shape in shapes) or usual_shapes(gpus)
 
 
 def sizes_of(made: str, *, where: str = "--made") -> tuple[int, int]:

@@ -9,7 +9,7 @@ import click
 from scheduler.cli.command import JsonCommand
 from scheduler.cli.instance import finite
 from scheduler.cli.output import progress
-from simulator.cli.capacity_cluster import cluster_of, cluster_or_made_options
+from simulator.cli.capacity_cluster import cluster_of, cluster_or_made_options, shapes_of
 from simulator.cli.capacity_show import figure_options, show
 
 EXAMPLES = """\b
@@ -54,13 +54,12 @@ def command(
     **source: Any,
 ) -> None:
     """Say what still fits, by job shape, and what fragmentation costs against an empty cluster."""
-    from simulator.capacity.fragmentation import SHAPES, fragmentation
+    from simulator.capacity.fragmentation import fragmentation
     from simulator.capacity.fragmentation_sheet import fragmentation_sheet
-    from simulator.capacity.shape import parse_shape
     from simulator.documents.capacity.fragmentation import fragmentation_document
 
-    chosen = [parse_shape(shape) for shape in shapes] or SHAPES
     cluster, name = cluster_of(**source)
+    chosen = shapes_of(shapes, cluster)
     with progress("Shapes", total=len(chosen)) as step:
         answer = fragmentation(
             cluster, source=name, shapes=chosen, alpha=alpha, level=level, seconds=time_limit, step=step

@@ -9,7 +9,7 @@ import click
 from scheduler.cli.command import JsonCommand
 from scheduler.cli.instance import finite
 from scheduler.cli.output import progress
-from simulator.cli.capacity_cluster import cluster_of, cluster_or_made_options
+from simulator.cli.capacity_cluster import cluster_of, cluster_or_made_options, shapes_of
 from simulator.cli.capacity_show import figure_options, show
 
 EXAMPLES = """\b
@@ -76,16 +76,15 @@ def command(
     **source: Any,
 ) -> None:
     """Say what one more minipod buys: waiting, the largest job, the objective of a job."""
-    from simulator.capacity.fragmentation import SHAPES
     from simulator.capacity.grow import GrowQuestion, grow
     from simulator.capacity.grow_sheet import grow_sheet
-    from simulator.capacity.shape import parse_shape
     from simulator.documents.capacity.grow import grow_document
 
+    cluster, name = cluster_of(**source)
     question = GrowQuestion(
         more=tuple(sorted(set(more))) or (1, 2),
         nodes=domain_nodes,
-        shapes=tuple(parse_shape(shape) for shape in shapes) or SHAPES,
+        shapes=shapes_of(shapes, cluster),
         alpha=alpha,
         level=level,
         load=load,
@@ -94,7 +93,6 @@ def command(
         seed=source["seed"],
         seconds=time_limit,
     )
-    cluster, name = cluster_of(**source)
     with progress("Clusters", total=len(question.more) + 1) as step:
         answer = grow(cluster, question, source=name, step=step)
     show(grow_sheet(answer), grow_document(answer), as_json=as_json, html=html, svg=svg)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from scheduler.cli.command import JsonCommand
-from scheduler.cli.instance import finite
+from scheduler.cli.instance import FILE, finite, read_cluster, state_options
 from scheduler.cli.output import progress
 from simulator.cli.capacity_cluster import sizes_of
 from simulator.cli.capacity_show import figure_options, show
@@ -23,7 +25,11 @@ HOURS = click.FloatRange(min=0, min_open=True, max=720)
 @click.command(
     "reserve", cls=JsonCommand, document="simulator.documents.capacity.reserve:ReserveDocument", epilog=EXAMPLES
 )
-@click.option("--made", default="22x93", show_default=True, metavar="MxN", help="So many minipods of so many nodes.")
+@click.option("--cluster", type=FILE, metavar="FILE", help="The cluster, in any known format; the replay empties it.")
+@state_options
+@click.option(
+    "--made", default="22x93", show_default=True, metavar="MxN", help="Without --cluster: minipods and nodes of each."
+)
 @click.option("--job", default="8x8x150", show_default=True, metavar="TPxPPxROWS", help="The large job, in PP groups.")
 @click.option("--notice-hours", type=HOURS, callback=finite, default=4.0, show_default=True, help="Before it arrives.")
 @click.option("--run-hours", type=HOURS, callback=finite, default=24.0, show_default=True, help="That it runs.")
@@ -57,6 +63,7 @@ def command(
     as_json: bool,
     html: str | None,
     svg: str | None,
+    cluster: str | None,
     made: str,
     job: str,
     notice_hours: float,
@@ -67,15 +74,18 @@ def command(
     policies: str,
     seed: int,
     time_limit: float,
+    **state: Any,
 ) -> None:
     """Replay a busy cluster around the announcement of a large job, with and without reserving for it."""
     from simulator.capacity.reserve import ReserveQuestion, reserve
     from simulator.capacity.reserve_sheet import reserve_sheet
     from simulator.capacity.shape import parse_job
     from simulator.documents.capacity.reserve import reserve_document
+    from simulator.shapes import node_size
 
     minipods, minipod_nodes = sizes_of(made)
-    shape, rows = parse_job(job)
+    own = None if cluster is None else read_cluster(cluster=cluster, **state)[0]
+    shape, rows = parse_job(job) if own is None else parse_job(job, gpus_per_node=node_size(own))
     question = ReserveQuestion(
         minipods=minipods,
         minipod_nodes=minipod_nodes,
@@ -91,5 +101,5 @@ def command(
         seconds=time_limit,
     )
     with progress("Policies", total=len(question.policies)) as step:
-        answer = reserve(question, step=step)
+        answer = reserve(question, cluster=own, step=step)
     show(reserve_sheet(answer), reserve_document(answer), as_json=as_json, html=html, svg=svg)

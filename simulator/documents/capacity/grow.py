@@ -75,7 +75,7 @@ def grow_document(answer: GrowAnswer) -> GrowDocument:
         added_nodes=answer.added,
         policy=answer.question.policy,
         jobs=answer.jobs,
-        load=answer.question.load,
+        load=answer.asked,
         alpha=answer.question.alpha,
         rows=[_row(row) for row in answer.rows],
     )

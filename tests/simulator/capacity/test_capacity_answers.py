@@ -173,5 +173,5 @@ def test_the_load_is_what_was_asked(reserved: ReserveAnswer) -> None:
 
 def test_a_job_larger_than_the_cluster() -> None:
     """Said before the replay."""
-    with pytest.raises(InvalidInput, match="1,200 nodes, the cluster 100"):
-        ReserveQuestion(minipods=10, minipod_nodes=10)
+    with pytest.raises(InvalidInput, match="1,200 nodes of 8 GPUs, the cluster 100"):
+        reserve(ReserveQuestion(minipods=10, minipod_nodes=10))

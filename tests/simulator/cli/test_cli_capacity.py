@@ -138,6 +138,20 @@ def test_a_cluster_of_ones_own(arnold: Arnold, tmp_path: Path) -> None:
     assert whole["nodes"] == 6
 
 
+def test_nodes_of_four(arnold: Arnold, tmp_path: Path) -> None:
+    """A rack of trays of 4 GPUs: shapes are of such nodes, for every question that takes a cluster."""
+    path = tmp_path / "cluster.csv"
+    path.write_text("\n".join(["node,rack,gpus", *(f"n{i},r{i // 9},4" for i in range(18))]) + "\n")
+    still = json.loads(arnold("capacity", "fragmentation", "--cluster", path, "--json").out)
+    assert [shape["shape"] for shape in still["shapes"]] == ["4x1", "4x4", "4x8", "4x16"]
+    assert still["shapes"][0]["most_nodes"] == 18
+    more = json.loads(arnold("capacity", "grow", "--cluster", path, "--shape", "4x3", "--days", 0.1, "--json").out)
+    assert [row["nodes"] for row in more["rows"]] == [18, 27, 36]
+    options = ["--job", "4x3x3", "--notice-hours", 1, "--after-hours", 1, "--longest-hours", 1, "--json"]
+    zone = arnold("capacity", "reserve", "--cluster", path, *options)
+    assert json.loads(zone.out)["zone"] == 9
+
+
 def test_simulate_with_failures(arnold: Arnold, tmp_path: Path) -> None:
     """A rate by name, spares and checkpoints: an ETTR below 1; what means nothing without a rate is refused."""
     cluster, trace = tmp_path / "cluster.csv", tmp_path / "jobs.csv"
