@@ -69,6 +69,13 @@ def _parser() -> argparse.ArgumentParser:
     command = add("cost", _cost, "what a question to the models of communication costs")
     command.add_argument("--rounds", type=int, default=25)
 
+    command = add("simulate", _simulate, "all Philly jobs replayed: seconds, memory, events a second, growth")
+    command.add_argument("--loads", type=float, nargs="+", default=[1.0, 6.0], help="times the load of the trace")
+    command.add_argument("--rounds", type=int, default=5, help="of the run that counts GPUs; the fastest counts")
+    command.add_argument("--jobs", type=int, nargs="+", default=[10_000, 20_000, 40_000, 80_000])
+    command.add_argument("--nodes", type=int, nargs="+", default=[80, 160, 320, 640, 1_280])
+    command.add_argument("--policy", default="fifo-backfill", help="of the runs against jobs and nodes")
+
     command = add("kubernetes", _kubernetes, "gangs on a real control plane: speed, latency, memory, fail-over")
     command.add_argument("--parts", nargs="+", default=list(KUBERNETES), choices=KUBERNETES, metavar="PART")
     command.add_argument("--nodes", type=int, default=5_000)
@@ -191,6 +198,17 @@ def _year(options: argparse.Namespace) -> str:
     from benchmarks import year
 
     return year.report(year.measure(options.days, options.algorithm))
+
+
+def _simulate(options: argparse.Namespace) -> str:
+    from benchmarks import simulate
+
+    return simulate.report(
+        simulate.measure_whole(options.loads),
+        simulate.measure_rate(options.rounds),
+        simulate.measure_jobs(options.jobs, options.policy),
+        simulate.measure_nodes(options.nodes, options.policy),
+    )
 
 
 def _whatif(options: argparse.Namespace) -> str:

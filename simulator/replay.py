@@ -13,18 +13,15 @@ from simulator.cost.registry import load_comm_model
 from simulator.engine.counted import CountedRoom
 from simulator.engine.disagreement import Disagreement
 from simulator.engine.hooks import Pace
-from simulator.engine.job import Prediction
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
 from simulator.engine.room import Room
 from simulator.failures.pace import CheckpointPace
 from simulator.failures.replay import ClusterFailures, FailureSettings
+from simulator.foreseen import Foreseen
 from simulator.metrics.fragmentation import Fragmentation
 from simulator.metrics.summary import Summary, summarise
 from simulator.pace import CommPace
-from simulator.prediction import make_predictor
-from simulator.prediction.beforehand import predict_all
-from simulator.records import JobRecord
 from simulator.traces import Trace, check_against
 from topology.cluster import Cluster
 from topology.errors import InvalidInput, TraceFormatError
@@ -96,7 +93,7 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
         trace.records,
         room,
         policy,
-        predictor=_Foreseen(trace, settings.predictor),
+        predictor=Foreseen(trace.records, settings.predictor),
         recovery=failures,
         pace=make_pace(settings, room),
         incidents=failures,
@@ -146,18 +143,6 @@ def make_pace(settings: Settings, room: Room) -> Pace | None:
         )
     inner = CommPace(load_comm_model(settings.cost), room)
     return inner if failures is None else CheckpointPace(failures, inner)
-
-
-class _Foreseen:
-    """Predictions made beforehand, each from the trace's past alone."""
-
-    def __init__(self, trace: Trace, name: str) -> None:
-        self._predictions = predict_all(trace.records, make_predictor(name))
-
-    def predict(self, record: JobRecord) -> Prediction:
-        """The prediction of a job."""
-        found = self._predictions[record.job_id]
-        return Prediction(found.seconds, found.high)
 
 
 def _fitting(trace: Trace, room: Room, *, lenient: bool) -> Trace:

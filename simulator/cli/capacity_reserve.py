@@ -47,6 +47,13 @@ HOURS = click.FloatRange(min=0, min_open=True, max=720)
     "--longest-hours", type=HOURS, callback=finite, default=4.0, show_default=True, help="That any of the others runs."
 )
 @click.option("--policies", default="arnold,arnold-no-reserve,arnold-no-jct", show_default=True, metavar="A,B,..")
+@click.option(
+    "--predictor",
+    default="oracle",
+    show_default=True,
+    metavar="NAME",
+    help="What is known of run times: oracle (all), estimate, history, boosting.",
+)
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N")
 @click.option(
     "--time-limit",
@@ -72,6 +79,7 @@ def command(
     load: float,
     longest_hours: float,
     policies: str,
+    predictor: str,
     seed: int,
     time_limit: float,
     **state: Any,
@@ -97,6 +105,7 @@ def command(
         load=load,
         longest_hours=longest_hours,
         policies=tuple(dict.fromkeys(name.strip() for name in policies.split(","))),
+        predictor=predictor,
         seed=seed,
         seconds=time_limit,
     )

@@ -26,6 +26,7 @@ from simulator.engine.hooks import (
 )
 from simulator.engine.job import SimJob, State
 from simulator.engine.line import Line
+from simulator.engine.making import make_job
 from simulator.engine.room import Found, Room
 from simulator.engine.stage import Why
 from simulator.engine.turn import Turn
@@ -57,7 +58,7 @@ class Engine:
         self.room, self.policy = room, policy
         self.recovery, self.pace, self.incidents = recovery or FromScratch(), pace, incidents
         self.observers = tuple(observers)
-        self.jobs = [_job(key, record, room, predictor or Oracle()) for key, record in enumerate(records)]
+        self.jobs = [make_job(key, record, room, predictor or Oracle()) for key, record in enumerate(records)]
         for job in self.jobs:
             job.rank = policy.rank(job)
         self.agenda = Agenda()
@@ -280,22 +281,3 @@ class Engine:
         if self.now > job.since:
             job.left = max(0.0, job.left - (self.now - job.since) / job.pace)
             job.since = self.now
-
-
-def _job(key: int, record: JobRecord, room: Room, predictor: Predictor) -> SimJob:
-    need = room.need(record)
-    prediction = predictor.predict(record)
-    return SimJob(
-        record,
-        key,
-        nodes=need.nodes,
-        gpus=need.gpus,
-        units=need.units,
-        submitted=float(record.submit),
-        priority=record.priority,
-        preemptible=record.preemptible,
-        prediction=prediction,
-        predicted=prediction.seconds,
-        predicted_high=prediction.high,
-        left=float(record.duration),
-    )

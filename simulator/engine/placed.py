@@ -19,7 +19,7 @@ from scheduler.placement.singles import Rows, tightest
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.types import BoolArray, Keep, Waiting
 from scheduler.queue.zone import find_zone
-from scheduler.spread import spread
+from scheduler.spread import job_level, spread
 from simulator.engine.disagreement import Disagreement
 from simulator.engine.job import UNITS, SimJob
 from simulator.engine.room import Found, Need
@@ -36,11 +36,14 @@ class PlacedRoom:
 
     :param cluster: GPUs of it that are in use at the start stay so; a node that is faulty is no part of it.
     :param level: the level whose domains spread counts; ``None`` = the broadest with more than one domain.
+    :raises UnknownName: the cluster has no such level.
     """
 
     def __init__(
         self, cluster: Cluster, *, algorithm: PlacementAlgorithm, limits: Limits, level: str | None = None
     ) -> None:
+        if level is not None:
+            cluster.level(level)
         sound = np.isfinite(cluster.slowdown)
         self.cluster = cluster
         self.free: IntArray = np.where(sound, cluster.free_gpus, 0).astype(np.int32) * UNITS
@@ -64,13 +67,15 @@ class PlacedRoom:
         """Nodes and units on each (``simulator.shapes``).
 
         :raises Disagreement: it could not run even if the cluster were empty, or cannot be cut into nodes.
+        :raises InvalidTopology: it is a gang, and the cluster has no level.
         """
         try:
             nodes, each = shape(record, self._usual // UNITS)
             gpus = ceil(round(each * UNITS, 6))
             need = Need(nodes, gpus, nodes * gpus)
             if self._is_gang(nodes, gpus):
-                _ = self._job(need, record.parallelism).grid
+                gang = self._job(need, record.parallelism)
+                _ = gang.grid, job_level(self.cluster, gang)
         except InvalidJob as error:
             raise Disagreement("does not cut into nodes", error.message) from error
         room = int(np.count_nonzero(self._usable_for(nodes, gpus)))
