@@ -49,7 +49,7 @@ class GrowQuestion:
     shapes: tuple[JobShape, ...] = SHAPES
     alpha: float = 0.3
     level: str | None = None
-    load: float = 0.95
+    load: float = 1.1
     days: float = 1.0
     policy: str = "fifo-backfill"
     seed: int = 0

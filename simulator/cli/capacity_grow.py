@@ -36,7 +36,7 @@ Examples:
     "--load",
     type=click.FloatRange(min=0, min_open=True, max=2),
     callback=finite,
-    default=0.95,
+    default=1.1,
     show_default=True,
     metavar="SHARE",
     help="GPU time that the workload asks for.",
