@@ -91,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--algorithm", default="gpu-packing", choices=algorithm_names(), metavar="NAME")
 
     _add_evidence(add)
+    _add_traces(add)
     add("quick", _quick, "a few minutes of everything, to see that it works")
     return parser
 
@@ -117,6 +118,18 @@ def _add_evidence(add: Callable[..., argparse.ArgumentParser]) -> None:
     command = add("collectives", _collectives, "faults in simulated collectives: seen and named how soon")
     command.add_argument("--seeds", type=int, default=20, help="runs of each fault on each fabric (default 20)")
     command.add_argument("--windows", type=float, nargs="+", default=[10.0, 5.0], help="seconds that a look spans")
+
+
+def _add_traces(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """The benchmarks of traces of jobs."""
+    command = add("traces", _traces, "reading traces: jobs a second, memory")
+    command.add_argument("--jobs", type=int, default=1_000_000, help="of the trace that is made")
+
+    command = add("workload", _workload, "the made LLM workload beside the published figures of Kalos")
+    command.add_argument("--seeds", type=int, default=10)
+
+    command = add("prediction", _prediction, "prediction of run times, beside the published errors")
+    command.add_argument("--seed", type=int, default=1)
 
 
 def _add(
@@ -232,6 +245,24 @@ def _collectives(options: argparse.Namespace) -> str:
     )
 
 
+def _traces(options: argparse.Namespace) -> str:
+    from benchmarks import traces
+
+    return traces.report(traces.measure(options.jobs))
+
+
+def _workload(options: argparse.Namespace) -> str:
+    from benchmarks import workload
+
+    return workload.report(workload.measure(options.seeds))
+
+
+def _prediction(options: argparse.Namespace) -> str:
+    from benchmarks import prediction
+
+    return prediction.report(prediction.measure(options.seed))
+
+
 KUBERNETES = ("binding", "filter", "waiting", "failover")
 """The parts of ``kubernetes``."""
 
@@ -283,6 +314,7 @@ QUICK = (
     ["peers", "--cases", "6"],
     ["collectives", "--seeds", "2", "--windows", "10"],
     ["cost", "--rounds", "5"],
+    ["workload", "--seeds", "2"],
 )
 """The benchmarks of ``quick``, and how small each is made."""
 
