@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks import flags, house, memory, proofs, scale, speed, startup, table1, whatif
 from benchmarks.rows import Campaign
+from benchmarks.simulation import add_simulation
 from scheduler.placement.registry import algorithm_names
 
 HERE = Path(__file__).parent
@@ -63,19 +64,6 @@ def _parser() -> argparse.ArgumentParser:
     command = add("table1", _table1, "the paper's Table 1 against the values it must have")
     command.add_argument("--seconds", type=float, default=60.0, help="limit of each algorithm")
 
-    command = add("predictions", _predictions, "gains of production runs as the models of communication predict them")
-    command.add_argument("--seconds", type=float, default=10.0, help="limit of each solve")
-
-    command = add("cost", _cost, "what a question to the models of communication costs")
-    command.add_argument("--rounds", type=int, default=25)
-
-    command = add("simulate", _simulate, "all Philly jobs replayed: seconds, memory, events a second, growth")
-    command.add_argument("--loads", type=float, nargs="+", default=[1.0, 6.0], help="times the load of the trace")
-    command.add_argument("--rounds", type=int, default=5, help="of the run that counts GPUs; the fastest counts")
-    command.add_argument("--jobs", type=int, nargs="+", default=[10_000, 20_000, 40_000, 80_000])
-    command.add_argument("--nodes", type=int, nargs="+", default=[80, 160, 320, 640, 1_280])
-    command.add_argument("--policy", default="fifo-backfill", help="of the runs against jobs and nodes")
-
     command = add("kubernetes", _kubernetes, "gangs on a real control plane: speed, latency, memory, fail-over")
     command.add_argument("--parts", nargs="+", default=list(KUBERNETES), choices=KUBERNETES, metavar="PART")
     command.add_argument("--nodes", type=int, default=5_000)
@@ -87,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--kills", type=int, default=3, help="of the leader")
 
     _add_evidence(add)
-    _add_simulation(add)
+    add_simulation(add)
     add("quick", _quick, "a few minutes of everything, to see that it works")
     return parser
 
@@ -114,22 +102,6 @@ def _add_evidence(add: Callable[..., argparse.ArgumentParser]) -> None:
     command = add("collectives", _collectives, "faults in simulated collectives: seen and named how soon")
     command.add_argument("--seeds", type=int, default=20, help="runs of each fault on each fabric (default 20)")
     command.add_argument("--windows", type=float, nargs="+", default=[10.0, 5.0], help="seconds that a look spans")
-
-
-def _add_simulation(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """The benchmarks of the simulator."""
-    command = add("traces", _traces, "reading traces: jobs a second, memory")
-    command.add_argument("--jobs", type=int, default=1_000_000, help="of the trace that is made")
-
-    command = add("workload", _workload, "the made LLM workload beside the published figures of Kalos")
-    command.add_argument("--seeds", type=int, default=10)
-
-    command = add("prediction", _prediction, "prediction of run times, beside the published errors")
-    command.add_argument("--seed", type=int, default=1)
-
-    command = add("sweeps", _sweeps, "a study on four Dask workers against one process")
-    command.add_argument("--trace-jobs", type=int, default=12_000, help="of each run")
-    command.add_argument("--seeds", type=int, default=8, help="each under two policies")
 
 
 def _add(
@@ -195,29 +167,6 @@ def _table1(options: argparse.Namespace) -> str:
     return table1.report(table1.measure(options.seconds))
 
 
-def _predictions(options: argparse.Namespace) -> str:
-    from benchmarks.predictions import table
-
-    return table.report(table.measure(options.seconds))
-
-
-def _cost(options: argparse.Namespace) -> str:
-    from benchmarks import cost
-
-    return cost.report(cost.measure_alone(options.rounds), cost.measure_crowds(options.rounds))
-
-
-def _simulate(options: argparse.Namespace) -> str:
-    from benchmarks import simulate
-
-    return simulate.report(
-        simulate.measure_whole(options.loads),
-        simulate.measure_rate(options.rounds),
-        simulate.measure_jobs(options.jobs, options.policy),
-        simulate.measure_nodes(options.nodes, options.policy),
-    )
-
-
 def _whatif(options: argparse.Namespace) -> str:
     parts = []
     if options.rounds:
@@ -237,30 +186,6 @@ def _collectives(options: argparse.Namespace) -> str:
     return collectives.report(
         [(window, collectives.measure(options.seeds, window=window)) for window in options.windows]
     )
-
-
-def _traces(options: argparse.Namespace) -> str:
-    from benchmarks import traces
-
-    return traces.report(traces.measure(options.jobs))
-
-
-def _workload(options: argparse.Namespace) -> str:
-    from benchmarks import workload
-
-    return workload.report(workload.measure(options.seeds))
-
-
-def _prediction(options: argparse.Namespace) -> str:
-    from benchmarks import prediction
-
-    return prediction.report(prediction.measure(options.seed))
-
-
-def _sweeps(options: argparse.Namespace) -> str:
-    from benchmarks import sweeps
-
-    return sweeps.report(sweeps.measure(options.trace_jobs, options.seeds))
 
 
 KUBERNETES = ("binding", "filter", "waiting", "failover")

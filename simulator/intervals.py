@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import sqrt
 from statistics import stdev
 
-_EXACT = (12.706, 4.303, 3.182, 2.776)
-"""Quantiles for 1 to 4 degrees of freedom, where the expansion is not yet good."""
+_EXACT = (12.706, 4.303, 3.182, 2.776, 2.571)
+"""Quantiles for 1 to 5 degrees of freedom, where the expansion is not yet good."""
 
 _Z = 1.959964
 
@@ -16,7 +16,7 @@ def half_width(values: Sequence[float]) -> float:
     """Half of the 95 % interval of the mean; 0 for a single value, of which nothing is known.
 
     The quantile is the Cornish-Fisher expansion of Student's t about the normal one (Abramowitz and Stegun, 26.7.5),
-    right to three digits from 5 degrees of freedom on.
+    right to three digits from 6 degrees of freedom on.
     """
     if len(values) < 2:
         return 0.0

@@ -8,6 +8,7 @@ from scheduler.cli.commands import CommandRow
 
 COMMANDS: Mapping[str, CommandRow] = {
     "simulate": CommandRow("simulator.cli.simulate:command", "Replay a trace of jobs on a cluster, over time."),
+    "capacity": CommandRow("simulator.cli.capacity:command", "Say what to buy, reserve and keep spare."),
 }
 
 STUDIES: Mapping[str, CommandRow] = {

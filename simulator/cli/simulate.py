@@ -13,6 +13,7 @@ from scheduler.cli.command import JsonCommand
 from scheduler.cli.instance import FILE, finite, load_state
 from scheduler.cli.output import emit_json
 from scheduler.cli.place import complete_algorithm
+from simulator.cli.failure_options import failure_options, take_failures
 from simulator.cli.outputs import output_options, take_outputs, write_outputs
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     metavar="NAME",
     help="What spread and slow nodes cost jobs: none = nothing, spread, alpha-beta, hierarchical, flows.",
 )
+@failure_options
 @click.option("--level", metavar="NAME", help="Level whose domains spread counts  [default: broadest with several]")
 @click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N", help="Same, same."
@@ -164,6 +166,7 @@ def _prepare(
     from simulator.traces import scale_load as scale
     from simulator.traces import window as cut
 
+    failures = take_failures(settings)
     loaded = load_state(cluster, format=cluster_format, levels=None, busy=None, flags=None)
     jobs = read_trace(trace, format=format, lenient=lenient)
     if merge:
@@ -174,7 +177,7 @@ def _prepare(
         jobs = keep_small(jobs, max_gpus)
     if scale_load is not None:
         jobs = scale(jobs, scale_load)
-    return prepare(jobs, loaded.cluster, Settings(**settings), lenient=lenient)
+    return prepare(jobs, loaded.cluster, Settings(**settings, failures=failures), lenient=lenient)
 
 
 def _tell(replay: Replay, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
