@@ -13,9 +13,9 @@ from scheduler.cli.instance import FILE, finite
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from simulator.past.diary import Diary
+    from simulator.past.history import History
     from simulator.replay import Replay
-    from simulator.report.diary import Diary
-    from simulator.report.history import History
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,8 +96,8 @@ def write_outputs(outputs: Outputs, replay: Replay, diary: Diary, *, title: str)
     :param title: name of the trace.
     :returns: what did not fit, a sentence each.
     """
+    from simulator.past.history import history
     from simulator.replay import COUNT_ONLY
-    from simulator.report.history import history
 
     if outputs == Outputs():
         return []
@@ -121,7 +121,7 @@ def _write_jobs(file: str, past: History) -> None:
 
 
 def _write_series(file: str, past: History, step: float | None) -> None:
-    from simulator.report.series import series
+    from simulator.past.series import series
     from simulator.report.series_rows import COLUMNS, rows
     from simulator.report.tables import write_rows
 
@@ -136,8 +136,8 @@ def _write_series(file: str, past: History, step: float | None) -> None:
 
 
 def _write_trace(file: str, past: History) -> list[str]:
+    from simulator.past.series import series
     from simulator.report.chrome_trace import attempts_to_export, chrome_trace
-    from simulator.report.series import series
     from topology.files import write_file
 
     chosen = attempts_to_export(past)

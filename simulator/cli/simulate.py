@@ -120,7 +120,7 @@ def command(
     from simulator.cli.progress import run_progress
     from simulator.engine.overload import Overload
     from simulator.engine.run import Watch, run
-    from simulator.report.diary import keep_diary
+    from simulator.past.diary import keep_diary
 
     outputs = take_outputs(options)
     replay = _prepare(**options)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scheduler.cli.output import console, table
-from simulator.report.compared import Comparison, Group, Metric
-from simulator.report.page.chart import label_of
+from simulator.study.compared import Comparison, Group, Metric
+from simulator.words import label_of
 
 
 def show(compared: Comparison) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import Field
 
 from scheduler.documents.common import Document
-from simulator.report.compared import Band, Comparison, Group
+from simulator.study.compared import Band, Comparison, Group
 
 
 class BandDoc(Document):

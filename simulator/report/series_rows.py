@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import isnan
 
-from simulator.report.series import Series
+from simulator.past.series import Series
 from simulator.report.tables import Row
 
 COLUMNS: Mapping[str, type] = {

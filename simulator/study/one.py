@@ -12,11 +12,11 @@ import numpy as np
 from simulator.engine.overload import Diverged
 from simulator.engine.run import run
 from simulator.metrics.distribution import Distribution
+from simulator.past.diary import keep_diary
+from simulator.past.history import History, history
+from simulator.past.series import series
+from simulator.past.size_class import NAMES, size_class
 from simulator.replay import COUNT_ONLY, prepare
-from simulator.report.diary import keep_diary
-from simulator.report.history import History, history
-from simulator.report.series import series
-from simulator.report.size_class import NAMES, size_class
 from simulator.study.plan import Inputs, Point
 from simulator.study.resample import resampled
 from simulator.traces import Trace, scale_load
@@ -50,7 +50,7 @@ COLUMNS: dict[str, type] = {
     "waiting": list,
     "allocation": list,
 }
-"""Columns of a row; ``wait_mean_size_0`` to ``_4`` are the classes of ``simulator.report.size_class``, the last two the
+"""Columns of a row; ``wait_mean_size_0`` to ``_4`` are the classes of ``simulator.past.size_class``, the last two the
 curves: jobs that wait, and the share of GPUs held, in :data:`CURVE` buckets of ``window_seconds``."""
 
 Row = dict[str, Any]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from simulator.past.series import Series
 from simulator.report.page.chart import Line, TimeChart
-from simulator.report.series import Series
 
 NO_WAIT = "No job ever waited."
 NO_FAILURE = "Nothing failed and nobody was preempted: no failures were asked for."

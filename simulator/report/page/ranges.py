@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from simulator.report.compared import Band, Kind
-from simulator.report.page.chart import label_of, ticks_of
+from simulator.report.page.chart import ticks_of
+from simulator.study.compared import Band
+from simulator.words import Kind, label_of
 from topology.drawing.svg import number
 
 WIDTH, ROW, LEFT, RIGHT, TOP, BOTTOM = 620.0, 30.0, 190.0, 20.0, 6.0, 26.0

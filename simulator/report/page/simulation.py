@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from simulator.metrics.summary import Summary
-from simulator.report.buckets import round_step
-from simulator.report.compared import Comparison
+from simulator.past.buckets import round_step
+from simulator.past.history import History
+from simulator.past.series import series
+from simulator.past.size_class import NAMES, size_class
 from simulator.report.frames import Frames, frames
-from simulator.report.history import History
 from simulator.report.page.chart import time_chart
 from simulator.report.page.comparison import comparison_parts
 from simulator.report.page.job_list import chosen_jobs, job_data
@@ -20,9 +21,8 @@ from simulator.report.page.packing import packed_frames, packed_json
 from simulator.report.page.panels import panels
 from simulator.report.page.spread_table import spread_rows
 from simulator.report.page.waits import wait_chart, wait_rows
-from simulator.report.page.words import duration, percent, plain
-from simulator.report.series import series
-from simulator.report.size_class import NAMES, size_class
+from simulator.study.compared import Comparison
+from simulator.words import duration, percent, plain
 from topology.drawing.labels import inventory, plural
 from topology.drawing.layout import Layout, layout
 from topology.drawing.page import domain_tip, node_data

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.engine.hooks import Incident
+from simulator.past.buckets import edges_of, integrals, round_step
+from simulator.past.diary import keep_diary
+from simulator.past.history import FAILURE, PREEMPTION
+from simulator.past.series import series
 from simulator.records import JobRecord
-from simulator.report.buckets import edges_of, integrals, round_step
-from simulator.report.diary import keep_diary
 from simulator.report.frames import AWAY, frames
-from simulator.report.history import FAILURE, PREEMPTION
-from simulator.report.series import series
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, Planned, Twice, random_records, replayed
 

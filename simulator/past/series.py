@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.report.buckets import counts, edges_of, integrals, round_step
-from simulator.report.history import ENDED, FAILURE, PREEMPTION, Attempts, History
+from simulator.past.buckets import counts, edges_of, integrals, round_step
+from simulator.past.history import ENDED, FAILURE, PREEMPTION, Attempts, History
 from topology.cluster import FloatArray
 
 MOST = 480
