@@ -15,6 +15,7 @@ from scheduler.cli.output import emit_json
 from scheduler.cli.place import complete_algorithm
 from simulator.cli.failure_options import failure_options, take_failures
 from simulator.cli.outputs import output_options, take_outputs, write_outputs
+from simulator.cli.trace_options import take_trace, trace_options
 
 if TYPE_CHECKING:
     from simulator.replay import Replay
@@ -37,7 +38,7 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
 
 @click.command("simulate", cls=JsonCommand, document="simulator.documents.simulate:SimulateDocument", epilog=EXAMPLES)
 @click.option("--cluster", required=True, type=FILE, metavar="FILE", help="The cluster, in any known format.")
-@click.option("--trace", required=True, type=FILE, metavar="FILE", help="The jobs, in any known format; - is stdin.")
+@trace_options
 @click.option(
     "--policy",
     default="fifo",
@@ -54,12 +55,7 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     shell_complete=complete_algorithm,
     help="Where gangs go; none = GPUs are counted, no nodes.",
 )
-@click.option("--format", metavar="NAME", help="Format of the trace  [default: recognised by content]")
 @click.option("--cluster-format", metavar="NAME", help="Format of the cluster  [default: recognised by content]")
-@click.option("--lenient/--strict", default=False, help="Count rows and jobs that cannot be, or stop at the first.")
-@click.option("--merge", type=FILE, multiple=True, metavar="FILE", help="Another trace on the same clock; repeat it.")
-@click.option("--window", metavar="A:B", help="Only jobs submitted from A until B, on the trace's clock.")
-@click.option("--max-gpus", type=float, callback=finite, metavar="N", help="Only jobs of at most N GPUs.")
 @click.option("--scale-load", type=float, callback=finite, metavar="F", help="Submissions F times as dense.")
 @click.option(
     "--predictor",
@@ -123,7 +119,7 @@ def command(
     from simulator.past.diary import keep_diary
 
     outputs = take_outputs(options)
-    replay = _prepare(**options)
+    replay = _prepare(options)
     engine, file = replay.engine, None
     diary = keep_diary(engine)
     started = perf_counter()
@@ -145,39 +141,19 @@ def command(
     return 0
 
 
-def _prepare(
-    *,
-    cluster: str,
-    trace: str,
-    format: str | None,
-    cluster_format: str | None,
-    lenient: bool,
-    merge: tuple[str, ...],
-    window: str | None,
-    max_gpus: float | None,
-    scale_load: float | None,
-    **settings: Any,
-) -> Replay:
-    from simulator.cli.window import parse_window
+def _prepare(options: dict[str, Any]) -> Replay:
     from simulator.replay import Settings, prepare
-    from simulator.traces import max_gpus as keep_small
-    from simulator.traces import merge as merge_traces
-    from simulator.traces import read_trace
-    from simulator.traces import scale_load as scale
-    from simulator.traces import window as cut
+    from simulator.traces import scale_load
 
-    failures = take_failures(settings)
-    loaded = load_state(cluster, format=cluster_format, levels=None, busy=None, flags=None)
-    jobs = read_trace(trace, format=format, lenient=lenient)
-    if merge:
-        jobs = merge_traces([jobs, *(read_trace(path, lenient=lenient) for path in merge)])
-    if window is not None:
-        jobs = cut(jobs, *parse_window(window))
-    if max_gpus is not None:
-        jobs = keep_small(jobs, max_gpus)
-    if scale_load is not None:
-        jobs = scale(jobs, scale_load)
-    return prepare(jobs, loaded.cluster, Settings(**settings, failures=failures), lenient=lenient)
+    failures = take_failures(options)
+    cluster = load_state(
+        options.pop("cluster"), format=options.pop("cluster_format"), levels=None, busy=None, flags=None
+    ).cluster
+    jobs = take_trace(options)
+    if (factor := options.pop("scale_load")) is not None:
+        jobs = scale_load(jobs, factor)
+    lenient = options.pop("lenient")
+    return prepare(jobs, cluster, Settings(**options, failures=failures), lenient=lenient)
 
 
 def _tell(replay: Replay, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:

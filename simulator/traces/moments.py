@@ -19,13 +19,16 @@ FIX = "give START..END; each a number or date on the clock of the trace, or +2d 
 def parse_window(text: str, trace: Trace) -> tuple[float, float]:
     """Beginning and end of ``START..END`` on the clock of the trace; either may be left out.
 
+    Between two numbers a colon will do: ``0:86400``.
+
     >>> parse_window("+1d..+8d", trace)  # doctest: +SKIP
     (86400.0, 691200.0)
 
     :raises InvalidInput: not two moments.
     """
-    start, dots, end = text.partition("..")
-    if not dots:
+    between = ".." if ".." in text else ":"
+    start, found, end = text.partition(between)
+    if not found or (between == ":" and ":" in end):
         raise InvalidInput(f"the window is {text!r}", where="--window", fix=FIX)
     return (
         moment(start, trace) if start.strip() else -math.inf,

@@ -81,6 +81,9 @@ def test_windows_that_cannot_be() -> None:
     ("text", "expected"),
     [
         ("1000..1300", (1000.0, 1300.0)),
+        ("1000:1300", (1000.0, 1300.0)),
+        ("0.5:", (0.5, math.inf)),
+        (":+1d", (-math.inf, 87_400.0)),
         ("+1m..+5m", (1060.0, 1300.0)),
         ("+1.5h..", (6400.0, math.inf)),
         ("..1970-01-01T00:20", (-math.inf, 1200.0)),
@@ -92,7 +95,7 @@ def test_windows_as_people_write_them(text: str, expected: tuple[float, float]) 
     assert parse_window(text, TRACE) == expected
 
 
-@pytest.mark.parametrize("text", ["", "5", "soon..later", "+2y..", "1.2.3..4", "+...."])
+@pytest.mark.parametrize("text", ["", "5", ":5:", "b:a", "soon..later", "+2y..", "1.2.3..4", "+...."])
 def test_windows_nobody_understands(text: str) -> None:
     """The error shows how they are written."""
     with pytest.raises(InvalidInput) as error:
