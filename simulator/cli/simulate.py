@@ -74,11 +74,19 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
 @failure_options
 @click.option("--level", metavar="NAME", help="Level whose domains spread counts  [default: broadest with several]")
 @click.option(
-    "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N", help="Same, same."
+    "--seed",
+    type=click.IntRange(0, 2**31 - 1),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Same seed, same result.",
 )
 @output_options
 @click.option(
-    "--checkpoint", type=FILE, metavar="FILE", help="Save the run now and then, and go on from it if it exists."
+    "--checkpoint",
+    type=FILE,
+    metavar="FILE",
+    help="Save this run now and then, and go on from there if the file exists.",
 )
 @click.option(
     "--checkpoint-every",
@@ -87,7 +95,7 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Wall time between two checkpoints.",
+    help="Wall time between two savings of the run.",
 )
 @click.option(
     "--max-backlog-years",

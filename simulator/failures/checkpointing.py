@@ -29,11 +29,11 @@ class Checkpoints:
     def __post_init__(self) -> None:
         if not self.interval > 0.0:
             raise InvalidInput(
-                f"the interval is {self.interval}", where="--checkpoint-interval", fix="give seconds above 0"
+                f"the interval is {self.interval}", where="--job-checkpoint-interval", fix="give seconds above 0"
             )
         if not 0.0 <= self.write < inf:
             raise InvalidInput(
-                f"a checkpoint takes {self.write} seconds", where="--checkpoint-write", fix="give 0 seconds or more"
+                f"a checkpoint takes {self.write} seconds", where="--job-checkpoint-write", fix="give 0 seconds or more"
             )
 
     def wall_clock(self, productive: float) -> float:
