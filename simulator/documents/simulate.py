@@ -13,10 +13,15 @@ class DistributionDoc(Document):
     """Seconds over jobs; percentiles are linear between the two nearest ranks."""
 
     mean: float
+    """Over all jobs."""
     p50: float
+    """Half of the jobs have at most this."""
     p95: float
+    """95 % of the jobs have at most this."""
     p99: float
+    """99 % of the jobs have at most this."""
     max: float
+    """The most that a job has."""
 
 
 class MeanSpreadDoc(Document):
