@@ -71,6 +71,11 @@ class Replay:
     fragmentation: Fragmentation
 
     @property
+    def places(self) -> Cluster | None:
+        """The cluster if jobs have places in it; ``None`` = GPUs are only counted."""
+        return None if self.settings.algorithm == COUNT_ONLY else self.cluster
+
+    @property
     def summary(self) -> Summary:
         """The run so far."""
         return summarise(self.engine.jobs, self.engine.room.capacity)

@@ -13,7 +13,6 @@ from scheduler.cli.instance import FILE, finite
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from simulator.past.diary import Diary
     from simulator.past.history import History
     from simulator.replay import Replay
 
@@ -90,18 +89,13 @@ def take_outputs(options: dict[str, Any]) -> Outputs:
     return outputs
 
 
-def write_outputs(outputs: Outputs, replay: Replay, diary: Diary, *, title: str) -> list[str]:
+def write_outputs(outputs: Outputs, replay: Replay, past: History, *, title: str) -> list[str]:
     """Write each file, whole or not at all.
 
+    :param past: of the run.
     :param title: name of the trace.
     :returns: what did not fit, a sentence each.
     """
-    from simulator.past.history import history
-    from simulator.replay import COUNT_ONLY
-
-    if outputs == Outputs():
-        return []
-    past = history(replay.engine, diary, None if replay.settings.algorithm == COUNT_ONLY else replay.cluster)
     if outputs.jobs_out is not None:
         _write_jobs(outputs.jobs_out, past)
     if outputs.series_out is not None:

@@ -18,6 +18,7 @@ from simulator.cli.outputs import output_options, take_outputs, write_outputs
 from simulator.cli.trace_options import take_trace, trace_options
 
 if TYPE_CHECKING:
+    from simulator.past.history import History
     from simulator.replay import Replay
 
 EXAMPLES = """\b
@@ -125,6 +126,7 @@ def command(
     from simulator.engine.overload import Overload
     from simulator.engine.run import Watch, run
     from simulator.past.diary import keep_diary
+    from simulator.past.history import history
 
     outputs = take_outputs(options)
     replay = _prepare(options)
@@ -142,8 +144,9 @@ def command(
         watch = Watch(progress=show_progress, interrupted=interrupted, save=save, every=checkpoint_every)
         run(engine, watch, overload=Overload(years=max_backlog_years))
     seconds = perf_counter() - started if file is None else file.wall_seconds
-    notes = write_outputs(outputs, replay, diary, title=Path(replay.trace.source).name)
-    _tell(replay, seconds, notes, as_json=as_json)
+    past = history(engine, diary, replay.places)
+    notes = write_outputs(outputs, replay, past, title=Path(replay.trace.source).name)
+    _tell(replay, past, seconds, notes, as_json=as_json)
     if file is not None:
         file.remove()
     return 0
@@ -164,8 +167,9 @@ def _prepare(options: dict[str, Any]) -> Replay:
     return prepare(jobs, cluster, Settings(**options, failures=failures), lenient=lenient)
 
 
-def _tell(replay: Replay, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
+def _tell(replay: Replay, past: History, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
     from simulator.documents.simulate import simulate_document
+    from simulator.past.totals import totals
 
     engine = replay.engine
     dropped = dict(replay.trace.dropped)
@@ -173,6 +177,7 @@ def _tell(replay: Replay, seconds: float, notes: Sequence[str], *, as_json: bool
         dropped["never placed"] = left
     document = simulate_document(
         replay.summary,
+        totals(past),
         policy=replay.settings.policy,
         dropped=dropped,
         fragmentation=replay.fragmentation.share,

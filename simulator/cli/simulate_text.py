@@ -21,8 +21,11 @@ def show(document: SimulateDocument, replay: Replay) -> None:
     out.print(times)
     numbers = table("", "", title="")
     numbers.add_row("utilization", percent(document.utilization))
+    numbers.add_row("goodput", percent(document.goodput))
     numbers.add_row("fragmentation", percent(document.fragmentation))
-    numbers.add_row("ETTR", percent(document.ettr))
+    numbers.add_row("ETTR", f"{percent(document.ettr)}, {percent(document.ettr_worst_hour)} in the worst hour")
+    if document.throughput_lost:
+        numbers.add_row("throughput lost to slower steps", percent(document.throughput_lost))
     if document.spread is not None:
         numbers.add_row("mean spread of gangs", f"DP {document.spread.dp:.2f}, PP {document.spread.pp:.2f}")
     rate = document.events / document.wall_seconds if document.wall_seconds else 0.0

@@ -22,6 +22,7 @@ COLUMNS: Mapping[str, type] = {
     "dp_spread": float,
     "throughput_lost": float,
     "ettr": float,
+    "ettr_hour": float,
     "ettr_so_far": float,
     "jobs_submitted": int,
     "jobs_ended": int,

@@ -130,9 +130,13 @@ def _failures(over_time: Series, missing: list[str]) -> list[TimeChart]:
         TimeChart(
             "ettr",
             "ETTR",
-            "Work that counted over time since jobs started first, in each bucket and so far.",
+            "Work that counted over time since jobs started first: over a sliding hour, in each bucket, and so far.",
             "share",
             over_time.edges,
-            (Line("in the bucket", 6, over_time.ettr), Line("so far", 7, over_time.ettr_so_far)),
+            (
+                Line("sliding hour", 1, over_time.ettr_hour),
+                Line("in the bucket", 6, over_time.ettr),
+                Line("so far", 7, over_time.ettr_so_far),
+            ),
         ),
     ]

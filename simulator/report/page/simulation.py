@@ -13,6 +13,7 @@ from simulator.past.buckets import round_step
 from simulator.past.history import History
 from simulator.past.series import series
 from simulator.past.size_class import NAMES, size_class
+from simulator.past.work import worst_ettr
 from simulator.report.frames import Frames, frames
 from simulator.report.page.chart import time_chart
 from simulator.report.page.comparison import comparison_parts
@@ -201,7 +202,8 @@ def _facts(past: History, summary: Summary, told: Told) -> list[tuple[str, str, 
         (percent(summary.utilization), "utilisation", f"of {past.capacity:,.0f} GPUs over the makespan"),
         (duration(wait.mean if wait else None), "mean wait", f"95 % up to {duration(wait.p95 if wait else None)}"),
         (duration(jct.mean if jct else None), "mean completion", f"95 % up to {duration(jct.p95 if jct else None)}"),
-        (percent(summary.ettr), "ETTR", "work that counted over time since the first start"),
+        (percent(summary.goodput), "goodput", "work of the trace that was done, of all GPUs over the makespan"),
+        (percent(summary.ettr), "ETTR", f"work over time since first starts; worst hour {percent(worst_ettr(past))}"),
     ]
     if told.fragmentation is not None:
         facts.append((percent(told.fragmentation), "fragmentation", "of free GPUs, on nodes partly in use"))
