@@ -202,8 +202,8 @@ def _facts(past: History, summary: Summary, told: Told) -> list[tuple[str, str, 
         (percent(summary.utilization), "utilisation", f"of {past.capacity:,.0f} GPUs over the makespan"),
         (duration(wait.mean if wait else None), "mean wait", f"95 % up to {duration(wait.p95 if wait else None)}"),
         (duration(jct.mean if jct else None), "mean completion", f"95 % up to {duration(jct.p95 if jct else None)}"),
-        (percent(summary.goodput), "goodput", "work of the trace that was done, of all GPUs over the makespan"),
-        (percent(summary.ettr), "ETTR", f"work over time since first starts; worst hour {percent(worst_ettr(past))}"),
+        (percent(summary.goodput), "goodput", "work that got done, of all GPUs"),
+        (percent(summary.ettr), "ETTR", f"worst hour {percent(worst_ettr(past))}; work over time since first starts"),
     ]
     if told.fragmentation is not None:
         facts.append((percent(told.fragmentation), "fragmentation", "of free GPUs, on nodes partly in use"))
