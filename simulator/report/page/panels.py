@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.past.series import Series
+from simulator.past.work import HOUR
 from simulator.report.page.chart import Line, TimeChart
 
 NO_WAIT = "No job ever waited."
@@ -110,6 +111,8 @@ def _failures(over_time: Series, missing: list[str]) -> list[TimeChart]:
     if not hit:
         missing.append(NO_FAILURE)
         return []
+    hourly = float(over_time.edges[1] - over_time.edges[0]) == HOUR
+    words = "hour by hour" if hourly else "over a sliding hour, in each bucket"
     return [
         TimeChart(
             "failures",
@@ -130,11 +133,11 @@ def _failures(over_time: Series, missing: list[str]) -> list[TimeChart]:
         TimeChart(
             "ettr",
             "ETTR",
-            "Work that counted over time since jobs started first: over a sliding hour, in each bucket, and so far.",
+            f"Work that counted over time since jobs started first: {words}, and so far.",
             "share",
             over_time.edges,
             (
-                Line("sliding hour", 1, over_time.ettr_hour),
+                *([] if hourly else [Line("sliding hour", 1, over_time.ettr_hour)]),
                 Line("in the bucket", 6, over_time.ettr),
                 Line("so far", 7, over_time.ettr_so_far),
             ),

@@ -11,7 +11,7 @@ from simulator.study.compared import Band
 from simulator.words import Kind, label_of
 from topology.drawing.svg import number
 
-WIDTH, ROW, LEFT, RIGHT, TOP, BOTTOM = 620.0, 30.0, 190.0, 20.0, 6.0, 26.0
+WIDTH, ROW, LEFT, RIGHT, TOP, BOTTOM = 620.0, 30.0, 190.0, 20.0, 12.0, 26.0
 TALL, SIDE = 220.0, 62.0
 
 
