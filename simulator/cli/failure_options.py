@@ -98,7 +98,7 @@ def take_failures(options: dict[str, Any]) -> FailureSettings | None:
     if rate is None and not given["stragglers"]:
         if changed := [name for name, value in given.items() if value != DEFAULTS[name]]:
             option = "--" + changed[0].replace("_", "-")
-            raise InvalidInput(f"{option} without --failures", where=option, fix="add for example --failures rsc-1")
+            raise InvalidInput("means nothing without --failures", where=option, fix="add for example --failures rsc-1")
         return None
     from simulator.failures.kinds import failure_mix
     from simulator.failures.process import FailureModel
