@@ -7,11 +7,9 @@ followed by a checkpoint of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, inf
+from math import inf
 
 from topology.errors import InvalidInput
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +33,6 @@ class Checkpoints:
             raise InvalidInput(
                 f"a checkpoint takes {self.write} seconds", where="--job-checkpoint-write", fix="give 0 seconds or more"
             )
-
-    def wall_clock(self, productive: float) -> float:
-        """Seconds that so many productive seconds take with the checkpoints between them."""
-        written = max(0, ceil(productive / self.interval - _ROUNDING) - 1)
-        return productive + written * self.write
 
     def trained(self, wall: float) -> float:
         """Productive seconds in so many seconds of training and writing: what counts where nothing is lost."""
