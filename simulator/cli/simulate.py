@@ -49,6 +49,16 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     shell_complete=complete_algorithm,
     help="Where gangs go; none = GPUs are counted, no nodes.",
 )
+@click.option(
+    "--time-limit",
+    "placement_seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    callback=finite,
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For each placement; then the best so far.",
+)
 @click.option("--format", metavar="NAME", help="Format of the trace  [default: recognised by content]")
 @click.option("--cluster-format", metavar="NAME", help="Format of the cluster  [default: recognised by content]")
 @click.option("--lenient/--strict", default=False, help="Count rows and jobs that cannot be, or stop at the first.")
