@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
 from simulator.cost.registry import load_comm_model
 from simulator.engine.counted import CountedRoom
 from simulator.engine.disagreement import Disagreement
-from simulator.engine.job import Prediction
+from simulator.engine.hooks import Pace
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
 from simulator.engine.room import Room
+from simulator.failures.pace import CheckpointPace
+from simulator.failures.replay import ClusterFailures, FailureSettings
+from simulator.foreseen import Foreseen
 from simulator.metrics.fragmentation import Fragmentation
 from simulator.metrics.summary import Summary, summarise
 from simulator.pace import CommPace
-from simulator.prediction import make_predictor
-from simulator.prediction.beforehand import predict_all
-from simulator.records import JobRecord
 from simulator.traces import Trace, check_against
 from topology.cluster import Cluster
 from topology.errors import InvalidInput, TraceFormatError
@@ -42,6 +44,7 @@ class Settings:
     :param level: the level whose domains spread counts; ``None`` = the broadest with more than one domain.
     :param placement_seconds: time limit of each placement.
     :param seed: of everything that is drawn.
+    :param failures: what goes wrong; ``None`` = nothing.
     """
 
     policy: str = "fifo"
@@ -51,6 +54,7 @@ class Settings:
     level: str | None = None
     placement_seconds: float = 1.0
     seed: int = 0
+    failures: FailureSettings | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,12 +88,15 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
     room = make_room(cluster, settings)
     trace = _fitting(check_against(trace, cluster, lenient=lenient), room, lenient=lenient)
     fragmentation = Fragmentation()
+    failures = make_failures(cluster, settings, start=trace.records[0].submit)
     engine = Engine(
         trace.records,
         room,
         policy,
-        predictor=_Foreseen(trace, settings.predictor),
+        predictor=Foreseen(trace.records, settings.predictor),
+        recovery=failures,
         pace=make_pace(settings, room),
+        incidents=failures,
         observers=(fragmentation,) if isinstance(room, PlacedRoom) else (),
     )
     return Replay(trace, cluster, settings, engine, fragmentation)
@@ -103,32 +110,39 @@ def make_room(cluster: Cluster, settings: Settings) -> Room:
     return PlacedRoom(cluster, algorithm=load_algorithm(settings.algorithm), limits=limits, level=settings.level)
 
 
-def make_pace(settings: Settings, room: Room) -> CommPace | None:
-    """How fast jobs run; ``None`` = as in the trace.
+def make_failures(cluster: Cluster, settings: Settings, *, start: float) -> ClusterFailures | None:
+    """What goes wrong with the cluster's nodes; ``None`` = nothing.
+
+    :param start: when the replay begins.
+    :raises InvalidInput: GPUs are only counted, or there are too many spares.
+    """
+    if settings.failures is None:
+        return None
+    if settings.algorithm == COUNT_ONLY:
+        raise InvalidInput(
+            "nodes fail, and this run only counts GPUs", where="--failures", fix="choose an --algorithm that places"
+        )
+    sound = np.flatnonzero(np.isfinite(cluster.slowdown)).tolist()
+    return ClusterFailures(settings.failures, sound, start=start, seed=settings.seed)
+
+
+def make_pace(settings: Settings, room: Room) -> Pace | None:
+    """How fast jobs run: slowed by communication, slow nodes and checkpoints; ``None`` = as in the trace.
 
     :raises InvalidInput: a model of communication is asked for where GPUs are only counted.
     """
-    if settings.cost == NO_COST:
-        return None
+    failures = settings.failures
+    slow_nodes = failures is not None and failures.model.slowness.per_thousand_node_days > 0.0
+    if settings.cost == NO_COST and not slow_nodes:
+        return CheckpointPace(failures) if failures is not None else None
     if not isinstance(room, PlacedRoom):
         raise InvalidInput(
             f"{settings.cost!r} asks where jobs lie, and without placement they lie nowhere",
             where="--cost",
             fix="choose an --algorithm that places, or --cost none",
         )
-    return CommPace(load_comm_model(settings.cost), room)
-
-
-class _Foreseen:
-    """Predictions made beforehand, each from the trace's past alone."""
-
-    def __init__(self, trace: Trace, name: str) -> None:
-        self._predictions = predict_all(trace.records, make_predictor(name))
-
-    def predict(self, record: JobRecord) -> Prediction:
-        """The prediction of a job."""
-        found = self._predictions[record.job_id]
-        return Prediction(found.seconds, found.high)
+    inner = CommPace(load_comm_model(settings.cost), room)
+    return inner if failures is None else CheckpointPace(failures, inner)
 
 
 def _fitting(trace: Trace, room: Room, *, lenient: bool) -> Trace:

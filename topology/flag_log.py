@@ -57,6 +57,7 @@ class Line(BaseModel):
     :param by: who did it, if not the store by its rules.
     :param because: the reason in words.
     :param relapses: how often the node was flagged anew soon after its flag had ended.
+    :param forgotten: of the first line: history before this is not whole any more.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -74,6 +75,7 @@ class Line(BaseModel):
     because: str = ""
     relapses: int = Field(default=0, ge=0)
     rules: dict[str, Any] | None = None
+    forgotten: AwareDatetime | None = None
 
     @model_validator(mode="after")
     def _says_what_it_is_about(self) -> Line:
@@ -113,6 +115,11 @@ class FlagLog:
 
     lines: tuple[Line, ...]
     torn: int = 0
+
+    @property
+    def forgotten(self) -> datetime | None:
+        """History before this is not whole any more; ``None`` = all of it is there."""
+        return self.lines[0].forgotten if self.lines else None
 
     def standing(self, at: datetime) -> list[NodeFlag]:
         """What each source holds against each node at an instant, by node and source.

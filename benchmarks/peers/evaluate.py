@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from statistics import median
 
-import numpy as np
-
-from benchmarks.peers.faults import DURATIONS, KINDS, SIZES, Fault, draw_fault, inject
+from benchmarks.peers.cases import Case, cases
+from benchmarks.peers.faults import DURATIONS, KINDS, SIZES, Fault
 from benchmarks.peers.mahalanobis import Whitened
-from benchmarks.peers.streams import healthy_job, recording
+from benchmarks.peers.models import Detector, learnt_order, train_models, with_models
 from benchmarks.report import section, table
 from scheduler.health.peers.denoise import DENOISERS, load_denoiser
+from scheduler.health.peers.lstm_vae import LstmVae
+from scheduler.health.peers.metrics import PAPER_ORDER
 from scheduler.health.peers.pipeline import Settings, Stretch, detect
 from scheduler.health.peers.streams import Recording
-
-SIZES_OF_JOBS = (4, 8, 16, 32, 64, 128)
-"""Machines of a job; the paper's faults are from 4 to 1,500."""
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A recording and what is wrong in it.
-
-    :param fault: ``None`` = nothing is.
-    """
-
-    recording: Recording
-    fault: Fault | None
-
-
-def cases(count: int, seed: int, *, healthy: bool) -> Iterator[Case]:
-    """Recordings from a seed, with one fault each or none."""
-    for k in range(count):
-        rng = np.random.default_rng([seed, k, healthy])
-        job = healthy_job(int(rng.choice(SIZES_OF_JOBS)), rng)
-        fault = None
-        if not healthy:
-            kind, fault = draw_fault(job, rng, kind=KINDS[k] if k < len(KINDS) else None)
-            inject(job, kind, fault, rng)
-        yield Case(recording(job, rng, source=f"case {k}"), fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +34,6 @@ class Result:
         """The alert names the machine with the fault, and after it began."""
         fault, alert = self.fault, self.alert
         return fault is not None and alert is not None and alert.machine == fault.machine and alert.end > fault.onset
-
-
-Detector = Callable[[Recording], Stretch | None]
 
 
 def with_settings(settings: Settings) -> Detector:
@@ -82,10 +55,11 @@ VARIANTS: Mapping[str, Settings] = {
     "a candidate in every window of four minutes": Settings(hold=1.0),
     "without continuity": Settings(continuity=0.0),
     "Mahalanobis distance": Settings(denoiser=Whitened()),
+    "the paper's order of metrics backwards": Settings(order=PAPER_ORDER[::-1]),
     **{
         f"denoiser {name}": Settings(denoiser=load_denoiser(name))
         for name in DENOISERS
-        if name != Settings().denoiser.name
+        if name not in (Settings().denoiser.name, LstmVae.name)
     },
 }
 """What is compared: the default, and the default with one thing changed."""
@@ -131,19 +105,28 @@ def quality(results: Sequence[Result]) -> Quality:
     faults = sum(one.fault is not None for one in results)
     precision = len(right) / alerts if alerts else 0.0
     recall = len(right) / faults if faults else 0.0
-    delays = [one.alert.alert - one.fault.onset for one in right if one.alert and one.fault and one.alert.alert]
     return Quality(
         precision,
         recall,
         2 * precision * recall / (precision + recall) if right else 0.0,
         sum(one.alert is not None for one in results if one.fault is None),
-        median(delays) if delays else 0.0,
+        _seconds(right),
     )
+
+
+def _seconds(right: Iterable[Result]) -> float:
+    """From the beginning of a fault to its alert, median over the right ones; 0 = there is none."""
+    delays = [one.alert.alert - one.fault.onset for one in right if one.alert and one.fault and one.alert.alert]
+    return median(delays) if delays else 0.0
 
 
 def measure(count: int, seed: int = 1) -> dict[str, list[Result]]:
     """All variants on ``count`` recordings with a fault and as many without."""
     detectors = {name: with_settings(settings) for name, settings in VARIANTS.items()}
+    if find_spec("sklearn"):
+        detectors["an order learnt from other faults"] = with_settings(Settings(order=learnt_order(seed + 1)))
+    if find_spec("torch"):
+        detectors["denoiser lstm-vae, trained ahead for each metric"] = with_models(train_models(seed + 1))
     faulty = judge(cases(count, seed, healthy=False), detectors)
     healthy = judge(cases(count, seed, healthy=True), detectors)
     return {name: faulty[name] + healthy[name] for name in detectors}
@@ -177,6 +160,8 @@ def _by(attribute: str, names: Sequence[str], results: Sequence[Result]) -> str:
     rows = []
     for name in names:
         mine = [one for one in results if one.fault is not None and getattr(one.fault, attribute) == name]
+        right = [one for one in mine if one.right]
         wrong = sum(one.alert is not None and not one.right for one in mine)
-        rows.append((name, len(mine), sum(one.right for one in mine), wrong))
-    return table([attribute, "faults", "found", "another machine blamed"], rows)
+        seconds = f"{_seconds(right):.0f}" if right else "-"
+        rows.append((name, len(mine), len(right), wrong, seconds))
+    return table([attribute, "faults", "found", "another machine blamed", "seconds to alert"], rows)

@@ -18,7 +18,7 @@ from scheduler.health.peers.pipeline import Settings, Stretch, detect, scores
 from scheduler.health.peers.streams import FloatArray, align
 from topology.files import write_file
 
-WIDTH, LEFT, RIGHT = 760, 62, 16
+WIDTH, LEFT, RIGHT = 760, 62, 24
 TOPS, HEIGHT = (58, 236), 130
 SECONDS = 900
 SEED = 4

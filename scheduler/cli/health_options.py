@@ -27,7 +27,7 @@ def detector_options(function: F) -> F:
             click.option(
                 "--order", metavar="METRIC,..", help="Metrics to ask first  [default: the Minder paper's order]"
             ),
-            click.option("--denoiser", metavar="NAME", help="level, median, polynomial, pca or raw  [default: level]"),
+            click.option("--denoiser", metavar="NAME", help="level (default), median, polynomial, pca, raw, lstm-vae"),
             click.option(
                 "--threshold",
                 type=POSITIVE,

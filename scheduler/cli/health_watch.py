@@ -13,14 +13,18 @@ from scheduler.cli.instance import FILE, finite
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
+    from scheduler.documents.flag_store import RecordDocument
     from scheduler.documents.health_peers import WatchDocument
+    from topology.flags import NodeFlag
 
 EXAMPLES = """\b
 Examples:
   arnold health watch --prometheus http://prometheus:9090 --nodes 'n[0001-0128]' --flags-out flags.json
   arnold health watch --prometheus $URL --query 'pfc_tx_packet_rate=sum by (node) (rate(tx_prio3_pause[30s]))' --json
+  arnold health watch --prometheus $URL --nodes 'n[0001-0128]' --store flags.jsonl
   arnold health watch --prometheus $URL --once --json
 """
 
@@ -45,6 +49,7 @@ Examples:
 @click.option(
     "--timeout", type=POSITIVE, callback=finite, default=10.0, show_default=True, help="Seconds for an answer."
 )
+@click.option("--store", type=FILE, metavar="FILE", help="Record what each round finds in this flag store.")
 @click.option("--once", is_flag=True, help="One round, then end; exit 2 when nothing could be judged.")
 @detector_options
 def watch(
@@ -59,6 +64,7 @@ def watch(
     step: float,
     hold: float,
     timeout: float,
+    store: str | None,
     once: bool,
     nodes: str | None,
     flags_out: str | None,
@@ -67,8 +73,10 @@ def watch(
     """Compare a job's machines again and again by what a Prometheus server has of them, until SIGTERM.
 
     With --json, each round is one JSON document on one line. A server that is away is asked again, sooner than usual;
-    meanwhile nobody is flagged and nobody cleared. --flags-out is rewritten after each round that could be judged.
+    meanwhile nobody is flagged and nobody cleared. --flags-out is rewritten after each round that could be judged;
+    with --store the rules of the flag store decide when a flag begins and ends, not --hold.
     """
+    from datetime import UTC, datetime
     from threading import Event
 
     from scheduler.documents.health_peers import watch_document
@@ -87,19 +95,40 @@ def watch(
         labels=(machine_label,) if machine_label else MACHINE_LABELS,
         machines=machines_of(nodes),
     )
+    settings = settings_of(**decide, step=step)
+    if store is not None:
+        # A store that cannot be written to is told of before anything is asked.
+        _record(store, (), now=datetime.now(UTC))
     stop = Event()
     before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
-        for made in rounds(endpoint, plan, settings_of(**decide, step=step), stop=stop):
+        for made in rounds(endpoint, plan, settings, stop=stop):
             if made.error is not None and once:
                 raise made.error
             if flags_out is not None and made.verdict is not None:
                 write_flags(flags_out, made.flags)
-            _say(watch_document(made), as_json=as_json)
+            recorded = None
+            if store is not None and made.verdict is not None:
+                recorded = _record(store, made.verdict.flags, now=made.at)
+            _say(watch_document(made, recorded), as_json=as_json)
             if once:
                 return
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _record(store: str, found: Iterable[NodeFlag], *, now: datetime) -> RecordDocument:
+    """What a round found, as findings of a flag store.
+
+    The rules of the store say how long they hold, also where the episode is over: it is evidence about the node. A
+    machine that does not stand out gets no all-clear: a node that is avoided shows no symptoms.
+    """
+    from dataclasses import replace
+
+    from scheduler.cli.flags.writing import changed
+
+    findings = [replace(flag, until=None) for flag in found]
+    return changed(store, lambda ledger: ledger.record(findings, now=now), now=now)
 
 
 def _say(document: WatchDocument, *, as_json: bool) -> None:
@@ -115,7 +144,9 @@ def _say(document: WatchDocument, *, as_json: bool) -> None:
             if document.error is None
             else f"cannot judge: {document.error.where}: {document.error.message}"
         )
-        click.echo(f"{at} {what}".encode(errors="replace"))
+        events = document.recorded.events if document.recorded else []
+        written = "".join(f"; {event.event} {event.node} in the store" for event in events)
+        click.echo(f"{at} {what}{written}".encode(errors="replace"))
     sys.stdout.flush()
 
 

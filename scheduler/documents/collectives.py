@@ -4,33 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from math import isinf
 from typing import Literal
 
-from scheduler.documents.common import Document
+from scheduler.documents.common import Document, NodeFlagDoc, flag_doc
 from scheduler.health.collectives import Diagnosis, verdict
-from topology.flags import FlagKind, NodeFlag
-
-
-class NodeFlagDoc(Document):
-    """A flag as ``--flags`` of `arnold place` and `arnold flags apply` read it."""
-
-    node: str
-    """Name of the node."""
-    kind: FlagKind
-    """straggler (slow by a factor), degraded (slow, cause known), faulty (never use)."""
-    slowdown: float | None
-    """Factor; null for a faulty node."""
-    score: float | None
-    """Strength of the evidence, unit of the detector; null = none."""
-    source: str
-    """Who says so."""
-    since: datetime | None
-    """Start of validity."""
-    until: datetime | None
-    """End of validity."""
-    evidence: str
-    """One sentence for the operator."""
+from topology.flags import NodeFlag
 
 
 class CulpritDoc(Document):
@@ -174,20 +152,6 @@ def collectives_document(
         flags=[flag_doc(flag) for flag in flags],
         withheld=withheld,
         notes=list(diagnosis.notes),
-    )
-
-
-def flag_doc(flag: NodeFlag) -> NodeFlagDoc:
-    """A flag for a file."""
-    return NodeFlagDoc(
-        node=flag.node,
-        kind=flag.kind,
-        slowdown=None if isinf(flag.slowdown) else flag.slowdown,
-        score=flag.score,
-        source=flag.source,
-        since=flag.since,
-        until=flag.until,
-        evidence=flag.evidence,
     )
 
 

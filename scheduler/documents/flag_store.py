@@ -73,6 +73,29 @@ class RecordDocument(Document):
     """Nodes that are flagged now."""
     torn: int
     """Bytes of an unfinished line at the end of the file, left by a writer that was killed, which were taken away."""
+    size: int
+    """Bytes of the store now."""
+    most: int
+    """Bytes that it may have: before that, `arnold flags compact`."""
+
+
+class CompactDocument(Document):
+    """What ``arnold flags compact`` did."""
+
+    store: str
+    """The file."""
+    before: datetime
+    """History before this may be forgotten."""
+    kept: int
+    """Lines that are left."""
+    dropped: int
+    """Lines that are gone; 0 = the file was left alone."""
+    size_before: int
+    """Bytes before."""
+    size: int
+    """Bytes now."""
+    archive: str | None
+    """Where the whole store as it was is; null = nowhere."""
 
 
 class ShowDocument(Document):
@@ -90,6 +113,8 @@ class ShowDocument(Document):
     """Nodes of which too little was found to flag them."""
     rules: dict[str, Any]
     """When a finding becomes a flag and when it ends, times in seconds."""
+    forgotten: datetime | None
+    """History before this was compacted and is not whole; null = all of it is there."""
     torn: int
     """Bytes of an unfinished line at the end of the file, left out."""
 
@@ -126,6 +151,10 @@ class WhyDocument(Document):
     """When, and what, in order."""
     events: list[EventDoc]
     """What was written about the node in the span, in order."""
+    forgotten: datetime | None
+    """History before this was compacted and is not whole; null = all of it is there."""
+    gap: str
+    """What that means for the answer; empty = the span does not reach so far back."""
     torn: int
     """Bytes of an unfinished line at the end of the file, left out."""
 
@@ -166,7 +195,7 @@ def event_docs(lines: Iterable[Line]) -> list[EventDoc]:
     return [event_doc(line) for line in lines if line.node]
 
 
-def record_document(store: str, recorded: Recorded, *, flagged: int, torn: int) -> RecordDocument:
+def record_document(store: str, recorded: Recorded, *, flagged: int, torn: int, size: int, most: int) -> RecordDocument:
     """What was recorded."""
     return RecordDocument(
         store=store,
@@ -176,6 +205,8 @@ def record_document(store: str, recorded: Recorded, *, flagged: int, torn: int) 
         early=recorded.early,
         flagged=flagged,
         torn=torn,
+        size=size,
+        most=most,
     )
 
 
@@ -199,12 +230,14 @@ def show_document(store: str, log: FlagLog, ledger: Ledger, at: datetime) -> Sho
             if track.noted
         ],
         rules=ledger.rules.plain(),
+        forgotten=log.forgotten,
         torn=log.torn,
     )
 
 
-def why_document(store: str, found: History, *, torn: int) -> WhyDocument:
+def why_document(store: str, found: History, log: FlagLog) -> WhyDocument:
     """Why a node was avoided."""
+    reaches = log.forgotten is not None and (found.since is None or found.since < log.forgotten)
     return WhyDocument(
         store=store,
         node=found.node,
@@ -213,7 +246,9 @@ def why_document(store: str, found: History, *, torn: int) -> WhyDocument:
         avoided=bool(found.spells),
         spells=[_spell_doc(spell) for spell in found.spells],
         events=event_docs(found.lines),
-        torn=torn,
+        forgotten=log.forgotten,
+        gap=log.lines[0].because if reaches else "",
+        torn=log.torn,
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from scheduler.documents.common import Document
+from scheduler.documents.common import Document, NodeFlagDoc
 from scheduler.documents.error import ErrorDoc, error_document
-from scheduler.documents.nodeflags import NodeFlagDoc, node_flag_docs
+from scheduler.documents.flag_store import RecordDocument
+from scheduler.documents.nodeflags import node_flag_docs
 from scheduler.health.peers import Examined, Stretch, Verdict
 from scheduler.health.peers.watch import Round
 
@@ -31,6 +32,8 @@ class StretchDoc(Document):
     """Its peers' median value meanwhile."""
     lasting: bool
     """It went on to the end of the recording."""
+    late: float | None
+    """Seconds by which it follows its peers, where that alone makes it stand out, which is no alert."""
 
 
 class ExaminedDoc(Document):
@@ -82,6 +85,8 @@ class WatchDocument(Document):
     """What was left out, and what limits the verdict."""
     error: ErrorDoc | None
     """Why nothing could be judged; null = it could."""
+    recorded: RecordDocument | None
+    """What was written to --store; null = no such option, or nothing could be judged."""
 
 
 class OrderDocument(Document):
@@ -107,8 +112,8 @@ def peers_document(verdict: Verdict, source: str) -> PeersDocument:
     )
 
 
-def watch_document(made: Round) -> WatchDocument:
-    """The document of a round."""
+def watch_document(made: Round, recorded: RecordDocument | None) -> WatchDocument:
+    """The document of a round, and of what it wrote to a flag store."""
     verdict = made.verdict
     return WatchDocument(
         at=made.at,
@@ -117,6 +122,7 @@ def watch_document(made: Round) -> WatchDocument:
         flags=node_flag_docs(made.flags),
         notes=list(verdict.notes) if verdict else [],
         error=error_document(made.error).error if made.error else None,
+        recorded=recorded,
     )
 
 
@@ -146,4 +152,5 @@ def _stretch(one: Stretch) -> StretchDoc:
         own=one.own,
         peers=one.peers,
         lasting=one.lasting,
+        late=one.late,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,8 @@ from scheduler.cli.command import JsonCommand
 from scheduler.cli.instance import FILE, finite, load_state
 from scheduler.cli.output import emit_json
 from scheduler.cli.place import complete_algorithm
+from simulator.cli.failure_options import failure_options, take_failures
+from simulator.cli.outputs import output_options, take_outputs, write_outputs
 
 if TYPE_CHECKING:
     from simulator.replay import Replay
@@ -20,6 +24,7 @@ Examples:
   arnold simulate --cluster cluster.csv --trace jobs.csv
   arnold simulate --cluster cluster.csv --trace philly.csv.gz --lenient --policy fifo-backfill --json
   arnold simulate --cluster cluster.csv --trace jobs.csv --scale-load 1.5 --jobs-out jobs.parquet
+  arnold simulate --cluster cluster.csv --trace jobs.csv --html page.html --chrome-trace jobs.json.gz
 """
 
 
@@ -80,11 +85,12 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     metavar="NAME",
     help="What spread and slow nodes cost jobs: none = nothing, spread, alpha-beta, hierarchical, flows.",
 )
+@failure_options
 @click.option("--level", metavar="NAME", help="Level whose domains spread counts  [default: broadest with several]")
 @click.option(
-    "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N", help="Same, same."
+    "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N", help="Same seed, same run."
 )
-@click.option("--jobs-out", type=FILE, metavar="FILE", help="One row per job: .csv, .parquet or .jsonl.")
+@output_options
 @click.option(
     "--checkpoint", type=FILE, metavar="FILE", help="Save the run now and then, and go on from it if it exists."
 )
@@ -109,7 +115,6 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
 def command(
     *,
     as_json: bool,
-    jobs_out: str | None,
     checkpoint: str | None,
     checkpoint_every: float,
     max_backlog_years: float,
@@ -125,12 +130,12 @@ def command(
     from simulator.cli.progress import run_progress
     from simulator.engine.overload import Overload
     from simulator.engine.run import Watch, run
-    from simulator.report.jobs import check_suffix
+    from simulator.report.diary import keep_diary
 
-    if jobs_out is not None:
-        check_suffix(jobs_out)
+    outputs = take_outputs(options)
     replay = _prepare(**options)
     engine, file = replay.engine, None
+    diary = keep_diary(engine)
     started = perf_counter()
     if checkpoint is None:
         engine.begin()
@@ -143,7 +148,8 @@ def command(
         watch = Watch(progress=show_progress, interrupted=interrupted, save=save, every=checkpoint_every)
         run(engine, watch, overload=Overload(years=max_backlog_years))
     seconds = perf_counter() - started if file is None else file.wall_seconds
-    _tell(replay, seconds, as_json=as_json, jobs_out=jobs_out)
+    notes = write_outputs(outputs, replay, diary, title=Path(replay.trace.source).name)
+    _tell(replay, seconds, notes, as_json=as_json)
     if file is not None:
         file.remove()
     return 0
@@ -170,6 +176,7 @@ def _prepare(
     from simulator.traces import scale_load as scale
     from simulator.traces import window as cut
 
+    failures = take_failures(settings)
     loaded = load_state(cluster, format=cluster_format, levels=None, busy=None, flags=None)
     jobs = read_trace(trace, format=format, lenient=lenient)
     if merge:
@@ -180,18 +187,13 @@ def _prepare(
         jobs = keep_small(jobs, max_gpus)
     if scale_load is not None:
         jobs = scale(jobs, scale_load)
-    return prepare(jobs, loaded.cluster, Settings(**settings), lenient=lenient)
+    return prepare(jobs, loaded.cluster, Settings(**settings, failures=failures), lenient=lenient)
 
 
-def _tell(replay: Replay, seconds: float, *, as_json: bool, jobs_out: str | None) -> None:
+def _tell(replay: Replay, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
     from simulator.documents.simulate import simulate_document
-    from simulator.replay import COUNT_ONLY
-    from simulator.report.jobs import rows, write_rows
 
     engine = replay.engine
-    if jobs_out is not None:
-        names = () if replay.settings.algorithm == COUNT_ONLY else replay.cluster.names
-        write_rows(jobs_out, list(rows(engine.jobs, names)))
     dropped = dict(replay.trace.dropped)
     if left := len(engine.jobs) - engine.completed:
         dropped["never placed"] = left
@@ -210,3 +212,5 @@ def _tell(replay: Replay, seconds: float, *, as_json: bool, jobs_out: str | None
         from simulator.cli.simulate_text import show
 
         show(document, replay)
+    for note in notes:
+        click.echo(note, err=True)

@@ -11,6 +11,7 @@ from simulator.traces.intake import BadRow, Intake
 from simulator.traces.sifting import jobs_of
 from simulator.traces.source import TraceSource
 from simulator.traces.types import Numbered
+from topology.errors import TraceFormatError
 
 
 class HouseJsonl:
@@ -33,7 +34,7 @@ class HouseJsonl:
 
 
 def _objects(source: TraceSource, intake: Intake) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects with the first names of their keys; keys may differ from line to line."""
+    """Objects with the first names of their keys, which may differ from line to line; the first line must be right."""
     checked: dict[tuple[str, ...], list[str]] = {}
     for line, text in enumerate(source.lines(), 1):
         if not text.strip():
@@ -47,6 +48,12 @@ def _objects(source: TraceSource, intake: Intake) -> Iterator[tuple[int, dict[st
             intake.refuse(bad, source.at(line))
             continue
         keys = tuple(values)
-        if keys not in checked:
-            checked[keys] = canonical(keys, where=source.at(line), intake=intake)
+        try:
+            if keys not in checked:
+                checked[keys] = canonical(keys, where=source.at(line), intake=intake)
+        except TraceFormatError as error:
+            if not checked:
+                raise
+            intake.refuse(BadRow("keys missing", error.message, fix=error.fix), source.at(line))
+            continue
         yield line, dict(zip(checked[keys], values.values(), strict=True))

@@ -6,8 +6,8 @@ published CSV has no header line.  A job is the gang of its tasks that ask for G
 ``plan_gpu`` hundredths of a GPU each.  Parameter servers and other tasks without GPUs do not count.
 
 It is submitted when the first of its tasks starts and runs until the last ends: the table does not say how long a job
-waited (by ``pai_job_table`` the median is 9 s), and the job table, which does, says nothing of GPUs.  Several instances
-that share GPUs hold the sum of their shares, rounded up to whole GPUs.
+waited (the median is 9 s, by the summary that Acme gives of PAI), and the job table, which does, says nothing of GPUs.
+Several instances that share GPUs hold the sum of their shares, rounded up to whole GPUs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``job_id,user,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue``, where ``queue`` is the
 seconds that the job waited.  The run time is the column ``duration``, from which the published figures are made; a note
-says how many jobs have another one than end_time - start_time (in Kalos it includes the wait).
+says how many jobs have another one than end_time - start_time (in the example rows of Kalos it includes the wait).
 """
 
 from __future__ import annotations

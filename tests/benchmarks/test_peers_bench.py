@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from benchmarks.peers.evaluate import Result, cases, judge, quality, with_settings
+from benchmarks.peers.cases import cases
+from benchmarks.peers.evaluate import Result, judge, quality, with_settings
 from benchmarks.peers.faults import KINDS, Effect, Fault, Kind, inject
 from benchmarks.peers.mahalanobis import Whitened
 from benchmarks.peers.picture import picture

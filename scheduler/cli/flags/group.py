@@ -14,6 +14,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "show": CommandRow("scheduler.cli.flags.show:show", "Show what holds now, or held at a time."),
     "why": CommandRow("scheduler.cli.flags.show:why", "Say why a node was avoided, and when."),
     "lift": CommandRow("scheduler.cli.flags.record:lift", "End the flags of nodes, by your word."),
+    "compact": CommandRow("scheduler.cli.flags.compact:compact", "Forget old history, so that a store stays small."),
     "sync": CommandRow("scheduler.cli.flags.sync:sync", "Bring the annotations of nodes in line with a flag store."),
     "apply": CommandRow("scheduler.cli.flags.annotations:apply", "Write the flags of a file to the nodes."),
     "list": CommandRow("scheduler.cli.flags.annotations:list_", "Show the nodes that are flagged."),

@@ -45,6 +45,12 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
 
     log = FlagStore(store).read()
     instant = datetime.now(UTC) if at is None else parse_time(at, option="--at")[1]
+    if log.forgotten is not None and instant < log.forgotten:
+        raise InvalidInput(
+            f"what held at {minute(instant)} is not known any more: {log.lines[0].because}",
+            where=store,
+            fix="ask the archive of that time, if `arnold flags compact` was told to keep one",
+        )
     before = Ledger(FlagLog(tuple(line for line in log.lines if line.time <= instant)))
     document = show_document(store, log, before, instant)
     if output is not None:
@@ -77,7 +83,7 @@ def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | No
             where=store,
             fix=f"{did_you_mean(node, names)}nodes without a line were never found slow or faulty",
         )
-    document = why_document(store, history(log, node, since=begin, until=end), torn=log.torn)
+    document = why_document(store, history(log, node, since=begin, until=end), log)
     if as_json:
         emit_json(document)
     else:
@@ -132,6 +138,8 @@ def _print_why(document: WhyDocument) -> None:
     if document.events:
         out.print()
         print_events(out, document.events, title="What was written")
+    if document.gap:
+        out.print(f"Note: {document.gap}; the answer may lack what was then.")
     _tell_torn(document.torn)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scheduler.cli.flags.text import print_events
@@ -18,13 +19,15 @@ def changed(store: str, change: Callable[[Ledger], Recorded], *, now: datetime, 
     """Change a store, and say what was done."""
     from scheduler.documents.flag_store import record_document
     from scheduler.health.flags import FlagStore
+    from scheduler.health.flags.store import MAX_STORE_BYTES
 
     def counted(ledger: Ledger) -> tuple[Recorded, int]:
         recorded = change(ledger)
         return recorded, len(ledger.log.holding(now))
 
     (recorded, flagged), torn = FlagStore(store).change(counted, now=now, create=create)
-    return record_document(store, recorded, flagged=flagged, torn=torn)
+    size = Path(store).stat().st_size
+    return record_document(store, recorded, flagged=flagged, torn=torn, size=size, most=MAX_STORE_BYTES)
 
 
 def print_recorded(document: RecordDocument, *, as_json: bool) -> None:
@@ -47,3 +50,6 @@ def print_recorded(document: RecordDocument, *, as_json: bool) -> None:
     if document.torn:
         out.print(f"taken away: {document.torn} bytes of a line that a writer had not finished")
     out.print(f"nodes flagged now: {document.flagged}")
+    if document.size > document.most / 2:
+        share = f"{document.size / 2**20:.0f} of {document.most / 2**20:.0f} MB"
+        out.print(f"the store has {share}: `arnold flags compact` forgets old history", style="yellow")

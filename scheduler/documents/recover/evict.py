@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from math import isfinite
 from typing import Literal
 
 from pydantic import Field
 
-from scheduler.documents.common import Document
+from scheduler.documents.common import Document, NodeFlagDoc, flag_doc
 from scheduler.documents.recover.common import MachineDoc, machine_doc
 from scheduler.health.recovery.dumps import Dumps
 from scheduler.health.recovery.eviction import Unit
@@ -17,7 +15,7 @@ from scheduler.health.recovery.grouping import StackGroup
 from scheduler.health.recovery.machines import UnitFamily
 from scheduler.health.recovery.verdict import Doubt, Eviction
 from scheduler.health.recovery.words import evict_sentence
-from topology.flags import FlagKind, NodeFlag
+from topology.flags import NodeFlag
 
 
 class StackDoc(Document):
@@ -57,27 +55,6 @@ class EvictedDoc(MachineDoc):
     """Looks in which ranks of it were out of place."""
 
 
-class EvictFlagDoc(Document):
-    """A flag, as `arnold place --flags` reads it."""
-
-    node: str
-    """Name of the node."""
-    kind: FlagKind
-    """faulty: keep it out."""
-    slowdown: float | None
-    """null: a faulty node has none."""
-    score: float | None
-    """Largest share of its ranks that was out of place."""
-    source: str
-    """Who says so."""
-    since: datetime | None
-    """Start of validity."""
-    until: datetime | None
-    """End of validity."""
-    evidence: str
-    """Why, in one sentence."""
-
-
 class DroppedDoc(Document):
     """A file that was left out under --lenient."""
 
@@ -115,8 +92,8 @@ class EvictDocument(Document):
     """Ranks by stack, for each look the largest group first."""
     dropped: list[DroppedDoc]
     """Files that could not be used and were left out."""
-    flags: list[EvictFlagDoc]
-    """Flags of machines that the evidence points at."""
+    flags: list[NodeFlagDoc]
+    """Flags of machines that the evidence points at; the score is the largest share of its ranks out of place."""
     notes: list[str]
     """What is worth knowing, one sentence each."""
 
@@ -148,7 +125,7 @@ def evict_document(
         outliers=[list(look.outliers) for look in eviction.looks],
         stacks=[_stack_doc(i, group) for i, look in enumerate(eviction.looks) for group in look.groups],
         dropped=[DroppedDoc(file=drop.file, reason=drop.reason) for dumps in rounds for drop in dumps.dropped],
-        flags=[_flag_doc(flag) for flag in flags],
+        flags=[flag_doc(flag) for flag in flags],
         notes=list(notes),
     )
 
@@ -186,16 +163,3 @@ def _evicted(eviction: Eviction) -> list[EvictedDoc]:
         )
         for machine in eviction.unit.machines
     ]
-
-
-def _flag_doc(flag: NodeFlag) -> EvictFlagDoc:
-    return EvictFlagDoc(
-        node=flag.node,
-        kind=flag.kind,
-        slowdown=flag.slowdown if isfinite(flag.slowdown) else None,
-        score=flag.score,
-        source=flag.source,
-        since=flag.since,
-        until=flag.until,
-        evidence=flag.evidence,
-    )

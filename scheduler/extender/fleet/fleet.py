@@ -7,8 +7,9 @@ tree of domains is made anew when a node comes, goes or changes its place, and t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 import numpy as np
 
@@ -127,6 +128,11 @@ class Fleet:
         return self._held[name]
 
     @property
+    def holding(self) -> Mapping[str, tuple[str, int]]:
+        """Node and GPUs, at least one, of each pod that holds some, by its UID."""
+        return MappingProxyType(self._holding)
+
+    @property
     def levels(self) -> tuple[str, ...]:
         """Labels that are the levels, from broad to close."""
         tree = self.table.tree
@@ -202,6 +208,10 @@ class Fleet:
     def _place(self, host: Host) -> tuple[object, ...]:
         """What the tree depends on."""
         return host.gpus, *(host.labels.get(label) for label in self._placing)
+
+    def outdate(self) -> None:
+        """Something else has changed that plans depend on: who may use which nodes."""
+        self.version += 1
 
     def _changed(self, name: str, *, rebuild: bool = False) -> None:
         self.version += 1

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.planner.claims import Blocked, Claims, Waiting
+from scheduler.extender.planner.claims import Blocked, Claims
 from scheduler.extender.planner.question import Question, question_of
+from scheduler.extender.planner.stopping import Stopping, stopping
 from scheduler.extender.plans import Plan
+from scheduler.extender.queueing import Waiting, waiting_gang
 from scheduler.extender.state import State
 from scheduler.queue.priority import PriorityAge
 from scheduler.queue.types import QueuePolicy
@@ -92,6 +94,12 @@ class Round:
             usable = self._known.setdefault(answer.usable, answer.usable)
             self._blocked[place : place + 1] = [Blocked(self._asked, usable)]
 
+    def stopping(self, state: State, question: Question, answer: Answer, now: datetime) -> Stopping | None:
+        """Whom the policy would stop for the gang that was asked about last and has no room."""
+        if self._asked is None or self._asked.key != answer.key or answer.found or not answer.usable:
+            return None
+        return stopping(state, self._policy, question, self._asked, usable=answer.usable, now=now)
+
     @property
     def _head(self) -> Blocked | None:
         """The first whose waiting keeps nodes from others."""
@@ -101,9 +109,8 @@ class Round:
         gang = state.gang(candidate.key)
         assert gang is not None
         self._asked = candidate
-        ahead = [one for one in before if one.usable]
-        withheld = self._claims.withheld(candidate, ahead, now, nodes=state.fleet.table.index_of)
-        return question_of(state, gang, now, withheld=withheld, ahead=[one.waiting.key for one in ahead])
+        terms = self._claims.terms(state, candidate, [one for one in before if one.usable], now)
+        return question_of(state, gang, now, terms)
 
 
 def _waiting(state: State, key: GangKey) -> Waiting | None:
@@ -111,4 +118,4 @@ def _waiting(state: State, key: GangKey) -> Waiting | None:
     gang, plan = state.gang(key), state.plans.get(key)
     if gang is None or gang.over or not gang.complete or (plan is not None and plan.holding):
         return None
-    return Waiting(key, gang.priority, gang.created, gang.size or 0)
+    return waiting_gang(state, gang)

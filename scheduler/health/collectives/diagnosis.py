@@ -15,7 +15,7 @@ from scheduler.health.collectives.flows import Blame, Condition, Flow, blame, co
 from scheduler.health.collectives.recording import Group, Member, Recording
 from scheduler.health.collectives.slowness import Slow, find_slow
 from scheduler.health.collectives.stalls import Snapshot, Stall, stalls_at
-from scheduler.health.collectives.trigger import Alarm, Settings, alarms
+from scheduler.health.collectives.trigger import Alarm, Settings, alarms, too_short
 from scheduler.health.collectives.waiting import Root, find_roots
 
 Status = Literal["healthy", "failure", "straggler"]
@@ -125,9 +125,19 @@ def diagnose(recording: Recording, settings: Settings | None = None) -> Diagnosi
         if best.certainty == "certain":
             break
     if first is None:
-        return replace(best, looks=number)
+        return replace(best, looks=number, notes=(*best.notes, *_doubts(recording, settings)))
     since = first.since if best.status == "straggler" else best.since
     return replace(best, alarm=first.localised, since=since, looks=number)
+
+
+def _doubts(recording: Recording, settings: Settings) -> tuple[str, ...]:
+    """Why no alarm may mean little."""
+    if not too_short(recording, settings):
+        return ()
+    return (
+        f"no watched rank completed its group's collective {settings.history} times: too little to tell a slow job, "
+        f"and a hang only after {settings.history * settings.window:g} s of silence; record more steps",
+    )
 
 
 def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosis:

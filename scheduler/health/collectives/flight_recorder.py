@@ -54,15 +54,23 @@ class _Dump(NamedTuple):
     sends: dict[tuple[str, int, int], _Entry]
 
 
-def read_flight_recorder(sources: Sequence[Source]) -> tuple[Snapshot, tuple[str, ...]]:
+def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) -> tuple[Snapshot, tuple[str, ...]]:
     """The snapshot that the dumps of a job's ranks make, and notes.
 
-    :raises InvalidInput: a dump cannot be used, two are of one rank, two disagree on a group.
+    :param lenient: leave out dumps that cannot be used, and say which; of their ranks nothing is known then.
+    :raises InvalidInput: a dump cannot be used (leniently: none can), two are of one rank, two disagree on a group.
     """
     dumps: dict[int, _Dump] = {}
     place: dict[int, str] = {}
+    refused: list[InvalidInput] = []
     for source in sources:
-        dump = _read(source)
+        try:
+            dump = _read(source)
+        except InvalidInput as error:
+            if not lenient:
+                raise
+            refused.append(error)
+            continue
         if dump.rank in dumps:
             raise InvalidInput(
                 f"is the second dump of rank {dump.rank}: the first is {place[dump.rank]}",
@@ -78,7 +86,10 @@ def read_flight_recorder(sources: Sequence[Source]) -> tuple[Snapshot, tuple[str
                         fix="give the dumps of one job only",
                     )
         dumps[dump.rank], place[dump.rank] = dump, source.name
-    return _snapshot(dumps)
+    if not dumps:
+        raise refused[0]
+    snapshot, notes = _snapshot(dumps)
+    return snapshot, (*(f"left out {error.where}: {error.message}" for error in refused), *notes)
 
 
 def _read(source: Source) -> _Dump:

@@ -51,7 +51,7 @@ def diagnose_files(
     """The format of the files and their diagnosis.
 
     :param format: one of :data:`FORMATS`; ``None`` = recognised by content.
-    :param lenient: drop rows that cannot be used.
+    :param lenient: drop rows that cannot be used, and whole dumps of the Flight Recorder.
     :raises InvalidInput: the files cannot be used, or are not of one format.
     :raises UnknownName: there is no such format.
     """
@@ -61,15 +61,30 @@ def diagnose_files(
             where="--format",
             fix=f"{did_you_mean(format, FORMATS)}use one of: {', '.join(FORMATS)}",
         )
-    kinds = [format or recognise(source) for source in sources]
-    for source, kind in zip(sources, kinds, strict=True):
-        if kind != kinds[0]:
+    kind = format or _common_format(sources, lenient=lenient)
+    return kind, FORMATS[kind](sources, settings or Settings(), lenient)
+
+
+def _common_format(sources: Sequence[Source], *, lenient: bool) -> str:
+    """The format that all files have; leniently, broken ones among dumps of the Flight Recorder do not count."""
+    known: list[tuple[Source, str]] = []
+    broken: list[InvalidInput] = []
+    for source in sources:
+        try:
+            known.append((source, recognise(source)))
+        except InvalidInput as error:
+            broken.append(error)
+    if broken and not (lenient and known and known[0][1] == "flight-recorder"):
+        raise broken[0]
+    first, kind = known[0]
+    for source, other in known:
+        if other != kind:
             raise InvalidInput(
-                f"is {kind}, while {sources[0].name} is {kinds[0]}",
+                f"is {other}, while {first.name} is {kind}",
                 where=source.name,
                 fix="give files of one format in a run",
             )
-    return kinds[0], FORMATS[kinds[0]](sources, settings or Settings(), lenient)
+    return kind
 
 
 def recognise(source: Source) -> str:
@@ -126,7 +141,7 @@ def _inspector(sources: Sequence[Source], settings: Settings, lenient: bool) -> 
 
 
 def _flight_recorder(sources: Sequence[Source], settings: Settings, lenient: bool) -> Diagnosis:  # noqa: ARG001
-    return diagnose_snapshot(*read_flight_recorder(sources))
+    return diagnose_snapshot(*read_flight_recorder(sources, lenient=lenient))
 
 
 def _ras(sources: Sequence[Source], settings: Settings, lenient: bool) -> Diagnosis:  # noqa: ARG001

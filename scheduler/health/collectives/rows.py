@@ -94,7 +94,7 @@ def parse_object(line: str) -> Row:
     except RecursionError:
         raise BadRow("is nested too deep") from None
     except ValueError:
-        raise BadRow("is not JSON") from None
+        raise BadRow("is not JSON, or was cut off") from None
     if not isinstance(value, dict):
         raise BadRow("is not a JSON object")
     return value

@@ -4,9 +4,13 @@ After Mycroft (arXiv 2509.03018): every 10 s, on at most 10 ranks, one of each d
 completed nothing in the window while it stands in a collective: failure.  Throughput halved, or the mean interval
 between completions doubled: straggler.
 
-Two guards keep a healthy job quiet.  A window is never shorter than twice the longest pause the rank has had before,
+Each look judges the window and its second half: the half sees what stopped a moment ago, the whole what became slower.
+Four guards keep a healthy job quiet.  A rank must have been silent for twice the longest pause it has had before,
 so that steps longer than the window are no failure.  A rate must have halved against its median and lie below all that
-was seen before, so that a window which happens to hold one step less than others is no straggler.
+was seen before, so that a window which happens to hold one step less than others is no straggler.  And a rhythm must be
+known before anything can break it: until the rank has been through the collective of its group a few times, no rate is
+judged, and a failure takes several windows of silence.  The half is too short for a rate where it holds less than most
+of a round.
 """
 
 from __future__ import annotations
@@ -21,6 +25,9 @@ from scheduler.health.collectives.recording import Recording, Seconds
 
 MOST_RANKS = 10
 
+ROUND = 2 / 3
+"""How much of a round the second half of a window must hold for a rate."""
+
 AlarmKind = Literal["failure", "straggler"]
 
 
@@ -29,9 +36,10 @@ class Settings:
     """How to watch.
 
     :param period: seconds between two looks.
-    :param window: seconds that a look spans.
+    :param window: seconds that a look spans; it judges their second half too.
     :param factor: a rate divided by this, or an interval multiplied by it, is a straggler.
-    :param history: windows that must have passed before a rate can be judged.
+    :param history: windows that must have passed before a rate can be judged, and completions of the group by which
+        a rank is watched before its rhythm is known.
     :param quiet: seconds without any movement after which a collective counts as stalled.
     """
 
@@ -59,26 +67,36 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """What a watched rank did: completions, and when it stood in a collective."""
+    """What a watched rank did: completions, and when it stood in a collective.
+
+    :param rhythm: its completions in the group by which it is watched.
+    """
 
     member: int
+    rhythm: Seconds
     ends: Seconds
     bytes: Seconds
     standing: Seconds
 
 
-def watched_members(recording: Recording, most: int = MOST_RANKS) -> tuple[int, ...]:
+def watched_members(recording: Recording, most: int = MOST_RANKS) -> dict[int, int]:
     """One member of each data-parallel group, at most ``most``; without such groups, of the groups there are.
 
     Members are taken from the middle of their groups, evenly over the groups where there are too many.
+
+    :returns: member -> the group by which it is watched.
     """
-    kinds = [[g for g in recording.groups if g.kind == "dp" and len(g.members) > 1], list(recording.groups)]
+    numbered = list(enumerate(recording.groups))
+    kinds = [[i for i, group in numbered if group.kind == "dp" and len(group.members) > 1], [i for i, _ in numbered]]
     groups = next((found for found in kinds if found), [])
-    chosen = [group.members[len(group.members) // 2] for group in groups]
-    distinct = list(dict.fromkeys(chosen))
+    chosen: dict[int, int] = {}
+    for i in groups:
+        members = recording.groups[i].members
+        chosen.setdefault(members[len(members) // 2], i)
+    distinct = list(chosen.items())
     if len(distinct) <= most:
-        return tuple(distinct)
-    return tuple(distinct[round(i * (len(distinct) - 1) / (most - 1))] for i in range(most))
+        return chosen
+    return dict(distinct[round(i * (len(distinct) - 1) / (most - 1))] for i in range(most))
 
 
 def looks(recording: Recording, settings: Settings) -> Iterator[float]:
@@ -92,16 +110,22 @@ def looks(recording: Recording, settings: Settings) -> Iterator[float]:
 
 def alarms(recording: Recording, settings: Settings) -> Iterator[tuple[float, list[Alarm]]]:
     """Each look, with the alarms it raised."""
-    lives = [_life(recording, member) for member in watched_members(recording)]
+    lives = [_life(recording, member, group) for member, group in watched_members(recording).items()]
     for time in looks(recording, settings):
         raised = (_judge(life, time, settings) for life in lives)
         yield time, [alarm for alarm in raised if alarm is not None]
 
 
-def _life(recording: Recording, member: int) -> _Life:
+def too_short(recording: Recording, settings: Settings) -> bool:
+    """Whether the rhythm of no watched rank is known by the end: only a long silence could have been noticed."""
+    lives = (_life(recording, member, group) for member, group in watched_members(recording).items())
+    return not any(len(life.rhythm) >= settings.history for life in lives)
+
+
+def _life(recording: Recording, member: int, group: int) -> _Life:
     ends = recording.completions.where(recording.completions.member == member)
     standing = recording.states.time[recording.states.member == member]
-    return _Life(member, ends.end, ends.bytes.astype(np.float64), standing)
+    return _Life(member, ends.end[ends.group == group], ends.end, ends.bytes.astype(np.float64), standing)
 
 
 def _judge(life: _Life, time: float, settings: Settings) -> Alarm | None:
@@ -113,9 +137,17 @@ def _judge(life: _Life, time: float, settings: Settings) -> Alarm | None:
     pauses = np.diff(ends)
     longest = float(pauses.max()) if len(pauses) else 0.0
     last = float(ends[-1]) if known else float(first)
-    if time - last >= max(settings.window, 2 * longest) and _stands(life, time, settings):
+    rhythm = life.rhythm[: int(np.searchsorted(life.rhythm, time, side="right"))]
+    regular = len(rhythm) >= max(settings.history, 2)
+    patience = settings.window / 2 if regular else settings.window * settings.history
+    if time - last >= max(patience, 2 * longest) and _stands(life, time, settings):
         return Alarm(time, "failure", life.member, np.inf, last)
-    return _slower(life, ends, time, settings)
+    if not regular:
+        return None
+    found = _slower(life, ends, time, settings.window, settings)
+    if found is None and ROUND * float(np.median(np.diff(rhythm))) <= settings.window / 2:
+        found = _slower(life, ends, time, settings.window / 2, settings)
+    return found
 
 
 def _stands(life: _Life, time: float, settings: Settings) -> bool:
@@ -124,8 +156,7 @@ def _stands(life: _Life, time: float, settings: Settings) -> bool:
     return bool(seen) and time - float(life.standing[seen - 1]) < settings.quiet
 
 
-def _slower(life: _Life, ends: Seconds, time: float, settings: Settings) -> Alarm | None:
-    window = settings.window
+def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: Settings) -> Alarm | None:
     starts = np.arange(float(ends[0]) if len(ends) else time, time - 2 * window, window / 10)
     if len(starts) < 10 * (settings.history - 1) + 1:
         return None

@@ -2,7 +2,7 @@
 
 A batch of lines is one append, followed by fsync, under a lock on the file; readers need no lock, for lines are never
 changed.  A writer that was killed leaves at most the beginning of a line at the end, which nobody was told of; the next
-writer takes it away.
+writer takes it away.  Compaction writes another file and puts it in the place of the first at once.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from scheduler.health.flags.compaction import compacted
 from scheduler.health.flags.ledger import Ledger
 from topology.errors import InvalidInput, TooLarge
-from topology.files import Source, decode_source, read_source
+from topology.files import Source, decode_source, read_source, write_file
 from topology.flag_log import FlagLog, read_log
 
 T = TypeVar("T")
@@ -31,6 +33,20 @@ PATIENCE_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
 
 _BEGINNING = b'{"arnold":"flag-store"'
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What became of a store.
+
+    :param kept: lines that are left.
+    :param dropped: lines that are gone.
+    :param size: bytes before and after.
+    """
+
+    kept: int
+    dropped: int
+    size: tuple[int, int]
 
 
 class FlagStore:
@@ -58,7 +74,7 @@ class FlagStore:
         if not create:
             self.read()
         with self._locked() as handle:
-            text = self._text(handle)
+            text = self._text(handle, MAX_STORE_BYTES)
             log = read_log(text) if text is not None else None
             ledger = Ledger(log)
             if log is None:
@@ -69,21 +85,60 @@ class FlagStore:
             self._append(handle, "".join(line.text() for line in new), text, torn)
         return result, torn
 
+    def compact(self, before: datetime, *, archive: str | Path | None = None) -> Compaction:
+        """Forget history before an instant; flags, rules, relapses and all that came later stay.
+
+        The file is replaced at once, by one that was written to the end.
+
+        :param archive: the whole store as it was is written here first; a file that must not be there yet.
+        :raises InvalidInput: no such store, it is broken, another process holds it, or a file cannot be written.
+        :raises TooLarge: it has grown beyond twice :data:`MAX_STORE_BYTES`.
+        """
+        read_source(self.path, max_bytes=2 * MAX_STORE_BYTES)
+        with self._locked() as handle:
+            text = self._text(handle, 2 * MAX_STORE_BYTES)
+            if text is None:
+                raise InvalidInput("is empty", where=str(self.path), fix="there is nothing to forget")
+            log = read_log(text)
+            because = f"history before {before.isoformat()} is forgotten"
+            lines = compacted(log, before, because=because + (f"; {archive} has it" if archive is not None else ""))
+            dropped = len(log.lines) - len(lines)
+            size = os.fstat(handle).st_size
+            if not dropped:
+                return Compaction(len(lines), 0, (size, size))
+            if archive is not None:
+                _put_aside(archive, text)
+            content = "".join(line.text() for line in lines).encode()
+            write_file(self.path, content)
+            _sync_folder(self.path)
+            return Compaction(len(lines), dropped, (size, len(content)))
+
     @contextmanager
     def _locked(self) -> Iterator[int]:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        made = not os.path.exists(self.path)  # noqa: PTH110 - a name that no file can have is no error here
+        while not self._is_current(handle := self._hold(deadline)):
+            os.close(handle)
+        try:
+            if made:
+                _sync_folder(self.path)
+            yield handle
+        finally:
+            os.close(handle)
+
+    def _hold(self, deadline: float) -> int:
+        """The file, opened and locked."""
         import fcntl
 
         try:
-            made = not self.path.exists()
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except (OSError, ValueError) as error:
             raise self._unwritable(error) from error
         try:
-            deadline = time.monotonic() + PATIENCE_SECONDS
             while True:
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
+                    return handle
                 except BlockingIOError:
                     if time.monotonic() > deadline:
                         raise InvalidInput(
@@ -94,22 +149,27 @@ class FlagStore:
                     time.sleep(_LOOK_SECONDS)
                 except OSError as error:
                     raise self._unwritable(error) from error
-            if made:
-                _sync_folder(self.path)
-            yield handle
-        finally:
+        except BaseException:
             os.close(handle)
+            raise
 
-    def _text(self, handle: int) -> Source | None:
+    def _is_current(self, handle: int) -> bool:
+        """Whether the file that is locked still bears the name: compaction puts another in its place."""
+        try:
+            return os.path.samestat(os.fstat(handle), self.path.stat())
+        except OSError:
+            return False
+
+    def _text(self, handle: int, max_bytes: int) -> Source | None:
         """What the file holds; ``None`` = nothing yet, or a first line that was never finished."""
         with os.fdopen(os.dup(handle), "rb") as file:
             file.seek(0)
-            data = file.read(MAX_STORE_BYTES + 1)
-        if len(data) > MAX_STORE_BYTES:
+            data = file.read(max_bytes + 1)
+        if len(data) > max_bytes:
             raise TooLarge(
-                f"is larger than {MAX_STORE_BYTES // 2**20} MB",
+                f"is larger than {max_bytes // 2**20} MB",
                 where=str(self.path),
-                fix="put it aside, and begin a new one with what `arnold flags show --output` says of it",
+                fix="`arnold flags compact` forgets old history and keeps the flags",
             )
         if b"\n" not in data and (data.startswith(_BEGINNING) or _BEGINNING.startswith(data)):
             os.ftruncate(handle, 0)
@@ -139,6 +199,14 @@ class FlagStore:
             where=str(self.path),
             fix="choose a file in a folder that exists and may be written to",
         )
+
+
+def _put_aside(archive: str | Path, text: Source) -> None:
+    if Path(archive).exists():
+        raise InvalidInput(
+            "is there already: nothing is written over", where=str(archive), fix="give a name that is free"
+        )
+    write_file(archive, text.text)
 
 
 def _sync_folder(path: Path) -> None:

@@ -1,17 +1,19 @@
 """Noise taken out of windows before machines are compared.
 
-The paper reconstructs each window with a small LSTM-VAE, one for each metric.  What it asks of a denoiser is that
-healthy windows come out alike and that what a fault did to a window survives; none of those here needs training ahead.
+The paper reconstructs each window with a small LSTM-VAE, one for each metric (:mod:`~scheduler.health.peers.lstm_vae`).
+What it asks of a denoiser is that healthy windows come out alike and that what a fault did to a window survives; those
+here need neither training nor a deep-learning framework.
 ``docs/health/peers.md`` has what each of them is worth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
 
+from scheduler.health.peers.lstm_vae import LstmVae
 from scheduler.health.peers.streams import FloatArray
 from topology.errors import UnknownName, did_you_mean
 
@@ -117,9 +119,15 @@ class Pca:
         return rebuilt
 
 
-DENOISERS: Mapping[str, type[Raw | RunningMedian | Level | Polynomial | Pca]] = {
-    kind.name: kind for kind in (Level, RunningMedian, Polynomial, Pca, Raw)
+DENOISERS: Mapping[str, Callable[[], Denoiser]] = {
+    Level.name: Level,
+    RunningMedian.name: RunningMedian,
+    Polynomial.name: Polynomial,
+    Pca.name: Pca,
+    Raw.name: Raw,
+    LstmVae.name: LstmVae,
 }
+"""Denoisers by name, the default first."""
 
 
 def load_denoiser(name: str) -> Denoiser:

@@ -23,6 +23,10 @@ ALL_PAIRS = 256
 FARTHEST = 16
 """... and the largest sum is looked for among so many: where as many are far from the middle, none stands out."""
 
+ONE_THREAD = 250_000
+"""Most multiplications in one product of matrices: OpenBLAS splits larger ones (from 2^18) among threads, which on busy
+cores wait for each other several times as long as one of them takes for all of it."""
+
 FALSE_ALARMS = 0.02
 """Share of healthy jobs in which a machine reaches :func:`default_threshold`, if all differ by Gaussian offsets."""
 
@@ -80,7 +84,10 @@ def distances(of: FloatArray, to: FloatArray) -> FloatArray:
     # One product gives |a|^2 + |b|^2 - 2ab for all pairs.
     left = np.concatenate((-2.0 * left, squares[0], np.ones_like(squares[0])), axis=2, dtype=of.dtype)
     right = np.concatenate((right, np.ones_like(squares[1]), squares[1]), axis=2, dtype=of.dtype)
-    between = left @ right.swapaxes(1, 2)
+    between = np.empty((len(of), of.shape[1], to.shape[1]), dtype=of.dtype)
+    rows = max(1, ONE_THREAD // right[0].size)
+    for k in range(0, of.shape[1], rows):
+        np.matmul(left[:, k : k + rows], right.swapaxes(1, 2), out=between[:, k : k + rows])
     np.maximum(between, 0.0, out=between)
     root: FloatArray = np.sqrt(between, out=between)
     return root

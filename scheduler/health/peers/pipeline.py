@@ -14,6 +14,7 @@ import numpy as np
 
 from scheduler.health.peers.denoise import Denoiser, Level
 from scheduler.health.peers.distance import Candidates, candidates, default_threshold
+from scheduler.health.peers.lag import lag
 from scheduler.health.peers.metrics import PAPER_ORDER, in_order, is_step_time, noticeable
 from scheduler.health.peers.streams import BoolArray, FloatArray, Grid, IntArray, Recording, align
 from topology.errors import InvalidInput
@@ -68,6 +69,8 @@ class Stretch:
     :param own: the machine's median value meanwhile, in the metric's unit.
     :param peers: the other machines' median value meanwhile.
     :param lasting: it went on to the end of the recording.
+    :param late: seconds by which it follows its peers, where that alone makes it stand out
+        (:mod:`~scheduler.health.peers.lag`): then it is no alert.  ``None`` = it does not, or there was no alert.
     """
 
     metric: str
@@ -79,6 +82,7 @@ class Stretch:
     own: float
     peers: float
     lasting: bool
+    late: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +237,16 @@ def _stretch(grid: Grid, found: Candidates, run: tuple[int, int], *, window: int
     # The first and the last windows are only half in what they show.
     core = slice(first + window // 2, max(end - window // 2, first + window // 2) + 1)
     part = grid.values[:, core]
+    late = None if alert is None else lag(grid.values, row, core.start, core.stop - 1)
     return Stretch(
         metric=grid.metric,
         machine=grid.machines[row],
         start=grid.start + first * grid.step,
         end=grid.start + end * grid.step,
-        alert=None if alert is None else grid.start + (first + alert + window - 1) * grid.step,
+        alert=None if alert is None or late is not None else grid.start + (first + alert + window - 1) * grid.step,
         score=float(np.median(found.score[first : last + 1][inside])),
         own=float(np.median(part[row])),
         peers=float(np.median(np.delete(part, row, axis=0))),
         lasting=last == len(found.machine) - 1,
+        late=None if late is None else late * grid.step,
     )

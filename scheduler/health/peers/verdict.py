@@ -130,6 +130,10 @@ def _notes(examined: Sequence[Examined]) -> list[str]:
     if silent:
         names = ", ".join(silent[:5]) + (", ..." if len(silent) > 5 else "")
         notes.append(f"{plural(len(silent), 'machine')} had fallen silent by the end, which is not judged: {names}")
+    shifted = {one.machine: one.late for each in examined for one in each.stretches if one.late is not None}
+    for machine, late in sorted(shifted.items()):
+        when = f"{abs(late):g} s {'later' if late > 0 else 'earlier'}"
+        notes.append(f"{machine} does what its peers do, {when}, which is no fault: check its clock")
     coarse = [one for one in examined if one.step > 5.0]
     if coarse:
         step = max(one.step for one in coarse)

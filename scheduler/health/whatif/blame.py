@@ -113,6 +113,9 @@ def _flag(node: str, workers: Sequence[SlowWorker], analysis: Analysis) -> NodeF
     slowest = max(workers, key=lambda worker: worker.factor)
     names = ", ".join(f"dp {worker.dp} / stage {worker.stage}" for worker in workers[:4])
     more = f" and {len(workers) - 4} more" if len(workers) > 4 else ""
+    who, whose = f"worker {names} computes", "its"
+    if len(workers) > 1:
+        who, whose = f"workers {names}{more} compute up to", "their"
     return NodeFlag(
         node=node,
         kind="straggler",
@@ -120,7 +123,7 @@ def _flag(node: str, workers: Sequence[SlowWorker], analysis: Analysis) -> NodeF
         score=round(max(worker.slowdown for worker in workers), 4),
         source=SOURCE,
         evidence=(
-            f"worker {names}{more} computes {slowest.factor:.2f}x as long as the other ranks of its stage "
+            f"{who} {slowest.factor:.2f}x as long as the other ranks of {whose} stage "
             f"in {slowest.steps:.0%} of {len(analysis.steps)} steps; the job runs {analysis.slowdown:.2f}x slower than "
             f"it could, M_W {analysis.m_w:.2f}"
         ),

@@ -13,6 +13,9 @@ from scheduler.health.whatif.result import Analysis
 ALL = 0.95
 """A share from which on it is all."""
 
+NOTHING = 1.005
+"""A slowdown below this rounds to 1.00."""
+
 REPLAY_ERROR = 0.05
 """The published error of the replay has a median of 1.3 %; from here on the result deserves a warning."""
 
@@ -25,12 +28,13 @@ NAMED = 4
 
 def verdict(analysis: Analysis) -> str:
     """One sentence: how much slower than it could the job runs, and what explains it."""
+    if analysis.cause == "none":
+        amount = "nothing" if analysis.slowdown < NOTHING else "next to nothing"
+        return f"this job loses {amount} to stragglers (S = {analysis.slowdown:.2f})"
     head = f"this job runs {analysis.slowdown:.2f}x slower than it could"
     match analysis.cause:
-        case "none":
-            return f"{head}: there is nothing to attribute"
         case "worker":
-            return f"{head}; {_workers(analysis)} {_share(analysis.m_w)}"
+            return f"{head}; {_workers(analysis)} {_part(analysis.m_w)}"
         case "last-stage":
             return f"{head}; its last pipeline stage, stage {analysis.pp - 1}, explains {_part(analysis.m_s)}"
         case "sequence-length":
@@ -130,20 +134,16 @@ def _help_with_last_stage(replayed: Replayed, analysis: Analysis) -> list[str]:
 
 
 def _workers(analysis: Analysis) -> str:
-    """The slowest workers, without those that S_w itself acquits."""
+    """The slowest workers, without those that S_w itself acquits, and the verb that goes with them."""
     slowest = () if analysis.slowest is None else analysis.slowest.workers
     workers = [worker for worker in slowest if analysis.worker_slowdown[worker] >= NOTICED] or slowest
     named = _names([(analysis.dp_ranks[rank], stage) for rank, stage in workers])
-    return f"one worker, {named}," if len(workers) == 1 else f"{len(workers)} workers ({named})"
+    return f"one worker, {named}, explains" if len(workers) == 1 else f"{len(workers)} workers ({named}) explain"
 
 
 def _names(workers: Sequence[tuple[int, int]]) -> str:
     names = "; ".join(f"dp {rank} / stage {stage}" for rank, stage in workers[:NAMED])
     return names + (f" and {len(workers) - NAMED} more" if len(workers) > NAMED else "")
-
-
-def _share(share: float | None) -> str:
-    return f"explains {_part(share)}"
 
 
 def _part(share: float | None) -> str:

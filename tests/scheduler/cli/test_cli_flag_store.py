@@ -13,7 +13,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from scheduler.documents.explain import ExplainDocument
-from scheduler.documents.flag_store import ImportDocument, RecordDocument, ShowDocument, WhyDocument
+from scheduler.documents.flag_store import CompactDocument, ImportDocument, RecordDocument, ShowDocument, WhyDocument
 from scheduler.documents.place import PlaceDocument
 from topology.files import Source
 from topology.overlay import read_flags
@@ -300,3 +300,49 @@ def test_the_words_of_others_do_not_move_the_cursor(arnold: Arnold, instance: li
     for out in outputs:
         assert "all is well" in " ".join(out.split())
         assert not {"\x1b", "\x07", "\r"} & {*out}
+
+
+# compact
+
+
+def test_compact_forgets_and_says_so(arnold: Arnold, tmp_path: Path) -> None:
+    """Old findings go, the flag stays; questions about the time before are answered with what is missing."""
+    store, archive, found = tmp_path / "flags.jsonl", tmp_path / "old.jsonl", tmp_path / "found.yaml"
+    for days in (6, 5.5, 5, 4.5, 4, 0.5):
+        found.write_text(
+            f'- {{node: n1, kind: straggler, slowdown: 1.5, source: peers, evidence: "{days} days ago"}}\n'
+        )
+        assert arnold("flags", "record", "--store", store, "--at", before(days=days), found).code == 0
+    assert arnold("flags", "why", "n1", "--store", store, "--json").json["gap"] == ""
+    done = arnold("flags", "compact", "--store", store, "--keep", "3d", "--archive", archive, "--json")
+    assert round_trips(done.json, CompactDocument)
+    # Of five findings before the cut the last is left, and the end of its flag.
+    assert (done.json["dropped"], done.json["archive"]) == (4, str(archive))
+    assert done.json["size"] == store.stat().st_size < done.json["size_before"] == archive.stat().st_size
+    assert [flag["node"] for flag in arnold("flags", "show", "--store", store, "--json").json["nodes"]] == ["n1"]
+    why = arnold("flags", "why", "n1", "--store", store)
+    assert "is forgotten" in why.out
+    assert "old.jsonl has it" in " ".join(why.out.split()).replace(" ", " ")
+    recent = arnold("flags", "why", "n1", "--store", store, "--since", before(days=2), "--json").json
+    assert recent["gap"] == ""
+    assert recent["forgotten"] is not None
+    past = arnold("flags", "show", "--store", store, "--at", before(days=5))
+    assert past.code == 2
+    assert "not known any more" in past.err
+    assert arnold("flags", "show", "--store", archive, "--at", before(days=5)).code == 0
+    assert "nothing to forget" in arnold("flags", "compact", "--store", store, "--keep", "3d").out
+
+
+def test_compact_refuses_what_is_no_time(arnold: Arnold, store: Path) -> None:
+    """A time without a unit, and a store that is none."""
+    ran = arnold("flags", "compact", "--store", store, "--keep", "90")
+    assert ran.code == 2
+    assert "90d" in ran.err
+    assert arnold("flags", "compact", "--store", store.with_name("found.yaml")).code == 2
+
+
+def test_a_large_store_asks_to_be_compacted(arnold: Arnold, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From half of what it may be, whoever records is told."""
+    assert "compact" not in arnold("flags", "record", "--store", store).out
+    monkeypatch.setattr("scheduler.health.flags.store.MAX_STORE_BYTES", store.stat().st_size + 10)
+    assert "arnold flags compact" in arnold("flags", "record", "--store", store).out

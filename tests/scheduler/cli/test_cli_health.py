@@ -95,6 +95,17 @@ def test_bad_options(arnold: Arnold, faulty: Path, options: list[str], words: st
     assert words in ran.err
 
 
+def test_the_lstm_vae_needs_pytorch(arnold: Arnold, faulty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where PyTorch is missing: exit 2, what to install, and no flag file; the help names the denoiser."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    out = faulty.with_name("flags.json")
+    ran = arnold("health", "peers", faulty, "--denoiser", "lstm-vae", "--flags-out", out)
+    assert ran.code == 2
+    assert "pip install 'arnold-scheduler[torch]'" in ran.err
+    assert not out.exists()
+    assert "lstm-vae" in arnold("health", "peers", "--help").out
+
+
 def test_bad_file_leaves_no_flags(arnold: Arnold, faulty: Path, tmp_path: Path) -> None:
     """One bad row: exit 2 with its line, and no flag file; with --lenient it is left out and counted."""
     lines = faulty.read_text().splitlines()
@@ -140,6 +151,79 @@ def test_watch_once_without_a_server(arnold: Arnold, tmp_path: Path) -> None:
     assert ran.code == 2
     assert ran.json["error"]["kind"] == "EndpointAway"
     assert not out.exists()
+
+
+WATCH_CPU = ["--query", "cpu_usage=cpu", "--span", "300", "--once"]
+"""One round over one metric."""
+
+
+def test_watch_records_in_a_flag_store(arnold: Arnold, tmp_path: Path) -> None:
+    """An alert is a finding: n2 is raised, found again is renewed, and one healthy round does not clear it."""
+    store = tmp_path / "flags.jsonl"
+    told = []
+    for broken in ("n2", "n2", None):
+        with serving(machines(broken=broken)) as prometheus:
+            ran = arnold("health", "watch", "--prometheus", prometheus.url, *WATCH_CPU, "--json", "--store", store)
+        told.append(WatchDocument.model_validate_json(ran.out).recorded)
+    assert all(one is not None for one in told)
+    assert [[(event.event, event.node, event.source) for event in one.events] for one in told if one] == [
+        [("raised", "n2", "peers")],
+        [("renewed", "n2", "peers")],
+        [],
+    ]
+    (held,) = arnold("flags", "show", "--store", store, "--json").json["nodes"]
+    assert (held["node"], held["kind"]) == ("n2", "faulty")
+    assert [flag.node for flag in read_flags(read_source(store))] == ["n2"]
+    assert "CPU usage" in arnold("flags", "why", "n2", "--store", store).out
+
+
+def test_the_rules_of_the_store_decide(arnold: Arnold, tmp_path: Path) -> None:
+    """Two findings are asked for before a slow node is flagged: the first round notes n2, the second raises it."""
+    store, rules = tmp_path / "flags.jsonl", tmp_path / "rules.yaml"
+    rules.write_text("sources:\n  peers: {raise_after: 2}\n")
+    assert arnold("flags", "record", "--store", store, "--rules", rules).code == 0
+    said = []
+    for _ in range(2):
+        with serving(machines(broken="n2", factor=3.0)) as prometheus:
+            options = ["--query", "step_time=step", "--span", "300", "--once", "--store", store]
+            said.append(arnold("health", "watch", "--prometheus", prometheus.url, *options).out)
+    assert said[0].strip().endswith("noted n2 in the store")
+    assert said[1].strip().endswith("raised n2 in the store")
+
+
+def test_an_episode_that_is_over_is_a_finding_too(arnold: Arnold, tmp_path: Path) -> None:
+    """n2's steps were slow for two of five minutes and are well again: a straggler, for as long as the store says."""
+    store = tmp_path / "flags.jsonl"
+    with serving(machines(broken="n2", factor=3.0, until=120.0)) as prometheus:
+        options = ["--query", "step_time=step", "--span", "300", "--once", "--store", store]
+        assert arnold("health", "watch", "--prometheus", prometheus.url, *options).code == 0
+    (held,) = arnold("flags", "show", "--store", store, "--json").json["nodes"]
+    assert (held["node"], held["kind"]) == ("n2", "straggler")
+
+
+def test_a_round_that_cannot_be_judged_changes_no_store(arnold: Arnold, tmp_path: Path) -> None:
+    """Nobody answers: nothing is flagged, and nothing that was flagged is cleared."""
+    store = tmp_path / "flags.jsonl"
+    with serving(machines(broken="n2")) as prometheus:
+        arnold("health", "watch", "--prometheus", prometheus.url, *WATCH_CPU, "--store", store)
+    before = store.read_bytes()
+    ran = arnold("health", "watch", "--prometheus", "http://127.0.0.1:9", "--once", "--json", "--store", store)
+    assert ran.code == 2
+    assert ran.json["error"]["kind"] == "EndpointAway"
+    assert store.read_bytes() == before
+
+
+def test_a_store_that_cannot_be_written_to_is_told_first(arnold: Arnold, tmp_path: Path) -> None:
+    """No such folder, and a file that is no store: exit 2 with the place, and the server is not asked."""
+    other = tmp_path / "notes.txt"
+    other.write_text("this is not a flag store\n")
+    with serving(machines()) as prometheus:
+        for store in (tmp_path / "none" / "flags.jsonl", other):
+            ran = arnold("health", "watch", "--prometheus", prometheus.url, *WATCH_CPU, "--store", store, "--json")
+            assert ran.code == 2
+            assert str(store) in ran.json["error"]["where"]
+        assert prometheus.asked == []
+    assert other.read_text() == "this is not a flag store\n"
 
 
 @pytest.mark.parametrize("options", [["--query", "cpu"], ["--query", "=up"], ["--every", "0"], ["--prometheus", "x"]])

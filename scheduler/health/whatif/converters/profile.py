@@ -100,6 +100,8 @@ class _Collector:
 
     def take(self, event: Mapping[str, Any]) -> None:
         category = event.get("cat")
+        if not isinstance(category, str):
+            return
         if category in _RANGES:
             self._range(event)
         elif category in _LAUNCHES or category in _KERNELS:

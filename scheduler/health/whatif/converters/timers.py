@@ -41,6 +41,9 @@ _UNTOLD: tuple[Cause, ...] = ("sequence-length", "garbage-collection")
 _GRADIENTS = ("grads-reduce-scatter", "all-grads-sync", "grads-all-reduce")
 """Names that the timer of the gradient reduction has had."""
 
+_LAYERNORMS = (LAYERNORM, "non-tensor-parallel-grads-all-reduce")
+"""Names that the timer of gradients outside tensor parallelism, those of the layer norms mostly, has had."""
+
 
 def convert_timers(
     name: str, lines: Iterable[str], layout: RankLayout, *, microbatches: int | None = None
@@ -99,7 +102,7 @@ class _Step:
                 last = max(last, op.end)
                 yield op
         for optype, names in (
-            (LAYERNORM, (LAYERNORM,)),
+            (LAYERNORM, _LAYERNORMS),
             (EMBEDDING, (EMBEDDING,)),
             (REDUCE_SCATTER, _GRADIENTS),
             (CLIP, (CLIP,)),

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from scheduler.extender.objects import decode_pod
 from scheduler.extender.planner import Round, question_of, repair_question, solve
-from scheduler.extender.planner.claims import Blocked, Claims, Waiting
+from scheduler.extender.planner.claims import Blocked, Claims
 from scheduler.extender.plans import Phase, Plan, canonical_uid
+from scheduler.extender.queueing import Waiting
 from scheduler.extender.state import State
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
@@ -180,18 +181,22 @@ def waiting(name: str, *, priority: int = 0, age: int = 0) -> Waiting:
 
 def test_what_those_before_could_use_is_withheld() -> None:
     """All of it together."""
-    blocked = [Blocked(waiting("a"), frozenset({"n1"})), Blocked(waiting("b"), frozenset({"n2"}))]
-    claims = Claims(PriorityAge())
-    assert claims.withheld(waiting("c"), blocked, NOW) == {"n1", "n2"}
-    assert claims.withheld(waiting("c"), [], NOW) == frozenset()
+    state = state_of(minipods(3))
+    blocked = [Blocked(waiting("a"), frozenset({"m0-1"})), Blocked(waiting("b"), frozenset({"m0-2"}))]
+    terms = Claims(PriorityAge()).terms(state, waiting("c"), blocked, NOW)
+    assert terms.offers == ({"m0-1", "m0-2"},)
+    assert [one.key.name for one in terms.ahead] == ["a", "b"]
+    assert Claims(PriorityAge()).terms(state, waiting("c"), [], NOW).offers == (frozenset(),)
 
 
 def test_every_policy_says_what_it_withholds() -> None:
     """Strict: everything; EASY without known ends: all that the first could use; a greedy one: nothing."""
-    blocked = [Blocked(waiting("a"), frozenset({"n1"})), Blocked(waiting("b"), frozenset({"n2"}))]
-    assert Claims(Fifo()).withheld(waiting("c"), blocked, NOW, nodes=["n1", "n2", "n3"]) == {"n1", "n2", "n3"}
-    assert Claims(FifoBackfill()).withheld(waiting("c"), blocked, NOW) == {"n1"}
-    assert Claims(NoReserve()).withheld(waiting("c"), blocked, NOW) == frozenset()
+    state = state_of(minipods(3))
+    blocked = [Blocked(waiting("a"), frozenset({"m0-1"})), Blocked(waiting("b"), frozenset({"m0-2"}))]
+    strict = Claims(Fifo()).terms(state, waiting("c"), blocked, NOW)
+    assert (strict.offers, strict.passing) == (({"m0-0", "m0-1", "m0-2"},), False)
+    assert Claims(FifoBackfill()).terms(state, waiting("c"), blocked, NOW).offers == ({"m0-1"},)
+    assert Claims(NoReserve()).terms(state, waiting("c"), blocked, NOW).offers == (frozenset(),)
 
 
 def queue_of(*gangs: tuple[str, int, Json], nodes: Any, running: Any = ()) -> State:

@@ -124,7 +124,7 @@ def test_nothing_is_certain_of_a_rank_whose_rows_were_dropped() -> None:
         {"type": "group", "comm": "dp", "kind": "dp", "ranks": [0, 1, 2]},
     ]
     stuck = progress()[-1]
-    body = [stuck | {"rank": r, "peer": (r + 1) % 3, "time": 1000 + i / 10} for i in range(200) for r in (0, 1)]
+    body = [stuck | {"rank": r, "peer": (r + 1) % 3, "time": 1000 + i / 10} for i in range(350) for r in (0, 1)]
     sure = diagnose_files([lines(head + body)])[1]
     assert (sure.cause, [(c.member, c.certainty) for c in sure.culprits]) == ("not-launched", [(2, "certain")])
     bad = stuck | {"rank": 2, "peer": 0, "GPU_ready": None}
@@ -350,6 +350,31 @@ def test_damaged_flight_recorder(change: Callable[[dict[str, Any]], Any], words:
     assert CONVERTER in caught.value.fix
 
 
+def test_a_broken_dump_is_left_out_leniently() -> None:
+    """Of eight hundred ranks one was killed while it wrote: the others are judged, and of that one nothing is said."""
+    late = entry("a", 5, "started", retired=True)
+    dumps = [dump(r, [late], GROUPS) for r in (0, 1)]
+    cut = Source("nccl_trace_rank_2.json", dump(2, [late], GROUPS).text[:15])
+    wrong = Source("nccl_trace_rank_3.json", dump(3, [late], GROUPS).text.replace("started", "running"))
+    with pytest.raises(InvalidInput, match="truncated"):
+        diagnose_files([*dumps, cut])
+    with pytest.raises(InvalidInput, match="'state' is 'running'"):
+        diagnose_files([*dumps, wrong])
+    format_, found = diagnose_files([cut, *dumps, wrong], lenient=True)
+    assert (format_, found.status, found.culprits) == ("flight-recorder", "failure", ())
+    assert [note for note in found.notes if note.startswith("left out")] == [
+        "left out nccl_trace_rank_2.json: is not JSON, or was cut off",
+        "left out nccl_trace_rank_3.json: entry 0: 'state' is 'running', not one of scheduled, started, completed",
+    ]
+    with pytest.raises(InvalidInput, match="truncated"):
+        diagnose_files([cut], lenient=True)
+    with pytest.raises(InvalidInput, match="'state' is 'running'"):
+        diagnose_files([wrong], lenient=True)
+    # Other formats are no dumps of single ranks: a file that is none of them is an error.
+    with pytest.raises(InvalidInput, match="truncated"):
+        diagnose_files([lines(progress()), cut], lenient=True)
+
+
 def test_dumps_must_be_of_one_job() -> None:
     """Two dumps of a rank, or groups that disagree, are refused."""
     with pytest.raises(InvalidInput, match="second dump of rank 0"):
@@ -406,12 +431,40 @@ def test_ras_names_the_dead() -> None:
     )
 
 
-def test_damaged_ras() -> None:
-    """A field that is missing, answers in the wrong order."""
+def communicator(document: dict[str, Any]) -> dict[str, Any]:
+    """The one communicator of an answer."""
+    found: dict[str, Any] = document["communicators"][0]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: communicator(d)["ranks"][1].pop("collective_counts"), "'collective_counts' is missing"),
+        (lambda d: communicator(d)["ranks"][1]["collective_counts"].update(AllReduce=-1), "'AllReduce' is -1"),
+        (lambda d: communicator(d)["ranks"][1]["collective_counts"].update(Gather=1), "count different operations"),
+        (lambda d: communicator(d)["ranks"][1].update(rank=0), "stands twice"),
+        (lambda d: communicator(d)["ranks"][1].update(rank=2), "rank 2 of 2 is impossible"),
+        (lambda d: communicator(d)["ranks"][1].update(host=None), "'host' is None"),
+        (lambda d: communicator(d).update(ranks=[1, 2]), "not an object"),
+        (lambda d: communicator(d).update(size=0), "'size' is 0"),
+        (lambda d: d["communicators"].append(communicator(d)), "communicator 1: stands twice"),
+        (lambda d: d.update(communicators=None), "'communicators' is None"),
+        (lambda d: d.update(timestamp="yesterday"), "'timestamp' is 'yesterday'"),
+    ],
+)
+def test_damaged_ras(change: Callable[[dict[str, Any]], Any], words: str) -> None:
+    """Each fault is said with the file, and how to get a good answer."""
     document = json.loads(ras([1, 1]).text)
-    del document["communicators"][0]["ranks"][1]["collective_counts"]
-    with pytest.raises(InvalidInput, match="communicator 0: 'collective_counts' is missing"):
+    change(document)
+    with pytest.raises(InvalidInput, match=words) as caught:
         read_ras([Source("r.json", json.dumps(document))])
+    assert caught.value.where == "r.json"
+    assert "ncclras -f json" in caught.value.fix
+
+
+def test_ras_answers_come_in_order() -> None:
+    """A later answer before an earlier one."""
     with pytest.raises(InvalidInput, match="later answer"):
         read_ras([ras([1, 1], second=5), ras([1, 1], second=1)])
 
@@ -456,14 +509,16 @@ class Hostile:
         return (Path.touch, (self.victim,))
 
 
-@pytest.mark.parametrize("protocol", [2, 4, 5])
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_hostile_pickle_is_refused_unread(tmp_path: Path, protocol: int) -> None:
-    """Neither the reader nor the converter runs what a pickle asks for."""
+    """Neither the reader nor the converter runs what a pickle asks for; the oldest ones are text of no known format."""
     victim, path = tmp_path / "victim", tmp_path / "nccl_trace_rank_0"
     path.write_bytes(pickle.dumps(Hostile(victim), protocol))
-    with pytest.raises(InvalidInput, match="is a pickle") as caught:
-        read_trace(str(path))
-    assert CONVERTER in caught.value.fix
+    with pytest.raises(InvalidInput) as caught:
+        diagnose_files([read_trace(str(path))], lenient=True)
+    if protocol >= 2:
+        assert "is a pickle" in caught.value.message
+        assert CONVERTER in caught.value.fix
     script = Path(reading_module.__file__).with_name(CONVERTER)
     ran = subprocess.run([sys.executable, script, path], capture_output=True, text=True, check=False)
     assert ran.returncode == 1

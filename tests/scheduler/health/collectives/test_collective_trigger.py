@@ -7,7 +7,8 @@ from math import inf, nan
 
 import pytest
 
-from scheduler.health.collectives.diagnosis import Cause, Certainty, Culprit, Diagnosis
+from scheduler.health.collectives.bench import BenchJob, simulate
+from scheduler.health.collectives.diagnosis import Cause, Certainty, Culprit, Diagnosis, diagnose
 from scheduler.health.collectives.flagging import HOLD, flags_of, withheld
 from scheduler.health.collectives.nodes import nodes_of
 from scheduler.health.collectives.recording import (
@@ -47,10 +48,33 @@ def every(seconds: float, start: float, end: float) -> list[float]:
 
 
 def test_no_completion_in_the_window_is_a_failure() -> None:
-    """The last completion was at 45 s and the rank stands in a collective: seen at 60 s, the first look 10 s later."""
-    made = recording(every(1.0, 0.0, 46.0), standing=every(0.1, 45.1, 61.0))
-    # At 50 s the window holds half of what it used to: a straggler by the letter of the rule.
-    assert raised(made)[:2] == [(50.0, "straggler"), (60.0, "failure")]
+    """The last completion was at 44 s and the rank stands in a collective: the look at 50 s finds 5 s without any."""
+    made = recording(every(1.0, 0.0, 45.0), standing=every(0.1, 44.1, 52.0))
+    assert raised(made)[0] == (50.0, "failure")
+
+
+def test_a_job_that_begins_has_no_rhythm_yet() -> None:
+    """Its first collective takes 25 s: nothing to compare with.  A rank that stands in it for 30 s is stuck."""
+    waiting = every(0.1, 1.0, 25.0)
+    assert raised(recording([25.0, 26.0], standing=waiting)) == []
+    stuck = recording([], standing=every(0.1, 1.0, 45.0))
+    # It stands from 1 s on, which is when the recording begins; a look each 10 s.
+    assert raised(stuck)[0] == (31.0, "failure")
+
+
+@pytest.mark.parametrize("compute", [1.5, 3.0])
+def test_long_steps_raise_no_alarm(compute: float) -> None:
+    """A simulated job without a fault, steps of 14 s and 27 s: silent, and not short of evidence."""
+    made = simulate(BenchJob(dp=2, tp=1, pp=2, gpus_per_node=1, compute=compute), 8 * 9 * compute, seed=3)
+    assert raised(made) == []
+    assert diagnose(made).notes == ()
+
+
+def test_a_short_recording_says_so() -> None:
+    """Two completions are no rhythm: that no alarm was raised means little, and the diagnosis says it."""
+    found = diagnose(recording([1.0, 2.0], standing=every(0.1, 2.1, 20.0)))
+    assert found.status == "healthy"
+    assert any("record more steps" in note for note in found.notes)
 
 
 def test_steps_longer_than_the_window_are_no_failure() -> None:
@@ -87,9 +111,10 @@ def test_one_rank_of_each_group_and_ten_at_most() -> None:
     made = Recording(tuple(Member(f"rank {i}", i) for i in range(60)), groups, (), completions([]), states([]))
     watched = watched_members(made)
     assert len(watched) == 10
-    assert (watched[0], watched[-1]) == (1, 59)
+    assert (min(watched), max(watched)) == (1, 59)
+    assert all(watched[member] == member // 2 for member in watched)
     few = Recording(made.members, groups[:3], (), completions([]), states([]))
-    assert watched_members(few) == (1, 3, 5)
+    assert watched_members(few) == {1: 0, 3: 1, 5: 2}
 
 
 def diagnosis(cause: Cause, certainty: Certainty, *, factor: float | None = None) -> Diagnosis:

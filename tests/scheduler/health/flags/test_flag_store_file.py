@@ -179,4 +179,4 @@ def test_a_store_that_has_grown_too_large(path: Path, monkeypatch: pytest.Monkey
         FlagStore(path).read()
     with pytest.raises(TooLarge) as caught:
         record(path, SLOW, now=T0 + 2 * HOUR)
-    assert "begin a new one" in caught.value.fix
+    assert "arnold flags compact" in caught.value.fix

@@ -62,15 +62,19 @@ def serving(answer: Answer) -> Iterator[FakePrometheus]:
         thread.join()
 
 
-def machines(*, broken: str | None = None, count: int = 6) -> Answer:
-    """Machines n0.. that all do the same, but for one that has idled since the beginning."""
+def machines(*, broken: str | None = None, count: int = 6, factor: float = 0.1, until: float | None = None) -> Answer:
+    """Machines n0.. that all do the same, but for one that has idled since the beginning.
+
+    :param factor: what its values are of its peers'.
+    :param until: when it is like its peers again, seconds from the beginning; ``None`` = never.
+    """
 
     def answer(query: str, start: float, end: float, step: float) -> Any:
         times = np.arange(start, end + step / 2.0, step)
         result = []
         for k in range(count):
             values = 50.0 + np.random.default_rng([k, int(start)]).normal(0.0, 1.0, len(times))
-            values *= 0.1 if f"n{k}" == broken else 1.0
+            values[times - start < (np.inf if until is None else until)] *= factor if f"n{k}" == broken else 1.0
             pairs = [[float(t), f"{v:.2f}"] for t, v in zip(times, values, strict=True)]
             result.append({"metric": {"node": f"n{k}"}, "values": pairs})
         return {"status": "success", "data": {"resultType": "matrix", "result": result}}

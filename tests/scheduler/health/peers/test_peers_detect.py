@@ -155,6 +155,28 @@ def test_a_clock_an_hour_ahead_flags_nobody() -> None:
     assert judge(given, list(detect(given, Settings()))).flags == ()
 
 
+@pytest.mark.parametrize("skew", [5, -5, 15, 60, 75, 0.5, 3])
+def test_a_clock_that_is_wrong_flags_nobody(skew: float) -> None:
+    """n06 stamps its samples late or early; at half of the rhythm of ten seconds it is high where its peers are low."""
+    given = recording({"cpu_usage": values(seconds=900)})
+    one = given.metrics["cpu_usage"]
+    one.time[one.machine == 6] += skew
+    found = judge(given, list(detect(given, Settings())))
+    assert found.flags == ()
+    # Whole rhythms and half of them early or late look alike, so how much it is off is not certain.
+    assert any("n06 does what its peers do" in note for note in found.notes) == (skew % 10 == 5)
+
+
+def test_a_fault_on_a_machine_with_a_wrong_clock_is_found() -> None:
+    """n06 is five seconds late and idles from 200 on: no shift explains that."""
+    made = values(seconds=900)
+    made[6, 200:] *= 0.1
+    given = recording({"cpu_usage": made})
+    one = given.metrics["cpu_usage"]
+    one.time[one.machine == 6] += 5.0
+    assert [flag.node for flag in judge(given, list(detect(given, Settings()))).flags] == ["n06"]
+
+
 def test_flat_and_short_metrics_are_harmless() -> None:
     """All machines equal, or fewer samples than a window: nothing is said about anybody."""
     assert verdict({"cpu_usage": np.full((6, 400), 7.0)}).flags == ()

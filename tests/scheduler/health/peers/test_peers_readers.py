@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyarrow import parquet
 
 from scheduler.health.peers import Columns, Recording, load_recording
@@ -135,7 +137,15 @@ def test_missing_values_are_missing_samples(read: Read) -> None:
         (pickle.dumps({"time": [1]}), "", "binary"),
         (b"PAR1 and then nothing", "", "not a whole Parquet file"),
         (parquet_bytes(**GOOD)[:-40], "", "not a whole Parquet file"),
+        (parquet_bytes(**GOOD)[:20], "", "not a whole Parquet file"),
+        (parquet_bytes(**GOOD) + b"PAR1", "", "not a whole Parquet file"),
+        (parquet_bytes(**{name: column[:0] for name, column in GOOD.items()}), "", "no rows"),
         (parquet_bytes(**{**GOOD, "value": ["a"] * 6}), "row 1", "'a'"),
+        (parquet_bytes(**{**GOOD, "value": [float("nan")] * 6}), "", "no usable sample"),
+        (parquet_bytes(**{**GOOD, "value": [1.0] * 5 + [float("inf")]}), "row 6", "infinite"),
+        (parquet_bytes(**{**GOOD, "time": [0.0, float("nan"), 1.0, 1.0, 2.0, 2.0]}), "row 2", "no time"),
+        (parquet_bytes(**{**GOOD, "machine": ["n0", "n1", None, "n1", "n0", "n1"]}), "row 3", "no machine"),
+        (parquet_bytes(**{**GOOD, "value": [[1.0]] * 6}), "row 1", "not of numbers"),
         (parquet_bytes(time=[1], machine=["a"], value=[1.0]), "", "no column 'metric'"),
         ('{"status": "success"}', "", "not an answer"),
         ('{"status": "error", "error": "parse error"}', "", "parse error"),
@@ -152,6 +162,44 @@ def test_bad_files(read: Read, content: str | bytes, place: str, words: str) -> 
     assert "metrics.dat" in caught.value.where
     assert caught.value.where.endswith(place)
     assert caught.value.fix
+
+
+class Hostile:
+    """Unpickled, it makes a file."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return Path.touch, (self.trace,)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_hostile_pickle_is_never_unpickled(read: Read, tmp_path: Path, protocol: int, lenient: bool) -> None:
+    """Of any protocol, by itself or as the type of a Parquet column: an error or plain numbers, and nothing is run."""
+    trace = tmp_path / "unpickled"
+    payload = pickle.dumps(Hostile(trace), protocol)
+    with pytest.raises(InvalidInput):
+        read(payload, lenient=lenient)
+    type_of = {b"ARROW:extension:name": b"arrow.py_extension_type", b"ARROW:extension:metadata": payload}
+    field = pa.field("value", pa.float64(), metadata=type_of)
+    table = pa.table(GOOD)
+    column = table.column("value").cast(pa.float64())
+    sink = pa.BufferOutputStream()
+    parquet.write_table(table.set_column(3, field, column), sink)
+    assert as_rows(read(bytes(sink.getvalue().to_pybytes()), lenient=lenient)) == EXPECTED
+    assert not trace.exists()
+    pickle.loads(payload)
+    assert trace.exists(), "the pickle would have done it"
+
+
+@given(st.integers(0, len(parquet_bytes(**GOOD)) - 1))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_parquet_cut_off_anywhere_is_refused(read: Read, length: int) -> None:
+    """Wherever a copy broke off: an error, and never a part of the samples."""
+    with pytest.raises(InvalidInput):
+        read(parquet_bytes(**GOOD)[:length], lenient=True)
 
 
 def test_no_such_file(tmp_path: Path) -> None:

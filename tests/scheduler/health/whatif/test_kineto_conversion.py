@@ -354,6 +354,19 @@ def test_what_is_no_trace_is_refused(text: str, message: str, tmp_path: Path) ->
     assert message in refused([str(path)]).message
 
 
+@pytest.mark.parametrize("category", [[], {}, None, 3])
+def test_an_event_of_no_category_is_ignored(tmp_path: Path, category: Any) -> None:
+    """A list, an object, nothing or a number in place of a name: the other events make the same operations."""
+    file = RankFile(0, named=from_kernels)
+    file.step(5, ops_of(["forward-compute", "backward-compute", "grads-reduce-scatter", "optimizer"]))
+    document, path, layout = file.document(), tmp_path / "rank-0.json", RankLayout(dp=1, dsp=1, pp=1, tp=4, vpp=1)
+    path.write_text(json.dumps(document))
+    before = convert([str(path)], layout).ops
+    document["traceEvents"].append({"ph": "X", "cat": category, "name": "x", "ts": 0, "dur": 1})
+    path.write_text(json.dumps(document))
+    assert convert([str(path)], layout).ops == before
+
+
 JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.lists(st.integers()))
 
 

@@ -94,6 +94,22 @@ def test_the_end_of_a_step_follows_the_timers(tmp_path: Path) -> None:
     assert spans(found, "optimizer", 0) == [(121, 131)]
 
 
+@pytest.mark.parametrize(
+    ("optype", "names"),
+    [
+        ("layernorm-grads-all-reduce", ("layernorm-grads-all-reduce", "non-tensor-parallel-grads-all-reduce")),
+        ("grads-reduce-scatter", ("all-grads-sync", "grads-reduce-scatter", "grads-all-reduce")),
+    ],
+)
+def test_names_that_timers_have_had(tmp_path: Path, optype: str, names: tuple[str, ...]) -> None:
+    """Releases of Megatron-LM call the same timer by other names; each is the same operation."""
+    plain = {name: times for name, times in TIMERS.items() if name not in names}
+    found = [convert([log(tmp_path, block(7, {**plain, name: (5.0, 4.0)}))], LAYOUT) for name in names]
+    assert len({tuple(conversion.ops) for conversion in found}) == 1
+    assert len(spans(found[0], optype, 1)) == 1
+    assert optype not in {entry.optype for entry in found[0].missing}
+
+
 def test_what_timers_cannot_say_is_listed(tmp_path: Path) -> None:
     """Transfers, single microbatches and garbage collection are never there; the all-gather was not logged."""
     missing = {entry.optype: entry for entry in convert([log(tmp_path, block(7))], LAYOUT).missing}

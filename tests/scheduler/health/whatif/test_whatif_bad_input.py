@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from scheduler.health.whatif import Replayed, analyse, flags_of, prepare, read_metadata, read_trace, slow_workers
 from scheduler.health.whatif.columns import COLUMNS
+from scheduler.health.whatif.converters import layout_of
 from topology.errors import ArnoldError, InvalidInput, TooLarge, TraceFormatError
 from topology.files import Source, read_source
 
@@ -312,6 +313,47 @@ def test_metadata_of_virtual_stages_may_be_empty() -> None:
     """Sizes that a launcher leaves empty are 1, and unknown keys are nobody's business."""
     sizes = read_metadata(Source("meta.yaml", "trial_name: X\ndp_size: 4\npp_size: 2\nvpp_size: null\n"))
     assert (sizes.vpp, sizes.tp, sizes.world) == (1, 1, 8)
+
+
+def test_ranks_that_share_a_sequence(write: Write) -> None:
+    """``dsp_size``: ranks of a sequence count as data-parallel ranks where the rows number them through, else not."""
+    trace, meta = write()
+    plain = read((trace, meta))
+    meta.write_text("dp_size: 1\ndsp_size: 2\npp_size: 2\ntp_size: 2\n")
+    shared = read((trace, meta))
+    assert shared.trace.dp_ranks == plain.trace.dp_ranks == (0, 1)
+    assert shared.trace.sizes.world == 8
+    # The rows have one of the two ranks of each sequence: nothing is absent.
+    meta.write_text("dp_size: 2\ndsp_size: 2\npp_size: 2\ntp_size: 2\n")
+    assert read((trace, meta)).trace.dp_ranks == (0, 1)
+    # Of three sequence ranks the rows have two.
+    meta.write_text("dp_size: 1\ndsp_size: 3\npp_size: 2\n")
+    with pytest.raises(TraceFormatError, match="data-parallel rank 2 is absent, and the job has 3"):
+        read((trace, meta))
+
+
+def test_rows_beyond_the_ranks_that_share_a_sequence(write: Write) -> None:
+    """Rank 1 of dp 1: without ``dsp_size`` the metadata are of another job."""
+    trace, meta = write()
+    meta.write_text("dp_size: 1\ndsp_size: 1\npp_size: 2\n")
+    with pytest.raises(TraceFormatError, match="dp_rank is 1, and dp_size is 1"):
+        read((trace, meta))
+
+
+def test_the_world_with_and_without_sequence_ranks() -> None:
+    """``world_size`` may count sequence ranks among those of dp; the layout of global ranks follows it."""
+    text = "dp_size: 4\npp_size: 2\ntp_size: 2\ndsp_size: 2\nworld_size: {}\n"
+    apart, inside = (read_metadata(Source("m", text.format(world))) for world in (32, 16))
+    assert (apart.dsp, apart.world, inside.dsp, inside.world) == (2, 32, 2, 16)
+    assert read_metadata(Source("m", text.format("").replace("world_size: ", ""))).world == 32
+    # One rank in four stands for a worker, with sequence ranks of their own; one in two without.
+    assert layout_of(apart).representatives() == list(range(0, 32, 4))
+    assert layout_of(inside).representatives() == list(range(0, 16, 2))
+    assert [layout_of(apart).worker(rank) for rank in (0, 3, 4, 16)] == [(0, 0), (0, 0), (1, 0), (0, 1)]
+    assert layout_of(apart).family([0, 1]) == "tp"
+    assert layout_of(apart).family([0, 2]) == "cp"
+    with pytest.raises(TraceFormatError, match="x dsp 2 makes 32"):
+        read_metadata(Source("m", text.format(64)))
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"not parquet at all", pickle.dumps({"a": 1})])

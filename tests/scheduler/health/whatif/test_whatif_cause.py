@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.health.whatif import analyse, flags_of, help_for, notes_on, prepare, slow_workers, verdict
@@ -60,8 +62,21 @@ def test_a_node_of_two_slow_workers_has_one_flag() -> None:
     assert {(worker.dp, worker.stage) for worker in workers} == {(3, 0), (4, 0)}
     flags = flags_of(workers, {(3, 0): "shared", (4, 0): "shared"}, analysis)
     assert [flag.node for flag in flags] == ["shared"]
+    assert flags[0].evidence.startswith("workers dp 3 / stage 0, dp 4 / stage 0 compute up to 1.8")
     assert flags[0].slowdown == pytest.approx(1.8, rel=0.02)
     assert flags_of(workers, {}, analysis) == []
+
+
+def test_the_verdict_in_words() -> None:
+    """One worker explains, several explain; a job without stragglers loses nothing, and one below the limit little."""
+    # 3 % of 36 workers are two, of 2 x 2 one.
+    two = Recipe(dp=9, pp=4, microbatches=4, slow={(3, 0): 1.8, (4, 0): 1.8})
+    assert "; 2 workers (dp 3 / stage 0; dp 4 / stage 0) explain " in verdict(analyse(prepare(make_trace(two))))
+    one = Recipe(dp=2, pp=2, slow={(1, 0): 1.8})
+    assert "; one worker, dp 1 / stage 0, explains " in verdict(analyse(prepare(make_trace(one))))
+    healthy = analyse(prepare(make_trace(Recipe(noise=0.001))))
+    assert verdict(healthy) == "this job loses nothing to stragglers (S = 1.00)"
+    assert verdict(replace(healthy, slowdown=1.0249)) == "this job loses next to nothing to stragglers (S = 1.02)"
 
 
 def test_more_slow_workers_than_three_per_cent_are_suspects_only() -> None:

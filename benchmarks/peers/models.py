@@ -1,0 +1,76 @@
+"""What is learnt ahead, on recordings of other seeds than those that are judged, as the paper does.
+
+An LSTM-VAE for each metric, from healthy recordings; the order of metrics, from recordings with a known fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.peers.cases import cases
+from benchmarks.peers.faults import DURATIONS
+from benchmarks.peers.streams import SECONDS, SHAPES, healthy_job, recording
+from scheduler.health.peers.denoise import Denoiser
+from scheduler.health.peers.lstm_vae import LstmVae
+from scheduler.health.peers.metrics import in_order
+from scheduler.health.peers.pipeline import Settings, Stretch, examine
+from scheduler.health.peers.priority import Labelled, learn_order
+from scheduler.health.peers.streams import FloatArray, Recording, align
+
+Detector = Callable[[Recording], Stretch | None]
+"""The first alert on a recording."""
+
+JOBS, MACHINES, STEPS = 6, 16, 3_000
+
+LABELLED = 40
+"""Recordings with a fault that the order is learnt from."""
+
+
+def learnt_order(seed: int) -> tuple[str, ...]:
+    """The order of metrics that a decision tree learns."""
+    examples = []
+    for case in cases(LABELLED, seed, healthy=False):
+        assert case.fault is not None
+        end = min(float(SECONDS), case.fault.onset + DURATIONS[case.fault.duration])
+        examples.append(Labelled(case.recording, [(float(case.fault.onset), end)]))
+    return learn_order(examples).metrics
+
+
+def train_models(seed: int) -> dict[str, Denoiser]:
+    """A denoiser for each metric, trained on healthy jobs."""
+    jobs = [_healthy(np.random.default_rng([seed, k, 1_000])) for k in range(JOBS)]
+    models: dict[str, Denoiser] = {}
+    for name in SHAPES:
+        model = LstmVae(steps=STEPS)
+        model.train(np.concatenate([_windows(job, name) for job in jobs]))
+        models[name] = model
+    return models
+
+
+def with_models(models: Mapping[str, Denoiser], settings: Settings | None = None) -> Detector:
+    """The first alert with each metric's own denoiser."""
+
+    def run(given: Recording) -> Stretch | None:
+        for name in in_order(given.metrics):
+            grid = align(given.metrics[name], machines=given.machines)
+            examined = examine(grid, replace(settings or Settings(), denoiser=models[name]))
+            if examined.alerts:
+                return examined.alerts[0]
+        return None
+
+    return run
+
+
+def _healthy(rng: np.random.Generator) -> Recording:
+    return recording(healthy_job(MACHINES, rng), rng, source="training")
+
+
+def _windows(job: Recording, metric: str) -> FloatArray:
+    """Min-max normalised windows of a metric, (windows, machines, samples)."""
+    values = align(job.metrics[metric]).values
+    low, high = values.min(), values.max()
+    normal = ((values - low) / (high - low)).astype(np.float32)
+    return np.lib.stride_tricks.sliding_window_view(normal, Settings().window, axis=1).swapaxes(0, 1)
