@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.health.whatif.blame import NOTICED, SlowWorker, compute_seconds, suspects
+from scheduler.health.whatif.blame import NOTICED, SlowWorker, compute_seconds, slow_at_times, suspects
 from scheduler.health.whatif.prepare import Replayed
 from scheduler.health.whatif.result import Analysis
 
@@ -51,7 +51,7 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
         case "none":
             return []
         case "worker":
-            return _help_with_workers(analysis, workers)
+            return _help_with_workers(replayed, analysis, workers)
         case "last-stage":
             return _help_with_last_stage(replayed, analysis)
         case "sequence-length":
@@ -100,7 +100,7 @@ def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:
     return notes
 
 
-def _help_with_workers(analysis: Analysis, workers: Sequence[SlowWorker]) -> list[str]:
+def _help_with_workers(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorker]) -> list[str]:
     share = analysis.slowest
     saved = "" if share is None else f" A step would take {share.without_seconds:.3g} s instead of "
     saved += f"{analysis.step_seconds:.3g} s." if saved else ""
@@ -111,6 +111,11 @@ def _help_with_workers(analysis: Analysis, workers: Sequence[SlowWorker]) -> lis
         return [
             "With one data-parallel rank a slow node cannot be told from a stage with more work: nobody is flagged. "
             "Compare the stage's layers first." + saved
+        ]
+    if at_times := slow_at_times(replayed, analysis):
+        return [
+            f"These workers compute longer than their peers in {at_times:.0%} of the steps only: whether that comes "
+            "back is not known.  Nobody is flagged; look at what else their nodes did then." + saved
         ]
     return [
         "These workers compute as fast as their peers: the time goes into transfers, and a transfer does not say which "
