@@ -86,7 +86,7 @@ def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:
         notes.append("No --meta: the sizes are those that the rows show, and ranks that are absent go unnoticed.")
     if len(trace.dp_ranks) < sizes.dp:
         notes.append(f"{len(trace.dp_ranks)} of {sizes.dp} data-parallel ranks were judged; the others are not there.")
-    notes += [f"Left out: {count:,} rows, {reason}." for reason, count in trace.dropped.items()]
+    notes += [f"Left out: {count:,} row{_s(count)}, {reason}." for reason, count in trace.dropped.items()]
     early = float(replayed.durations.early.max())
     if early > 0.0:
         notes.append(f"Clocks of the ranks disagree by at least {early * 1e3:.2g} ms; transfers count as 0 there.")
@@ -96,7 +96,7 @@ def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:
             "the trace takes that long, waiting for data for example; believe the attribution less."
         )
     if len(trace.steps) < FEW:
-        notes.append(f"Only {len(trace.steps)} steps: whether the slowness lasts is not known.")
+        notes.append(f"Only {len(trace.steps)} step{_s(len(trace.steps))}: whether the slowness lasts is not known.")
     return notes
 
 
@@ -153,3 +153,7 @@ def _names(workers: Sequence[tuple[int, int]]) -> str:
 
 def _part(share: float | None) -> str:
     return "all of it" if share is None or share >= ALL else f"{share:.0%} of it"
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
