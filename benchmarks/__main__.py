@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks import flags, house, memory, proofs, scale, speed, startup, table1, whatif
 from benchmarks.rows import Campaign
+from benchmarks.simulation import add_simulation
 from scheduler.placement.registry import algorithm_names
 
 HERE = Path(__file__).parent
@@ -63,12 +64,6 @@ def _parser() -> argparse.ArgumentParser:
     command = add("table1", _table1, "the paper's Table 1 against the values it must have")
     command.add_argument("--seconds", type=float, default=60.0, help="limit of each algorithm")
 
-    command = add("predictions", _predictions, "gains of production runs as the models of communication predict them")
-    command.add_argument("--seconds", type=float, default=10.0, help="limit of each solve")
-
-    command = add("cost", _cost, "what a question to the models of communication costs")
-    command.add_argument("--rounds", type=int, default=25)
-
     command = add("kubernetes", _kubernetes, "gangs on a real control plane: speed, latency, memory, fail-over")
     command.add_argument("--parts", nargs="+", default=list(KUBERNETES), choices=KUBERNETES, metavar="PART")
     command.add_argument("--nodes", type=int, default=5_000)
@@ -80,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--kills", type=int, default=3, help="of the leader")
 
     _add_evidence(add)
+    add_simulation(add)
     add("quick", _quick, "a few minutes of everything, to see that it works")
     return parser
 
@@ -171,18 +167,6 @@ def _table1(options: argparse.Namespace) -> str:
     return table1.report(table1.measure(options.seconds))
 
 
-def _predictions(options: argparse.Namespace) -> str:
-    from benchmarks.predictions import table
-
-    return table.report(table.measure(options.seconds))
-
-
-def _cost(options: argparse.Namespace) -> str:
-    from benchmarks import cost
-
-    return cost.report(cost.measure_alone(options.rounds), cost.measure_crowds(options.rounds))
-
-
 def _whatif(options: argparse.Namespace) -> str:
     parts = []
     if options.rounds:
@@ -255,6 +239,7 @@ QUICK = (
     ["peers", "--cases", "6"],
     ["collectives", "--seeds", "2", "--windows", "10"],
     ["cost", "--rounds", "5"],
+    ["workload", "--seeds", "2"],
 )
 """The benchmarks of ``quick``, and how small each is made."""
 

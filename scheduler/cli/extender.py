@@ -12,6 +12,7 @@ from scheduler.cli.instance import FILE, finite
 EXAMPLES = """\b
 Examples:
   arnold extender serve --kubeconfig ~/.kube/config --levels example.com/minipod,example.com/rack
+  arnold extender serve --queue arnold --levels auto
   arnold extender serve --bind 0.0.0.0:8443 --tls-cert tls.crt --tls-key tls.key --client-ca ca.crt --levels auto
 """
 
@@ -49,7 +50,9 @@ def command() -> None:
 @click.option(
     "--workers", type=click.IntRange(1, 1024), default=2, show_default=True, metavar="N", help="Threads of the solver."
 )
-@click.option("--queue", default="priority-age", show_default=True, metavar="NAME", help="Which gang comes first.")
+@click.option(
+    "--queue", default="priority-age", show_default=True, metavar="NAME", help="Who comes first, who may pass."
+)
 @_number("--rate", 1000.0, "Writes to the API server a second, at most.", metavar="N")
 @_number("--drain-timeout", 10.0, "After SIGTERM, for what is under way.")
 @click.option(

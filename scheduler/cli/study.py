@@ -1,14 +1,15 @@
-"""``arnold study``: the paper's table, and all algorithms on fragmented clusters."""
+"""``arnold study``: the paper's table, all algorithms on fragmented clusters, and studies of other packages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from scheduler.cli.command import JsonCommand
+from scheduler.cli.commands import CommandRow, LazyGroup
 from scheduler.cli.instance import finite, limits_of
 from scheduler.cli.output import console, emit_json, progress, table
 
@@ -32,9 +33,16 @@ Examples:
 """
 
 
-@click.group("study")
+STUDIES: Mapping[str, CommandRow] = {
+    "table1": CommandRow("scheduler.cli.study:table1", "The paper's Table 1, and what is optimal."),
+    "fragmented": CommandRow("scheduler.cli.study:fragmented", "Fragmented clusters, all algorithms side by side."),
+}
+"""Studies of this package; others come through the entry points ``arnold.studies``."""
+
+
+@click.group("study", cls=LazyGroup, table=STUDIES, plugins="arnold.studies")
 def command() -> None:
-    """Run a placement study.  Same seed, same results, whatever the number of processes."""
+    """Run a study.  Same seed, same results, whatever the number of processes."""
 
 
 def run_options(*, seconds: float) -> Callable[[F], F]:
@@ -69,7 +77,7 @@ def run_options(*, seconds: float) -> Callable[[F], F]:
     return decorate
 
 
-@command.command("table1", cls=JsonCommand, document="scheduler.documents.study:Table1Document", epilog=TABLE1_EXAMPLES)
+@click.command("table1", cls=JsonCommand, document="scheduler.documents.study:Table1Document", epilog=TABLE1_EXAMPLES)
 @run_options(seconds=10.0)
 @click.option(
     "--unevenness",
@@ -94,7 +102,7 @@ def table1(*, as_json: bool, unevenness: float, time_limit: float, seed: int, wo
         _print_table1(document)
 
 
-@command.command(
+@click.command(
     "fragmented", cls=JsonCommand, document="scheduler.documents.study:FragmentedDocument", epilog=FRAGMENTED_EXAMPLES
 )
 @run_options(seconds=2.0)

@@ -40,21 +40,27 @@ LEVEL = f"{GROUP}/level"
 AVOID = f"{GROUP}/avoid"
 """Annotation: ``strict``, ``price`` or ``ignore``, what to do about slow nodes."""
 
+EXPECTED_DURATION = f"{GROUP}/expected-duration"
+"""Annotation: how long the pod will hardly run, ``36h``, ``1h30m`` or seconds; a hint to queue policies."""
+
+PREEMPTIBLE = f"{GROUP}/preemptible"
+"""Annotation: ``true`` = may be stopped for a large job that was announced, and queued again."""
+
 VERSION = "v1alpha1"
-"""Version of the GangPlan resource."""
+"""Version of our resources."""
 
 KIND = "GangPlan"
 PLURAL = "gangplans"
 SINGULAR = "gangplan"
 SHORT = "gp"
 
-ENTRY_POINTS = "arnold.queue"
-"""Entry-point group of queue policies."""
+RESERVATION_KIND = "CapacityReservation"
+RESERVATION_PLURAL = "capacityreservations"
 
 __all__ = [
     "ALPHA",
     "AVOID",
-    "ENTRY_POINTS",
+    "EXPECTED_DURATION",
     "GANG",
     "GANG_SIZE",
     "GATE",
@@ -64,7 +70,10 @@ __all__ = [
     "PARALLELISM",
     "PLANNED",
     "PLURAL",
+    "PREEMPTIBLE",
     "RANK",
+    "RESERVATION_KIND",
+    "RESERVATION_PLURAL",
     "SCHEDULER",
     "SHORT",
     "SINGULAR",

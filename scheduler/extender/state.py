@@ -1,4 +1,4 @@
-"""The cache: nodes, pods, gangs and plans as last seen, updated object by object.
+"""The cache: nodes, pods, gangs, plans and reservations as last seen, updated object by object.
 
 It knows no client and no time, and belongs to one thread, the event loop's.  What is derived (a gang from its pods) is
 derived when it is asked for and kept until one of its pods changes.
@@ -14,6 +14,7 @@ from scheduler.extender.gangs import Gang, GangKey, Member, assemble, recognise
 from scheduler.extender.names import SCHEDULER
 from scheduler.extender.objects import Node, Owner, Pod
 from scheduler.extender.plans import Plan, canonical_uid
+from scheduler.extender.reservations import Reservation, ReservationKey
 
 
 class State:
@@ -35,11 +36,17 @@ class State:
         self._gangs: dict[GangKey, Gang] = {}
         self._plans: dict[GangKey, Plan] = {}
         self._ranks: dict[str, tuple[GangKey, int]] = {}
+        self._reservations: dict[ReservationKey, Reservation] = {}
 
     @property
     def plans(self) -> Mapping[GangKey, Plan]:
         """All plans."""
         return MappingProxyType(self._plans)
+
+    @property
+    def reservations(self) -> Mapping[ReservationKey, Reservation]:
+        """All reservations."""
+        return MappingProxyType(self._reservations)
 
     @property
     def pods(self) -> Mapping[str, Pod]:
@@ -146,6 +153,18 @@ class State:
         self._forget_ranks(self._plans.pop(key, None))
         self.fleet.promise(key, frozenset())
 
+    def put_reservation(self, reservation: Reservation) -> None:
+        """A reservation was read or written."""
+        old = self._reservations.get(reservation.key)
+        self._reservations[reservation.key] = reservation
+        if old is None or (old.ask, old.zone, old.phase) != (reservation.ask, reservation.zone, reservation.phase):
+            self.fleet.outdate()
+
+    def drop_reservation(self, key: ReservationKey) -> None:
+        """A reservation is gone."""
+        if self._reservations.pop(key, None) is not None:
+            self.fleet.outdate()
+
     def replace_nodes(self, nodes: Iterable[Node]) -> None:
         """A new list of all nodes: those that are not in it are gone."""
         gone = set(self._nodes)
@@ -172,6 +191,15 @@ class State:
             gone.discard(plan.key)
         for key in gone:
             self.drop_plan(key)
+
+    def replace_reservations(self, reservations: Iterable[Reservation]) -> None:
+        """A new list of all reservations: those that are not in it are gone."""
+        gone = set(self._reservations)
+        for reservation in reservations:
+            self.put_reservation(reservation)
+            gone.discard(reservation.key)
+        for key in gone:
+            self.drop_reservation(key)
 
     def _put_member(self, uid: str, member: Member | None) -> None:
         old = self._member.pop(uid, None)

@@ -12,8 +12,11 @@ from scheduler.extender import names
 from scheduler.extender.cluster_api import Terms as LeaseTerms
 from scheduler.extender.controller import Terms
 from scheduler.extender.plans import Phase
+from scheduler.extender.reservations import ReservationPhase
+from scheduler.extender.service.live import NOT_LIVE
 from scheduler.extender.service.metrics import Metrics
 from scheduler.job import Parallelism
+from scheduler.queue.registry import policy_names
 from tests.manifests.rendering import MANIFESTS
 
 PAGE = (MANIFESTS.parent / "docs" / "kubernetes.md").read_text(encoding="utf-8")
@@ -39,7 +42,18 @@ def test_every_metric_is_described() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [names.GANG, names.RANK, names.GANG_SIZE, names.PARALLELISM, names.ALPHA, names.LEVEL, names.AVOID]
+    "name",
+    [
+        names.GANG,
+        names.RANK,
+        names.GANG_SIZE,
+        names.PARALLELISM,
+        names.ALPHA,
+        names.LEVEL,
+        names.AVOID,
+        names.EXPECTED_DURATION,
+        names.PREEMPTIBLE,
+    ],
 )
 def test_what_users_write_is_described(name: str) -> None:
     """Each label and annotation that is read has its row."""
@@ -47,8 +61,16 @@ def test_what_users_write_is_described(name: str) -> None:
     assert f"`{name}`" in table
 
 
-@pytest.mark.parametrize("phase", list(Phase))
-def test_every_phase_is_described(phase: Phase) -> None:
+def test_every_live_policy_is_described() -> None:
+    """The table of policies is those that a cluster may have, and one says why it may not have the others."""
+    table = PAGE.partition("| policy |")[2].partition("\n\n")[0]
+    described = {row.split("`")[1] for row in table.splitlines()[2:]}
+    assert described == {*policy_names()} - NOT_LIVE.keys()
+    assert all(f"`{name}`" in PAGE for name in NOT_LIVE)
+
+
+@pytest.mark.parametrize("phase", [*Phase, *ReservationPhase])
+def test_every_phase_is_described(phase: Phase | ReservationPhase) -> None:
     """Each phase has its row."""
     assert f"\n| `{phase.value}` |" in PAGE
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -11,6 +12,7 @@ import urllib3
 
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.plans import Condition, Phase, Plan, Spec, decode_plan, encode_plan
+from scheduler.extender.reservations import ReservationPhase, decode_reservation, encode_status
 from scheduler.job import Hold, Parallelism
 from tests.e2e.harness.client import ApiError, Object, path
 from tests.e2e.harness.plane import ControlPlane
@@ -137,6 +139,69 @@ def test_kubectl_shows_gang_phase_spread_gap_age(plane: ControlPlane) -> None:
     assert cells.items() >= wanted.items()
     resources = plane.admin.request("GET", "apis/arnold.dev/v1alpha1")["resources"]
     assert next(one for one in resources if one["name"] == "gangplans")["shortNames"] == ["gp"]
+
+
+def test_a_reservation_comes_back_as_it_was_written(plane: ControlPlane) -> None:
+    """A zone of 12,500 nodes, every field of the status; the columns of ``kubectl get capres``."""
+    made = plane.admin.create(_reservation(parallelism="tp=8,pp=4,dp=3125", alpha=0.3))
+    assert made["spec"]["gpusPerNode"] == 8
+    held = decode_reservation(made).replace(
+        phase=ReservationPhase.HELD,
+        zone=tuple(f"gpu-node-{i:05d}.cluster.example.com" for i in range(12_500)),
+        spread=(8, 2),
+        objective=3.8,
+        bound=3.5,
+        gap=0.3 / 3.8,
+        held_by_others=4_000,
+        reason="Held",
+        message="12500 nodes",
+    )
+    held = held.with_condition("Clear", False, "HeldByOthers", "4000 of 12500 nodes are held by others", NOW)
+    where = f"{path('capacityreservations', 'default')}/announced"
+    plane.admin.request("PUT", f"{where}/status?fieldValidation=Strict", encode_status(held))
+    found = plane.admin.get("capacityreservations", "announced", "default")
+    assert decode_reservation(found).replace(resource_version="") == held.replace(resource_version="")
+    table = _table(plane, where)
+    cells = dict(zip([column["name"] for column in table["columnDefinitions"]], table["rows"][0]["cells"], strict=True))
+    wanted = {"Arrives": "2026-12-01T22:00:00Z", "Phase": "Held", "Clear": "8500/12500", "Spread": "8/2"}
+    assert cells.items() >= wanted.items()
+
+
+@pytest.mark.parametrize("phase", list(ReservationPhase))
+def test_every_phase_of_a_reservation_can_be_written(plane: ControlPlane, phase: ReservationPhase) -> None:
+    """The resource definition knows each phase, and refuses others."""
+    thing = _reservation(nodes=2)
+    thing["metadata"]["name"] = f"phase-{phase.value.lower()}"
+    made = decode_reservation(plane.admin.create(thing))
+    where = f"{path('capacityreservations', 'default')}/{made.key.name}/status"
+    plane.admin.request("PUT", where, encode_status(made.replace(phase=phase)))
+    with pytest.raises(ApiError, match="Unsupported value"):
+        plane.admin.request("PATCH", where, {"status": {"phase": "Happy"}}, content_type="application/merge-patch+json")
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({}, "give nodes or parallelism"),
+        ({"nodes": 2, "expires": "2026-12-01T21:00:00Z"}, "expires is after arrives"),
+        ({"nodes": 0}, "should be greater than or equal to 1"),
+        ({"nodes": 2, "arrives": "tonight"}, "date-time"),
+    ],
+)
+def test_what_cannot_be_reserved_is_refused_at_once(plane: ControlPlane, spec: Object, why: str) -> None:
+    """By the API server, before anybody waits for it."""
+    with pytest.raises(ApiError, match=why):
+        plane.admin.create(_reservation(**spec))
+
+
+def _reservation(**spec: Any) -> Object:
+    """As a user writes it."""
+    return {
+        "apiVersion": "arnold.dev/v1alpha1",
+        "kind": "CapacityReservation",
+        "metadata": {"name": "announced", "namespace": "default"},
+        "spec": {"arrives": "2026-12-01T22:00:00Z", **spec},
+    }
 
 
 def _table(plane: ControlPlane, where: str) -> Object:

@@ -170,6 +170,32 @@ def test_extender_makes_a_pinned_pod_anew(plane: ControlPlane, accounts: Account
             assert plane.admin.find("pods", f"anew-{name}", "default") is None
 
 
+def test_extender_deletes_a_running_pod_that_may_be_stopped(plane: ControlPlane, accounts: Accounts) -> None:
+    """The pod itself says so, by its annotation: it is told that it is disrupted, and deleted; no other is."""
+    extender = accounts("arnold-extender")
+    disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptedByArnold", "message": "makes room"}
+    cases: list[tuple[str, str, str]] = [
+        ("spare", names.SCHEDULER, "true"),
+        ("unsure", names.SCHEDULER, "yes"),
+        ("foreign", "volcano", "true"),
+    ]
+    for name, scheduler, preemptible in cases:
+        thing = pod(f"stop-{name}", schedulerName=scheduler, nodeName="node-0")
+        thing["metadata"]["annotations"] = {names.PREEMPTIBLE: preemptible}
+        plane.admin.create(thing)
+        where = f"{path('pods', 'default')}/stop-{name}/status"
+        change = {"status": {"conditions": [disrupted]}}
+        if name == "spare":
+            extender.request("PATCH", where, change, content_type="application/strategic-merge-patch+json")
+            extender.delete("pods", f"stop-{name}", "default")
+            assert plane.admin.find("pods", f"stop-{name}", "default") is None
+            continue
+        with pytest.raises(ApiError, match="on no node, or that it may stop"):
+            extender.request("PATCH", where, change, content_type="application/strategic-merge-patch+json")
+        with pytest.raises(ApiError, match="unless it says that it may be stopped"):
+            extender.delete("pods", f"stop-{name}", "default")
+
+
 def test_extender_tells_a_pod_that_it_has_a_node(plane: ControlPlane, accounts: Accounts) -> None:
     """Into the status of a pod of our scheduler without a node it writes its own condition, and nothing else."""
     extender = accounts("arnold-extender")

@@ -34,10 +34,14 @@ def test_root_brings_its_own_certificates(rendered: list[Object]) -> None:
 
 def test_names_are_those_of_the_contract(rendered: list[Object]) -> None:
     """Gate, label, scheduler and resource in the manifests are the names that the program reads."""
-    definition = pick(rendered, "CustomResourceDefinition")["spec"]
+    definition = pick(rendered, "CustomResourceDefinition", "gangplans")["spec"]
     assert (definition["group"], definition["versions"][0]["name"]) == (names.GROUP, names.VERSION)
     ours = {"kind": names.KIND, "plural": names.PLURAL, "singular": names.SINGULAR, "shortNames": [names.SHORT]}
     assert definition["names"].items() >= ours.items()
+    reservation = pick(rendered, "CustomResourceDefinition", "capacityreservations")["spec"]
+    assert (reservation["group"], reservation["versions"][0]["name"]) == (names.GROUP, names.VERSION)
+    ours = {"kind": names.RESERVATION_KIND, "plural": names.RESERVATION_PLURAL}
+    assert reservation["names"].items() >= ours.items()
     policy = pick(rendered, "MutatingAdmissionPolicy")["spec"]
     assert policy["matchConstraints"]["objectSelector"]["matchExpressions"] == [
         {"key": names.GANG, "operator": "Exists"}

@@ -18,14 +18,15 @@ Right = tuple[str, str, str]
 NEEDED: dict[str, list[Right]] = {
     "arnold-extender": [
         *((verb, resource, "") for verb in ("get", "list", "watch") for resource in (
-            "pods", "nodes", "arnold.dev/gangplans", "batch/jobs", "apps/statefulsets", "jobset.x-k8s.io/jobsets",
+            "pods", "nodes", "arnold.dev/gangplans", "arnold.dev/capacityreservations",
+            "batch/jobs", "apps/statefulsets", "jobset.x-k8s.io/jobsets",
             "scheduling.k8s.io/podgroups", "scheduling.x-k8s.io/podgroups", "scheduling.volcano.sh/podgroups",
         )),
         ("patch", "pods", ""),
         ("patch", "pods/status", ""),
         ("delete", "pods", ""),
         *((verb, "arnold.dev/gangplans", "") for verb in ("create", "update", "delete")),
-        ("update", "arnold.dev/gangplans/status", ""),
+        *(("update", f"arnold.dev/{plural}/status", "") for plural in ("gangplans", "capacityreservations")),
         ("create", "events.k8s.io/events", ""),
         ("create", "coordination.k8s.io/leases", SYSTEM),
     ],
@@ -47,6 +48,7 @@ DENIED: dict[str, list[Right]] = {
         *((verb, "secrets", namespace) for verb in ("get", "list", "watch") for namespace in ("", SYSTEM)),
         ("list", "configmaps", ""),
         ("deletecollection", "arnold.dev/gangplans", ""),
+        *((verb, "arnold.dev/capacityreservations", "") for verb in ("create", "update", "patch", "delete")),
         *((verb, "batch/jobs", "") for verb in ("create", "update", "patch", "delete")),
         ("list", "coordination.k8s.io/leases", SYSTEM),
         ("create", "coordination.k8s.io/leases", ""),
@@ -60,6 +62,7 @@ DENIED: dict[str, list[Right]] = {
         ("patch", "pods", ""),
         ("list", "secrets", SYSTEM),
         ("get", "arnold.dev/gangplans", ""),
+        ("get", "arnold.dev/capacityreservations", ""),
         ("update", "coordination.k8s.io/leases", SYSTEM),
     ],
     "arnold-certificates": [

@@ -1,27 +1,54 @@
-"""Single pods with GPUs: where they do the least harm to gangs.
+"""Single pods with GPUs: of the nodes that are promised to nobody, the best by ``scheduler.placement.singles``.
 
-Of the nodes that are promised to nobody, those come first that are in use anyway, the fullest of them; an idle node is
-broken into last, and then one whose domains have the fewest idle nodes left, the broadest level first, so that large
-free domains stay whole.
+Zones of reservations are closed to them as to gangs, by the queue policy: first it offers what lies outside, then
+perhaps the zones that a pod will have left in time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from itertools import compress, repeat
 
 import numpy as np
 
-from scheduler.extender.fleet import Fleet, Occupancy
-from topology.cluster import IntArray
+from scheduler.extender.fleet import Fleet
+from scheduler.extender.objects import Pod
+from scheduler.extender.queueing import Floor, waiting_pod
+from scheduler.extender.state import State
+from scheduler.placement import singles
+from scheduler.queue.types import Keep, QueuePolicy
+
+RESERVED = "reserved for a gang that was announced"
+"""Why a node of a zone is refused."""
+
+_ALL: tuple[Keep, ...] = (None,)
 
 
-def tightest(fleet: Fleet, names: Sequence[str], gpus: int, now: datetime) -> tuple[list[str], dict[str, str]]:
+def keeps_for(state: State, policy: QueuePolicy, pod: Pod, gpus: int, now: datetime) -> Sequence[Keep]:
+    """What a pod must leave free, for each attempt to place it."""
+    if not any(one.held for one in state.reservations.values()):
+        return _ALL
+    return tuple(policy.offers(waiting_pod(state, pod, gpus), Floor(state, now), ()))
+
+
+def reserved(state: State, keeps: Sequence[Keep]) -> AbstractSet[str]:
+    """Names of the nodes that are closed even in the last attempt."""
+    if not keeps or keeps[-1] is None:
+        return frozenset() if keeps else state.fleet.table.index_of.keys()
+    hosts = state.fleet.table.hosts
+    return frozenset(hosts[i].name for i in np.flatnonzero(keeps[-1]))
+
+
+def tightest(
+    fleet: Fleet, names: Sequence[str], gpus: int, now: datetime, *, keeps: Sequence[Keep] = _ALL
+) -> tuple[list[str], dict[str, str]]:
     """The nodes that fit a pod best, all equally well; and those that no preemption would open to it, with the reason.
 
     :param names: the nodes that the scheduler thinks fit.
     :param gpus: GPUs that the pod asks for, at least 1.
+    :param keeps: what it must leave free; the first attempt that finds a node counts.
     """
     occupancy = fleet.occupancy
     rows = np.fromiter(map(fleet.table.index_of.get, names, repeat(-1)), np.int32, len(names))
@@ -36,16 +63,15 @@ def tightest(fleet: Fleet, names: Sequence[str], gpus: int, now: datetime) -> tu
         if ailment := fleet.ailing(name, now):
             refused[name] = ailment
             fits[i] = False
-    best = _best(occupancy, rows[fits], gpus)
-    chosen = position[fits][best].tolist()
+    opened = np.zeros(len(rows), dtype=np.bool_)
+    for keep in keeps:
+        opened = np.ones_like(fits) if keep is None else occupancy.free[rows] - gpus >= keep[rows]
+        if (fits & opened).any():
+            break
+    for i in np.flatnonzero(fits & ~opened).tolist():
+        refused.setdefault(names[position[i]], RESERVED)
+    best = singles.tightest(
+        rows[fits & opened], free=occupancy.free, idle=occupancy.idle, idle_in_domain=occupancy.idle_in_domain
+    )
+    chosen = position[np.isin(rows, best)].tolist()
     return [names[i] for i in chosen], refused
-
-
-def _best(occupancy: Occupancy, rows: IntArray, gpus: int) -> IntArray:
-    """Indices into ``rows``: those that are least in order, all that are equal."""
-    left = np.arange(len(rows), dtype=np.int32)
-    keys = (occupancy.idle[rows], occupancy.free[rows] - gpus, *(count[rows] for count in occupancy.idle_in_domain))
-    for key in keys:
-        if len(left) > 1:
-            left = left[key[left] == key[left].min()]
-    return left

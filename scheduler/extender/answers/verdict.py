@@ -14,11 +14,12 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from scheduler.extender.answers.protocol import FilterArgs, FilterResult, NodeList, PreemptArgs, PreemptResult
-from scheduler.extender.answers.singles import tightest
+from scheduler.extender.answers.singles import RESERVED, keeps_for, reserved, tightest
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.objects import Pod
 from scheduler.extender.plans import Phase, Plan
 from scheduler.extender.state import State
+from scheduler.queue.types import QueuePolicy
 
 MAY_BIND = frozenset({Phase.PLANNED, Phase.RELEASED, Phase.BOUND})
 """Phases in which a pod may go to its node: released by us, or come without a gate."""
@@ -33,6 +34,7 @@ class Kind(StrEnum):
     PLAN_EXPIRED = "plan expired"
     NODE_PROMISED = "node promised"
     NODE_AILING = "node ailing"
+    NODE_RESERVED = "node reserved"
     GANG_WAITING = "gang waiting"
     GANG_QUEUED = "gang queued"
     GANG_INVALID = "gang invalid"
@@ -66,9 +68,10 @@ class Verdict:
     refusal: Refusal | None = None
 
 
-def filter_nodes(state: State, args: FilterArgs, now: datetime) -> Verdict:
+def filter_nodes(state: State, args: FilterArgs, now: datetime, policy: QueuePolicy) -> Verdict:
     """Which of the nodes asked about a pod may use.
 
+    :param policy: which nodes a pod without a gang leaves to gangs that were announced.
     :raises InvalidInput: a node without a name.
     """
     pod, names = args.pod, args.names
@@ -89,7 +92,7 @@ def filter_nodes(state: State, args: FilterArgs, now: datetime) -> Verdict:
         return _none(args, names, Refusal(Kind.OTHER, str(error)))
     if not gpus:
         return Verdict(_answer(args, names, names, {}), None if names else _NO_ROOM)
-    passed, refused = tightest(state.fleet, names, gpus, now)
+    passed, refused = tightest(state.fleet, names, gpus, now, keeps=keeps_for(state, policy, pod, gpus, now))
     return Verdict(_answer(args, names, passed, refused), None if passed else _single(state, refused))
 
 
@@ -101,7 +104,8 @@ def _single(state: State, refused: Mapping[str, str]) -> Refusal:
     if not refused:
         return _NO_ROOM
     node, sentence = next(iter(refused.items()))
-    return Refusal(Kind.NODE_AILING if state.fleet.promised_to(node) is None else Kind.NODE_PROMISED, sentence)
+    kind = Kind.NODE_AILING if state.fleet.promised_to(node) is None else Kind.NODE_PROMISED
+    return Refusal(Kind.NODE_RESERVED if sentence == RESERVED else kind, sentence)
 
 
 def planned_node(state: State, pod: Pod, plan: Plan, rank: int, now: datetime) -> str | Refusal:
@@ -122,11 +126,11 @@ def planned_node(state: State, pod: Pod, plan: Plan, rank: int, now: datetime) -
     return node
 
 
-def preempt(state: State, args: PreemptArgs, now: datetime) -> PreemptResult:
+def preempt(state: State, args: PreemptArgs, now: datetime, policy: QueuePolicy) -> PreemptResult:
     """On which of the nodes pods may be preempted for a pod.
 
     For a member of a planned gang: on its own node alone, and never another member of a planned gang.  For other pods
-    with GPUs: not on promised nodes, which Filter would refuse them.
+    with GPUs: not on promised and not on reserved nodes, which Filter would refuse them.
     """
     candidates = args.candidates
     found = state.plan_of_pod(args.pod.uid)
@@ -147,7 +151,10 @@ def preempt(state: State, args: PreemptArgs, now: datetime) -> PreemptResult:
     if not gpus:
         return PreemptResult(candidates)
     promised_to = state.fleet.promised_to
-    return PreemptResult({node: victims for node, victims in candidates.items() if promised_to(node) is None})
+    closed = reserved(state, keeps_for(state, policy, args.pod, gpus, now))
+    return PreemptResult(
+        {node: them for node, them in candidates.items() if promised_to(node) is None and node not in closed}
+    )
 
 
 def _unplanned(state: State, key: GangKey) -> Refusal:

@@ -1,18 +1,40 @@
 """The gang controller: what to do next, as pure decisions, and the loop that does it."""
 
-from scheduler.extender.controller.actions import Action, Decision, Forget, Recreate, Release, Repair, Say, Tell, Write
+from scheduler.extender.controller.actions import (
+    Action,
+    Decision,
+    Evict,
+    Forget,
+    Recreate,
+    Release,
+    Repair,
+    Say,
+    Tell,
+    Write,
+)
 from scheduler.extender.controller.decide import decide
 from scheduler.extender.controller.loop import Controller
-from scheduler.extender.controller.sinks import NodeSink, OwnerSink, PlanSink, PodSink, decode_own_plan
+from scheduler.extender.controller.reserver import Reserver
+from scheduler.extender.controller.reserving import decide_reservation
+from scheduler.extender.controller.sinks import (
+    NodeSink,
+    OwnerSink,
+    PlanSink,
+    PodSink,
+    ReservationSink,
+    decode_own_plan,
+)
 from scheduler.extender.controller.terms import Terms
 from scheduler.extender.controller.touched import Touched
-from scheduler.extender.controller.writer import GANGPLANS, Telemetry, Writer
+from scheduler.extender.controller.writer import GANGPLANS, RESERVATIONS, Telemetry, Writer
 
 __all__ = [
     "GANGPLANS",
+    "RESERVATIONS",
     "Action",
     "Controller",
     "Decision",
+    "Evict",
     "Forget",
     "NodeSink",
     "OwnerSink",
@@ -21,6 +43,8 @@ __all__ = [
     "Recreate",
     "Release",
     "Repair",
+    "ReservationSink",
+    "Reserver",
     "Say",
     "Telemetry",
     "Tell",
@@ -29,5 +53,6 @@ __all__ = [
     "Write",
     "Writer",
     "decide",
+    "decide_reservation",
     "decode_own_plan",
 ]

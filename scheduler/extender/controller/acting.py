@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
 from scheduler.extender.cluster_api import PODS, EventRecorder, NotFound, PatchFailed, Regarding
-from scheduler.extender.controller.actions import Action, Forget, Recreate, Release, Repair, Say, Tell, Write
+from scheduler.extender.controller.actions import Action, Evict, Forget, Recreate, Release, Repair, Say, Tell, Write
 from scheduler.extender.controller.planning import Planning
 from scheduler.extender.controller.words import counted
 from scheduler.extender.controller.writer import GANGPLANS, Writer
@@ -49,12 +49,14 @@ class Actor:
                 case Forget(plan):
                     await self.writer.forget(plan)
                     logger.info("the gang is gone, its nodes are free", extra={"gang": str(key)})
-                case Release() | Tell():
+                case Release() | Tell() | Evict():
                     continue
         if releases := [action for action in actions if isinstance(action, Release)]:
             await self._together(key, "released", [self.writer.release(one.pod, one.node) for one in releases])
         if tells := [action for action in actions if isinstance(action, Tell)]:
             await self._together(key, "told", [self.writer.tell(one.pod, one.node) for one in tells])
+        if evicted := [action for action in actions if isinstance(action, Evict)]:
+            await self._together(key, "evicted", [self.writer.evict(one.pod, one.why) for one in evicted])
 
     async def _together(self, key: GangKey, what: str, writes: Sequence[Awaitable[None]]) -> None:
         """Write pods, as many at once as flow control lets through.

@@ -75,6 +75,15 @@ class Recreate:
 
 
 @dataclass(frozen=True, slots=True)
+class Evict:
+    """Delete a pod that said it may be stopped: its whole gang is, to make room for another."""
+
+    key: GangKey
+    pod: Pod
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Repair:
     """Find other nodes for some ranks, moving as little as possible, and write the plan.
 
@@ -96,7 +105,7 @@ class Forget:
     plan: Plan
 
 
-Action = Write | Release | Tell | Recreate | Repair | Forget
+Action = Write | Release | Tell | Recreate | Evict | Repair | Forget
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from scheduler.extender.controller.sight import Sight
 from scheduler.extender.controller.words import counted, named
 from scheduler.extender.gangs import Gang
 from scheduler.extender.names import PLANNED
+from scheduler.extender.planner import with_doubts
 from scheduler.extender.plans import Phase, Plan, canonical_uid
 
 
@@ -82,7 +83,7 @@ def _advance(context: Context, sight: Sight) -> None:
         new = new.replace(phase=Phase.BOUND, reason="Bound", message="", expires=None)
         new = new.with_condition("Bound", True, "Bound", "", context.now)
         events = (Say("Bound", f"all {counted(plan.size, 'pod')} are on their nodes"),)
-    new = _with_health(context, new, sight).replace(bound_pods=bound)
+    new = with_doubts(_with_health(context, new, sight).replace(bound_pods=bound), sight.gang, context.now)
     if new != plan:
         context.do(Write(new, urgent=new.phase is not plan.phase, events=events))
 

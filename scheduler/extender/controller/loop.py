@@ -25,9 +25,9 @@ from scheduler.extender.controller.terms import Terms
 from scheduler.extender.controller.touched import Touched
 from scheduler.extender.controller.writer import NotLeading, Telemetry, Writer
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.planner.queue_policy import QueuePolicy
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
+from scheduler.queue.types import QueuePolicy
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ class Controller:
     :param touched: what changed; thought about here.
     :param changed: set by whoever changes the state or the leadership.
     :param policy: the order of gangs that wait.
+    :param solver: held while the solver is asked, one question at a time.
     :param ready: whether the cache holds the cluster.
     :param leads: whether this replica leads, at this very moment.
     :param now: the time of day, timezone-aware.
@@ -58,6 +59,7 @@ class Controller:
         terms: Terms,
         limits: Limits,
         policy: QueuePolicy,
+        solver: asyncio.Lock,
         now: Callable[[], datetime],
     ) -> None:
         self._state = state
@@ -77,8 +79,9 @@ class Controller:
             limits=limits,
             policy=policy,
             now=now,
-            solver=asyncio.Lock(),
+            solver=solver,
             reminders=Reminders(),
+            stop=self._stop,
         )
         self._actor = Actor(writer, self._planning, events)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
@@ -86,6 +89,7 @@ class Controller:
         self._told: dict[GangKey, float] = {}
         self._due: dict[GangKey, float] = {}
         self._hungry: set[GangKey] = set()
+        self._unwanted: dict[GangKey, str] = {}
         self._rethink = float("-inf")
         self._round: asyncio.Task[None] | None = None
         self._rounds = Rounds()
@@ -147,7 +151,8 @@ class Controller:
     def _consider(self, key: GangKey) -> None:
         """Decide about one gang, and start its task."""
         now = self._now()
-        decision = decide(self._state, now, self._terms, keys=(key,))
+        decision = decide(self._state, now, self._terms, keys=(key,), unwanted=self._unwanted)
+        self._unwanted.pop(key, None)
         if decision.hungry:
             self._hungry.add(key)
         else:
@@ -156,6 +161,15 @@ class Controller:
             self._due[key] = monotonic() + max(0.0, (decision.wake - now).total_seconds())
         if decision.actions:
             self._start(key, decision.actions)
+
+    def _stop(self, key: GangKey, why: str) -> None:
+        """Have a gang stopped.
+
+        What is lost when this process ends is found out anew, as long as the other gang waits.
+        """
+        self._unwanted[key] = why
+        self._touched.gang(key)
+        self._changed.set()
 
     def _start(self, key: GangKey, actions: Sequence[Action]) -> None:
         """Start a gang's task, or come back when it is time for it."""

@@ -24,11 +24,11 @@ from scheduler.extender.controller.terms import Terms
 from scheduler.extender.controller.words import counted, worth
 from scheduler.extender.controller.writer import Telemetry, Writer
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.planner import Answer, Question, Round, repair_question, solve
-from scheduler.extender.planner.queue_policy import QueuePolicy
+from scheduler.extender.planner import HINTS_READ, Answer, Question, Round, Stopping, repair_question, solve
 from scheduler.extender.plans import Phase, Plan
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
+from scheduler.queue.types import QueuePolicy
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
@@ -58,6 +58,7 @@ class Planning:
     :param policy: the order of gangs that wait.
     :param reminders: who waits, and may be told more about it.
     :param now: the time of day, timezone-aware.
+    :param stop: has a gang stopped that may be, for a reason.
     """
 
     state: State
@@ -71,6 +72,7 @@ class Planning:
     now: Callable[[], datetime]
     solver: asyncio.Lock
     reminders: Reminders
+    stop: Callable[[GangKey, str], None]
 
     async def round(
         self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None], glance: bool = False
@@ -97,9 +99,30 @@ class Planning:
                         failed(key, error)
                         came.add(Came.NOTHING)
                 queue.tell(answer)
+                if (stopping := queue.stopping(self.state, question, answer, self.now())) is not None:
+                    await self._stop(stopping, failed)
             if glance and answer.usable:
                 break
         return frozenset(came)
+
+    async def _stop(self, stopping: Stopping, failed: Callable[[GangKey, ArnoldError], None]) -> None:
+        """Stop others for a gang, if it has room then.
+
+        A gang is stopped in its own task, which gives back its nodes before its pods go.
+        """
+        key = stopping.question.gang.key
+        async with self.solver:
+            answer = await self._solve(stopping.question, "stop")
+        if not answer.found:
+            return
+        why = f"makes room for gang {key}"
+        for victim in stopping.gangs:
+            logger.info("stopped: it %s", why, extra={"gang": str(victim)})
+            self.stop(victim, why)
+        try:
+            await asyncio.gather(*(self.writer.evict(pod, why) for pod in stopping.pods))
+        except ArnoldError as error:
+            failed(key, error)
 
     async def repair(self, action: Repair) -> None:
         """Ask for other nodes and write the plan.
@@ -108,7 +131,8 @@ class Planning:
         """
         before = action.plan
         async with self.solver:
-            answer = await self._solve(repair_question(self.state, before, action.lost, self.now()), "repair")
+            question = repair_question(self.state, before, action.lost, self.now(), self.policy)
+            answer = await self._solve(question, "repair")
             if answer.found and self._stale(answer.plan, answer.moved):
                 return
             if answer.found:
@@ -192,4 +216,5 @@ class Planning:
 
 def _gist(plan: Plan) -> tuple[object, ...]:
     """What a plan says, but for the words and numbers, which change with every node that somebody takes or leaves."""
-    return plan.phase, plan.reason, plan.would_fit_if_empty, plan.spec
+    hints = plan.condition(HINTS_READ)
+    return plan.phase, plan.reason, plan.would_fit_if_empty, plan.spec, hints and (hints.status, hints.message)

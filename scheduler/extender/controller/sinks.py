@@ -15,6 +15,7 @@ from scheduler.extender.controller.touched import Touched
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.objects import Node, Owner, Pod
 from scheduler.extender.plans import Plan, decode_plan, object_name
+from scheduler.extender.reservations import Reservation, ReservationKey
 from scheduler.extender.state import State
 from topology.errors import InvalidInput
 
@@ -189,6 +190,33 @@ class PlanSink:
         if (key := self._keys.pop((namespace, name), None)) is not None:
             self._state.drop_plan(key)
             self._touched.gang(key)
+
+
+class ReservationSink:
+    """CapacityReservations, by key in the cache."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def replace(self, objects: Iterable[Reservation]) -> None:
+        """A new list of all reservations."""
+        self._state.replace_reservations(objects)
+
+    def wrote(self, answer: Reservation) -> None:
+        """A status was written by us; a reservation that is gone meanwhile stays gone."""
+        known = self._state.reservations.get(answer.key)
+        if known is not None and known.uid == answer.uid:
+            self.put(answer)
+
+    def put(self, found: Reservation) -> None:
+        """A reservation appeared or changed."""
+        old = self._state.reservations.get(found.key)
+        if old is None or version_of(found.resource_version) >= version_of(old.resource_version):
+            self._state.put_reservation(found)
+
+    def remove(self, namespace: str, name: str) -> None:
+        """A reservation is gone."""
+        self._state.drop_reservation(ReservationKey(namespace, name))
 
 
 def _name(pod: Pod) -> tuple[str, str]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from scheduler.extender.controller.actions import Repair, Say, Write
+from scheduler.extender.controller.actions import Evict, Repair, Say, Write
 from scheduler.extender.controller.context import Context, nodes_of, spec_of, uids_of
 from scheduler.extender.controller.sight import Sight
 from scheduler.extender.controller.words import counted, named
 from scheduler.extender.gangs import Gang
 from scheduler.extender.names import GATE
+from scheduler.extender.objects import Pod
+from scheduler.extender.planner import with_doubts
 from scheduler.extender.plans import Phase, Plan
+
+PREEMPTED = "Preempted"
+"""Reason of a plan whose nodes were given back for another gang; as long as it says so, its pods are evicted."""
 
 
 def decide_waiting(context: Context, gang: Gang, plan: Plan | None) -> None:
     """What to do about a gang whose plan holds no nodes."""
-    if gang.problem is not None:
+    if plan is not None and plan.reason == PREEMPTED and gang.preemptible and (pods := _on_nodes(gang)):
+        context.do(*(Evict(context.key, pod, plan.message) for pod in pods))
+    elif gang.problem is not None:
         _tell(context, gang, plan, phase=Phase.INVALID, reason=gang.problem.reason, message=str(gang.problem))
     elif gang.waits:
         if plan is None and context.now < (due := gang.created + context.terms.gather):
@@ -26,6 +33,12 @@ def decide_waiting(context: Context, gang: Gang, plan: Plan | None) -> None:
         context.decision.hungry.append(context.key)
 
 
+def _on_nodes(gang: Gang) -> list[Pod]:
+    """Its pods that have a node, or were pinned to one, and are not leaving."""
+    pods = (pod for pod in gang.pods if not pod.terminal and not pod.leaving)
+    return [pod for pod in pods if pod.node is not None or (pod.pin is not None and not pod.gated_by(GATE))]
+
+
 def _held_by_others(gang: Gang) -> str:
     """Which scheduling gates of others hold pods that wait behind ours: a quota, say.  Nodes would only lie idle."""
     waiting = [member.pod for member in gang.members if member is not None and member.pod.gated_by(GATE)]
@@ -36,7 +49,13 @@ def _held_by_others(gang: Gang) -> str:
 def _tell(context: Context, gang: Gang, plan: Plan | None, *, phase: Phase, reason: str, message: str) -> None:
     """Write why a gang has no nodes, if that is not what its plan says."""
     base = plan or Plan(context.key, phase)
-    if plan is not None and (plan.phase, plan.reason, plan.message) == (phase, reason, message):
+    base = with_doubts(base, gang, context.now)
+    if plan is not None and (plan.phase, plan.reason, plan.message, plan.conditions) == (
+        phase,
+        reason,
+        message,
+        base.conditions,
+    ):
         return
     spec = spec_of(gang, base.spec)
     new = base.replace(phase=phase, reason=reason, message=message, expires=None, bound_pods=0, spec=spec)

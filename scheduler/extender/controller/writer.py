@@ -23,16 +23,26 @@ from scheduler.extender.cluster_api import (
     Resource,
 )
 from scheduler.extender.controller.pinning import release_patch
-from scheduler.extender.controller.sinks import PlanSink, PodSink, decode_own_plan
-from scheduler.extender.names import GROUP, KIND, PLANNED, PLURAL, VERSION
+from scheduler.extender.controller.sinks import PlanSink, PodSink, ReservationSink, decode_own_plan
+from scheduler.extender.names import (
+    GROUP,
+    KIND,
+    PLANNED,
+    PLURAL,
+    RESERVATION_KIND,
+    RESERVATION_PLURAL,
+    VERSION,
+)
 from scheduler.extender.objects import Pod, decode_pod
 from scheduler.extender.plans import Plan, encode_plan, encode_spec, object_name
+from scheduler.extender.reservations import Reservation, decode_reservation, encode_status
 from scheduler.extender.state import State
 
 DISRUPTED = "DisruptionTarget"
 """Kubernetes' own condition of a pod that is about to go for reasons which are not its own."""
 
 GANGPLANS = Resource(GROUP, VERSION, PLURAL, KIND)
+RESERVATIONS = Resource(GROUP, VERSION, RESERVATION_PLURAL, RESERVATION_KIND)
 
 
 class NotLeading(ClusterError):
@@ -49,7 +59,7 @@ class Telemetry(Protocol):
         """The solver answered about one gang."""
 
     def wrote(self, kind: str, outcome: str, seconds: float) -> None:
-        """Something was written: plan, release, recreate, forget; ok, conflict or error."""
+        """Something was written: plan, release, recreate, evict, forget, ...; ok, conflict or error."""
 
 
 class Writer:
@@ -68,6 +78,7 @@ class Writer:
         for_plans: ClusterApi,
         pods: PodSink,
         plans: PlanSink,
+        reservations: ReservationSink,
         leads: Callable[[], bool],
         telemetry: Telemetry,
     ) -> None:
@@ -76,6 +87,7 @@ class Writer:
         self._state = state
         self._pods = pods
         self._plans = plans
+        self._reservations = reservations
         self._leads = leads
         self._telemetry = telemetry
 
@@ -114,6 +126,24 @@ class Writer:
         with suppress(NotFound, Conflict), self._counted("recreate"):
             await self._set_condition(pod, DISRUPTED, "PlannedElsewhere", why)
             await self._for_pods.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
+
+    async def evict(self, pod: Pod, why: str) -> None:
+        """Delete a pod that said it may be stopped, as kube-scheduler's preemption does, with its grace period."""
+        with suppress(NotFound, Conflict), self._counted("evict"):
+            await self._set_condition(pod, DISRUPTED, "PreemptedByArnold", why)
+            await self._for_pods.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
+
+    async def reserve(self, reservation: Reservation) -> None:
+        """Write the status of a reservation.
+
+        :raises Conflict: somebody wrote it since it was read.
+        """
+        name, namespace = reservation.key.name, reservation.key.namespace
+        with self._counted("reservation"), suppress(NotFound):
+            raw = await self._for_plans.replace(
+                RESERVATIONS, name, encode_status(reservation), namespace=namespace, subresource="status"
+            )
+            self._reservations.wrote(decode_reservation(raw))
 
     async def forget(self, plan: Plan) -> None:
         """Delete a plan.

@@ -7,8 +7,9 @@ tree of domains is made anew when a node comes, goes or changes its place, and t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from scheduler.extender.fleet.table import Problem, Table, make_table
 from scheduler.extender.fleet.view import Occupancy, Own, View, make_view
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.objects import Node, Pod
+from topology.capacity import count_nodes
 from topology.readers.kubernetes_labels import PRESETS
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -126,6 +128,11 @@ class Fleet:
         return self._held[name]
 
     @property
+    def holding(self) -> Mapping[str, tuple[str, int]]:
+        """Node and GPUs, at least one, of each pod that holds some, by its UID."""
+        return MappingProxyType(self._holding)
+
+    @property
     def levels(self) -> tuple[str, ...]:
         """Labels that are the levels, from broad to close."""
         tree = self.table.tree
@@ -202,6 +209,10 @@ class Fleet:
         """What the tree depends on."""
         return host.gpus, *(host.labels.get(label) for label in self._placing)
 
+    def outdate(self) -> None:
+        """Something else has changed that plans depend on: who may use which nodes."""
+        self.version += 1
+
     def _changed(self, name: str, *, rebuild: bool = False) -> None:
         self.version += 1
         self._dirty.add(name)
@@ -221,8 +232,5 @@ class Fleet:
         if table.tree is None:
             return Occupancy(self._free, self._promised, self._promised, self._annotated, ())
         idle = (self._free == table.tree.gpus) & ~self._promised
-        counts = (np.bincount(level.domain_of[idle], minlength=len(level)) for level in table.tree.levels)
-        of_node = (
-            count.astype(np.int32)[level.domain_of] for count, level in zip(counts, table.tree.levels, strict=True)
-        )
-        return Occupancy(self._free, self._promised, idle, self._annotated, tuple(of_node))
+        in_domain = tuple((level.domain_of, count_nodes(level, idle)) for level in table.tree.levels)
+        return Occupancy(self._free, self._promised, idle, self._annotated, in_domain)

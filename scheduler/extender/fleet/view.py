@@ -26,14 +26,14 @@ class Occupancy:
     :param promised: shape [nodes], whether the node is promised to a gang.
     :param idle: shape [nodes], whether nobody holds a GPU of it and it is promised to nobody.
     :param annotated: shape [nodes], whether an annotation may speak against it.
-    :param idle_in_domain: for each level, shape [nodes], idle nodes in the node's domain.
+    :param idle_in_domain: for each level, shape [nodes], the node's domain; and shape [domains], idle nodes in each.
     """
 
     free: IntArray
     promised: BoolArray
     idle: BoolArray
     annotated: BoolArray
-    idle_in_domain: tuple[IntArray, ...]
+    idle_in_domain: tuple[tuple[IntArray, IntArray], ...]
 
 
 @dataclass(frozen=True)

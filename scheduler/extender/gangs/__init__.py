@@ -7,8 +7,23 @@ users write: contradictions become :class:`InvalidGang` in ``problem``, to be sh
 from __future__ import annotations
 
 from scheduler.extender.gangs.assemble import assemble
-from scheduler.extender.gangs.jobs import holds_for
+from scheduler.extender.gangs.hints import Hints, hints_of
+from scheduler.extender.gangs.jobs import holds_for, understand
 from scheduler.extender.gangs.recognise import Owners, recognise
 from scheduler.extender.gangs.types import Asked, Gang, GangKey, InvalidGang, Member, Wish
 
-__all__ = ["Asked", "Gang", "GangKey", "InvalidGang", "Member", "Owners", "Wish", "assemble", "holds_for", "recognise"]
+__all__ = [
+    "Asked",
+    "Gang",
+    "GangKey",
+    "Hints",
+    "InvalidGang",
+    "Member",
+    "Owners",
+    "Wish",
+    "assemble",
+    "hints_of",
+    "holds_for",
+    "recognise",
+    "understand",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from scheduler.extender.gangs.hints import hints_of
 from scheduler.extender.gangs.jobs import Understood, understand
 from scheduler.extender.gangs.types import Asked, Gang, GangKey, InvalidGang, Member
 from scheduler.extender.names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM, RANK
@@ -30,6 +31,7 @@ def assemble(key: GangKey, members: Iterable[Member]) -> Gang:
         ranks = _ranks(everyone, understood.size)
     except InvalidGang as error:
         problem = error
+    hints = hints_of(member.pod for member in needed or everyone)
     return Gang(
         key=key,
         dialect=everyone[0].dialect,
@@ -42,6 +44,9 @@ def assemble(key: GangKey, members: Iterable[Member]) -> Gang:
         notes=understood.notes,
         priority=max(member.pod.spec.priority or 0 for member in everyone),
         created=min(member.pod.created for member in everyone),
+        seconds=hints.seconds,
+        preemptible=hints.preemptible,
+        doubts=hints.doubts,
         waits="" if problem is not None else ranks.waits,
         problem=problem,
     )

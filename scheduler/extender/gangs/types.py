@@ -108,6 +108,9 @@ class Gang:
     :param notes: what a user should know, one sentence each.
     :param priority: highest of its pods.
     :param created: when the oldest of its pods was.
+    :param seconds: that it is expected to run at most; ``None`` = nobody says.
+    :param preemptible: whether it may be stopped and queued again.
+    :param doubts: hints of its pods that cannot be read; they place nothing, so they are no problem.
     :param waits: why it is not complete, one sentence; empty when it is.
     :param problem: why it can never be planned as it is.
     """
@@ -123,6 +126,9 @@ class Gang:
     notes: tuple[str, ...] = ()
     priority: int = 0
     created: datetime = START_OF_TIME
+    seconds: float | None = None
+    preemptible: bool = False
+    doubts: tuple[InvalidGang, ...] = ()
     waits: str = ""
     problem: InvalidGang | None = None
 

@@ -134,12 +134,13 @@ class PodSpec(Object, frozen=True):
 
 
 class PodCondition(Object, frozen=True):
-    """A finding about a pod: of which kind, and when it was last looked at."""
+    """A finding about a pod: of which kind, when it was last looked at, and when it last changed."""
 
     type: str = ""
     status: str = ""
     reason: str = ""
     last_probe_time: str | None = None
+    last_transition_time: str | None = None
 
 
 class _Terminated(Object, frozen=True):
@@ -252,6 +253,13 @@ class Pod(Object, frozen=True):
         """Whether kube-scheduler has tried it, and found no node; it has not while a gate holds the pod."""
         found = (one for one in self.status.conditions or () if one.type == "PodScheduled")
         return any(one.status == "False" and one.reason != "SchedulingGated" for one in found)
+
+    @property
+    def bound_at(self) -> datetime:
+        """When it was bound to its node: what the API server writes with a binding, or else when it was made."""
+        found = (one for one in self.status.conditions or () if one.type == "PodScheduled" and one.status == "True")
+        said = next((one.last_transition_time for one in found), None)
+        return self.created if said is None else instant(said)
 
     @property
     def finished(self) -> datetime | None:

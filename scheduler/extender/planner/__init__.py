@@ -6,13 +6,31 @@ Three steps, so that the solver runs in a thread while the event loop answers:
 2. :func:`solve`, in a thread: pure, touches no state.
 3. The loop puts ``answer.plan`` into the state and writes it, and tells the round.
 
+Reservations get their zones likewise: :func:`zone_question` in the loop, :func:`find_zone` in a thread.
+
 The solver and the evaluator are those of ``arnold place``.
 """
 
 from __future__ import annotations
 
+from scheduler.extender.planner.doubts import HINTS_READ, with_doubts
 from scheduler.extender.planner.question import Question, question_of, repair_question
 from scheduler.extender.planner.rounds import Answer, Round
 from scheduler.extender.planner.solve import solve
+from scheduler.extender.planner.stopping import Stopping
+from scheduler.extender.planner.zones import ZoneQuestion, find_zone, zone_question
 
-__all__ = ["Answer", "Question", "Round", "question_of", "repair_question", "solve"]
+__all__ = [
+    "HINTS_READ",
+    "Answer",
+    "Question",
+    "Round",
+    "Stopping",
+    "ZoneQuestion",
+    "find_zone",
+    "question_of",
+    "repair_question",
+    "solve",
+    "with_doubts",
+    "zone_question",
+]

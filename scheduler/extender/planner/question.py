@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from scheduler.extender.fleet import Fleet, Own, demands_of
-from scheduler.extender.gangs import Gang, GangKey, InvalidGang, Wish, holds_for
+from scheduler.extender.gangs import Gang, InvalidGang, Wish, holds_for
+from scheduler.extender.planner.claims import Claims, Terms
 from scheduler.extender.plans import Plan
+from scheduler.extender.queueing import waiting_gang
 from scheduler.extender.state import State
 from scheduler.job import Job
+from scheduler.queue.types import QueuePolicy
 from topology.cluster import Cluster
 from topology.errors import ArnoldError, did_you_mean
+
+_FREE = Terms()
+"""All nodes that are free."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +31,7 @@ class Question:
     :param job: with its level and holds; ``None`` when ``refused``.
     :param cluster: the nodes that the gang's pods may use; ``None`` when ``refused``.
     :param left_out: why other nodes are not in it, and how many.
-    :param withheld: nodes that are left to gangs before this one.
-    :param ahead: those gangs.
+    :param terms: on which it may be placed: nodes that it leaves to others, and to whom.
     :param lost: nodes to be replaced; empty = this is no repair.
     :param fixed: of a repair, ranks that must stay where they are: their pods run.
     :param refused: why the solver need not be asked.
@@ -39,31 +43,34 @@ class Question:
     job: Job | None = None
     cluster: Cluster | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
-    withheld: AbstractSet[str] = frozenset()
-    ahead: tuple[GangKey, ...] = ()
+    terms: Terms = _FREE
     lost: tuple[str, ...] = ()
     fixed: frozenset[int] = frozenset()
     refused: str = ""
 
 
-def question_of(
-    state: State, gang: Gang, now: datetime, *, withheld: AbstractSet[str] = frozenset(), ahead: Sequence[GangKey] = ()
-) -> Question:
+def question_of(state: State, gang: Gang, now: datetime, terms: Terms = _FREE) -> Question:
     """What to ask about a complete gang without nodes."""
-    question = Question(gang, state.plans.get(gang.key), now, withheld=withheld, ahead=tuple(ahead))
+    question = Question(gang, state.plans.get(gang.key), now, terms=terms)
     if gang.job is None:
         return replace(question, refused=str(gang.problem) if gang.problem is not None else gang.waits)
     return _with_cluster(question, state.fleet, gang.job, gang.tiers)
 
 
-def repair_question(state: State, plan: Plan, lost: Sequence[str], now: datetime) -> Question:
+def repair_question(
+    state: State, plan: Plan, lost: Sequence[str], now: datetime, policy: QueuePolicy | None = None
+) -> Question:
     """What to ask when some ranks cannot have their nodes.
 
     :param lost: names of those nodes, at least one; pods that are bound to other nodes of the plan stay.
+    :param policy: who else may use which nodes; nobody waits before a gang that runs.
     """
     gang = state.gang(plan.key) or Gang(plan.key, plan.spec.dialect, None, (), (), None)
     lost = tuple(dict.fromkeys(lost))
-    question = Question(gang, plan, now, lost=lost, fixed=_running(gang, plan, lost))
+    terms = _FREE
+    if policy is not None and state.reservations and gang.pods:
+        terms = Claims(policy).terms(state, waiting_gang(state, gang), (), now)
+    question = Question(gang, plan, now, terms=terms, lost=lost, fixed=_running(gang, plan, lost))
     try:
         job = plan.spec.job(str(plan.key)) or gang.job
     except ArnoldError as error:
@@ -87,7 +94,7 @@ def _running(gang: Gang, plan: Plan, lost: Sequence[str]) -> frozenset[int]:
 def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[Wish]) -> Question:
     """The question with its cluster, or with the reason why there is none."""
     try:
-        job = _placed(job, tiers, fleet)
+        job = placed_in(job, tiers, fleet)
     except InvalidGang as error:
         return replace(question, refused=str(error))
     own, stay = None, set[str]()
@@ -108,7 +115,7 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[Wi
     return replace(question, job=job, cluster=view.cluster.replace(flags=flags), left_out=view.left_out)
 
 
-def _placed(job: Job, tiers: Sequence[Wish], fleet: Fleet) -> Job:
+def placed_in(job: Job, tiers: Sequence[Wish], fleet: Fleet) -> Job:
     """The job with its level named, and with wishes by number as holds.
 
     :raises InvalidGang: the cluster has not the level that the gang names, or has none.

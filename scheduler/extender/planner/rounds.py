@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scheduler.extender.gangs import GangKey
+from scheduler.extender.planner.claims import Blocked, Claims
 from scheduler.extender.planner.question import Question, question_of
-from scheduler.extender.planner.queue_policy import Blocked, PriorityAge, QueuePolicy, Waiting
+from scheduler.extender.planner.stopping import Stopping, stopping
 from scheduler.extender.plans import Plan
+from scheduler.extender.queueing import Waiting, waiting_gang
 from scheduler.extender.state import State
+from scheduler.queue.priority import PriorityAge
+from scheduler.queue.types import QueuePolicy
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Round:
         self._keys = None if keys is None else set(keys)
         self._done: set[GangKey] = set()
         self._policy = policy or PriorityAge()
+        self._claims = Claims(self._policy)
         self._asked: Waiting | None = None
         self._blocked: list[Blocked] = []
         self._version = -1
@@ -72,7 +77,7 @@ class Round:
         waiting = [one for key in keys if key not in self._done and (one := _waiting(state, key)) is not None]
         if not waiting:
             return None
-        candidate = self._policy.order(waiting)[0]
+        candidate = min(waiting, key=self._policy.rank)
         self._done.add(candidate.key)
         if head is None:
             self._version = state.fleet.version
@@ -89,6 +94,12 @@ class Round:
             usable = self._known.setdefault(answer.usable, answer.usable)
             self._blocked[place : place + 1] = [Blocked(self._asked, usable)]
 
+    def stopping(self, state: State, question: Question, answer: Answer, now: datetime) -> Stopping | None:
+        """Whom the policy would stop for the gang that was asked about last and has no room."""
+        if self._asked is None or self._asked.key != answer.key or answer.found or not answer.usable:
+            return None
+        return stopping(state, self._policy, question, self._asked, usable=answer.usable, now=now)
+
     @property
     def _head(self) -> Blocked | None:
         """The first whose waiting keeps nodes from others."""
@@ -98,9 +109,8 @@ class Round:
         gang = state.gang(candidate.key)
         assert gang is not None
         self._asked = candidate
-        ahead = tuple(one.waiting.key for one in before if one.usable)
-        withheld = self._policy.withheld(candidate, before)
-        return question_of(state, gang, now, withheld=withheld, ahead=ahead)
+        terms = self._claims.terms(state, candidate, [one for one in before if one.usable], now)
+        return question_of(state, gang, now, terms)
 
 
 def _waiting(state: State, key: GangKey) -> Waiting | None:
@@ -108,4 +118,4 @@ def _waiting(state: State, key: GangKey) -> Waiting | None:
     gang, plan = state.gang(key), state.plans.get(key)
     if gang is None or gang.over or not gang.complete or (plan is not None and plan.holding):
         return None
-    return Waiting(key, gang.priority, gang.created, gang.size or 0)
+    return waiting_gang(state, gang)

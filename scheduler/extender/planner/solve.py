@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from time import perf_counter
 
 import numpy as np
 
+from scheduler.extender.names import EXPECTED_DURATION, PREEMPTIBLE
+from scheduler.extender.planner.claims import Terms
+from scheduler.extender.planner.doubts import with_doubts
 from scheduler.extender.planner.question import Question
 from scheduler.extender.planner.rounds import Answer
 from scheduler.extender.plans import Phase, Plan, Spec, canonical_uid
@@ -16,11 +21,11 @@ from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.registry import load_algorithm
-from scheduler.placement.repair import repair
+from scheduler.placement.repair import Repair, repair
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.remedies import fits, nodes_to_free, shares
 from topology.cluster import Cluster, IntArray
-from topology.errors import ArnoldError
+from topology.errors import ArnoldError, Infeasible
 
 _FITS_SHARE = 0.2
 """Part of the time limit that each of the questions behind a refusal may take."""
@@ -47,11 +52,15 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
     job, cluster = question.job, question.cluster
     if question.refused or job is None or cluster is None:
         return _unplaced(question, question.refused)
-    outcome = run(_algorithm(algorithm), _without(cluster, question), job, limits)
+    offers = question.terms.offers or (frozenset(cluster.names),)
+    for withheld in offers:
+        outcome = run(_algorithm(algorithm), _without(cluster, withheld), job, limits)
+        if outcome.evaluation is not None:
+            break
     if outcome.evaluation is None or outcome.proposal.nodes is None:
         return _no_room(question, cluster, job, outcome, limits)
     evaluation = outcome.evaluation
-    nodes = _by_rank(cluster, job, outcome.proposal.nodes)
+    nodes = by_rank(cluster, job, outcome.proposal.nodes)
     notes = (f"uses {len(evaluation.flagged)} flagged nodes",) if evaluation.flagged else ()
     plan = _base(question, job).replace(
         phase=Phase.PLANNED,
@@ -74,7 +83,8 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
 
 def _base(question: Question, job: Job | None) -> Plan:
     """The plan before, or a new one, with what is asked now."""
-    gang, before = question.gang, question.before or Plan(question.gang.key, Phase.QUEUED)
+    gang = question.gang
+    before = with_doubts(question.before or Plan(gang.key, Phase.QUEUED), gang, question.now)
     if job is None:
         return before.replace(spec=replace(before.spec, dialect=gang.dialect, size=gang.size, priority=gang.priority))
     return before.replace(spec=Spec.of(job, dialect=gang.dialect, priority=gang.priority))
@@ -86,14 +96,14 @@ def _algorithm(name: str) -> PlacementAlgorithm:
     return load_algorithm(name)
 
 
-def _without(cluster: Cluster, question: Question) -> Cluster:
+def _without(cluster: Cluster, withheld: AbstractSet[str]) -> Cluster:
     """The cluster in which what is withheld is in use."""
-    if not question.withheld:
+    if not withheld:
         return cluster
-    return cluster.with_busy(i for i, name in enumerate(cluster.names) if name in question.withheld)
+    return cluster.with_busy(i for i, name in enumerate(cluster.names) if name in withheld)
 
 
-def _by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
+def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
     """Names of the nodes in the order of ranks.
 
     :param nodes: shape [rows, columns].
@@ -103,7 +113,7 @@ def _by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
     return tuple(cluster.names[i] for i in order)
 
 
-def _by_cell(cluster: Cluster, job: Job, nodes: Iterable[str]) -> IntArray:
+def by_cell(cluster: Cluster, job: Job, nodes: Iterable[str]) -> IntArray:
     """Indices of nodes, shape [rows, columns], from names in the order of ranks."""
     order = np.array([cluster.index_of[name] for name in nodes], dtype=np.int32)
     found: IntArray = order[job.grid.node_rank]
@@ -114,14 +124,13 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
     """Why a gang has no room, and what would give it some."""
     part = replace(limits, seconds=_FITS_SHARE * limits.seconds)
     solver = _algorithm("exact")
-    fits_now = fits(cluster, job, solver=solver, limits=part) if question.withheld else False
+    terms = question.terms
+    fits_now = bool(not terms.offers or terms.offers[-1]) and fits(cluster, job, solver=solver, limits=part)
     fits_empty = fits(cluster.emptied(), job, solver=solver, limits=part)
     sentences = []
     if fits_now:
-        first = f"gang {question.ahead[0]}" if question.ahead else "a gang"
-        others = f"{first} is" if len(question.ahead) < 2 else f"{first} and {len(question.ahead) - 1} more are"
-        sentences.append(f"it would fit, but {others} before it and could use the same nodes")
-        fix = "wait for them, or give the gang a higher priority"
+        why, fix = _kept_from_it(terms)
+        sentences.append(f"it would fit, but {why}")
     else:
         sentences.append(shortage(cluster, job) or outcome.reason)
         if left_out := ", ".join(f"{count} {why}" for why, count in question.left_out.items()):
@@ -136,9 +145,28 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
     usable: frozenset[str] = frozenset()
     if fits_empty is not False:
         usable = frozenset(cluster.names[i] for i in np.flatnonzero(admissible(cluster.emptied(), job)))
-    reason = "BehindOthers" if fits_now else "TooLarge" if fits_empty is False else "NoRoom"
+    kept = "ZoneNotClear" if terms.emptying else "Reserved" if terms.reserved else "BehindOthers"
+    reason = kept if fits_now else "TooLarge" if fits_empty is False else "NoRoom"
     answer = _unplaced(question, f"{'; '.join(sentences)}\nTo fix: {fix}", reason=reason, fits_empty=fits_empty)
     return replace(answer, usable=usable)
+
+
+def _kept_from_it(terms: Terms) -> tuple[str, str]:
+    """For whom nodes are kept on which a gang would fit, and what would change that."""
+    if terms.emptying:
+        return "its reserved zone is being emptied for it", "wait: those that may be stopped are asked to go"
+    if terms.reserved:
+        names = ", ".join(terms.reserved)
+        return (
+            f"only on nodes that are reserved for {names}, and nobody says that it ends before that arrives",
+            f"wait, or say on all its pods that it does ({EXPECTED_DURATION}), or that it may be stopped "
+            f"({PREEMPTIBLE})",
+        )
+    first = f"gang {terms.ahead[0].key}" if terms.ahead else "a gang"
+    others = f"{first} is" if len(terms.ahead) < 2 else f"{first} and {len(terms.ahead) - 1} more are"
+    if not terms.passing:
+        return f"{others} before it, and nobody passes under this queue policy", "wait"
+    return f"{others} before it and could use the same nodes", "wait for them, or give the gang a higher priority"
 
 
 def _leaving(cluster: Cluster, job: Job) -> str:
@@ -171,13 +199,25 @@ def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: boo
     return Answer(key, False, plan.with_condition("Planned", False, plan.reason, why, question.now))
 
 
+def _repaired(question: Question, cluster: Cluster, job: Job, nodes: IntArray, limits: Limits) -> Repair:
+    """The repair under the first offer that has spares.
+
+    :raises ArnoldError: none has.
+    """
+    *first, last = question.terms.offers or (frozenset(cluster.names),)
+    for withheld in first:
+        with suppress(Infeasible):
+            return repair(_without(cluster, withheld), job, nodes, question.lost, limits=limits)
+    return repair(_without(cluster, last), job, nodes, question.lost, limits=limits)
+
+
 def _mended(question: Question, limits: Limits) -> Answer:
     """A repair with the fewest moves, in which pods that run stay."""
     job, cluster, before = question.job, question.cluster, question.before
     if question.refused or job is None or cluster is None or before is None:
         return _unplaced(question, question.refused)
-    found = repair(cluster, job, _by_cell(cluster, job, before.nodes), question.lost, limits=limits)
-    nodes = _by_rank(cluster, job, found.nodes)
+    found = _repaired(question, cluster, job, by_cell(cluster, job, before.nodes), limits)
+    nodes = by_rank(cluster, job, found.nodes)
     moved = tuple(rank for rank, (old, new) in enumerate(zip(before.nodes, nodes, strict=True)) if old != new)
     if running := [rank for rank in moved if rank in question.fixed]:
         ranks = ", ".join(map(str, running[:5])) + (", ..." if len(running) > 5 else "")

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from scheduler.extender.plans.conditions import (
+    Condition,
+    ConditionPart,
+    decode_condition,
+    encode_condition,
+    given,
+    timestamp,
+    with_condition,
+)
 from scheduler.extender.plans.document import decode_plan, encode_plan, encode_spec
-from scheduler.extender.plans.plan import HOLDING, Condition, Phase, Plan, Spec, canonical_uid, object_name
+from scheduler.extender.plans.plan import HOLDING, Phase, Plan, Spec, canonical_uid, object_name
 
 __all__ = [
     "HOLDING",
     "Condition",
+    "ConditionPart",
     "Phase",
     "Plan",
     "Spec",
     "canonical_uid",
+    "decode_condition",
     "decode_plan",
+    "encode_condition",
     "encode_plan",
     "encode_spec",
+    "given",
     "object_name",
+    "timestamp",
+    "with_condition",
 ]

@@ -12,7 +12,6 @@ order of ranks, one a line; ``assignment.pods`` is base64 of 16 bytes a rank, th
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -21,8 +20,9 @@ from scheduler.extender.gangs import GangKey
 from scheduler.extender.gangs.parallelism import format_parallelism, parse_parallelism
 from scheduler.extender.names import GROUP, KIND, VERSION
 from scheduler.extender.objects import instant
+from scheduler.extender.plans.conditions import decode_condition, encode_condition, given, timestamp
 from scheduler.extender.plans.packing import pack_names, pack_uids, unpack_names, unpack_uids
-from scheduler.extender.plans.plan import Condition, Phase, Plan, Spec, object_name
+from scheduler.extender.plans.plan import Phase, Plan, Spec, object_name
 from scheduler.extender.plans.schema import DocumentPart
 from scheduler.job import Hold
 from topology.errors import InvalidInput
@@ -66,27 +66,27 @@ def encode_spec(plan: Plan) -> dict[str, Any]:
             "avoid": spec.avoid,
             "holds": [{"family": hold.family, "level": hold.level} for hold in spec.holds],
         }
-    return _given(fields)
+    return given(fields)
 
 
 def encode_status(plan: Plan) -> dict[str, Any]:
     """What was decided; fields that are not known are left out."""
     spread, gap = plan.spread, plan.gap
-    return _given(
+    return given(
         {
             "phase": plan.phase.value,
             "reason": plan.reason or None,
             "message": plan.message or None,
-            "expires": _timestamp(plan.expires) if plan.expires is not None else None,
+            "expires": timestamp(plan.expires) if plan.expires is not None else None,
             "spread": None if spread is None else {"dp": spread[0], "pp": spread[1]},
             "objective": plan.objective,
             "bound": plan.bound,
             "gap": gap,
             "boundPods": plan.bound_pods,
             "wouldFitIfEmpty": plan.would_fit_if_empty,
-            "conditions": [_encode_condition(one) for one in plan.conditions],
-            "assignment": _given({"nodes": pack_names(plan.nodes), "pods": pack_uids(plan.pods)}) or None,
-            "summary": _given(
+            "conditions": [encode_condition(one) for one in plan.conditions],
+            "assignment": given({"nodes": pack_names(plan.nodes), "pods": pack_uids(plan.pods)}) or None,
+            "summary": given(
                 {
                     "spread": None if spread is None else f"{spread[0]}/{spread[1]}",
                     "gap": None if gap is None else f"{gap:.1%}",
@@ -139,10 +139,7 @@ def decode_plan(raw: bytes | dict[str, Any]) -> Plan:
             would_fit_if_empty=status.would_fit_if_empty,
             reason=status.reason,
             message=status.message,
-            conditions=tuple(
-                Condition(one.type, one.status, one.reason, one.message, instant(one.last_transition_time))
-                for one in status.conditions
-            ),
+            conditions=tuple(map(decode_condition, status.conditions)),
             created=instant(found.metadata.creation_timestamp) if found.metadata.creation_timestamp else None,
         )
     except (ValueError, InvalidInput) as error:
@@ -150,25 +147,6 @@ def decode_plan(raw: bytes | dict[str, Any]) -> Plan:
 
 
 _decoder = msgspec.json.Decoder(DocumentPart)
-
-
-def _encode_condition(condition: Condition) -> dict[str, str]:
-    return {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": _timestamp(condition.since, whole=True),
-    }
-
-
-def _timestamp(time: datetime, *, whole: bool = False) -> str:
-    """RFC 3339 in UTC; conditions take whole seconds (``metav1.Time``)."""
-    return time.astimezone(UTC).isoformat(timespec="seconds" if whole else "microseconds").replace("+00:00", "Z")
-
-
-def _given(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _unreadable(where: str, what: str) -> InvalidInput:

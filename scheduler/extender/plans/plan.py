@@ -17,6 +17,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduler.extender.gangs import GangKey
+from scheduler.extender.plans.conditions import Condition, with_condition
 from scheduler.job import Avoid, Hold, Job, Parallelism
 
 
@@ -41,24 +42,6 @@ class Phase(StrEnum):
 
 HOLDING = frozenset({Phase.PLANNED, Phase.RELEASED, Phase.BOUND})
 """Phases in which the plan's nodes are promised to the gang."""
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """One finding about a plan, as ``metav1.Condition``.
-
-    :param type: ``Complete``, ``Planned``, ``Released``, ``Bound``, ``Healthy``, ``Valid``.
-    :param status: ``True``, ``False`` or ``Unknown``.
-    :param reason: one word, CamelCase.
-    :param message: for people.
-    :param since: when the status last changed.
-    """
-
-    type: str
-    status: str
-    reason: str
-    message: str
-    since: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +110,7 @@ class Plan:
     :param expires: pods that are not bound by then lose their nodes; ``None`` = the plan waits for nobody.
     :param bound_pods: pods that are on their nodes.
     :param would_fit_if_empty: of a queued gang; ``None`` = not known.
+    :param conditions: ``Complete``, ``Planned``, ``Released``, ``Bound``, ``Healthy``, ``Valid``, ``HintsRead``.
     """
 
     key: GangKey
@@ -178,12 +162,7 @@ class Plan:
 
     def with_condition(self, kind: str, status: bool | None, reason: str, message: str, now: datetime) -> Plan:
         """A copy with one condition set; its time changes only when its status does."""
-        text = {True: "True", False: "False", None: "Unknown"}[status]
-        old = next((one for one in self.conditions if one.type == kind), None)
-        since = old.since if old is not None and old.status == text else now
-        new = Condition(kind, text, reason, message, since)
-        kept = [new if one.type == kind else one for one in self.conditions]
-        return self.replace(conditions=tuple(kept if old is not None else [*kept, new]))
+        return self.replace(conditions=with_condition(self.conditions, kind, status, reason, message, now=now))
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of that type."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.extender.objects import Metadata
+from scheduler.extender.plans.conditions import ConditionPart
 from scheduler.job import Avoid, Family
 
 
@@ -47,16 +48,6 @@ class AssignmentPart(Part, frozen=True):
 
     nodes: str | None = None
     pods: str | None = None
-
-
-class ConditionPart(Part, frozen=True):
-    """``metav1.Condition``."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
 
 
 class StatusPart(Part, frozen=True):

@@ -36,6 +36,7 @@ from scheduler.extender.objects import Pod
 from scheduler.extender.service.intake import Intake
 from scheduler.extender.service.metrics import CONTENT_TYPE, Metrics
 from scheduler.extender.state import State
+from scheduler.queue.types import QueuePolicy
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class Backend:
     """What the application reads.
 
     :param now: timezone-aware.
+    :param policy: which nodes single pods leave to others.
     :param unready: why the cache cannot be trusted, one sentence each; empty = it can.
     """
 
@@ -55,6 +57,7 @@ class Backend:
     metrics: Metrics
     now: Callable[[], datetime]
     unready: Callable[[], Sequence[str]]
+    policy: QueuePolicy
 
 
 def create_app(backend: Backend, intake: Intake, *, mutual_tls: bool) -> Starlette:
@@ -98,7 +101,7 @@ class _Handlers:
             return PlainTextResponse(str(error), status_code=400)
         if reasons := self._backend.unready():
             return PlainTextResponse("\n".join(reasons), status_code=503)
-        answer = encode(preempt(self._backend.state, args, self._backend.now()))
+        answer = encode(preempt(self._backend.state, args, self._backend.now(), self._backend.policy))
         self._backend.metrics.preempt_seconds.observe(perf_counter() - started)
         return Response(answer, media_type=JSON)
 
@@ -122,7 +125,7 @@ class _Handlers:
             args = decode_filter(body)
             if reasons := self._backend.unready():
                 return filter_error(f"arnold cannot answer yet: {'; '.join(reasons)}")
-            verdict = filter_nodes(self._backend.state, args, self._backend.now())
+            verdict = filter_nodes(self._backend.state, args, self._backend.now(), self._backend.policy)
         except ArnoldError as error:
             logger.warning("a Filter request cannot be answered: %s", error)
             return filter_error(str(error))

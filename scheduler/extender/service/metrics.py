@@ -10,6 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from scheduler.extender.plans import Phase, Plan
+from scheduler.extender.reservations import Reservation, ReservationPhase
 
 FAST = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0)
 SLOW = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -22,13 +23,21 @@ class Metrics:
 
     :param plans: the plans as they are now; asked at each scrape.
     :param leads: whether this replica leads.
+    :param reservations: the reservations as they are now.
     """
 
-    def __init__(self, *, plans: Callable[[], Iterable[Plan]], leads: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        *,
+        plans: Callable[[], Iterable[Plan]],
+        leads: Callable[[], bool],
+        reservations: Callable[[], Iterable[Reservation]] = tuple,
+    ) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         self.registry.register(_Plans(plans, leads))
+        self.registry.register(_Reservations(reservations))
         self.filter_seconds = Histogram(
             "arnold_filter_seconds", "Time to answer a Filter request", buckets=FAST, registry=self.registry
         )
@@ -107,3 +116,24 @@ class _Plans(Collector):
             gangs.add_metric([phase.value], phases[phase])
         promised.add_metric([], nodes)
         return (leader, gangs, spread, gap, promised)
+
+
+class _Reservations(Collector):
+    """The same for reservations."""
+
+    def __init__(self, reservations: Callable[[], Iterable[Reservation]]) -> None:
+        self._reservations = reservations
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """The gauges."""
+        count = GaugeMetricFamily("arnold_reservations", "Reservations by phase", labels=["phase"])
+        reserved = GaugeMetricFamily("arnold_reserved_nodes", "Nodes of zones that are kept for announced gangs")
+        others = GaugeMetricFamily("arnold_reserved_nodes_held_by_others", "Of those, nodes that others still have")
+        found = list(self._reservations())
+        held = [one for one in found if one.held]
+        phases = Tally(one.phase for one in found)
+        for phase in ReservationPhase:
+            count.add_metric([phase.value], phases[phase])
+        reserved.add_metric([], sum(len(one.zone) for one in held))
+        others.add_metric([], sum(one.held_by_others or 0 for one in held))
+        return (count, reserved, others)

@@ -33,23 +33,27 @@ from scheduler.extender.cluster_api import (
 )
 from scheduler.extender.controller import (
     GANGPLANS,
+    RESERVATIONS,
     Controller,
     NodeSink,
     OwnerSink,
     PlanSink,
     PodSink,
+    ReservationSink,
+    Reserver,
     Terms,
     Touched,
     Writer,
     decode_own_plan,
 )
 from scheduler.extender.objects import decode_node, decode_owner, decode_pod
-from scheduler.extender.planner.queue_policy import load_policy
+from scheduler.extender.reservations import decode_reservation
 from scheduler.extender.service.app import Backend, create_app
 from scheduler.extender.service.background import Background
 from scheduler.extender.service.connection import Connection
 from scheduler.extender.service.intake import Intake
 from scheduler.extender.service.kinds import OWNERS
+from scheduler.extender.service.live import live_policy
 from scheduler.extender.service.logs import set_up_logs
 from scheduler.extender.service.metrics import Metrics
 from scheduler.extender.service.readiness import Readiness
@@ -88,7 +92,7 @@ class _Process:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.tls = None if settings.tls is None else RotatingContext(settings.tls)
-        self.policy = load_policy(settings.queue)
+        self.policy = live_policy(settings.queue)
         self.state = State(settings.levels)
 
     async def run(self) -> None:
@@ -102,7 +106,7 @@ class _Process:
     async def _run(self, api: HttpApi, credentials: Credentials, listener: socket.socket) -> None:
         settings, state = self.settings, self.state
         touched = Touched(state)
-        pods, plans = PodSink(state, touched), PlanSink(state, touched)
+        pods, plans, reservations = PodSink(state, touched), PlanSink(state, touched), ReservationSink(state)
         changed = asyncio.Event()
         events = EventRecorder(api.lane(rate=50, parallel=2), instance=settings.identity)
         election = Election(
@@ -112,32 +116,50 @@ class _Process:
             identity=settings.identity,
             changed=changed.set,
         )
-        reflectors = self._reflectors(api, touched, pods, plans, changed=changed.set)
+        reflectors = self._reflectors(api, touched, pods, plans, reservations, changed=changed.set)
         readiness = Readiness(reflectors, clock=monotonic)
-        metrics = Metrics(plans=state.plans.values, leads=lambda: election.held)
+        metrics = Metrics(plans=state.plans.values, leads=lambda: election.held, reservations=state.reservations.values)
+        writer = Writer(
+            state,
+            for_pods=api,
+            for_plans=api.lane(rate=200, parallel=8),
+            pods=pods,
+            plans=plans,
+            reservations=reservations,
+            leads=lambda: election.held,
+            telemetry=metrics,
+        )
+        solver, limits = asyncio.Lock(), Limits(seconds=settings.solve_seconds, workers=settings.workers)
+        terms = Terms.of_seconds(bind=settings.bind_seconds, lost=settings.lost_seconds)
         controller = Controller(
             state,
             touched,
             changed,
-            Writer(
-                state,
-                for_pods=api,
-                for_plans=api.lane(rate=200, parallel=8),
-                pods=pods,
-                plans=plans,
-                leads=lambda: election.held,
-                telemetry=metrics,
-            ),
+            writer,
             events=events,
             telemetry=metrics,
             leads=lambda: election.held,
             ready=lambda: readiness.synced,
-            terms=Terms.of_seconds(bind=settings.bind_seconds, lost=settings.lost_seconds),
-            limits=Limits(seconds=settings.solve_seconds, workers=settings.workers),
+            terms=terms,
+            limits=limits,
             policy=self.policy,
+            solver=solver,
             now=lambda: datetime.now(UTC),
         )
-        backend = Backend(state, metrics, now=lambda: datetime.now(UTC), unready=readiness.reasons)
+        reserver = Reserver(
+            state,
+            writer,
+            events,
+            telemetry=metrics,
+            policy=self.policy,
+            limits=limits,
+            solver=solver,
+            lost_after=terms.lost,
+            leads=lambda: election.held,
+            ready=lambda: readiness.synced,
+            now=lambda: datetime.now(UTC),
+        )
+        backend = Backend(state, metrics, now=lambda: datetime.now(UTC), unready=readiness.reasons, policy=self.policy)
         server = self._server(backend)
         background = Background()
         for reflector in reflectors:
@@ -151,10 +173,11 @@ class _Process:
             background.start("credentials", credentials.keep())
         background.start("election", election.run())
         background.start("controller", controller.run())
+        background.start("reservations", reserver.run())
         try:
             await self._serve(server, listener)
         finally:
-            background.stop("controller")
+            background.stop("controller", "reservations")
             with suppress(TimeoutError):
                 async with asyncio.timeout(settings.drain_seconds):
                     await controller.drain()
@@ -164,7 +187,14 @@ class _Process:
         background.check()
 
     def _reflectors(
-        self, api: ClusterApi, touched: Touched, pods: PodSink, plans: PlanSink, *, changed: Callable[[], None]
+        self,
+        api: ClusterApi,
+        touched: Touched,
+        pods: PodSink,
+        plans: PlanSink,
+        reservations: ReservationSink,
+        *,
+        changed: Callable[[], None],
     ) -> list[Reflector[Any]]:
         state = self.state
         return [
@@ -177,6 +207,7 @@ class _Process:
             ),
             Reflector(api, PODS, decode=decode_pod, sink=pods, changed=changed),
             Reflector(api, GANGPLANS, decode=decode_own_plan, sink=plans, changed=changed),
+            Reflector(api, RESERVATIONS, decode=decode_reservation, sink=reservations, changed=changed, optional=True),
         ]
 
     def _server(self, backend: Backend) -> uvicorn.Server:

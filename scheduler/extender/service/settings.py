@@ -44,7 +44,7 @@ class Settings:
     :param drain_seconds: after SIGTERM, requests and patches under way may take so long.
     :param lease_namespace: where the Lease of the leader is.
     :param identity: a name that no other replica has.
-    :param queue: name of the queue policy.
+    :param queue: name of the queue policy, one of those for live clusters.
     :param bind_seconds: a plan whose pods are not on their nodes after so long expires.
     :param lost_seconds: a node that is not Ready for so long is lost to pods that do not run on it yet.
     :param solve_seconds: the solver's time for one gang; then its best placement so far.

@@ -25,6 +25,7 @@ from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.process import Healthy, Process, free_port
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
+CRDS = ("crds/gangplans.yaml", "crds/capacityreservations.yaml")
 INSTALLED = (
     "base/namespace.yaml",
     "base/admission.yaml",
@@ -39,7 +40,8 @@ PROGRAM = shutil.which("arnold", path=f"{Path(sys.executable).parent}{os.pathsep
 
 def install(plane: ControlPlane) -> None:
     """Apply what a cluster's administrator applies once, but for the Deployments."""
-    plane.define(_documents("crds/gangplans.yaml"))
+    for file in CRDS:
+        plane.define(_documents(file))
     for file in INSTALLED:
         for thing in _documents(file):
             plane.admin.apply(thing)
@@ -164,6 +166,7 @@ def running(
             for name in ("arnold-scheduler", *(process.name for process in processes)):
                 plane.remove(name)
             plane.admin.delete_all("gangplans")
+            plane.admin.delete_all("capacityreservations")
             plane.admin.delete("leases", "arnold-extender", SYSTEM)
 
 

@@ -40,6 +40,7 @@ _HOME = {
     "jobsets": "apis/jobset.x-k8s.io/v1alpha2",
     "leases": "apis/coordination.k8s.io/v1",
     "gangplans": "apis/arnold.dev/v1alpha1",
+    "capacityreservations": "apis/arnold.dev/v1alpha1",
 }
 """Where each resource lives that tests read by name."""
 

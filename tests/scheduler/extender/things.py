@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
 from scheduler.extender.gangs import Gang, GangKey
 from scheduler.extender.objects import Node, Pod, decode_node, decode_pod
 from scheduler.extender.planner import Answer, Round, solve
+from scheduler.extender.reservations import Reservation, decode_reservation
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
+from scheduler.queue.types import QueuePolicy
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINIPOD, RACK = "example.com/minipod", "example.com/rack"
@@ -144,10 +146,36 @@ def gang_of(state: State, name: str) -> Gang:
     return gang
 
 
-def plan_all(state: State, *, now: datetime = NOW) -> dict[str, Answer]:
+def reservation_json(name: str = "llm", *, hours: float = 4.0, status: Json | None = None, **spec: Any) -> Json:
+    """A reservation that arrives so many hours from now, made now."""
+    arrives = (NOW + timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
+    return {
+        "apiVersion": "arnold.dev/v1alpha1",
+        "kind": "CapacityReservation",
+        "metadata": {
+            "name": name,
+            "namespace": SPACE,
+            "uid": uid(f"reservation {name}"),
+            "resourceVersion": "1",
+            "creationTimestamp": "2026-11-21T12:00:00Z",
+        },
+        "spec": {"arrives": arrives, **spec},
+        "status": status or {},
+    }
+
+
+def reserve(state: State, *zone: str, name: str = "llm", **more: Any) -> Reservation:
+    """A reservation with a zone that is held, in the cache; see :func:`reservation_json`."""
+    status = {"phase": "Held", "zone": list(zone), "spread": {"dp": 1, "pp": 1}, "objective": 1.0}
+    made = decode_reservation(reservation_json(name, status=status, nodes=len(zone), **more))
+    state.put_reservation(made)
+    return made
+
+
+def plan_all(state: State, *, now: datetime = NOW, policy: QueuePolicy | None = None) -> dict[str, Answer]:
     """One round of planning, every plan put into the state; the answers in the order of the questions."""
     answers = {}
-    round_ = Round()
+    round_ = Round(policy=policy)
     while (question := round_.next(state, now)) is not None:
         answer = solve(question, Limits(seconds=5.0, workers=1))
         state.put_plan(answer.plan)

@@ -14,6 +14,7 @@ from scheduler.extender.answers.verdict import Kind, filter_nodes, preempt
 from scheduler.extender.objects import decode_pod
 from scheduler.extender.plans import Phase, canonical_uid
 from scheduler.extender.state import State
+from scheduler.queue.priority import PriorityAge
 from tests.scheduler.extender.things import (
     NOW,
     Json,
@@ -30,6 +31,7 @@ from tests.scheduler.extender.things import (
     uid,
 )
 
+POLICY = PriorityAge()
 NODES = ("m0-0", "m0-1", "m0-2", "m0-3")
 
 
@@ -44,7 +46,7 @@ def planned(size: int = 2, **changes: Any) -> State:
 def ask(state: State, pod: Json, names: Sequence[str] = NODES, *, now: Any = NOW) -> Json:
     """Filter by names, from bytes to JSON."""
     body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": list(names)}).encode()
-    answer: Json = json.loads(encode(filter_nodes(state, decode_filter(body), now).answer))
+    answer: Json = json.loads(encode(filter_nodes(state, decode_filter(body), now, POLICY).answer))
     assert not answer["Error"]
     assert not set(answer["NodeNames"]) & set(answer["FailedAndUnresolvableNodes"])
     assert set(answer["NodeNames"]) <= set(names)
@@ -106,7 +108,7 @@ def test_the_pod_is_known_by_its_uid_whatever_its_labels_say() -> None:
 def kind(state: State, pod: Json, names: Sequence[str] = NODES) -> Kind | None:
     """Of what kind the refusal is; ``None`` = some node passes."""
     body = json.dumps({"Pod": pod, "NodeNames": list(names)}).encode()
-    refusal = filter_nodes(state, decode_filter(body), NOW).refusal
+    refusal = filter_nodes(state, decode_filter(body), NOW, POLICY).refusal
     return None if refusal is None else refusal.kind
 
 
@@ -230,7 +232,7 @@ def test_whole_nodes_for_whole_nodes() -> None:
     state = planned()
     items = [node_json(name, extra=1) for name in NODES]
     body = json.dumps({"Pod": member_json("g", 1, 2), "Nodes": {"items": items}, "NodeNames": None}).encode()
-    answer = json.loads(encode(filter_nodes(state, decode_filter(body), NOW).answer))
+    answer = json.loads(encode(filter_nodes(state, decode_filter(body), NOW, POLICY).answer))
     wanted = node_of(state, 1)
     assert answer["Nodes"]["items"] == [item for item in items if item["metadata"]["name"] == wanted]
     assert answer["NodeNames"] is None
@@ -241,7 +243,7 @@ def test_no_node_asked_about_no_node_passes() -> None:
     """Both lists null, or an empty one."""
     state = planned()
     body = json.dumps({"Pod": member_json("g", 1, 2), "Nodes": None, "NodeNames": None}).encode()
-    answer = json.loads(encode(filter_nodes(state, decode_filter(body), NOW).answer))
+    answer = json.loads(encode(filter_nodes(state, decode_filter(body), NOW, POLICY).answer))
     assert (answer["NodeNames"], answer["FailedAndUnresolvableNodes"]) == ([], {})
 
 
@@ -281,7 +283,7 @@ def ask_preempt(state: State, pod: Json, victims: dict[str, list[str]]) -> dict[
         name: {"Pods": [{"UID": uid(one)} for one in pods], "NumPDBViolations": 0} for name, pods in victims.items()
     }
     body = json.dumps({"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": candidates}).encode()
-    answer = json.loads(encode(preempt(state, decode_preempt(body), NOW)))["NodeNameToMetaVictims"]
+    answer = json.loads(encode(preempt(state, decode_preempt(body), NOW, POLICY)))["NodeNameToMetaVictims"]
     for name, left in answer.items():
         assert left == candidates[name]
     return {name: victims[name] for name in answer}
@@ -331,7 +333,7 @@ def test_whole_victims_are_answered_by_uid() -> None:
     free = next(name for name in NODES if name not in state.plans[key("g")].nodes)
     victims = {free: {"Pods": [pod_json("y")], "NumPDBViolations": 2}}
     body = json.dumps({"Pod": pod_json("single"), "NodeNameToVictims": victims}).encode()
-    answer = json.loads(encode(preempt(state, decode_preempt(body), NOW)))
+    answer = json.loads(encode(preempt(state, decode_preempt(body), NOW, POLICY)))
     assert answer == {"NodeNameToMetaVictims": {free: {"Pods": [{"UID": uid("y")}], "NumPDBViolations": 2}}}
 
 

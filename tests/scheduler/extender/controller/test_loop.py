@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,10 +14,13 @@ import pytest
 from scheduler.extender.cluster_api import EVENTS, NODES, PODS, Busy, Conflict, EventRecorder, PatchFailed, Reflector
 from scheduler.extender.controller import (
     GANGPLANS,
+    RESERVATIONS,
     Controller,
     NodeSink,
     PlanSink,
     PodSink,
+    ReservationSink,
+    Reserver,
     Terms,
     Touched,
     Writer,
@@ -25,12 +28,25 @@ from scheduler.extender.controller import (
     pacing,
 )
 from scheduler.extender.objects import decode_node, decode_pod
-from scheduler.extender.planner.queue_policy import PriorityAge
 from scheduler.extender.plans import Phase, Plan, decode_plan
+from scheduler.extender.reservations import Reservation, ReservationPhase, decode_reservation
 from scheduler.extender.state import State
 from scheduler.placement.types import Limits
+from scheduler.queue.arnold import Arnold
+from scheduler.queue.priority import PriorityAge
+from scheduler.queue.types import QueuePolicy
 from tests.scheduler.extender.fake_cluster import FakeCluster, unreachable
-from tests.scheduler.extender.things import MINIPOD, RACK, SPACE, Json, member_json, node_json, pod_json, uid
+from tests.scheduler.extender.things import (
+    MINIPOD,
+    RACK,
+    SPACE,
+    Json,
+    member_json,
+    node_json,
+    pod_json,
+    reservation_json,
+    uid,
+)
 
 SIZE = 6
 
@@ -40,6 +56,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop without its pauses, which are there for real clusters."""
     monkeypatch.setattr("scheduler.extender.controller.loop.PAUSE", 0.001)
     monkeypatch.setattr("scheduler.extender.controller.loop.QUIET", 0.01)
+    monkeypatch.setattr("scheduler.extender.controller.reserver.LOOK_SECONDS", 0.005)
     monkeypatch.setattr(pacing, "LONGEST_IDLE", 0.01)
     monkeypatch.setattr(pacing, "AGAIN", 0.01)
 
@@ -60,50 +77,70 @@ class Silent:
 class Replica:
     """All of one replica but its server: cache, watches, controller."""
 
-    def __init__(self, api: FakeCluster) -> None:
+    def __init__(self, api: FakeCluster, policy: QueuePolicy | None = None) -> None:
+        policy = policy or PriorityAge()
         self.leads = True
         self.state = State([MINIPOD, RACK])
         touched, changed = Touched(self.state), asyncio.Event()
         pods, plans = PodSink(self.state, touched), PlanSink(self.state, touched)
+        reservations = ReservationSink(self.state)
         self.reflectors: list[Reflector[Any]] = [
             Reflector(api, NODES, decode=decode_node, sink=NodeSink(self.state, touched), changed=changed.set),
             Reflector(api, PODS, decode=decode_pod, sink=pods, changed=changed.set),
             Reflector(api, GANGPLANS, decode=decode_own_plan, sink=plans, changed=changed.set),
+            Reflector(api, RESERVATIONS, decode=decode_reservation, sink=reservations, changed=changed.set),
         ]
         self.events = EventRecorder(api, instance="test")
+        writer = Writer(
+            self.state,
+            for_pods=api,
+            for_plans=api,
+            pods=pods,
+            plans=plans,
+            reservations=reservations,
+            leads=lambda: self.leads,
+            telemetry=Silent(),
+        )
+        solver = asyncio.Lock()
         self.controller = Controller(
             self.state,
             touched,
             changed,
-            Writer(
-                self.state,
-                for_pods=api,
-                for_plans=api,
-                pods=pods,
-                plans=plans,
-                leads=lambda: self.leads,
-                telemetry=Silent(),
-            ),
+            writer,
             events=self.events,
             telemetry=Silent(),
             leads=lambda: self.leads,
             ready=lambda: all(one.synced for one in self.reflectors),
             terms=Terms(),
             limits=Limits(seconds=5.0, workers=1),
-            policy=PriorityAge(),
+            policy=policy,
+            solver=solver,
+            now=lambda: datetime.now(UTC),
+        )
+        self.reserver = Reserver(
+            self.state,
+            writer,
+            self.events,
+            telemetry=Silent(),
+            policy=policy,
+            limits=Limits(seconds=5.0, workers=1),
+            solver=solver,
+            lost_after=Terms().lost,
+            leads=lambda: self.leads,
+            ready=lambda: all(one.synced for one in self.reflectors),
             now=lambda: datetime.now(UTC),
         )
 
     def start(self) -> list[asyncio.Task[None]]:
         """Start its tasks."""
-        work = [self.controller.run(), self.events.run(), *(one.run() for one in self.reflectors)]
+        work = [self.controller.run(), self.reserver.run(), self.events.run(), *(one.run() for one in self.reflectors)]
         return [asyncio.create_task(one) for one in work]
 
 
 @asynccontextmanager
-async def running(api: FakeCluster) -> AsyncIterator[Replica]:
+async def running(api: FakeCluster, policy: QueuePolicy | None = None) -> AsyncIterator[Replica]:
     """A replica that runs with the block and is killed with it."""
-    replica = Replica(api)
+    replica = Replica(api, policy)
     tasks = replica.start()
     try:
         yield replica
@@ -440,6 +477,89 @@ def test_a_node_lost_under_a_running_gang() -> None:
                 rank != 2 for rank in range(SIZE)
             ]
             assert on_plan(api, "g")
+
+    run(scenario)
+
+
+def announce(api: FakeCluster, size: int) -> None:
+    """A user announces a gang."""
+    document = reservation_json("llm", nodes=size)
+    document["spec"]["arrives"] = (datetime.now(UTC) + timedelta(hours=4)).isoformat().replace("+00:00", "Z")
+    api.put(RESERVATIONS, document)
+
+
+def reserved(api: FakeCluster) -> Reservation:
+    """The reservation as the server has it."""
+    return decode_reservation(api.find(RESERVATIONS, "llm", SPACE))
+
+
+def nodes_of(api: FakeCluster, gang: str) -> set[str]:
+    """The nodes that a gang's pods are bound to."""
+    return {pod["spec"]["nodeName"] for pod in pods_of(api, gang) if "nodeName" in pod["spec"]}
+
+
+def test_from_an_announcement_to_the_gang_on_its_zone() -> None:
+    """A zone is found and written; a preemptible gang uses it and goes when the announced one is there."""
+
+    async def scenario() -> None:
+        api = cluster()
+        async with running(api, Arnold()):
+            announce(api, 6)
+            await until(lambda: reserved(api).held, "a zone")
+            zone = set(reserved(api).zone)
+            submit(api, "spare", 4, annotations={"arnold.dev/preemptible": "true"})
+            await until(lambda: released(api, "spare") == 4, "the preemptible gang to be released")
+            bind(api, "spare")
+            await until(lambda: phase(api, "spare") is Phase.BOUND, "the preemptible gang to be bound")
+            # Two of the eight nodes are outside the zone.
+            await until(
+                lambda: reserved(api).held_by_others == len(nodes_of(api, "spare") & zone), "others to be counted"
+            )
+            submit(api, "llm", 6)
+            await until(lambda: phase(api, "llm") is Phase.RELEASED, "the announced gang to be released")
+            found = plan(api, "llm")
+            assert found is not None
+            assert set(found.nodes) == zone
+            assert pods_of(api, "spare") == []
+            await until(lambda: reserved(api).phase is ReservationPhase.USED, "the reservation to be used")
+            reasons = {event["reason"] for event in api.objects[EVENTS.plural].values()}
+            assert reasons >= {"Held", "Preempted", "Used"}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_while_a_zone_is_emptied(seed: int) -> None:
+    """Replicas die at some of their writes; the zone stays what it was, and no gang is stopped half."""
+
+    async def scenario() -> None:
+        chance = random.Random(seed)
+        api = cluster()
+        announce(api, 6)
+        async with running(api, Arnold()):
+            await until(lambda: reserved(api).held, "a zone")
+            submit(api, "spare", 4, annotations={"arnold.dev/preemptible": "true"})
+            await until(lambda: released(api, "spare") == 4, "the preemptible gang to be released")
+            bind(api, "spare")
+            await until(lambda: phase(api, "spare") is Phase.BOUND, "the preemptible gang to be bound")
+        zone = reserved(api).zone
+        submit(api, "llm", 6)
+        for _ in range(4):
+            mortal = _Mortal(api, writes=chance.randrange(1, 5), after=chance.random() < 0.5)
+            replica = Replica(mortal, Arnold())  # type: ignore[arg-type]
+            tasks = replica.start()
+            await asyncio.wait(
+                [asyncio.create_task(mortal.died.wait()), asyncio.create_task(asyncio.sleep(0.15))],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            await kill(replica, tasks)
+            assert reserved(api).zone == zone
+        async with running(api, Arnold()):
+            await until(lambda: phase(api, "llm") is Phase.RELEASED, "the announced gang to be released")
+            found = plan(api, "llm")
+            assert found is not None
+            assert set(found.nodes) == set(zone)
+            assert pods_of(api, "spare") == []
 
     run(scenario)
 

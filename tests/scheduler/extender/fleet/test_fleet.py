@@ -365,5 +365,5 @@ def test_updates_come_to_the_same_as_starting_anew(steps: list[tuple[str, Any, A
     assert facts(views[0].cluster) == facts(views[1].cluster)
     assert views[0].left_out == views[1].left_out
     assert fleet.occupancy.idle.tolist() == anew.occupancy.idle.tolist()
-    counts = [[count.tolist() for count in one.occupancy.idle_in_domain] for one in (fleet, anew)]
+    counts = [[count.tolist() for _, count in one.occupancy.idle_in_domain] for one in (fleet, anew)]
     assert counts[0] == counts[1]

@@ -9,11 +9,16 @@ from hypothesis import strategies as st
 
 from scheduler.extender.objects import decode_pod
 from scheduler.extender.planner import Round, question_of, repair_question, solve
-from scheduler.extender.planner.queue_policy import Blocked, PriorityAge, Waiting, load_policy
+from scheduler.extender.planner.claims import Blocked, Claims
 from scheduler.extender.plans import Phase, Plan, canonical_uid
+from scheduler.extender.queueing import Waiting
 from scheduler.extender.state import State
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
+from scheduler.queue.arnold import NoReserve
+from scheduler.queue.backfill import FifoBackfill
+from scheduler.queue.fifo import Fifo
+from scheduler.queue.priority import PriorityAge
 from scheduler.spread import evaluate
 from tests.scheduler.extender.things import (
     MINIPOD,
@@ -31,7 +36,6 @@ from tests.scheduler.extender.things import (
     state_of,
     uid,
 )
-from topology.errors import UnknownName
 
 LIMITS = Limits(seconds=5.0, workers=1)
 GRID = {"arnold.dev/parallelism": "tp=8,pp=2,dp=4", "arnold.dev/alpha": "0.7"}
@@ -175,24 +179,24 @@ def waiting(name: str, *, priority: int = 0, age: int = 0) -> Waiting:
     return Waiting(key(name), priority, NOW.replace(minute=59 - age, hour=11), 1)
 
 
-def test_priority_then_age_then_name() -> None:
-    """The order of the queue."""
-    gangs = [waiting("young"), waiting("b", age=9), waiting("a", age=9), waiting("vip", priority=5)]
-    assert [one.key.name for one in PriorityAge().order(gangs)] == ["vip", "a", "b", "young"]
-
-
 def test_what_those_before_could_use_is_withheld() -> None:
     """All of it together."""
-    blocked = [Blocked(waiting("a"), frozenset({"n1"})), Blocked(waiting("b"), frozenset({"n2"}))]
-    assert PriorityAge().withheld(waiting("c"), blocked) == {"n1", "n2"}
-    assert PriorityAge().withheld(waiting("c"), []) == frozenset()
+    state = state_of(minipods(3))
+    blocked = [Blocked(waiting("a"), frozenset({"m0-1"})), Blocked(waiting("b"), frozenset({"m0-2"}))]
+    terms = Claims(PriorityAge()).terms(state, waiting("c"), blocked, NOW)
+    assert terms.offers == ({"m0-1", "m0-2"},)
+    assert [one.key.name for one in terms.ahead] == ["a", "b"]
+    assert Claims(PriorityAge()).terms(state, waiting("c"), [], NOW).offers == (frozenset(),)
 
 
-def test_policies_are_found_by_name() -> None:
-    """An extension point: entry points of the group arnold.queue."""
-    assert load_policy("priority-age").name == "priority-age"
-    with pytest.raises(UnknownName, match="no queue policy is called 'fifo'"):
-        load_policy("fifo")
+def test_every_policy_says_what_it_withholds() -> None:
+    """Strict: everything; EASY without known ends: all that the first could use; a greedy one: nothing."""
+    state = state_of(minipods(3))
+    blocked = [Blocked(waiting("a"), frozenset({"m0-1"})), Blocked(waiting("b"), frozenset({"m0-2"}))]
+    strict = Claims(Fifo()).terms(state, waiting("c"), blocked, NOW)
+    assert (strict.offers, strict.passing) == (({"m0-0", "m0-1", "m0-2"},), False)
+    assert Claims(FifoBackfill()).terms(state, waiting("c"), blocked, NOW).offers == ({"m0-1"},)
+    assert Claims(NoReserve()).terms(state, waiting("c"), blocked, NOW).offers == (frozenset(),)
 
 
 def queue_of(*gangs: tuple[str, int, Json], nodes: Any, running: Any = ()) -> State:

@@ -12,6 +12,7 @@ from scheduler.extender.service.app import Backend, create_app
 from scheduler.extender.service.intake import Intake
 from scheduler.extender.service.metrics import Metrics
 from scheduler.extender.state import State
+from scheduler.queue.priority import PriorityAge
 from tests.scheduler.extender.things import NOW
 
 
@@ -49,7 +50,7 @@ class Client:
         mutual_tls: bool = False,
     ) -> None:
         self.metrics = Metrics(plans=state.plans.values, leads=lambda: True)
-        backend = Backend(state, self.metrics, now=lambda: NOW, unready=unready)
+        backend = Backend(state, self.metrics, now=lambda: NOW, unready=unready, policy=PriorityAge())
         self.intake = Intake(limit)
         self.app = create_app(backend, self.intake, mutual_tls=mutual_tls)
 

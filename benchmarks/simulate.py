@@ -1,0 +1,186 @@
+"""``arnold simulate``: all Philly jobs on 2,500 GPUs, events a second, and cost against jobs and nodes.
+
+The trace is read from the folder that ``ARNOLD_DATA`` names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from time import perf_counter
+
+import numpy as np
+
+from benchmarks.report import Promise, promises, section, table
+from simulator.engine.run import run
+from simulator.replay import Settings, prepare
+from simulator.traces import Trace, read_trace, scale_load
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
+from topology.writers.cluster_csv import ClusterCsvWriter
+
+GPUS, RACK, MINIPOD = 8, 16, 64
+NODES = 313
+"""312 nodes of 8 GPUs and one of 4: 2,500 GPUs."""
+
+SECONDS, MEMORY, RATE = 30.0, 1e9, 200_000.0
+COMMAND = "from scheduler.cli import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """One run of the command.
+
+    :param load: factor of ``--scale-load``.
+    :param seconds: wall time of the whole process, reading included; ``run`` of the run alone, ``policy`` in the
+        scheduler.
+    :param peak: largest resident memory, bytes.
+    """
+
+    policy: str
+    load: float
+    seconds: float
+    run: float
+    policy_seconds: float
+    wait: float
+    peak: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One run in this process: what it had, and what an event cost."""
+
+    policy: str
+    jobs: int
+    nodes: int
+    events: int
+    seconds: float
+    policy_seconds: float
+
+
+def philly_cluster(nodes: int = NODES) -> Cluster:
+    """Racks of 16 nodes of 8 GPUs, minipods of 64; where it is the 313th, the last node has 4."""
+    return build_cluster(
+        ["minipod", "rack"],
+        [
+            Node(f"n{i:05d}", (f"m{i // MINIPOD}", f"r{i // RACK}"), gpus, gpus)
+            for i in range(nodes)
+            for gpus in [GPUS // 2 if i == NODES - 1 else GPUS]
+        ],
+    )
+
+
+def trace_file() -> Path:
+    """The Philly trace.
+
+    :raises RuntimeError: ``ARNOLD_DATA`` is not set.
+    """
+    data = os.environ.get("ARNOLD_DATA")
+    if not data:
+        raise RuntimeError("set ARNOLD_DATA to the folder of the public data")
+    return Path(data) / "philly" / "philly.csv.gz"
+
+
+def measure_whole(loads: Sequence[float]) -> list[Whole]:
+    """The command on all jobs, first in first out and with backfilling."""
+    found = []
+    with TemporaryDirectory() as folder:
+        cluster = Path(folder) / "cluster.csv"
+        cluster.write_text(ClusterCsvWriter().write(philly_cluster()).text, encoding="utf-8")
+        for load in loads:
+            for policy in ("fifo", "fifo-backfill"):
+                arguments = ["--cluster", str(cluster), "--trace", str(trace_file()), "--policy", policy]
+                found.append(_run_command([*arguments, "--scale-load", str(load)], policy, load))
+    return found
+
+
+def _run_command(arguments: Sequence[str], policy: str, load: float) -> Whole:
+    with TemporaryFile("w+") as out:
+        started = perf_counter()
+        process = subprocess.Popen([sys.executable, "-c", COMMAND, "simulate", *arguments, "--json"], stdout=out)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = perf_counter() - started
+        out.seek(0)
+        document = json.load(out)
+    if status:
+        raise RuntimeError(f"arnold simulate failed: {document}")
+    wait = document["wait_seconds"]["mean"]
+    return Whole(
+        policy, load, seconds, document["wall_seconds"], document["policy_seconds"], wait, usage.ru_maxrss * 1024
+    )
+
+
+def measure_rate(rounds: int) -> Part:
+    """The fastest of some runs that count GPUs."""
+    trace = read_trace(trace_file())
+    runs = [_part(trace, NODES, "fifo", algorithm="none") for _ in range(rounds)]
+    return min(runs, key=lambda part: part.seconds)
+
+
+def measure_jobs(sizes: Sequence[int], policy: str) -> list[Part]:
+    """The first jobs of the trace, more and more of them, at six times the load."""
+    trace = scale_load(read_trace(trace_file()), 6.0)
+    return [_part(trace.replace(records=trace.records[:size]), NODES, policy) for size in sizes]
+
+
+def measure_nodes(sizes: Sequence[int], policy: str) -> list[Part]:
+    """All jobs on more and more nodes, with as many jobs a node and second at each size."""
+    trace = read_trace(trace_file())
+    return [_part(scale_load(trace, 6.0 * size / NODES), size, policy) for size in sizes]
+
+
+def _part(trace: Trace, nodes: int, policy: str, *, algorithm: str = "exact") -> Part:
+    replay = prepare(trace, philly_cluster(nodes), Settings(policy, algorithm), lenient=True)
+    engine = replay.engine
+    engine.begin()
+    started = perf_counter()
+    run(engine)
+    seconds = perf_counter() - started
+    return Part(policy, len(engine.jobs), nodes, engine.events, seconds, engine.policy_seconds)
+
+
+def report(whole: Sequence[Whole], rate: Part, jobs: Sequence[Part], nodes: Sequence[Part]) -> str:
+    """The tables and what was promised."""
+    rows = [
+        [
+            one.policy,
+            f"{one.load:g}",
+            f"{one.wait / 3600:.2f}",
+            f"{one.seconds:.1f}",
+            f"{one.run:.1f}",
+            f"{one.policy_seconds:.1f}",
+            f"{one.peak / 1e6:.0f}",
+        ]
+        for one in whole
+    ]
+    usual = [one for one in whole if one.load == 1.0]
+    slowest, largest = max(one.seconds for one in usual), max(one.peak for one in usual)
+    speed = rate.events / rate.seconds
+    lines = [
+        Promise(f"fifo and fifo-backfill below {SECONDS:g} s", f"{slowest:.1f} s", slowest < SECONDS),
+        Promise(f"below {MEMORY / 1e9:g} GB", f"{largest / 1e9:.2f} GB", largest < MEMORY),
+        Promise(f"at least {RATE:,.0f} events/s without placement", f"{speed:,.0f}", speed >= RATE),
+    ]
+    return section(
+        "All 82,247 Philly jobs on 2,500 GPUs: 312 nodes of 8 and one of 4, racks of 16 nodes, minipods of 64",
+        table(["policy", "load", "mean wait, h", "process, s", "run, s", "scheduler, s", "peak, MB"], rows),
+        promises(lines),
+        _growth("jobs", jobs, [part.jobs for part in jobs]),
+        _growth("nodes, with the load that fills them alike", nodes, [part.nodes for part in nodes]),
+    )
+
+
+def _growth(what: str, parts: Sequence[Part], sizes: Sequence[int]) -> str:
+    """Cost against a size, and its exponent: the slope of a line through the logarithms."""
+    if len(parts) < 2:
+        return ""
+    slope = np.polyfit(np.log(sizes), np.log([part.seconds for part in parts]), 1)[0]
+    rows = [[part.policy, part.jobs, part.nodes, f"{part.seconds:.2f}", f"{part.policy_seconds:.2f}"] for part in parts]
+    header = ["policy", "jobs", "nodes", "run, s", "scheduler, s"]
+    return "\n\n".join([f"Against {what}: seconds grow with the power {slope:.2f}.", table(header, rows)])

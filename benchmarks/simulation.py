@@ -1,0 +1,94 @@
+"""The benchmarks of the simulator, for the table of ``python -m benchmarks``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from scheduler.placement.registry import algorithm_names
+
+
+def add_simulation(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add them."""
+    command = add("predictions", _predictions, "gains of production runs as the models of communication predict them")
+    command.add_argument("--seconds", type=float, default=10.0, help="limit of each solve")
+
+    command = add("cost", _cost, "what a question to the models of communication costs")
+    command.add_argument("--rounds", type=int, default=25)
+
+    command = add("simulate", _simulate, "all Philly jobs replayed: seconds, memory, events a second, growth")
+    command.add_argument("--loads", type=float, nargs="+", default=[1.0, 6.0], help="times the load of the trace")
+    command.add_argument("--rounds", type=int, default=5, help="of the run that counts GPUs; the fastest counts")
+    command.add_argument("--jobs", type=int, nargs="+", default=[10_000, 20_000, 40_000, 80_000])
+    command.add_argument("--nodes", type=int, nargs="+", default=[80, 160, 320, 640, 1_280])
+    command.add_argument("--policy", default="fifo-backfill", help="of the runs against jobs and nodes")
+
+    command = add("year", _year, "a year of 2,046 nodes with failures, replayed")
+    command.add_argument("--days", type=float, default=365.0)
+    command.add_argument("--algorithm", default="gpu-packing", choices=algorithm_names(), metavar="NAME")
+
+    command = add("traces", _traces, "reading traces: jobs a second, memory")
+    command.add_argument("--jobs", type=int, default=1_000_000, help="of the trace that is made")
+
+    command = add("workload", _workload, "the made LLM workload beside the published figures of Kalos")
+    command.add_argument("--seeds", type=int, default=10)
+
+    command = add("prediction", _prediction, "prediction of run times, beside the published errors")
+    command.add_argument("--seed", type=int, default=1)
+
+    command = add("sweeps", _sweeps, "a study on four Dask workers against one process")
+    command.add_argument("--trace-jobs", type=int, default=12_000, help="of each run")
+    command.add_argument("--seeds", type=int, default=8, help="each under two policies")
+
+
+def _predictions(options: argparse.Namespace) -> str:
+    from benchmarks.predictions import table
+
+    return table.report(table.measure(options.seconds))
+
+
+def _cost(options: argparse.Namespace) -> str:
+    from benchmarks import cost
+
+    return cost.report(cost.measure_alone(options.rounds), cost.measure_crowds(options.rounds))
+
+
+def _simulate(options: argparse.Namespace) -> str:
+    from benchmarks import simulate
+
+    return simulate.report(
+        simulate.measure_whole(options.loads),
+        simulate.measure_rate(options.rounds),
+        simulate.measure_jobs(options.jobs, options.policy),
+        simulate.measure_nodes(options.nodes, options.policy),
+    )
+
+
+def _year(options: argparse.Namespace) -> str:
+    from benchmarks import year
+
+    return year.report(year.measure(options.days, options.algorithm))
+
+
+def _traces(options: argparse.Namespace) -> str:
+    from benchmarks import traces
+
+    return traces.report(traces.measure(options.jobs))
+
+
+def _workload(options: argparse.Namespace) -> str:
+    from benchmarks import workload
+
+    return workload.report(workload.measure(options.seeds))
+
+
+def _prediction(options: argparse.Namespace) -> str:
+    from benchmarks import prediction
+
+    return prediction.report(prediction.measure(options.seed))
+
+
+def _sweeps(options: argparse.Namespace) -> str:
+    from benchmarks import sweeps
+
+    return sweeps.report(sweeps.measure(options.trace_jobs, options.seeds))

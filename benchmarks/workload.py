@@ -1,0 +1,56 @@
+"""The made LLM workload beside the published figures of Kalos."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from benchmarks.report import section, table
+from simulator.workload import KALOS, Published, WorkloadSpec, generate, summary
+
+
+def measure(seeds: int, *, days: float = KALOS.days) -> list[Published]:
+    """Summaries of workloads as long as the published trace, one for each seed."""
+    return [summary(generate(WorkloadSpec(days=days, seed=seed))) for seed in range(1, seeds + 1)]
+
+
+def report(made: Sequence[Published]) -> str:
+    """Each figure: published, mean over seeds, and how far seeds lie apart."""
+    rows = []
+    published = _figures(KALOS)
+    all_made = [_figures(one) for one in made]
+    for name, value in published.items():
+        values = np.array([figures[name] for figures in all_made])
+        spread = values.std(ddof=1) if len(values) > 1 else 0.0
+        rows.append((name, _text(value), _text(values.mean()), _text(spread), f"{values.mean() / value - 1:+.1%}"))
+    return section(
+        f"A made workload of {KALOS.days:.0f} days beside Kalos, {len(made)} seeds",
+        table(("figure", "published", "made", "standard deviation", "difference"), rows),
+        "A difference below two standard deviations over the root of the number of seeds is chance. GPU time is that "
+        "of a few hundred pretraining jobs: a single trace of this length has it to 10 % or so, as the published one "
+        "is a single draw too.",
+    )
+
+
+def _figures(one: Published) -> dict[str, float]:
+    return {
+        "jobs": one.jobs,
+        "mean GPUs": one.gpus_mean,
+        "median GPUs": one.gpus_median,
+        "most GPUs": one.gpus_max,
+        "mean run time, s": one.seconds_mean,
+        "median run time, s": one.seconds_median,
+        "longest run time, s": one.seconds_max,
+        "mean GPU time, GPU s": one.gpu_time_mean,
+        **{f"jobs {status}": share for status, share in one.job_share.items()},
+        **{f"GPU time {status}": share for status, share in one.gpu_time_share.items()},
+        "jobs of evaluation": one.evaluation_share[0],
+        "GPU time of evaluation": one.evaluation_share[1],
+        "jobs of pretraining": one.pretraining_share[0],
+        "GPU time of pretraining": one.pretraining_share[1],
+    }
+
+
+def _text(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

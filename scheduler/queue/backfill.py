@@ -1,0 +1,57 @@
+"""First in, first out with EASY backfilling (Lifka 1995; Mu'alem and Feitelson 2001), exact to the node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
+
+from scheduler.queue.base import BasePolicy
+from scheduler.queue.types import Floor, Hold, Waiting
+from topology.cluster import IntArray
+
+
+class FifoBackfill(BasePolicy):
+    """Only the first has a claim: it starts at its *shadow time* at the latest, if the others end as predicted.
+
+    A job behind it may start if it is expected to end by the shadow time, or if it takes nothing that the first needs
+    then.  Where ends are unknown, so is the shadow time: then nobody behind takes what the first could use.
+    """
+
+    name = "fifo-backfill"
+    summary = "first in, first out; jobs behind start early where they do not delay the first (EASY)"
+    passing = True
+    claims = 1
+
+    def holds(self, blocked: Sequence[Waiting], floor: Floor) -> Sequence[Hold]:
+        """The claim of the first."""
+        return (shadow(blocked[0], floor),)
+
+
+def shadow(head: Waiting, floor: Floor) -> Hold:
+    """When a blocked job will have room at the latest, and what has to be left for it on which nodes.
+
+    The running jobs are taken to end in the order of their predicted ends, those that are overdue now.  At the shadow
+    time as many nodes have room as the job needs; of more than it needs, those with the lowest numbers are kept.  Of
+    ``gpus`` units that it needs on such a node, those that return by then need not be kept now.
+    """
+    usable = floor.usable(head)
+    coming: IntArray = floor.free.copy()
+    have = int(np.count_nonzero(usable & (coming >= head.gpus)))
+    until = floor.now
+    for one in floor.running:
+        ends = max(floor.now, one.ends)
+        if ends == inf or (have >= head.nodes and ends > until):
+            break
+        until = ends
+        for node in one.places:
+            before = int(coming[node])
+            coming[node] = before + one.gpus
+            have += bool(usable[node] and before < head.gpus <= before + one.gpus)
+    if have < head.nodes:
+        return Hold(-inf, np.where(usable, floor.total, 0).astype(np.int32))
+    chosen = np.flatnonzero(usable & (coming >= head.gpus))[: head.nodes]
+    keep = np.zeros_like(floor.free)
+    keep[chosen] = np.maximum(0, head.gpus - (coming - floor.free)[chosen])
+    return Hold(until, keep)

@@ -1,0 +1,72 @@
+"""Whom to stop so that a job has room: on as few nodes as it needs, those of least worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from scheduler.queue.types import Floor, Running, Waiting
+
+Worth = tuple[int, float]
+"""Highest priority among those to be stopped, and the GPU-seconds they have run."""
+
+
+def cheapest_victims(job: Waiting, floor: Floor, *, may_stop: Callable[[Running], bool]) -> Sequence[Running]:
+    """Running jobs whose nodes, with what is free, are enough for a job.
+
+    For each node that the job could use: whom to stop there, lowest priority first and youngest first among equals,
+    until there is room.  Then the nodes where that costs least, by the highest priority stopped and the GPU-seconds
+    lost.  At last whoever turns out not to be in the way is left alone.  Greedy: a gang on several of the nodes is
+    counted on each.
+
+    :returns: none when it would not help, or when there is room already.
+    """
+    usable = floor.usable(job)
+    there: dict[int, list[Running]] = {}
+    for one in floor.running:
+        if may_stop(one):
+            for node in one.places:
+                if usable[node]:
+                    there.setdefault(node, []).append(one)
+    clear = int(np.count_nonzero(usable & (floor.free >= job.gpus)))
+    if clear >= job.nodes:
+        return ()
+    choices = []
+    for node, ones in there.items():
+        room = int(floor.free[node])
+        if room >= job.gpus:
+            continue
+        chosen: list[Running] = []
+        for one in sorted(ones, key=lambda one: (one.priority, -one.started, one.key)):
+            chosen.append(one)
+            room += one.gpus
+            if room >= job.gpus:
+                choices.append((_worth(chosen, floor.now), node, chosen))
+                break
+    if clear + len(choices) < job.nodes:
+        return ()
+    choices.sort(key=lambda choice: choice[:2])
+    needed = choices[: job.nodes - clear]
+    found = {one.key: one for _, _, chosen in needed for one in chosen}
+    return _without_idle_loss(job, floor, found)
+
+
+def _worth(chosen: Sequence[Running], now: float) -> Worth:
+    lost = sum(one.gpus * len(one.places) * (now - one.started) for one in chosen)
+    return max(one.priority for one in chosen), lost
+
+
+def _without_idle_loss(job: Waiting, floor: Floor, found: dict[object, Running]) -> Sequence[Running]:
+    """Spare those, the dearest first, without whose stop the job has room too."""
+    usable, free = floor.usable(job), floor.free.copy()
+    for one in found.values():
+        free[list(one.places)] += one.gpus
+    for one in sorted(found.values(), key=lambda one: (-one.priority, one.started, one.key)):
+        places = list(one.places)
+        free[places] -= one.gpus
+        if np.count_nonzero(usable & (free >= job.gpus)) >= job.nodes:
+            del found[one.key]
+        else:
+            free[places] += one.gpus
+    return tuple(found.values())

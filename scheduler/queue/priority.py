@@ -1,0 +1,55 @@
+"""By priority and age: without prediction nobody is delayed by those behind; with preemption nobody by those below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
+
+from scheduler.queue.base import BasePolicy
+from scheduler.queue.preemption import cheapest_victims
+from scheduler.queue.types import Floor, Hold, Rank, Running, Waiting
+
+
+class PriorityAge(BasePolicy):
+    """Higher priority first, older first among equals; nobody behind a blocked job can delay it.
+
+    *Cannot delay*: let H be blocked and C be behind it.  H starts at the first moment at which enough of the nodes that
+    it could use at all (those of its size that it may use and that are not faulty) are free together.  Where nobody
+    knows when jobs end, whatever C takes of these nodes may be what H is missing at that moment, and what it takes of
+    other nodes never is.  Hence C may be placed exactly where no node that H could use is taken.  A job that would not
+    fit even if the cluster were empty starts at no moment, so nothing delays it: it blocks nobody.
+    """
+
+    name = "priority-age"
+    summary = "higher priority first, then older; a gang passes a blocked one only on nodes that one cannot use"
+    passing = True
+    claims = None
+
+    def rank(self, job: Waiting) -> Rank:
+        """By priority, age and key."""
+        return (-job.priority, job.submitted, job.key)
+
+    def holds(self, blocked: Sequence[Waiting], floor: Floor) -> Sequence[Hold]:
+        """All that those before could use."""
+        masks = {id(mask): mask for mask in (floor.usable(job) for job in blocked)}
+        return (Hold(-inf, np.where(np.logical_or.reduce(list(masks.values())), floor.total, 0).astype(np.int32)),)
+
+
+class PriorityPreempt(BasePolicy):
+    """Higher priority first; a job without room stops preemptible ones of lower priority if that gives it room.
+
+    Else it waits, and all behind it.
+    """
+
+    name = "priority-preempt"
+    summary = "higher priority first; preemptible jobs of lower priority are stopped for it"
+
+    def rank(self, job: Waiting) -> Rank:
+        """By priority, age and key."""
+        return (-job.priority, job.submitted, job.key)
+
+    def victims(self, job: Waiting, floor: Floor) -> Sequence[Running]:
+        """As few of the lowest and youngest as will do."""
+        return cheapest_victims(job, floor, may_stop=lambda other: other.preemptible and other.priority < job.priority)

@@ -1,0 +1,230 @@
+"""What a queue policy is told, and what it answers: plain values that a controller and a simulator both have.
+
+Nodes are numbers into arrays.  GPUs are counted in *units*, whatever the caller counts in (GPUs, or hundredths of one
+where jobs share a GPU).  Times are seconds on the caller's clock.  A job asks for ``nodes`` nodes with
+``gpus`` units on each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from topology.cluster import IntArray
+
+BoolArray = npt.NDArray[np.bool_]
+
+Keep = IntArray | None
+"""Shape [nodes]: units that a candidate must leave free on each node; ``None`` = it may take all that is free."""
+
+Rank = tuple[Any, ...]
+"""Place in the queue: the least is asked first.  It does not change while a job waits, so a queue can stay sorted."""
+
+
+class Waiting(Protocol):
+    """A job in the queue."""
+
+    @property
+    def key(self) -> Hashable:
+        """Unique, and comparable with the keys of the others."""
+
+    @property
+    def priority(self) -> int:
+        """Higher first."""
+
+    @property
+    def submitted(self) -> float:
+        """When it was."""
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that it needs."""
+
+    @property
+    def gpus(self) -> int:
+        """Units on each of them."""
+
+    @property
+    def predicted(self) -> float | None:
+        """Seconds that it is expected to run; ``None`` = nobody knows."""
+
+    @property
+    def predicted_high(self) -> float | None:
+        """Seconds that it will hardly exceed: the upper end of the band; ``None`` = nobody knows."""
+
+    @property
+    def preemptible(self) -> bool:
+        """Whether it may be stopped and queued again."""
+
+    @property
+    def reservation(self) -> str:
+        """Name of the reservation that was made for it; empty = none was."""
+
+
+class Running(Protocol):
+    """A job that has nodes."""
+
+    @property
+    def key(self) -> Hashable:
+        """As of a waiting job."""
+
+    @property
+    def priority(self) -> int:
+        """As of a waiting job."""
+
+    @property
+    def preemptible(self) -> bool:
+        """As of a waiting job."""
+
+    @property
+    def gpus(self) -> int:
+        """Units on each of its nodes."""
+
+    @property
+    def places(self) -> Sequence[int]:
+        """Its nodes."""
+
+    @property
+    def started(self) -> float:
+        """When it started."""
+
+    @property
+    def ends(self) -> float:
+        """When it is expected to end; ``inf`` = nobody knows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CapacityReservation:
+    """Room kept for a large job that was announced before it arrives.
+
+    :param name: unique; the job names it.
+    :param nodes: how many it needs.
+    :param gpus: units on each.
+    :param announced: when it was.
+    :param arrives: when the job will be submitted.
+    :param zone: its nodes, chosen on the cluster as if empty (``scheduler.queue.zone``); empty = there is none that
+        would do.
+    """
+
+    name: str
+    nodes: int
+    gpus: int
+    announced: float
+    arrives: float
+    zone: tuple[int, ...] = ()
+
+
+class Floor(Protocol):
+    """The cluster as it is now."""
+
+    @property
+    def now(self) -> float:
+        """The time."""
+
+    @property
+    def total(self) -> IntArray:
+        """Shape [nodes], units that jobs may use; 0 for a node that none may."""
+
+    @property
+    def free(self) -> IntArray:
+        """Shape [nodes], units that no job holds."""
+
+    @property
+    def running(self) -> Iterable[Running]:
+        """Jobs that have nodes, by expected end."""
+
+    @property
+    def reservations(self) -> Sequence[CapacityReservation]:
+        """Those announced whose job has not started, by time of arrival."""
+
+    def usable(self, job: Waiting) -> BoolArray:
+        """Shape [nodes], which could host a part of the job if the cluster were empty."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hold:
+    """What is kept for someone from a moment on.
+
+    :param until: who ends by then takes nothing away, since it will be free again; ``-inf`` = nobody does.
+    :param keep: shape [nodes], units that all others leave free.
+    """
+
+    until: float
+    keep: IntArray
+
+
+class QueuePolicy(Protocol):
+    """Who is asked first, who may pass whom, and on what.  It decides nothing about nodes: placement does.
+
+    Registered as an entry point in the group ``arnold.queue``: a class (or any callable without arguments) that makes
+    an object with this face.  It remembers nothing between calls.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name on the command line."""
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+
+    @property
+    def passing(self) -> bool:
+        """Whether those behind a blocked job are asked at all."""
+
+    @property
+    def claims(self) -> int | None:
+        """How many of the blocked ones, first in rank first, something is kept for; ``None`` = all."""
+
+    @property
+    def reserving(self) -> bool:
+        """Whether zones are to be found for announced jobs."""
+
+    def rank(self, job: Waiting) -> Rank:
+        """The job's place in the queue."""
+
+    def holds(self, blocked: Sequence[Waiting], floor: Floor) -> Sequence[Hold]:
+        """What is kept for those that were asked and have no room.
+
+        :param blocked: the first :attr:`claims` of them by rank, at least one; of several with the same need, later
+            ones may be missing.
+        """
+
+    def offers(self, job: Waiting, floor: Floor, holds: Sequence[Hold]) -> Iterable[Keep]:
+        """Where the job may go, the first offer that has room for it counts; nothing = it waits.
+
+        Of the job it looks at what it needs, its predicted times, ``preemptible`` and ``reservation`` alone; and who is
+        predicted to run longer, all else being equal, is offered no more.
+
+        :param holds: of those blocked before it.
+        """
+
+    def victims(self, job: Waiting, floor: Floor) -> Sequence[Running]:
+        """Running jobs to be stopped so that a job without room has room; none = it waits."""
+
+
+def ends_by(job: Waiting, now: float, until: float) -> bool:
+    """Whether a job that starts now is expected to end by a moment."""
+    return job.predicted is not None and now + job.predicted <= until
+
+
+def surely_ends_by(job: Waiting, now: float, until: float) -> bool:
+    """The same by the upper end of the band."""
+    return job.predicted_high is not None and now + job.predicted_high <= until
+
+
+def kept(holds: Iterable[Hold]) -> Keep:
+    """What several holds keep together; ``None`` = nothing."""
+    arrays = [hold.keep for hold in holds]
+    if not arrays:
+        return None
+    return arrays[0] if len(arrays) == 1 else np.sum(arrays, axis=0, dtype=np.int32)
+
+
+UNKNOWN = inf
+"""The end of a running job of which nobody knows when it ends."""

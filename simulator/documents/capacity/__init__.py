@@ -1,0 +1,1 @@
+"""What ``arnold capacity`` prints with ``--json``, a module for each question."""

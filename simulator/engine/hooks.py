@@ -1,0 +1,131 @@
+"""Where other rooms reach into the engine: predictions, paces, incidents, and what an interruption costs.
+
+The engine knows these protocols alone; whoever assembles a run hands it what is behind them.  What keeps a state of its
+own (:class:`Incidents`, :class:`Pace`) also saves and restores it, for checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+from simulator.engine.job import Prediction, SimJob
+from simulator.engine.stage import Stage, Why
+from simulator.records import JobRecord
+
+
+class Predictor(Protocol):
+    """What the scheduler is told about run times when a job is submitted."""
+
+    def predict(self, record: JobRecord) -> Prediction:
+        """Seconds, at least those of the trace's past."""
+
+
+class Oracle:
+    """Every run time is known beforehand, to the second."""
+
+    def predict(self, record: JobRecord) -> Prediction:
+        """Its duration."""
+        return Prediction(record.duration, record.duration)
+
+
+class Pace(Protocol):
+    """How fast jobs run: *relative step time*, seconds that a second of work takes, above 0.
+
+    Each method returns the jobs whose pace is another from now on, by key.  A job that starts has the pace 1 unless it
+    is among them.
+    """
+
+    def started(self, job: SimJob) -> Mapping[int, float]:
+        """A job has its places."""
+
+    def stopped(self, job: SimJob) -> Mapping[int, float]:
+        """A job is about to leave its places."""
+
+    def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
+        """A node has become slow by that factor, or healthy again (1.0)."""
+
+    def state(self) -> Any:
+        """What :meth:`restore` needs besides the jobs that run, as JSON."""
+
+    def restore(self, state: Any, running: Iterable[SimJob]) -> None:
+        """Go on where :meth:`state` was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something happens to a node.
+
+    :param kind: ``down``: no job may use it, and those on it are interrupted; ``up``: it is back; ``slow``: it is slow
+        from now on by ``slowdown`` (1.0 = healthy again), known to nobody; ``flag``: the scheduler knows of a slowdown
+        (1.0 = the flag is lifted).
+    """
+
+    time: float
+    kind: Literal["down", "up", "slow", "flag"]
+    node: int
+    slowdown: float = 1.0
+
+    @property
+    def gives(self) -> bool:
+        """Whether room can only grow by it: it comes before those that take room away, at one instant."""
+        return self.kind == "up" or (self.kind in ("slow", "flag") and self.slowdown == 1.0)
+
+
+class Incidents(Protocol):
+    """What happens to nodes, drawn by somebody else, in order of time."""
+
+    def next(self) -> Incident | None:
+        """The next one, not before the one before; ``None`` = nothing happens any more.
+
+        Asked once at the start and again whenever one has happened.
+        """
+
+    def state(self) -> Any:
+        """What :meth:`restore` needs, as JSON."""
+
+    def restore(self, state: Any) -> None:
+        """Go on where :meth:`state` was asked."""
+
+
+class Setback(NamedTuple):
+    """What an interruption costs.
+
+    :param kept: seconds of work that are safe, of those that the job has done in all.
+    :param delay: seconds on its nodes before it works again, when it starts again.
+    """
+
+    kept: float
+    delay: float
+
+
+class Recovery(Protocol):
+    """What a job has left after an interruption."""
+
+    def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:
+        """A job is stopped.
+
+        :param done: seconds of work that it has done in all, those of earlier attempts included that were kept.
+        """
+
+
+class FromScratch:
+    """Jobs keep nothing: no trace says when they wrote checkpoints."""
+
+    def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:  # noqa: ARG002
+        """All is lost."""
+        return Setback(0.0, 0.0)
+
+
+class Observer(Protocol):
+    """Somebody who measures while time passes."""
+
+    def elapsed(self, stage: Stage, until: float) -> None:
+        """Nothing changes from ``stage.now`` until then."""
+
+    def state(self) -> Any:
+        """What :meth:`restore` needs, as JSON."""
+
+    def restore(self, state: Any) -> None:
+        """Go on where :meth:`state` was asked."""

@@ -1,0 +1,225 @@
+"""A cluster with nodes and domains, on which production placement decides.
+
+Jobs on one node go where single pods go on Kubernetes (``scheduler.placement.singles``); gangs of whole nodes through
+the placement algorithm and the evaluator of ``arnold place``; gangs that take a part of each node to the fewest domains
+(``scheduler.placement.shares``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import ceil
+
+import numpy as np
+
+from scheduler.job import Job, Parallelism
+from scheduler.outcome import run
+from scheduler.placement.shares import fewest_domains
+from scheduler.placement.singles import Rows, tightest
+from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.queue.types import BoolArray, Keep, Waiting
+from scheduler.queue.zone import find_zone
+from scheduler.spread import job_level, spread
+from simulator.engine.disagreement import Disagreement
+from simulator.engine.job import UNITS, SimJob
+from simulator.engine.room import Found, Need
+from simulator.records import JobRecord
+from simulator.shapes import node_size, shape
+from topology.capacity import count_nodes
+from topology.cluster import Cluster, IntArray
+from topology.errors import InvalidJob
+from topology.flags import HEALTHY, NodeFlag
+
+
+class PlacedRoom:
+    """Nodes in domains.
+
+    :param cluster: GPUs of it that are in use at the start stay so; a node that is faulty is no part of it.
+    :param level: the level whose domains spread counts; ``None`` = the broadest with more than one domain.
+    :raises UnknownName: the cluster has no such level.
+    """
+
+    def __init__(
+        self, cluster: Cluster, *, algorithm: PlacementAlgorithm, limits: Limits, level: str | None = None
+    ) -> None:
+        if level is not None:
+            cluster.level(level)
+        sound = np.isfinite(cluster.slowdown)
+        self.cluster = cluster
+        self.free: IntArray = np.where(sound, cluster.free_gpus, 0).astype(np.int32) * UNITS
+        self.total: IntArray = self.free.copy()
+        self._at_start: IntArray = self.free.copy()
+        self.capacity = int(self.free.sum())
+        self._algorithm = algorithm
+        self._limits = limits
+        self._level = level
+        self._size: IntArray = cluster.gpus * UNITS
+        self._whole: BoolArray = sound & (self.free == self._size)
+        self._idle: BoolArray = self._whole.copy()
+        self.free_units = self.capacity
+        self.idle_units = int(self._size[self._idle].sum())
+        self._levels = [(one.domain_of, count_nodes(one, self._idle)) for one in cluster.levels]
+        self._usual = node_size(cluster) * UNITS
+        self._jobs: dict[tuple[int, int, Parallelism | None], Job] = {}
+        self._usable: dict[tuple[int, bool], BoolArray] = {}
+
+    def need(self, record: JobRecord) -> Need:
+        """Nodes and units on each (``simulator.shapes``).
+
+        :raises Disagreement: it could not run even if the cluster were empty, or cannot be cut into nodes.
+        :raises InvalidTopology: it is a gang, and the cluster has no level.
+        """
+        try:
+            nodes, each = shape(record, self._usual // UNITS)
+            gpus = ceil(round(each * UNITS, 6))
+            need = Need(nodes, gpus, nodes * gpus)
+            if self._is_gang(nodes, gpus):
+                gang = self._job(need, record.parallelism)
+                _ = gang.grid, job_level(self.cluster, gang)
+        except InvalidJob as error:
+            raise Disagreement("does not cut into nodes", error.message) from error
+        room = int(np.count_nonzero(self._usable_for(nodes, gpus)))
+        if room < nodes:
+            what = f"{nodes} nodes with {gpus / UNITS:g} free GPUs each; the cluster has {room}"
+            raise Disagreement("larger than the cluster", what)
+        return need
+
+    def usable(self, job: Waiting) -> BoolArray:
+        """Nodes with so many GPUs for jobs; for a gang of whole nodes, those of its size of which all are."""
+        return self._usable_for(job.nodes, job.gpus)
+
+    def _usable_for(self, nodes: int, gpus: int) -> BoolArray:
+        gang = self._is_gang(nodes, gpus)
+        key = (gpus, gang)
+        if key not in self._usable:
+            self._usable[key] = self._whole & (self._size == gpus) if gang else self.total >= gpus
+        return self._usable[key]
+
+    def _is_gang(self, nodes: int, gpus: int) -> bool:
+        """Whether whole nodes are asked for: all of a node of the usual size, or of enough larger ones."""
+        if nodes == 1 or gpus < self._usual:
+            return False
+        return gpus == self._usual or int(np.count_nonzero(self._whole & (self._size == gpus))) >= nodes
+
+    def may_fit(self, job: SimJob) -> bool:
+        """Whether enough nodes have enough free."""
+        if job.nodes == 1:
+            return bool(self.free.max() >= job.gpus)
+        return int(np.count_nonzero(self.usable(job) & (self.free >= job.gpus))) >= job.nodes
+
+    def find(self, job: SimJob, keep: Keep) -> Found | None:
+        """Nodes for the job."""
+        free = self.free if keep is None else self.free - keep
+        fits = free >= job.gpus
+        if job.nodes == 1:
+            rows = fits.nonzero()[0]
+            if not len(rows):
+                return None
+            best = tightest(rows, free=self.free, idle=self._idle, idle_in_domain=self._levels)
+            return Found((int(best[0]),))
+        rows = (fits & self.usable(job)).nonzero()[0]
+        if len(rows) < job.nodes:
+            return None
+        if not self._is_gang(job.nodes, job.gpus):
+            domains = [domain_of for domain_of, _ in self._levels]
+            nodes = fewest_domains(rows, job.nodes, free=self.free, idle=self._idle, domain_of=domains)
+            return self._found(nodes)
+        return self._placed(job, rows)
+
+    def _placed(self, job: SimJob, rows: Rows) -> Found | None:
+        free = np.zeros_like(self.free)
+        free[rows] = self._size[rows] // UNITS
+        gang = self._job(Need(job.nodes, job.gpus, job.units), job.record.parallelism)
+        outcome = run(self._algorithm, self.cluster.replace(free_gpus=free), gang, self._limits)
+        if outcome.evaluation is None or outcome.proposal.nodes is None:
+            return None
+        return Found(tuple(outcome.proposal.nodes.ravel().tolist()), (outcome.evaluation.dp, outcome.evaluation.pp))
+
+    def _found(self, nodes: Rows) -> Found:
+        """Nodes of a gang without a grid: one DP group."""
+        if not self.cluster.levels:
+            return Found(tuple(nodes.tolist()))
+        level = self.cluster.default_level() if self._level is None else self.cluster.level(self._level)
+        return Found(tuple(nodes.tolist()), (spread(np.zeros(len(nodes), dtype=np.int32), level.domain_of[nodes]), 1))
+
+    def _job(self, need: Need, parallelism: Parallelism | None) -> Job:
+        """The gang as placement knows it: as its record says, or data parallel over its nodes."""
+        key = (need.nodes, need.gpus, parallelism)
+        if key not in self._jobs:
+            gpus = need.gpus // UNITS
+            degrees = parallelism or Parallelism(tp=gpus, dp=need.nodes)
+            if degrees.gpus != gpus * need.nodes:
+                raise InvalidJob(f"its parallelism makes {degrees.gpus} GPUs, it has {gpus * need.nodes}")
+            self._jobs[key] = Job("job", degrees, gpus_per_node=gpus, level=self._level)
+        return self._jobs[key]
+
+    def gang(self, job: SimJob) -> Job:
+        """A job on several nodes as placement, and a model of communication, know it.
+
+        One that takes a part of each node is data parallel over its nodes where its parallelism does not fit them.
+        """
+        need = Need(job.nodes, job.gpus, job.units)
+        if self._is_gang(job.nodes, job.gpus):
+            return self._job(need, job.record.parallelism)
+        return self._job(Need(job.nodes, max(1, job.gpus // UNITS) * UNITS, job.units), None)
+
+    def take(self, job: SimJob) -> None:
+        """The job has its places."""
+        self._change(job.places, -job.gpus)
+
+    def give(self, job: SimJob) -> None:
+        """The job leaves its places."""
+        self._change(job.places, job.gpus)
+
+    def _change(self, places: Sequence[int], units: int) -> None:
+        if len(places) == 1:
+            node = places[0]
+            self.free[node] += units
+            idle = self._whole[node] and self.free[node] == self._size[node]
+            self.free_units += units
+            if idle != self._idle[node]:
+                self._idle[node] = idle
+                self.idle_units += int(self._size[node]) if idle else -int(self._size[node])
+                for domain_of, count in self._levels:
+                    count[domain_of[node]] += 1 if idle else -1
+            return
+        rows = np.asarray(places)
+        self.free[rows] += units
+        idle = self._whole[rows] & (self.free[rows] == self._size[rows])
+        turned = idle.astype(np.int32) - self._idle[rows]
+        self._idle[rows] = idle
+        self.free_units += units * len(places)
+        self.idle_units += int((turned * self._size[rows]).sum())
+        for domain_of, count in self._levels:
+            np.add.at(count, domain_of[rows], turned)
+
+    def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
+        """Where production placement puts it on the cluster as if empty."""
+        if not self._is_gang(job.nodes, job.gpus):
+            return ()
+        away = set(taken).union(np.flatnonzero(~self._whole).tolist())
+        return find_zone(self.cluster, self.gang(job), algorithm=self._algorithm, limits=self._limits, taken=away)
+
+    def take_out(self, node: int) -> None:
+        """No job may use it."""
+        self._set_total(node, 0)
+
+    def bring_back(self, node: int) -> None:
+        """Jobs may use it again."""
+        self._set_total(node, int(self._at_start[node]))
+
+    def flag(self, node: int, slowdown: float) -> None:
+        """The placement algorithm is told."""
+        flags = {i: flag for i, flag in self.cluster.flags.items() if i != node}
+        if slowdown > HEALTHY:
+            name = self.cluster.names[node]
+            flags[node] = NodeFlag(name, "straggler", slowdown, source="simulator")
+        self.cluster = self.cluster.replace(flags=flags)
+
+    def _set_total(self, node: int, units: int) -> None:
+        """Change what jobs may use of a node on which there is none."""
+        self.free_units += units - int(self.free[node])
+        self.total[node] = self.free[node] = units
+        self._whole[node] = units == self._size[node]
+        self._usable.clear()
+        self._change((node,), 0)

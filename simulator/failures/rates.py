@@ -1,0 +1,96 @@
+"""How often nodes fail: published rates by name, and the mean time to failure of a job.
+
+A rate is the number of failures per node and day that stop a job on that node; sources speak of 1,000 node-days.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from topology.errors import InvalidInput, UnknownName, did_you_mean
+
+DAY = 86_400.0
+HOUR = 3_600.0
+
+HIGHEST = 1_000.0
+"""Failures per 1,000 node-days beyond which a number is no rate: a node that fails every day."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRate:
+    """How often one node fails.
+
+    :param name: what it is called on the command line; the number itself where somebody gave one.
+    :param per_thousand_node_days: failures in 1,000 days of a node.
+    :param source: who measured it.
+    """
+
+    name: str
+    per_thousand_node_days: float
+    source: str
+
+    @property
+    def per_node_day(self) -> float:
+        """r: failures per node and day."""
+        return self.per_thousand_node_days / 1_000.0
+
+    def per_second(self, nodes: float) -> float:
+        """N r: failures per second among so many nodes."""
+        return nodes * self.per_node_day / DAY
+
+
+LLAMA3_FAILURES, LLAMA3_DAYS, LLAMA3_NODES = 419, 54, 2048
+"""Unexpected interruptions, days and nodes of 8 GPUs (16,384 GPUs) of the Llama 3 405B run."""
+
+RATES: Mapping[str, FailureRate] = {
+    rate.name: rate
+    for rate in (
+        FailureRate("rsc-1", 6.50, "Meta RSC-1, 11 months on 16,000 A100 GPUs (arXiv 2410.21680)"),
+        FailureRate(
+            "llama3",
+            1_000.0 * LLAMA3_FAILURES / (LLAMA3_DAYS * LLAMA3_NODES),
+            "Llama 3 405B, 419 unexpected interruptions in 54 days on 16,384 GPUs (arXiv 2407.21783, section 3.3.4)",
+        ),
+        FailureRate("rsc-2", 2.34, "Meta RSC-2, 11 months on 8,000 A100 GPUs (arXiv 2410.21680)"),
+        FailureRate("byterobust", 1.2, "fitted to the standby pools 2/2/3/4 of ByteRobust (arXiv 2509.16293)"),
+    )
+}
+"""Published rates, the highest first."""
+
+MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS = 1024, 7.9
+"""What jobs of 1,024 GPUs on RSC-1 measured (arXiv 2410.21680), where its rate gives 28.8 hours: no rate that is the
+same for all nodes explains both, so both are always printed."""
+
+_NUMBER = re.compile(r"[0-9]{1,6}(?:\.[0-9]{0,12})?(?:[eE][-+]?[0-9]{1,2})?")
+
+
+def failure_rate(text: str) -> FailureRate:
+    """A published rate by its name, or failures per 1,000 node-days as a number.
+
+    :raises UnknownName: neither.
+    :raises InvalidInput: a number beyond :data:`HIGHEST`.
+    """
+    name = text.strip().lower()
+    if name in RATES:
+        return RATES[name]
+    if not _NUMBER.fullmatch(name):
+        raise UnknownName(
+            f"no failure rate is called {text[:40]!r}",
+            where="--failures",
+            fix=f"{did_you_mean(name, RATES)}use one of {', '.join(RATES)}, or failures per 1,000 node-days",
+        )
+    if float(name) > HIGHEST:
+        raise InvalidInput(
+            f"{text} failures per 1,000 node-days are more than one per node and day",
+            where="--failures",
+            fix="give failures per 1,000 node-days, for example 6.5",
+        )
+    return FailureRate(name, float(name), "given")
+
+
+def mttf(rate: FailureRate, nodes: float) -> float:
+    """Mean time to failure of a job, seconds: ``1 / (N r)``; infinite where nothing ever fails."""
+    per_second = rate.per_second(nodes)
+    return 1.0 / per_second if per_second > 0.0 else float("inf")

@@ -1,0 +1,71 @@
+"""Nodes that become slow, and when somebody notices: flags with a true time and a detected time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from simulator.failures.rates import DAY, HOUR
+
+CONTINUITY = 240.0
+"""Seconds that the same machine must stand out (Minder, arXiv 2411.01791)."""
+
+CALLED_EVERY = 480.0
+"""Seconds between two looks (the same)."""
+
+RECALL = 0.883
+"""Share of faults found (the same)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowSpell:
+    """A node that is slow for a while.
+
+    :param node: index of the node.
+    :param since: when it became slow, seconds.
+    :param until: when it is well again.
+    :param slowdown: factor on compute time.
+    :param detected: when it is flagged; ``inf`` = never.
+    """
+
+    node: int
+    since: float
+    until: float
+    slowdown: float
+    detected: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slowness:
+    """How often nodes become slow, for how long, and who notices.
+
+    Factors are those of the stragglers injected and measured by the what-if analysis (arXiv 2505.05713: 1.16 to 2.03),
+    small ones more likely, as in :func:`topology.generate.flag_some`.  How often it happens is not published: 0 unless
+    somebody knows.
+
+    :param per_thousand_node_days: spells in 1,000 days of a node.
+    :param mean_hours: of a spell, exponential.
+    :param recall: share that is ever detected.
+    """
+
+    per_thousand_node_days: float = 0.0
+    mean_hours: float = 6.0
+    recall: float = RECALL
+
+
+def draw_spells(slowness: Slowness, *, nodes: int, horizon: float, rng: np.random.Generator) -> list[SlowSpell]:
+    """Slow spells that begin before the horizon, in order of their beginning.
+
+    :param horizon: seconds.
+    """
+    count = int(rng.poisson(slowness.per_thousand_node_days / 1_000.0 / DAY * nodes * horizon))
+    since = np.sort(rng.uniform(0.0, horizon, count))
+    which = rng.integers(0, nodes, count)
+    length = rng.exponential(slowness.mean_hours * HOUR, count)
+    factor = np.round(1.1 + 0.9 * rng.beta(1.0, 3.0, count), 2)
+    noticed = since + CONTINUITY + rng.uniform(0.0, CALLED_EVERY, count)
+    noticed[(rng.uniform(size=count) >= slowness.recall) | (noticed >= since + length)] = inf
+    columns = (which, since, since + length, factor, noticed)
+    return [SlowSpell(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

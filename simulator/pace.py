@@ -1,0 +1,96 @@
+"""How fast jobs run on the nodes they have: a model of communication and slow nodes, as a pace of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from simulator.cost.types import CommModel, PlacedJob
+from simulator.engine.job import SimJob
+from simulator.engine.placed import PlacedRoom
+from simulator.workload.models import MODELS
+from topology.flags import NodeFlag
+
+
+class CommPace:
+    """Relative step times of the jobs that run.
+
+    Slow nodes are those that are slow, whether the scheduler knows it or not: at the start those that the cluster
+    flags.  A job on one node sends nothing to others: only its node's slowdown counts.
+
+    :param room: where the jobs are.
+    """
+
+    def __init__(self, model: CommModel, room: PlacedRoom) -> None:
+        self._model = model
+        self._room = room
+        self._truth = room.cluster
+        self._placed: dict[int, PlacedJob] = {}
+        self._singles: dict[int, int] = {}
+        self._slowed: dict[int, float] = {}
+
+    def started(self, job: SimJob) -> Mapping[int, float]:
+        """Its own pace; and that of all that share links with it."""
+        self._add(job)
+        if job.key in self._singles:
+            return {job.key: self._of_single(job.key)}
+        return self._all() if self._model.shares_links else {job.key: self._alone(job.key)}
+
+    def stopped(self, job: SimJob) -> Mapping[int, float]:
+        """That of all that shared links with it."""
+        if self._singles.pop(job.key, None) is not None:
+            return {}
+        del self._placed[job.key]
+        return self._all() if self._model.shares_links else {}
+
+    def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
+        """That of the jobs on a node which has become slow, or healthy again."""
+        self._slowed[node] = slowdown
+        self._set(node, slowdown)
+        there = [key for key, placed in self._placed.items() if (placed.nodes == node).any()]
+        for key in there:
+            old = self._placed[key]
+            self._placed[key] = PlacedJob(old.job, self._truth, old.nodes, old.model, old.chunks)
+        singles = {key: self._of_single(key) for key, place in self._singles.items() if place == node}
+        if self._model.shares_links and there:
+            return {**singles, **self._all()}
+        return {**singles, **{key: self._alone(key) for key in there}}
+
+    def state(self) -> Any:
+        """Nodes whose slowdown has changed."""
+        return sorted(self._slowed.items())
+
+    def restore(self, state: Any, running: Iterable[SimJob]) -> None:
+        """Go on with those."""
+        for node, slowdown in state:
+            self._slowed[node] = slowdown
+            self._set(node, slowdown)
+        for job in running:
+            self._add(job)
+
+    def _add(self, job: SimJob) -> None:
+        if job.nodes == 1:
+            self._singles[job.key] = job.places[0]
+            return
+        gang = self._room.gang(job)
+        nodes = np.asarray(job.places, dtype=np.int32).reshape(gang.grid.rows, gang.grid.columns)
+        trained = MODELS.get(job.record.model)
+        self._placed[job.key] = PlacedJob(gang, self._truth, nodes, trained.model if trained else None)
+
+    def _set(self, node: int, slowdown: float) -> None:
+        flags = {i: flag for i, flag in self._truth.flags.items() if i != node}
+        if slowdown > 1.0:
+            flags[node] = NodeFlag(self._truth.names[node], "straggler", slowdown, source="simulator")
+        self._truth = self._truth.replace(flags=flags)
+
+    def _of_single(self, key: int) -> float:
+        return float(self._truth.slowdown[self._singles[key]])
+
+    def _alone(self, key: int) -> float:
+        return max(1.0, self._model.relative_step_time(self._placed[key]))
+
+    def _all(self) -> dict[int, float]:
+        steps = self._model.step_times(list(self._placed.values()))
+        return {key: max(1.0, step.relative) for key, step in zip(self._placed, steps, strict=True)}

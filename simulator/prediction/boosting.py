@@ -1,0 +1,154 @@
+"""Gradient boosting into 10-minute bins, with a band by bagging: the predictor of the Arnold paper.
+
+The paper (arXiv 2509.15940, section on the queue policy) predicts into which bin of 10 minutes a run time falls, from
+what the job requests and who owns it, and takes a band from bagging.  It does not say which losses or trees; here each
+of the bags is scikit-learn's histogram gradient boosting on the number of the bin, by squared error, the measure that
+the paper reports.
+
+It learns from jobs that have ended, and from nothing else: the model is fitted anew when their number has grown by
+half.  Long jobs end late, so early models think that jobs are shorter than they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from simulator.prediction.features import NUMBERS, Encoder, FloatArray, Request, request_of
+from simulator.prediction.history import History
+from simulator.prediction.types import Prediction
+from simulator.records import JobRecord
+from topology.errors import InvalidInput
+
+BIN = 600.0
+"""Seconds of a bin."""
+
+FEWEST = 100
+"""Jobs that must have ended before the first model; until then the mean of the past is given."""
+
+GROWTH = 1.5
+"""Times as many jobs have ended when the model is fitted anew."""
+
+BAND = (0.1, 0.9)
+"""Quantiles over the bags that make the band."""
+
+
+class Boosting:
+    """Bags of boosted trees over requests.
+
+    :param bags: models, each fitted to as many jobs as there are, drawn with replacement.
+    :param horizon: run times above so many seconds count as so many: a queue that asks whether a job ends before an
+        announced one arrives needs no more; ``None`` = all as they are.
+    :param seed: of the drawing.
+    """
+
+    name = "boosting"
+    summary = "gradient boosting into 10-minute bins on what jobs request, as in the Arnold paper"
+
+    def __init__(self, *, bags: int = 10, horizon: float | None = None, seed: int = 0) -> None:
+        self._bags = bags
+        self._horizon = np.inf if horizon is None else horizon
+        self._seed = seed
+        self._history = History()
+        self._requests: list[Request] = []
+        self._bins: list[int] = []
+        self._fitted = 0
+        self._encoder = Encoder(())
+        self._models: list[_Bag] = []
+        self._predictions: dict[Request, Prediction] = {}
+
+    def learn(self, record: JobRecord) -> None:
+        """Remember a job that ended."""
+        self._history.learn(record)
+        self._requests.append(request_of(record))
+        self._bins.append(int(min(record.duration, self._horizon) // BIN))
+
+    def predict(self, record: JobRecord) -> Prediction:
+        """The middle of the bin that the bags predict on average.
+
+        :raises InvalidInput: scikit-learn is not installed.
+        """
+        if len(self._bins) < FEWEST:
+            return self._history.predict(record)
+        if len(self._bins) >= GROWTH * self._fitted:
+            self._fit()
+        request = request_of(record)
+        if request not in self._predictions:
+            self._predictions |= self._ask([request])
+        return self._predictions[request]
+
+    def _fit(self) -> None:
+        """Fit all bags to what has ended."""
+        self._encoder = Encoder(self._requests)
+        features = self._encoder.matrix(self._requests)
+        bins = np.array(self._bins, dtype=np.float64)
+        generator = np.random.default_rng(self._seed)
+        draws = [generator.integers(len(bins), size=len(bins)) for _ in range(self._bags)]
+        self._models = [_Bag(features[drawn], bins[drawn], seed=self._seed) for drawn in draws]
+        self._fitted = len(bins)
+        self._predictions = self._ask(list(dict.fromkeys(self._requests)))
+
+    def _ask(self, requests: Sequence[Request]) -> dict[Request, Prediction]:
+        """Predictions for some requests: asking for many at once costs hardly more than for one."""
+        features = self._encoder.matrix(requests)
+        bins = np.stack([model.bins(features) for model in self._models])
+        mean = bins.mean(axis=0)
+        low, high = np.quantile(bins, BAND, axis=0)
+        seconds, low, high = ((each + 0.5) * BIN for each in (mean, np.minimum(low, mean), np.maximum(high, mean)))
+        rows = zip(seconds.tolist(), low.tolist(), high.tolist(), strict=True)
+        return {request: Prediction(*row) for request, row in zip(requests, rows, strict=True)}
+
+
+class _Bag:
+    """Boosted trees over those features that say anything; without any, the mean."""
+
+    def __init__(self, features: FloatArray, bins: FloatArray, *, seed: int) -> None:
+        boosting = _boosting()
+        self._mean = float(bins.mean())
+        self._columns = [
+            column for column in range(features.shape[1]) if len(np.unique(_known(features[:, column]))) > 1
+        ]
+        self._model = None
+        if self._columns:
+            model = boosting(
+                categorical_features=[column >= len(NUMBERS) for column in self._columns],
+                early_stopping=False,
+                random_state=seed,
+            )
+            with _one_thread():
+                self._model = model.fit(features[:, self._columns], bins)
+
+    def bins(self, features: FloatArray) -> FloatArray:
+        """The bins predicted for requests, shape [requests]; never below 0."""
+        if self._model is None:
+            return np.full(len(features), self._mean)
+        with _one_thread():
+            bins: FloatArray = self._model.predict(features[:, self._columns])
+        return np.maximum(0.0, bins)
+
+
+def _known(values: FloatArray) -> FloatArray:
+    return values[~np.isnan(values)]
+
+
+def _boosting() -> Any:
+    try:
+        from sklearn.ensemble import HistGradientBoostingRegressor
+    except ImportError:
+        raise InvalidInput(
+            "predicting by boosting needs scikit-learn, which is not installed",
+            where="--predictor",
+            fix="install it: pip install 'arnold-scheduler[learn]', or use --predictor history",
+        ) from None
+    return HistGradientBoostingRegressor
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Trees this small gain nothing from threads, and lose much where other processes are busy."""
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="openmp")
+    return limits

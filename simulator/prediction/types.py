@@ -1,0 +1,44 @@
+"""Prediction, and the face of everything that predicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from simulator.records import JobRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """How long a job is expected to run.
+
+    :param seconds: the expectation.
+    :param low: lower end of the band of uncertainty, at most ``seconds``.
+    :param high: upper end of it, at least ``seconds``.
+    """
+
+    seconds: float
+    low: float
+    high: float
+
+
+class Predictor(Protocol):
+    """Predicts from the past: it is told of every job that has ended, and knows of no other.
+
+    Registered as an entry point in the group ``arnold.predictors``: a class (or any callable without arguments) that
+    makes an object with this face.  It holds what it has learnt: every run needs one of its own.
+    """
+
+    @property
+    def name(self) -> str:
+        """As in ``--predictor``."""
+
+    @property
+    def summary(self) -> str:
+        """One line about the rule."""
+
+    def learn(self, record: JobRecord) -> None:
+        """A job has ended; its ``duration`` is known from now on."""
+
+    def predict(self, record: JobRecord) -> Prediction:
+        """How long a job will run that has not ended.  Only the oracle looks at ``duration``."""

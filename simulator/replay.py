@@ -1,0 +1,174 @@
+"""A run put together: a trace, a cluster, and the production policy and placement that decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.placement.registry import load_algorithm
+from scheduler.placement.types import Limits
+from scheduler.queue.registry import load_policy
+from simulator.cost.registry import load_comm_model
+from simulator.engine.counted import CountedRoom
+from simulator.engine.disagreement import Disagreement
+from simulator.engine.hooks import Pace
+from simulator.engine.loop import Engine
+from simulator.engine.placed import PlacedRoom
+from simulator.engine.room import Room
+from simulator.failures.pace import CheckpointPace
+from simulator.failures.replay import ClusterFailures, FailureSettings
+from simulator.foreseen import Foreseen
+from simulator.metrics.fragmentation import Fragmentation
+from simulator.metrics.summary import Summary, summarise
+from simulator.pace import CommPace
+from simulator.traces import Trace, check_against
+from topology.cluster import Cluster
+from topology.errors import InvalidInput, TraceFormatError
+
+COUNT_ONLY = "none"
+"""The algorithm that places nothing: GPUs are counted."""
+
+NO_COST = "none"
+"""The model of communication under which jobs run as long as the trace says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What decides, and on what it is told.
+
+    :param policy: name of the queue policy.
+    :param algorithm: name of the placement algorithm, or ``none``.
+    :param predictor: name of how run times are foreseen.
+    :param cost: name of the model of communication, or ``none``.
+    :param level: the level whose domains spread counts; ``None`` = the broadest with more than one domain.
+    :param placement_seconds: time limit of each placement.
+    :param seed: of everything that is drawn.
+    :param failures: what goes wrong; ``None`` = nothing.
+    """
+
+    policy: str = "fifo"
+    algorithm: str = "exact"
+    predictor: str = "oracle"
+    cost: str = NO_COST
+    level: str | None = None
+    placement_seconds: float = 10.0
+    seed: int = 0
+    failures: FailureSettings | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """A run before it begins, while it goes on and after it.
+
+    :param trace: with what was dropped because cluster and trace disagree.
+    """
+
+    trace: Trace
+    cluster: Cluster
+    settings: Settings
+    engine: Engine
+    fragmentation: Fragmentation
+
+    @property
+    def summary(self) -> Summary:
+        """The run so far."""
+        return summarise(self.engine.jobs, self.engine.room.capacity)
+
+
+def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool = False) -> Replay:
+    """Put a run together.
+
+    :param lenient: leave out jobs that the cluster could never hold, and count them.
+    :raises UnknownName: no such policy, algorithm, predictor or model of communication.
+    :raises InvalidTopology: the cluster has no node that a job could use.
+    :raises TraceFormatError: a job could never run, and leaving it out was not allowed.
+    """
+    policy = load_policy(settings.policy)
+    room = make_room(cluster, settings)
+    trace = _fitting(check_against(trace, cluster, lenient=lenient), room, lenient=lenient)
+    fragmentation = Fragmentation()
+    failures = make_failures(cluster, settings, start=trace.records[0].submit)
+    engine = Engine(
+        trace.records,
+        room,
+        policy,
+        predictor=Foreseen(trace.records, settings.predictor),
+        recovery=failures,
+        pace=make_pace(settings, room),
+        incidents=failures,
+        observers=(fragmentation,) if isinstance(room, PlacedRoom) else (),
+    )
+    return Replay(trace, cluster, settings, engine, fragmentation)
+
+
+def make_room(cluster: Cluster, settings: Settings) -> Room:
+    """The cluster as the engine uses it."""
+    if settings.algorithm == COUNT_ONLY:
+        return CountedRoom(cluster)
+    limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1)
+    return PlacedRoom(cluster, algorithm=load_algorithm(settings.algorithm), limits=limits, level=settings.level)
+
+
+def make_failures(cluster: Cluster, settings: Settings, *, start: float) -> ClusterFailures | None:
+    """What goes wrong with the cluster's nodes; ``None`` = nothing.
+
+    :param start: when the replay begins.
+    :raises InvalidInput: GPUs are only counted, or there are too many spares.
+    """
+    if settings.failures is None:
+        return None
+    if settings.algorithm == COUNT_ONLY:
+        raise InvalidInput(
+            "nodes fail, and this run only counts GPUs", where="--failures", fix="choose an --algorithm that places"
+        )
+    sound = np.flatnonzero(np.isfinite(cluster.slowdown)).tolist()
+    return ClusterFailures(settings.failures, sound, start=start, seed=settings.seed)
+
+
+def make_pace(settings: Settings, room: Room) -> Pace | None:
+    """How fast jobs run: slowed by communication, slow nodes and checkpoints; ``None`` = as in the trace.
+
+    :raises InvalidInput: a model of communication is asked for where GPUs are only counted.
+    """
+    failures = settings.failures
+    slow_nodes = failures is not None and failures.model.slowness.per_thousand_node_days > 0.0
+    if settings.cost == NO_COST and not slow_nodes:
+        return CheckpointPace(failures) if failures is not None else None
+    if not isinstance(room, PlacedRoom):
+        raise InvalidInput(
+            f"{settings.cost!r} asks where jobs lie, and without placement they lie nowhere",
+            where="--cost",
+            fix="choose an --algorithm that places, or --cost none",
+        )
+    inner = CommPace(load_comm_model(settings.cost), room)
+    return inner if failures is None else CheckpointPace(failures, inner)
+
+
+def _fitting(trace: Trace, room: Room, *, lenient: bool) -> Trace:
+    """The trace without jobs that could never run in that room, counted by reason."""
+    misfits: dict[str, str] = {}
+    for record in trace.records:
+        try:
+            room.need(record)
+        except Disagreement as error:
+            if not lenient:
+                raise TraceFormatError(
+                    f"job {record.job_id} could never run: {error}",
+                    where=trace.source,
+                    fix="give a cluster that can hold it, or leave such jobs out with --lenient",
+                ) from error
+            misfits[record.job_id] = error.reason
+    if not misfits:
+        return trace
+    kept = tuple(record for record in trace.records if record.job_id not in misfits)
+    if not kept:
+        raise TraceFormatError(
+            "none of its jobs could ever run on this cluster",
+            where=trace.source,
+            fix="give a cluster that can hold them, or another trace",
+        )
+    dropped = dict(trace.dropped)
+    for reason in misfits.values():
+        dropped[reason] = dropped.get(reason, 0) + 1
+    return trace.replace(records=kept, dropped=dropped)

@@ -1,0 +1,59 @@
+"""From a path to a Trace: open, recognise, read, put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from simulator.records import JobRecord
+from simulator.traces.intake import BadRow, Intake
+from simulator.traces.registry import load_reader, recognise
+from simulator.traces.source import CutOff, TraceSource, open_source
+from simulator.traces.trace import Trace, in_order
+from simulator.traces.types import Numbered, TraceReader
+from topology.errors import TraceFormatError
+
+
+def read_trace(path: str | Path, *, format: str | None = None, lenient: bool = False) -> Trace:
+    """Read a trace in any known format.
+
+    :param path: the file, plain or gzip, or ``-`` for standard input.
+    :param format: name of the format; ``None`` = recognise it by content.
+    :param lenient: drop rows that are wrong and count them by reason, instead of stopping at the first.
+    :raises TraceFormatError: the file cannot be read, is of no known format or damaged, or a row is wrong.
+    :raises UnknownName: no such format.
+    """
+    intake = Intake(lenient=lenient)
+    with open_source(path) as source:
+        reader = recognise(source) if format is None else load_reader(format)
+        records = list(_unique(_kept(reader, source, intake), source, intake))
+    if not records:
+        raise TraceFormatError("holds no jobs", where=source.name, fix="give a trace with at least one job of GPUs")
+    late = sum(b.submit < a.submit for a, b in pairwise(records))
+    if late:
+        intake.note(f"The jobs were not in order of submission ({late:,} earlier than the one before): sorted.")
+    return Trace(in_order(records), dict(intake.dropped), source.name, reader.name, tuple(intake.notes))
+
+
+def _kept(reader: TraceReader, source: TraceSource, intake: Intake) -> Iterator[Numbered]:
+    """The jobs of a reader; of a file that is cut off those before the cut, where reading is lenient."""
+    try:
+        yield from reader.read(source, intake)
+    except CutOff as error:
+        if not intake.lenient:
+            raise
+        intake.dropped["cut off"] += 1
+        intake.note(f"The file is cut off at {error.where}: only what stands before was read.")
+
+
+def _unique(numbered: Iterable[Numbered], source: TraceSource, intake: Intake) -> Iterator[JobRecord]:
+    """Jobs whose id was not there before."""
+    seen: dict[str, int] = {}
+    for line, record in numbered:
+        first = seen.setdefault(record.job_id, line)
+        if first == line:
+            yield record
+            continue
+        message = f"job {record.job_id} is there twice (first at {source.at(first)})"
+        intake.refuse(BadRow("duplicate id", message, fix="give every job an id of its own"), source.at(line))

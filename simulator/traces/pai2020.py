@@ -1,0 +1,159 @@
+"""Alibaba's GPU trace of 2020, machine learning as a service: the table ``pai_task_table``.
+
+``job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type``
+Source: Weng et al., "MLaaS in the Wild", NSDI 2022; github.com/alibaba/clusterdata, cluster-trace-gpu-v2020.  The
+published CSV has no header line.  A job is the gang of its tasks that ask for GPUs: ``inst_num`` instances of
+``plan_gpu`` hundredths of a GPU each.  Parameter servers and other tasks without GPUs do not count.
+
+It is submitted when the first of its tasks starts and runs until the last ends: the table does not say how long a job
+waited (the median is 9 s, by the summary that Acme gives of PAI), and the job table, which does, says nothing of GPUs.
+Several instances that share GPUs hold the sum of their shares, rounded up to whole GPUs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from simulator.records import JobRecord, Status
+from simulator.traces.cells import Clock, number, optional, record, status
+from simulator.traces.intake import BadRow, Intake
+from simulator.traces.sifting import jobs_of
+from simulator.traces.source import TraceSource
+from simulator.traces.table import Row, Table, header_of, share
+from simulator.traces.types import Numbered
+from topology.errors import TraceFormatError
+
+COLUMNS = (
+    "job_name",
+    "task_name",
+    "inst_num",
+    "status",
+    "start_time",
+    "end_time",
+    "plan_cpu",
+    "plan_mem",
+    "plan_gpu",
+    "gpu_type",
+)
+JOB_COLUMNS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
+STATES = frozenset({"Running", "Terminated", "Failed", "Waiting"})
+PERCENT = 100
+GIGABYTE = 2.0**30
+
+
+@dataclass(slots=True)
+class _Gang:
+    """What the tasks of a job say together."""
+
+    name: str
+    shares: float = 0.0
+    instances: float = 0.0
+    start: float = math.inf
+    end: float = -math.inf
+    cpus: float = 0.0
+    memory: float = 0.0
+    status: Status = "completed"
+    problem: str = ""
+
+
+class Pai2020:
+    """Reader of the task table."""
+
+    name = "pai2020"
+    summary = f"pai_task_table.csv: {','.join(COLUMNS)}, with or without header"
+
+    def likeness(self, head: bytes) -> float:
+        """Whether the first line is the header, or a row as there is none."""
+        header = header_of(head)
+        if _is_row(header, COLUMNS) or _is_row(header, JOB_COLUMNS) or header == JOB_COLUMNS:
+            return 1.0
+        return share(header, COLUMNS)
+
+    def read(self, source: TraceSource, intake: Intake) -> Iterator[Numbered]:
+        """The jobs with the lines of their first tasks, in the order of the file."""
+        first = header_of(source.head)
+        if first == JOB_COLUMNS or _is_row(first, JOB_COLUMNS):
+            raise TraceFormatError(
+                "is the job table, which says nothing of GPUs", where=source.at(1), fix="give pai_task_table.csv"
+            )
+        table = Table(source, intake, header=COLUMNS if _is_row(first, COLUMNS) else None)
+        where = table.need(*COLUMNS[:-1], format=self.name)
+        gangs: dict[str, tuple[int, _Gang]] = {}
+        for line, gang in _gangs(table.rows(), where, source, intake):
+            known = gangs.get(gang.name)
+            gangs[gang.name] = (line, gang) if known is None else (known[0], _together(known[1], gang))
+        yield from jobs_of(iter(gangs.values()), _job, source=source, intake=intake)
+
+
+def _is_row(cells: Sequence[str], columns: Sequence[str]) -> bool:
+    return len(cells) == len(columns) and cells[3] in STATES
+
+
+def _gangs(
+    rows: Iterator[Row], where: Sequence[int], source: TraceSource, intake: Intake
+) -> Iterator[tuple[int, _Gang]]:
+    """Each task as a gang of its own."""
+    clock = Clock(intake)
+    for line, cells in rows:
+        try:
+            yield line, _gang([cells[i] for i in where], clock)
+        except BadRow as bad:
+            intake.refuse(bad, source.at(line))
+
+
+def _gang(cells: Sequence[str], clock: Clock) -> _Gang:
+    name, task, count, state, start, end, cpus, memory, gpus = cells
+    instances = number(count, "inst_num") if count else 1.0
+    percent = optional(gpus, "plan_gpu") or 0.0
+    if percent <= 0:
+        return _Gang(name)
+    gang = _Gang(
+        name,
+        shares=instances * percent / PERCENT,
+        instances=instances,
+        cpus=instances * (optional(cpus, "plan_cpu") or 0.0) / PERCENT,
+        memory=instances * (optional(memory, "plan_mem") or 0.0) * GIGABYTE,
+        status=status(state),
+    )
+    if not start:
+        gang.problem = f"task {task} of job {name} never ran"
+    elif not end:
+        gang.problem = f"task {task} of job {name} has not ended"
+    else:
+        gang.start, gang.end = clock.seconds(start, "start_time"), clock.seconds(end, "end_time")
+    return gang
+
+
+def _together(a: _Gang, b: _Gang) -> _Gang:
+    """One gang of two tasks; failed when one of them is, completed when both are."""
+    if not a.shares or not b.shares:
+        return a if a.shares else b
+    states = {a.status, b.status}
+    return _Gang(
+        a.name,
+        shares=a.shares + b.shares,
+        instances=a.instances + b.instances,
+        start=min(a.start, b.start),
+        end=max(a.end, b.end),
+        cpus=a.cpus + b.cpus,
+        memory=a.memory + b.memory,
+        status="failed" if "failed" in states else a.status if len(states) == 1 else "unknown",
+        problem=a.problem or b.problem,
+    )
+
+
+def _job(gang: _Gang) -> JobRecord:
+    if gang.problem:
+        reason = "never ran" if gang.problem.endswith("never ran") else "has not ended"
+        raise BadRow(reason, gang.problem, fix="leave out jobs that did not run to their end")
+    return record(
+        job_id=gang.name,
+        submit=gang.start,
+        duration=gang.end - gang.start,
+        gpus=gang.shares if gang.instances <= 1 and gang.shares < 1 else math.ceil(gang.shares - 1e-9),
+        cpus=gang.cpus or None,
+        memory=gang.memory or None,
+        status=gang.status,
+    )

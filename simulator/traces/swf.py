@@ -1,0 +1,104 @@
+"""The Standard Workload Format of the Parallel Workloads Archive: 18 numbers a line, ``;`` before a comment.
+
+Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers", JSSPP 1999; version 2.2
+at www.cs.huji.ac.il/labs/parallel/workload/swf.html.  -1 = unknown.  Processors stand for GPUs: those requested, or,
+where that is unknown, those allocated.  Seconds on the log's own clock.  Lines of states 2 to 4 are parts of a job that
+has a line of its own, and are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from simulator.records import JobRecord, Status
+from simulator.traces.cells import MAX_SECONDS, number, record
+from simulator.traces.intake import BadRow, Intake
+from simulator.traces.sifting import jobs_of
+from simulator.traces.source import TraceSource
+from simulator.traces.types import Numbered
+
+FIELDS = 18
+JOB, SUBMIT, RUN, ALLOCATED, REQUESTED, TIME, MEMORY, STATE, USER, GROUP, QUEUE = 0, 1, 3, 4, 7, 8, 9, 10, 11, 12, 14
+"""Places of the fields that are read, from 0."""
+
+STATUS: dict[str, Status] = {"0": "failed", "1": "completed", "5": "cancelled"}
+PARTS = frozenset({"2", "3", "4"})
+KILOBYTE = 1024
+
+
+class Swf:
+    """Reader of the Standard Workload Format."""
+
+    name = "swf"
+    summary = "Standard Workload Format: 18 numbers a line, comments after ;"
+
+    def likeness(self, head: bytes) -> float:
+        """Whether the first line that is no comment holds 18 numbers."""
+        lines = head.decode("utf-8", errors="replace").splitlines()
+        first = next((line.split() for line in lines if line.strip() and not line.lstrip().startswith(";")), [])
+        if not first or not all(_is_number(field) for field in first):
+            return 0.0
+        return 1.0 if len(first) == FIELDS else 0.6 * (len(first) > 4 and head.lstrip().startswith(b";"))
+
+    def read(self, source: TraceSource, intake: Intake) -> Iterator[Numbered]:
+        """The jobs with their lines, in the order of the file."""
+        yield from jobs_of(_rows(source, intake), _job, source=source, intake=intake)
+
+
+def _rows(source: TraceSource, intake: Intake) -> Iterator[tuple[int, list[str]]]:
+    for line, text in enumerate(source.lines(), 1):
+        fields = text.split(";", 1)[0].split()
+        if not fields:
+            continue
+        if len(fields) == FIELDS and fields[STATE] in PARTS:
+            intake.note("Lines that describe a part of a job (states 2, 3 and 4) were passed over.")
+            continue
+        yield line, fields
+
+
+def _job(fields: Sequence[str]) -> JobRecord:
+    if len(fields) != FIELDS:
+        raise BadRow(
+            "cells missing" if len(fields) < FIELDS else "too many cells",
+            f"the line has {len(fields)} fields, the format {FIELDS}",
+            fix="give all fields, -1 for those that are unknown",
+        )
+    requested, allocated = number(fields[REQUESTED], "field 8"), number(fields[ALLOCATED], "field 5")
+    processors = requested if requested > 0 else max(allocated, 0.0)
+    memory = _known(fields, MEMORY)
+    submit, run = number(fields[SUBMIT], "field 2"), number(fields[RUN], "field 4")
+    if submit < 0 or submit > MAX_SECONDS:
+        raise BadRow("not a time", f"the submit time (field 2) is {submit:g}", fix="give seconds from 0 up")
+    if run == -1:
+        raise BadRow(
+            "unknown duration", f"the run time (field 4) of job {fields[JOB]} is unknown", fix="leave out such jobs"
+        )
+    return record(
+        job_id=fields[JOB],
+        submit=submit,
+        duration=run,
+        gpus=processors,
+        user=_name(fields[USER]),
+        group=_name(fields[GROUP]),
+        queue=_name(fields[QUEUE]),
+        memory=None if memory is None else memory * processors * KILOBYTE,
+        estimate=_known(fields, TIME),
+        status=STATUS.get(fields[STATE], "unknown"),
+    )
+
+
+def _known(fields: Sequence[str], place: int) -> float | None:
+    value = number(fields[place], f"field {place + 1}")
+    return value if value > 0 else None
+
+
+def _name(field: str) -> str:
+    return "" if field == "-1" else field
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,60 @@
+"""What is published of the workload of an LLM cluster: the figures that the generator is fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simulator.records import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Figures of one cluster, of its jobs with GPUs.
+
+    :param days: length of the trace.
+    :param seconds_mean: of run times, as the two below.
+    :param job_share: of jobs, by how they ended; sums to 1.
+    :param gpu_time_share: of GPU time, by how its job ended; sums to 1.
+    :param gpu_time_mean: GPU seconds of a job.
+    :param evaluation_share: evaluation jobs among all, and their share of GPU time.
+    :param pretraining_share: the same of pretraining.
+    """
+
+    name: str
+    jobs: int
+    days: float
+    gpus_mean: float
+    gpus_median: float
+    gpus_max: int
+    seconds_mean: float
+    seconds_median: float
+    seconds_max: float
+    job_share: Mapping[Status, float]
+    gpu_time_share: Mapping[Status, float]
+    gpu_time_mean: float
+    evaluation_share: tuple[float, float]
+    pretraining_share: tuple[float, float]
+
+
+KALOS = Published(
+    name="kalos",
+    jobs=19_907,
+    days=184.0,
+    gpus_mean=26.77,
+    gpus_median=1.0,
+    gpus_max=1_024,
+    seconds_mean=1_259.689,
+    seconds_median=124.0,
+    seconds_max=625_740.0,
+    job_share={"completed": 0.541, "cancelled": 0.062, "failed": 0.397},
+    gpu_time_share={"completed": 0.313, "cancelled": 0.607, "failed": 0.080},
+    gpu_time_mean=(1_667_685_146 + 3_239_202_064 + 426_292_851) / 19_907,
+    evaluation_share=(0.929, 0.008),
+    pretraining_share=(0.032, 0.940),
+)
+"""Kalos, a cluster of 2,416 A100 GPUs, March to August 2023.
+
+Source: cluster_summary.csv of github.com/InternLM/AcmeTrace (CC-BY-4.0), the columns of jobs with GPUs; the last two
+from section 3.2 of Hu et al., "Characterization of Large Language Model Development in the Datacenter", NSDI 2024.
+"""

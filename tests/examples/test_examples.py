@@ -1,0 +1,44 @@
+"""The scripts of examples/ run and say something."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+
+SAYS = {
+    "fragmentation": "free nodes with PP groups inside one minipod",
+    "grow": "+1: largest job",
+    "minipods": "minipods of 128, 4:1",
+    "reserve": "arnold: starts 0.0 h after its arrival, others hold 0 nodes of its zone",
+    "spares": "rsc-1: 12 spares",
+}
+"""What each prints, among other things."""
+
+
+def test_every_script_is_known() -> None:
+    """A new script is told here what it is to say, and in the index that it exists."""
+    assert {script.stem for script in SCRIPTS} == set(SAYS)
+    index = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    assert all(f"]({script.name})" in index for script in SCRIPTS)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_the_script_runs(script: Path) -> None:
+    """It ends well, warns of nothing, and prints its answer."""
+    path = os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).rstrip(os.pathsep)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": path},
+    )
+    assert done.returncode == 0, done.stderr
+    assert SAYS[script.stem] in done.stdout

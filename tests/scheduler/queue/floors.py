@@ -1,0 +1,68 @@
+"""A floor and jobs for policies, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+
+from scheduler.queue.types import BoolArray, CapacityReservation, Waiting
+from topology.cluster import IntArray
+
+
+@dataclass(frozen=True)
+class Wants:
+    """A job in the queue."""
+
+    key: int = 0
+    nodes: int = 1
+    gpus: int = 8
+    predicted: float | None = None
+    predicted_high: float | None = None
+    priority: int = 0
+    submitted: float = 0.0
+    preemptible: bool = False
+    reservation: str = ""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A job that has nodes."""
+
+    key: int
+    places: Sequence[int]
+    gpus: int = 8
+    ends: float = inf
+    started: float = 0.0
+    priority: int = 0
+    preemptible: bool = False
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Equal nodes of 8 GPUs with jobs on them."""
+
+    nodes: int
+    running: Sequence[Runs] = ()
+    reservations: Sequence[CapacityReservation] = ()
+    now: float = 0.0
+    out: frozenset[int] = field(default_factory=frozenset)
+
+    @property
+    def total(self) -> IntArray:
+        """8, or 0 for nodes that are out."""
+        return np.array([0 if i in self.out else 8 for i in range(self.nodes)], dtype=np.int32)
+
+    @property
+    def free(self) -> IntArray:
+        """What the running jobs leave."""
+        free = self.total
+        for one in self.running:
+            free[list(one.places)] -= one.gpus
+        return free
+
+    def usable(self, job: Waiting) -> BoolArray:
+        """Nodes with so many GPUs."""
+        return np.asarray(self.total >= job.gpus)

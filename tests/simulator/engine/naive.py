@@ -1,0 +1,103 @@
+"""A simulator that anybody can check: GPUs in a pool, lists, everything looked at again at every instant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+
+@dataclass
+class Naive:
+    """A job; ``end`` is infinite until it starts."""
+
+    number: int
+    submit: float
+    duration: float
+    gpus: int
+    priority: int = 0
+    preemptible: bool = False
+    start: float = inf
+    end: float = inf
+
+
+def replay(jobs: Sequence[Naive], gpus: int, policy: str) -> list[float]:
+    """When each job starts (last, if it was stopped), on so many GPUs."""
+    now, waiting, running = -inf, list[Naive](), list[Naive]()
+    coming = list(jobs)
+    while coming or running:
+        now = min([job.submit for job in coming] + [job.end for job in running])
+        running = [job for job in running if job.end > now]
+        waiting += [job for job in coming if job.submit <= now]
+        coming = [job for job in coming if job.submit > now]
+        {"fifo": in_order, "shortest-first": in_order, "fifo-backfill": easy, "priority-preempt": preempting}[policy](
+            sorted(waiting, key=ORDER[policy]), running, gpus, now
+        )
+        waiting = [job for job in waiting if job not in running]
+        for job in [job for job in jobs if job.submit <= now and job.end == inf and job not in waiting]:
+            waiting.append(job)
+    return [job.start for job in jobs]
+
+
+ORDER = {
+    "fifo": lambda job: (job.submit, job.number),
+    "fifo-backfill": lambda job: (job.submit, job.number),
+    "shortest-first": lambda job: (job.duration, job.submit, job.number),
+    "priority-preempt": lambda job: (-job.priority, job.submit, job.number),
+}
+
+
+def launch(job: Naive, running: list[Naive], now: float) -> None:
+    """A job starts."""
+    job.start, job.end = now, now + job.duration
+    running.append(job)
+
+
+def free(running: list[Naive], gpus: int) -> int:
+    """GPUs that nobody has."""
+    return gpus - sum(job.gpus for job in running)
+
+
+def in_order(queue: list[Naive], running: list[Naive], gpus: int, now: float) -> None:
+    """One after the other until one does not fit."""
+    for job in queue:
+        if job.gpus > free(running, gpus):
+            return
+        launch(job, running, now)
+
+
+def easy(queue: list[Naive], running: list[Naive], gpus: int, now: float) -> None:
+    """In order; then those behind the first that waits, if by its shadow time they are over or not in its way."""
+    in_order(queue, running, gpus, now)
+    queue = [job for job in queue if job not in running]
+    for job in queue[1:]:
+        head = queue[0]
+        ends = sorted(other.end for other in running)
+        shadow = next(t for t in ends if head.gpus <= gpus - sum(o.gpus for o in running if o.end > t))
+        spare = gpus - sum(other.gpus for other in running if other.end > shadow) - head.gpus
+        if job.gpus <= free(running, gpus) and (now + job.duration <= shadow or job.gpus <= spare):
+            launch(job, running, now)
+
+
+def preempting(queue: list[Naive], running: list[Naive], gpus: int, now: float) -> None:
+    """In order; who does not fit stops those below it, cheapest first, if that is enough."""
+    pending = list(queue)
+    while pending:
+        job = pending.pop(0)
+        if job.gpus > free(running, gpus):
+            below = [o for o in running if o.preemptible and o.priority < job.priority]
+            below.sort(key=lambda o: (o.priority, -o.start, o.number))
+            stopped = list[Naive]()
+            while below and free(running, gpus) + sum(o.gpus for o in stopped) < job.gpus:
+                stopped.append(below.pop(0))
+            if free(running, gpus) + sum(o.gpus for o in stopped) < job.gpus:
+                return
+            for other in sorted(stopped, key=lambda o: (-o.priority, o.start, o.number)):
+                if free(running, gpus) + sum(o.gpus for o in stopped) - other.gpus >= job.gpus:
+                    stopped.remove(other)
+            for other in stopped:
+                running.remove(other)
+                other.start = other.end = inf
+                pending.append(other)
+            pending.sort(key=ORDER["priority-preempt"])
+        launch(job, running, now)

@@ -1,0 +1,48 @@
+"""Random traces against a naive simulator: the engine's shortcuts change no answer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.queue.backfill import FifoBackfill
+from scheduler.queue.fifo import Fifo
+from scheduler.queue.priority import PriorityPreempt
+from scheduler.queue.shortest import ShortestFirst
+from scheduler.queue.types import QueuePolicy
+from simulator.engine.counted import CountedRoom
+from simulator.engine.loop import Engine
+from simulator.engine.run import run
+from simulator.records import JobRecord
+from tests.simulator.clusters import racks
+from tests.simulator.engine.naive import Naive, replay
+
+POLICIES: list[QueuePolicy] = [Fifo(), FifoBackfill(), ShortestFirst(), PriorityPreempt()]
+GPUS = 8
+
+# Few distinct numbers, so that ends and submissions often fall on one instant and jobs on the edge of fitting.
+JOBS = st.lists(
+    st.tuples(st.integers(0, 12), st.integers(1, 9), st.integers(1, GPUS), st.integers(0, 2), st.booleans()),
+    min_size=1,
+    max_size=14,
+)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+@given(rows=JOBS)
+@settings(max_examples=120)
+def test_starts_are_those_of_a_naive_simulator(
+    policy: QueuePolicy, rows: list[tuple[int, int, int, int, bool]]
+) -> None:
+    """Every job starts when a simulator says that looks at everything again at every instant."""
+    rows = sorted(rows, key=lambda row: row[0])
+    records = [
+        JobRecord(f"j{i}", submit, duration, gpus, priority=priority, preemptible=preemptible)
+        for i, (submit, duration, gpus, priority, preemptible) in enumerate(rows)
+    ]
+    engine = Engine(records, CountedRoom(racks(1)), policy)
+    engine.begin()
+    run(engine)
+    naive = [Naive(i, *row) for i, row in enumerate(rows)]
+    assert [job.started for job in engine.jobs] == replay(naive, GPUS, policy.name)

@@ -1,0 +1,50 @@
+"""One-GPU jobs under strict first in, first out: the one case with an answer that anybody can compute."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from datetime import UTC, datetime
+from heapq import heappop, heappush
+from pathlib import Path
+
+import pytest
+
+from scheduler.queue.fifo import Fifo
+from simulator.engine.counted import CountedRoom
+from simulator.engine.loop import Engine
+from simulator.engine.run import run
+from simulator.records import JobRecord
+from tests.simulator.clusters import racks
+
+
+def waits_of_a_plain_queue(jobs: list[tuple[float, float]], servers: int) -> list[float]:
+    """Waits of first in, first out on so many servers: each job takes the server that is free first."""
+    free_at = [float("-inf")] * servers
+    waits = []
+    for submit, duration in jobs:
+        start = max(submit, heappop(free_at))
+        heappush(free_at, start + duration)
+        waits.append(start - submit)
+    return waits
+
+
+@pytest.mark.parametrize("gpus", [64, 160])
+def test_philly_jobs_of_one_gpu_equal_a_plain_queue(gpus: int) -> None:
+    """All 76,627 of them, on so few GPUs that most have to wait, to a microsecond."""
+    if "ARNOLD_DATA" not in os.environ:
+        pytest.skip("ARNOLD_DATA is not set: the public traces are not here")
+    with gzip.open(Path(os.environ["ARNOLD_DATA"]) / "philly" / "philly.csv.gz", "rt") as file:
+        rows = [row for row in csv.DictReader(file) if row["num_gpus"] == "1"]
+    jobs = sorted(
+        (datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC).timestamp(), float(row["duration"]))
+        for row in rows
+    )
+    records = [JobRecord(str(i), submit, duration, 1) for i, (submit, duration) in enumerate(jobs)]
+    engine = Engine(records, CountedRoom(racks(gpus // 8)), Fifo())
+    engine.begin()
+    run(engine)
+    waits = [job.first_start - job.submitted for job in engine.jobs]
+    assert len(jobs) == 76_627
+    assert waits == pytest.approx(waits_of_a_plain_queue(jobs, gpus), abs=1e-6)

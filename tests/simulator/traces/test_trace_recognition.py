@@ -1,0 +1,113 @@
+"""Traces come as files or through a pipe, plain or gzip, and are recognised by content."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulator.traces import read_trace
+from simulator.traces.registry import load_reader, reader_names
+from topology.errors import TraceFormatError, UnknownName
+
+OURS = b"job_id,submit_time,duration,gpus\na,0,1,1\n"
+
+
+class Pipe:
+    """Standard input that gives its bytes a few at a time."""
+
+    def __init__(self, data: bytes) -> None:
+        self.buffer = io.BufferedReader(_Drops(data), 7)
+
+
+class _Drops(io.RawIOBase):
+    def __init__(self, data: bytes) -> None:
+        self._rest = io.BytesIO(data)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._rest.read(min(5, len(buffer)))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def test_all_formats_are_registered() -> None:
+    """The formats of the documentation, each under its own name."""
+    expected = {"acme", "csv", "helios", "jsonl", "llm-workload", "pai2020", "pai2023", "parquet", "philly", "swf"}
+    assert expected <= set(reader_names())
+    assert all(load_reader(name).name == name for name in reader_names())
+
+
+@pytest.mark.parametrize("data", [OURS, gzip.compress(OURS), b"\xef\xbb\xbf" + OURS, OURS.replace(b"\n", b"\r\n")])
+def test_file_and_standard_input(data: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain, packed, with a byte order mark or with Windows lines, from a file or a slow pipe: the same job."""
+    (tmp_path / "t").write_bytes(data)
+    trace = read_trace(tmp_path / "t")
+    monkeypatch.setattr(sys, "stdin", Pipe(data))
+    piped = read_trace("-")
+    assert piped.source == "stdin"
+    assert trace.records == piped.records
+    assert trace.records[0].job_id == "a"
+
+
+def test_the_name_of_a_file_says_nothing(tmp_path: Path) -> None:
+    """A trace of another format under this name is read as what it is."""
+    (tmp_path / "philly.csv.gz").write_bytes(OURS)
+    assert read_trace(tmp_path / "philly.csv.gz").format == "csv"
+
+
+def test_format_overrides(tmp_path: Path) -> None:
+    """What --format says is believed, and then columns are missing."""
+    (tmp_path / "t").write_bytes(OURS)
+    with pytest.raises(TraceFormatError, match="the column 'timestamp' is missing; the format philly"):
+        read_trace(tmp_path / "t", format="philly")
+    with pytest.raises(UnknownName, match="no trace format is called 'phily'") as error:
+        read_trace(tmp_path / "t", format="phily")
+    assert "did you mean 'philly'?" in error.value.fix
+
+
+@pytest.mark.parametrize(
+    ("header", "message", "fix"),
+    [
+        ("job_id,submit_time,duration,gpu", "the column 'gpus' is missing", "did you mean 'gpu'?"),
+        ("jobid,submit_time,duration,gpus", "the column 'job_id' is missing", "did you mean 'jobid'?"),
+        ("job_id,submit_time,start_time,gpus", "the column 'duration' is missing", "add the column"),
+        ("timestamp,duration,gpus,gpu_time,cluster", "the column 'num_gpus' is missing", "did you mean 'gpus'?"),
+        ("job_id,submit_time,duration,gpus,prioritty", "'prioritty' looks like 'priority'", "did you mean 'priority'?"),
+        ("job_id,submit_time,duration,gpus,gpus", "two columns are called 'gpus'", "its own name"),
+        ("job_id,submit,submit_time,duration,gpus", "has both submit and submit_time", "keep one"),
+        (
+            "job_id,user,vc,gpu_nums,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue",
+            "the column 'gpu_num' is missing",
+            "did you mean 'gpu_nums'?",
+        ),
+    ],
+)
+def test_columns_missing_or_renamed(header: str, message: str, fix: str, tmp_path: Path) -> None:
+    """The format that most columns belong to is taken, and says which one it misses and what was probably meant."""
+    (tmp_path / "t").write_text(f"{header}\n{','.join('1' for _ in header.split(','))}\n", encoding="utf-8")
+    with pytest.raises(TraceFormatError, match=message) as error:
+        read_trace(tmp_path / "t")
+    assert error.value.where == f"{tmp_path / 't'}:1"
+    assert fix in error.value.fix
+
+
+def test_what_is_no_trace_is_told_what_would_be_one(tmp_path: Path) -> None:
+    """A cluster file is no trace; the error lists the formats."""
+    (tmp_path / "t").write_text("node,minipod\nn1,m1\n", encoding="utf-8")
+    with pytest.raises(TraceFormatError, match="in no format that is known") as error:
+        read_trace(tmp_path / "t")
+    assert "philly: a CSV with the columns" in error.value.fix
+
+
+def test_the_job_table_of_pai_is_refused_by_name(tmp_path: Path) -> None:
+    """It is a file of the same data set, and says nothing of GPUs."""
+    (tmp_path / "t").write_text("j1,i1,u1,Terminated,1.0,2.0\n", encoding="utf-8")
+    with pytest.raises(TraceFormatError, match="job table") as error:
+        read_trace(tmp_path / "t")
+    assert error.value.fix == "give pai_task_table.csv"
