@@ -86,6 +86,20 @@ def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
     return tuple(sorted(found, key=lambda worker: (-worker.slowdown, worker.dp, worker.stage)))
 
 
+def slow_at_times(replayed: Replayed, analysis: Analysis) -> float:
+    """Share of the steps in which one of the slowest 3 % computes longer than its peers; 0 if none does on average.
+
+    It is asked where nobody is slow in most steps.
+    """
+    times = compute_seconds(replayed)
+    shares = [0.0]
+    for rank, stage in () if analysis.slowest is None else analysis.slowest.workers:
+        usual = np.median(np.delete(times[stage], rank, axis=0), axis=0)
+        if times[stage][rank].sum() >= NOTICED * usual.sum():
+            shares.append(float((times[stage][rank] >= NOTICED * usual).mean()))
+    return max(shares)
+
+
 def compute_seconds(replayed: Replayed) -> NDArray[np.float64]:
     """[pp, dp, steps]: forward and backward time of each worker."""
     trace = replayed.trace
