@@ -124,6 +124,7 @@ def flags_of(workers: Sequence[SlowWorker], nodes: Mapping[Worker, str], analysi
 
 
 def _flag(node: str, workers: Sequence[SlowWorker], analysis: Analysis) -> NodeFlag:
+    assert analysis.slowest is not None
     slowest = max(workers, key=lambda worker: worker.factor)
     names = ", ".join(f"dp {worker.dp} / stage {worker.stage}" for worker in workers[:4])
     more = f" and {len(workers) - 4} more" if len(workers) > 4 else ""
@@ -139,6 +140,6 @@ def _flag(node: str, workers: Sequence[SlowWorker], analysis: Analysis) -> NodeF
         evidence=(
             f"{who} {slowest.factor:.2f}x as long as the other ranks of {whose} stage "
             f"in {slowest.steps:.0%} of {len(analysis.steps)} steps; the job runs {analysis.slowdown:.2f}x slower than "
-            f"it could, M_W {analysis.m_w:.2f}"
+            f"it could, and the slowest 3 % of workers explain {analysis.slowest.share:.2f} of that"
         ),
     )

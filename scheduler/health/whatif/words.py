@@ -34,7 +34,7 @@ def verdict(analysis: Analysis) -> str:
     head = f"this job runs {analysis.slowdown:.2f}x slower than it could"
     match analysis.cause:
         case "worker":
-            return f"{head}; {_workers(analysis)} {_part(analysis.m_w)}"
+            return f"{head}; {_workers(analysis)} {_part(analysis.slowest.share if analysis.slowest else None)}"
         case "last-stage":
             return f"{head}; its last pipeline stage, stage {analysis.pp - 1}, explains {_part(analysis.m_s)}"
         case "sequence-length":

@@ -116,6 +116,9 @@ def test_slowest_three_per_cent_are_rounded_up() -> None:
     assert analysis.slowest is not None
     assert set(analysis.slowest.workers) == {(3, 0), (7, 2)}
     assert not analysis.slowest.published
+    assert analysis.slowest.share > 0.9
+    assert analysis.m_w is not None
+    assert analysis.m_w < 0.5, "M_W keeps the published ranking"
     assert analysis.cause == "worker"
 
 
