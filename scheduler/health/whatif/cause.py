@@ -36,8 +36,8 @@ def cause_of(
         if slowest.published:
             return "worker", f"M_W is {slowest.share:.3f}: the slowest 3 % of workers explain most of the loss"
         return "worker", (
-            f"the slowest 3 % of workers, ranked by S_w itself, explain {slowest.share:.3f} of the loss; M_W, which ranks "
-            "them by their rank and their stage, does not find them"
+            f"the slowest 3 % of workers, ranked by S_w itself, explain {slowest.share:.3f} of the loss; M_W, which "
+            "ranks them by their rank and their stage, does not find them"
         )
     if last is not None and last.share >= MOST:
         return "last-stage", f"M_S is {last.share:.3f}: the last pipeline stage explains most of the loss"
