@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.growth import draw_power, exponent, save
 from benchmarks.instances import grid_job
 from benchmarks.report import Promise, promises, section, table
 from benchmarks.rows import watched
@@ -102,12 +103,6 @@ def _measure(cases: Sequence[tuple[Cluster, int, float, int]], *, label: str, se
     return points
 
 
-def exponent(points: Sequence[Point]) -> float:
-    """Slope of log time over log nodes, least squares through the median of every size."""
-    nodes, seconds = medians(points)
-    return float(np.polyfit(np.log(nodes), np.log(seconds), 1)[0])
-
-
 def medians(points: Sequence[Point]) -> tuple[list[int], list[float]]:
     """Sizes, and the median time of each."""
     sizes = sorted({point.nodes for point in points})
@@ -132,7 +127,8 @@ def report_growth(points: Sequence[Point]) -> str:
     if largest:
         slowest = max(point.seconds for point in largest)
         lines.append(Promise(f"100,000 nodes below {HUGE_SECONDS:g} s", f"{slowest:.2f} s", slowest < HUGE_SECONDS))
-    fitted = f"Time grows as nodes to the power {exponent(points):.2f}." if len(medians(points)[0]) > 1 else ""
+    sizes, seconds = medians(points)
+    fitted = f"Time grows as nodes to the power {exponent(sizes, seconds):.2f}." if len(sizes) > 1 else ""
     return section("Time against nodes", _table(points), fitted, promises(lines) if lines else "")
 
 
@@ -142,21 +138,14 @@ def plot(points: Sequence[Point], file: Path) -> None:
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
-    sizes, seconds = medians(points)
-    power = exponent(points)
-    scale = float(np.exp(np.mean(np.log(seconds) - power * np.log(sizes))))
     axes.loglog([p.nodes for p in points], [p.seconds for p in points], "o", color="#9aa5b1", ms=4, label="one run")
-    axes.loglog(sizes, seconds, "o-", color="#1f5fa8", label="median")
-    axes.loglog(sizes, [scale * n**power for n in sizes], "--", color="#c8553d", label=f"nodes$^{{{power:.2f}}}$")
+    draw_power(axes, *medians(points), what="nodes", label="median")
     axes.set(
         xlabel="nodes of the cluster",
         ylabel="seconds of the solver",
         title="Time to place a job on 60 % of the free nodes",
     )
-    axes.grid(True, which="both", alpha=0.25)
-    axes.legend(frameon=False)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
+    save(figure, file)
 
 
 def _gap(point: Point) -> float:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 
 from scheduler.placement.registry import algorithm_names
+
+PLOT = Path(__file__).parents[1] / "docs" / "replay-growth.svg"
 
 
 def add_simulation(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -20,8 +23,9 @@ def add_simulation(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.add_argument("--loads", type=float, nargs="+", default=[1.0, 6.0], help="times the load of the trace")
     command.add_argument("--rounds", type=int, default=5, help="of the run that counts GPUs; the fastest counts")
     command.add_argument("--jobs", type=int, nargs="+", default=[10_000, 20_000, 40_000, 80_000])
-    command.add_argument("--nodes", type=int, nargs="+", default=[80, 160, 320, 640, 1_280])
+    command.add_argument("--nodes", type=int, nargs="+", default=[313, 626, 1_252, 2_504, 5_008])
     command.add_argument("--policy", default="fifo-backfill", help="of the runs against jobs and nodes")
+    command.add_argument("--plot", type=Path, default=PLOT, help="SVG or PNG")
 
     command = add("year", _year, "a year of 2,046 nodes with failures, replayed")
     command.add_argument("--days", type=float, default=365.0)
@@ -56,12 +60,12 @@ def _cost(options: argparse.Namespace) -> str:
 def _simulate(options: argparse.Namespace) -> str:
     from benchmarks import simulate
 
-    return simulate.report(
-        simulate.measure_whole(options.loads),
-        simulate.measure_rate(options.rounds),
-        simulate.measure_jobs(options.jobs, options.policy),
-        simulate.measure_nodes(options.nodes, options.policy),
-    )
+    whole, rate = simulate.measure_whole(options.loads), simulate.measure_rate(options.rounds)
+    jobs = simulate.measure_jobs(options.jobs, options.policy)
+    nodes = simulate.measure_nodes(options.nodes, options.policy)
+    if len(jobs) > 1 and len(nodes) > 1:
+        simulate.plot(jobs, nodes, options.plot)
+    return simulate.report(whole, rate, jobs, nodes)
 
 
 def _year(options: argparse.Namespace) -> str:

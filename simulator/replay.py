@@ -52,7 +52,7 @@ class Settings:
     predictor: str = "oracle"
     cost: str = NO_COST
     level: str | None = None
-    placement_seconds: float = 10.0
+    placement_seconds: float = 1.0
     seed: int = 0
     failures: FailureSettings | None = None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scheduler.cli.command import JsonCommand
+from scheduler.cli.flag_file import write_flags
 from scheduler.cli.instance import FILE, finite
 from scheduler.cli.output import console, emit_json, progress, table
 from topology.errors import InvalidInput
@@ -118,20 +119,11 @@ def command(
         diagnosis, format=found, node_of=node_of, flags=flags, withheld=withheld(diagnosis, node_of)
     )
     if flags_out is not None:
-        _write_flags(flags_out, document)
+        write_flags(flags_out, document.flags)
     if as_json:
         emit_json(document)
     else:
         _print(console(), document)
-
-
-def _write_flags(path: str, document: CollectivesDocument) -> None:
-    import json
-
-    from topology.files import write_file
-
-    flags = [flag.model_dump(mode="json", exclude_none=True) for flag in document.flags]
-    write_file(path, json.dumps({"flags": flags}, indent=2) + "\n")
 
 
 def _print(out: Console, document: CollectivesDocument) -> None:

@@ -10,10 +10,7 @@ import click
 from scheduler.cli.instance import FILE, finite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from scheduler.health.peers import Settings
-    from topology.flags import NodeFlag
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -90,12 +87,3 @@ def machines_of(nodes: str | None) -> list[str] | None:
     from topology.hostlist import expand_hostlist
 
     return expand_hostlist(nodes, where="--nodes")
-
-
-def write_flags(path: str, flags: Iterable[NodeFlag]) -> None:
-    """Write flags as ``--flags`` of `arnold place` reads them, whole or not at all."""
-    from scheduler.cli.output import to_json
-    from scheduler.documents.nodeflags import FlagFile, node_flag_docs
-    from topology.files import write_file
-
-    write_file(path, to_json(FlagFile(flags=node_flag_docs(flags))) + "\n")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduler.cli.command import JsonCommand
-from scheduler.cli.health_options import POSITIVE, detector_options, machines_of, settings_of, write_flags
+from scheduler.cli.flag_file import write_flags
+from scheduler.cli.health_options import POSITIVE, detector_options, machines_of, settings_of
 from scheduler.cli.instance import FILE, finite
 from scheduler.cli.output import console, emit_json, progress, table
 
@@ -74,7 +75,7 @@ def peers(
     verdict = judge(recording, examined)
     document = peers_document(verdict, recording.source)
     if flags_out is not None:
-        write_flags(flags_out, verdict.flags)
+        write_flags(flags_out, document.flags)
     if as_json:
         emit_json(document)
     else:

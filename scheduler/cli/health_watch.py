@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduler.cli.command import JsonCommand
-from scheduler.cli.health_options import POSITIVE, detector_options, machines_of, settings_of, write_flags
+from scheduler.cli.flag_file import write_flags
+from scheduler.cli.health_options import POSITIVE, detector_options, machines_of, settings_of
 from scheduler.cli.instance import FILE, finite
 from topology.errors import InvalidInput
 
@@ -105,12 +106,13 @@ def watch(
         for made in rounds(endpoint, plan, settings, stop=stop):
             if made.error is not None and once:
                 raise made.error
-            if flags_out is not None and made.verdict is not None:
-                write_flags(flags_out, made.flags)
             recorded = None
             if store is not None and made.verdict is not None:
                 recorded = _record(store, made.verdict.flags, now=made.at)
-            _say(watch_document(made, recorded), as_json=as_json)
+            document = watch_document(made, recorded)
+            if flags_out is not None and made.verdict is not None:
+                write_flags(flags_out, document.flags)
+            _say(document, as_json=as_json)
             if once:
                 return
     finally:

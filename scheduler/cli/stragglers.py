@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
 from scheduler.cli.command import JsonCommand
+from scheduler.cli.flag_file import write_flags
 from scheduler.cli.instance import FILE
 from scheduler.cli.output import console, emit_json, progress
 from topology.errors import InvalidInput
@@ -55,7 +55,7 @@ def command(
     _check_options(trace, meta, nodes, flags_out)
     document = _analyse(trace, meta, nodes, lenient=lenient, html=html, chrome_trace=chrome_trace)
     if flags_out is not None:
-        _write_flags(flags_out, document)
+        write_flags(flags_out, document.flags)
     if as_json:
         emit_json(document)
     else:
@@ -105,14 +105,6 @@ def _read_nodes(file: str, trace: Trace) -> Nodes:
     from topology.files import read_source
 
     return read_nodes(read_source(file), dp=max(trace.sizes.dp, trace.dp_ranks[-1] + 1), pp=trace.sizes.pp)
-
-
-def _write_flags(file: str, document: StragglersDocument) -> None:
-    """A list of flags, as ``--flags`` reads it."""
-    from topology.files import write_file
-
-    flags = [flag.model_dump(mode="json") for flag in document.flags]
-    write_file(file, json.dumps(flags, indent=2) + "\n")
 
 
 def _check_options(trace: str, meta: str | None, nodes: str | None, flags_out: str | None) -> None:

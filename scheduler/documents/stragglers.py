@@ -52,7 +52,7 @@ class ShareDoc(Document):
     alone_share: float
     """(alone - T_ideal) / (T - T_ideal)."""
     published: bool
-    """Of m_w: whether workers are ranked as published, by min(S_dp, S_pp); else by S_w itself."""
+    """Whether workers are ranked as for m_w, by min(S_dp, S_pp); else by S_w itself."""
 
 
 class TracedJobDoc(Document):
@@ -112,7 +112,7 @@ class StragglersDocument(Document):
     stage_slowdown: list[float]
     """Slowdown if all but this stage were ideal."""
     slowest: ShareDoc | None
-    """Behind m_w."""
+    """The workers behind m_w, or those that S_w itself ranks first where only they explain most of the loss."""
     last_stage: ShareDoc | None
     """Behind m_s."""
     steps: list[int]

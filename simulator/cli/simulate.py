@@ -56,6 +56,16 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     shell_complete=complete_algorithm,
     help="Where gangs go; none = GPUs are counted, no nodes.",
 )
+@click.option(
+    "--time-limit",
+    "placement_seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    callback=finite,
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For each placement; then the best so far.",
+)
 @click.option("--cluster-format", metavar="NAME", help="Format of the cluster  [default: recognised by content]")
 @click.option("--scale-load", type=float, callback=finite, metavar="F", help="Submissions F times as dense.")
 @click.option(
@@ -75,12 +85,7 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
 @failure_options
 @click.option("--level", metavar="NAME", help="Level whose domains spread counts  [default: broadest with several]")
 @click.option(
-    "--seed",
-    type=click.IntRange(0, 2**31 - 1),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Same seed, same result.",
+    "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N", help="Same seed, same run."
 )
 @output_options
 @click.option(

@@ -38,11 +38,12 @@ def analyse(replayed: Replayed) -> Analysis:
     by_stage = np.stack([scenarios.only(places) / ideal for places in stages])
     by_worker = np.stack([scenarios.each_rank(places).mean(axis=-1) / ideal for places in stages], axis=1)
     slowdown = float(seconds.mean()) / ideal
-    slowest = last = None
+    m_w = slowest = last = None
     if slowdown >= ATTRIBUTED:
         approximate = np.minimum(by_dp.mean(axis=-1)[:, None], by_stage.mean(axis=-1)[None, :])
-        slowest = _share(scenarios, stage, _slowest(approximate, by_worker), seconds=seconds, ideal=ideal)
-        truly = _slowest(by_worker, approximate)
+        slowest = _share(scenarios, stage, _slowest(approximate), seconds=seconds, ideal=ideal)
+        m_w = slowest.share
+        truly = _slowest(by_worker)
         if slowest.share < MOST and set(truly) != set(slowest.workers):
             other = _share(scenarios, stage, truly, seconds=seconds, ideal=ideal)
             slowest = replace(other, published=False) if other.share >= MOST else slowest
@@ -69,7 +70,7 @@ def analyse(replayed: Replayed) -> Analysis:
         worker_slowdown_exact=True,
         dp_slowdown=by_dp.mean(axis=-1),
         stage_slowdown=by_stage.mean(axis=-1),
-        m_w=slowest.share if slowest else None,
+        m_w=m_w,
         m_s=last.share if last else None,
         slowest=slowest,
         last_stage=last,
@@ -80,15 +81,18 @@ def analyse(replayed: Replayed) -> Analysis:
     )
 
 
-def _slowest(first: NDArray[np.float64], then: NDArray[np.float64]) -> Workers:
-    """The slowest 3 % of workers, rounded up; of equals, those that are slower by the second measure.
+def _slowest(slowdown: NDArray[np.float64]) -> Workers:
+    """The slowest 3 % of workers, rounded up; of equals, as published, those of the lowest global rank.
 
     The published ranking is by min(S_dp, S_pp), which also calls a healthy worker slow where a slow rank crosses a slow
-    stage.  It stands unless S_w itself finds workers that explain most of the loss and it does not.
+    stage, and under which many workers are equal.  M_W is always that; where S_w itself finds workers that explain most
+    of the loss and it does not, those are the cause.
+
+    :param slowdown: [dp, pp].
     """
-    count = ceil(SLOWEST * first.size)
-    order = np.lexsort((-then.ravel(), -first.ravel()))[:count]
-    return tuple((int(i) // first.shape[1], int(i) % first.shape[1]) for i in order)
+    ranks = len(slowdown)
+    order = np.argsort(-slowdown.T.ravel(), kind="stable")[: ceil(SLOWEST * slowdown.size)]
+    return tuple((int(i) % ranks, int(i) // ranks) for i in order)
 
 
 def _share(

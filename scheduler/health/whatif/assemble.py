@@ -138,6 +138,8 @@ class _Assembly:
         )
         start.reshape(-1)[cell] = self.columns.start
         duration.reshape(-1)[cell] = self.columns.duration
+        if (began := start.min(axis=(0, 1))).any():
+            start -= began
         row = np.empty(shape, dtype=np.int32)
         row.reshape(-1)[cell] = np.arange(len(cell), dtype=np.int32)
         return Trace(

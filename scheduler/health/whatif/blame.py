@@ -86,6 +86,20 @@ def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
     return tuple(sorted(found, key=lambda worker: (-worker.slowdown, worker.dp, worker.stage)))
 
 
+def slow_at_times(replayed: Replayed, analysis: Analysis) -> float:
+    """Share of the steps in which one of the slowest 3 % computes longer than its peers; 0 if none does on average.
+
+    It is asked where nobody is slow in most steps.
+    """
+    times = compute_seconds(replayed)
+    shares = [0.0]
+    for rank, stage in () if analysis.slowest is None else analysis.slowest.workers:
+        usual = np.median(np.delete(times[stage], rank, axis=0), axis=0)
+        if times[stage][rank].sum() >= NOTICED * usual.sum():
+            shares.append(float((times[stage][rank] >= NOTICED * usual).mean()))
+    return max(shares)
+
+
 def compute_seconds(replayed: Replayed) -> NDArray[np.float64]:
     """[pp, dp, steps]: forward and backward time of each worker."""
     trace = replayed.trace
@@ -110,6 +124,7 @@ def flags_of(workers: Sequence[SlowWorker], nodes: Mapping[Worker, str], analysi
 
 
 def _flag(node: str, workers: Sequence[SlowWorker], analysis: Analysis) -> NodeFlag:
+    assert analysis.slowest is not None
     slowest = max(workers, key=lambda worker: worker.factor)
     names = ", ".join(f"dp {worker.dp} / stage {worker.stage}" for worker in workers[:4])
     more = f" and {len(workers) - 4} more" if len(workers) > 4 else ""
@@ -125,6 +140,6 @@ def _flag(node: str, workers: Sequence[SlowWorker], analysis: Analysis) -> NodeF
         evidence=(
             f"{who} {slowest.factor:.2f}x as long as the other ranks of {whose} stage "
             f"in {slowest.steps:.0%} of {len(analysis.steps)} steps; the job runs {analysis.slowdown:.2f}x slower than "
-            f"it could, M_W {analysis.m_w:.2f}"
+            f"it could, and the slowest 3 % of workers explain {analysis.slowest.share:.2f} of that"
         ),
     )

@@ -33,8 +33,12 @@ def cause_of(
     ranks, stages = len(replayed.trace.dp_ranks), replayed.trace.sizes.pp
     last_is_worker = ranks == 1 and slowest.workers[0][1] == stages - 1
     if ranks * stages > 1 and slowest.share >= MOST and not last_is_worker:
-        ranked = "" if slowest.published else ", ranked by S_w itself,"
-        return "worker", f"M_W is {slowest.share:.3f}: the slowest 3 % of workers{ranked} explain most of the loss"
+        if slowest.published:
+            return "worker", f"M_W is {slowest.share:.3f}: the slowest 3 % of workers explain most of the loss"
+        return "worker", (
+            f"the slowest 3 % of workers, ranked by S_w itself, explain {slowest.share:.3f} of the loss; M_W, which "
+            "ranks them by their rank and their stage, does not find them"
+        )
     if last is not None and last.share >= MOST:
         return "last-stage", f"M_S is {last.share:.3f}: the last pipeline stage explains most of the loss"
     found = f"M_W is {slowest.share:.3f}" + ("" if last is None else f", M_S {last.share:.3f}")

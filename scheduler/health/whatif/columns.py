@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.health.whatif.optypes import CODE, OPTYPES
+from scheduler.health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES
 from topology.errors import InvalidInput, TooLarge, TraceFormatError, did_you_mean
 from topology.files import STDIN
 
@@ -37,6 +37,12 @@ UNKNOWN = -1
 
 ABSENT = np.iinfo(np.int16).min
 """What stands where a whole number is missing."""
+
+NONE = -1
+"""Chunk and microbatch of an operation that has none, whether the file says -1 or nothing."""
+
+EXACT = 2**53
+"""From here on a float does not tell whole numbers apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +114,9 @@ def _read(path: str | Path, name: str) -> Columns:
     with pq.ParquetFile(source, read_dictionary=["optype"], metadata=file.metadata) as file:
         whole = {key: _whole_numbers(file, key, name).astype(kind, copy=False) for key, kind in WHOLE.items()}
         optype, strange = _optypes(file, name)
+        passes = (optype == CODE[FORWARD]) | (optype == CODE[BACKWARD])
+        for key in ("mc", "mb_id"):
+            whole[key] = np.where((whole[key] == ABSENT) & ~passes, whole[key].dtype.type(NONE), whole[key])
         start, duration = (_seconds(file, key, name) for key in SECONDS)
         stride = int(np.gcd.reduce(np.unique(_whole_numbers(file, "rank", name)))) if "rank" in file.schema.names else 1
     return Columns(name, whole, optype, strange, start, duration, max(stride, 1))
@@ -145,6 +154,8 @@ def _whole_numbers(file: Any, key: str, name: str) -> NDArray[np.signedinteger[A
     import pyarrow as pa
 
     column = _column(file, key, name)
+    if pa.types.is_floating(column.type):
+        column = pa.chunked_array([_of_floats(column, key, name)])
     if not pa.types.is_integer(column.type):
         raise _wrong_type(name, key, column.type, "whole numbers", "int32")
     if column.null_count:
@@ -159,6 +170,22 @@ def _whole_numbers(file: Any, key: str, name: str) -> NDArray[np.signedinteger[A
             fix=f"use numbers from {limits.min} to {limits.max}",
         )
     return numbers
+
+
+def _of_floats(column: Any, key: str, name: str) -> NDArray[np.int64]:
+    """Whole numbers that were written as floats, as pandas does where some are missing."""
+    import pyarrow as pa
+
+    values = _numpy(column.cast(pa.float64()).fill_null(float("nan")))
+    missing = np.isnan(values)
+    broken = np.flatnonzero(~missing & ((values != np.rint(values)) | (np.abs(values) >= EXACT)))
+    if len(broken):
+        raise TraceFormatError(
+            f"{key} is {values[broken[0]]}, not a whole number",
+            where=f"{name}:row {broken[0]}",
+            fix="write it as int32",
+        )
+    return np.where(missing, ABSENT, values).astype(np.int64)
 
 
 def _seconds(file: Any, key: str, name: str) -> NDArray[np.floating[Any]]:

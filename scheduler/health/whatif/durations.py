@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.health.whatif.graph import Graph
-from scheduler.health.whatif.optypes import COMPUTE
+from scheduler.health.whatif.optypes import COMPUTE, SENDS
 from scheduler.health.whatif.trace import Trace
 
 Seconds = NDArray[np.float64]
@@ -27,8 +27,9 @@ class Durations:
     :param traced: [operations, dp, steps], seconds.
     :param ideal: [operations], seconds.
     :param early: [steps], seconds: by how much a transfer seems to have ended before its last member was launched, at
-        most; zero where the clocks of the ranks agree.
-    :param earliest: [steps], the first operation of the group that shows it.
+        most; zero where the clocks of the ranks agree.  A send does not count: a small message is sent once it is
+        buffered, whether or not anybody receives yet.
+    :param earliest: [steps], the operation that shows it.
     """
 
     traced: Seconds
@@ -51,9 +52,12 @@ def durations_of(trace: Trace, graph: Graph) -> Durations:
         start = trace.start[members]
         launched = start.max(axis=(0, 1)) if group.joined else start.max(axis=0)
         own = (start + trace.duration[members] - launched).astype(np.float64)
-        too_early = -own.min(axis=(0, 1))
-        earliest[too_early > early] = members[0]
-        np.maximum(early, too_early, out=early)
+        for member, seconds in zip(members, own, strict=True):
+            if trace.operations[member].optype in SENDS:
+                continue
+            too_early = -seconds.min(axis=0)
+            earliest[too_early > early] = member
+            np.maximum(early, too_early, out=early)
         traced[members] = np.maximum(own, 0.0)
     return Durations(traced=traced, ideal=_ideal(trace, traced), early=early, earliest=earliest)
 

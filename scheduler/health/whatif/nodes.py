@@ -1,8 +1,8 @@
 """Which node each worker ran on.
 
-Two files say it: a CSV with the columns ``dp``, ``stage``, ``node``, one row for each worker, or the JSON that
-``arnold place`` printed for the job.  A cell of a placement is a node; where tensor-parallel groups are smaller than a
-node, it holds several data-parallel ranks, or several stages, in rank order.
+Two files say it: a CSV with the columns ``dp``, ``stage``, ``node``, one row for each worker, or the JSON that ``arnold
+place`` printed for the job.  A cell of a placement is a node; where tensor-parallel groups are smaller than a node, it
+holds several data-parallel ranks, or several stages, in rank order.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from topology.files import Source
 
 Nodes = Mapping[tuple[int, int], str]
 HEADER = ("dp", "stage", "node")
+SPELLINGS: Mapping[str, str] = {"dp_rank": "dp", "pp": "stage", "pp_rank": "stage"}
+"""Other names of the columns: those of a trace and of a placement."""
 
 
 def read_nodes(source: Source, *, dp: int, pp: int) -> Nodes:
@@ -61,7 +63,7 @@ def _of_csv(source: Source, dp: int, pp: int) -> Nodes:
 
 
 def _columns(cells: list[str], place: str) -> list[int]:
-    names = [cell.lower() for cell in cells]
+    names = [SPELLINGS.get(cell.lower(), cell.lower()) for cell in cells]
     missing = [name for name in HEADER if name not in names]
     if missing:
         raise InvalidInput(

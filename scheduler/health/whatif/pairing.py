@@ -2,7 +2,8 @@
 
 The rows do not say it.  The k-th send of a stage carries the k-th pass that has somewhere to go; what it carries is
 received by the next stage for the same chunk and microbatch, or, from the last stage, by the first stage for the chunk
-after it (interleaved schedules).  Gradients go the other way.
+after it (interleaved schedules).  Gradients go the other way.  A transfer where the model begins or ends is empty and
+has no partner.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ def pairs_of(trace: Trace, stages: Sequence[StageOperations]) -> Iterator[tuple[
 
     :raises TraceFormatError: a send without a receive, or the other way round.
     """
+    end = trace.sizes.pp * trace.sizes.vpp
     for direction, step in ((0, 1), (1, -1)):
         awaited: dict[tuple[int, int], int] = {}
         for stage in stages:
             part = stage.directions[direction]
             for receive, receiver in zip(part.receives, part.receivers, strict=True):
                 here = _piece(trace, trace.operations[receiver])
+                if not 0 <= here[0] - step < end:
+                    continue
                 if here in awaited:
                     raise _unpaired(trace, receive, "is received twice for one microbatch")
                 awaited[here] = receive
@@ -33,6 +37,8 @@ def pairs_of(trace: Trace, stages: Sequence[StageOperations]) -> Iterator[tuple[
             part = stage.directions[direction]
             for send, sender in zip(part.sends, part.senders, strict=True):
                 place, microbatch = _piece(trace, trace.operations[sender])
+                if not 0 <= place + step < end:
+                    continue
                 receive = awaited.pop((place + step, microbatch), -1)
                 if receive < 0:
                     raise _unpaired(trace, send, "is sent and never received")

@@ -45,7 +45,7 @@ class Share:
     :param alone_seconds: mean step time with all others ideal.
     :param share: (T - without) / (T - T_ideal): M_W or M_S.  Below 0 or above 1 is possible: idealising moves work.
     :param alone_share: (alone - T_ideal) / (T - T_ideal).
-    :param published: False = of M_W, workers ranked by S_w itself and not, as published, by min(S_dp, S_pp).
+    :param published: False = workers ranked by S_w itself and not, as for M_W, by min(S_dp, S_pp).
     """
 
     workers: tuple[tuple[int, int], ...]
@@ -77,7 +77,8 @@ class Analysis:
     :param worker_slowdown_exact: False = min(S_dp(w), S_pp(w)) stands for S_w.
     :param dp_slowdown: float [dp]: slowdown left if all but this data-parallel rank were ideal.
     :param stage_slowdown: float [pp]: slowdown left if all but this stage were ideal.
-    :param m_w: M_W, share of the loss that the slowest 3 % of workers explain; may leave 0..1.  None below S = 1.03.
+    :param m_w: M_W, share of the loss that the slowest 3 % of workers explain, ranked as published; may leave 0..1.
+        None below S = 1.03.
     :param m_s: M_S, the same for the last stage; None also for a job of one stage.
     :param slowest: behind M_W; None where M_W is None.
     :param last_stage: behind M_S; None where M_S is None.

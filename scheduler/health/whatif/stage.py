@@ -34,8 +34,8 @@ class Direction:
     """The passes of one direction, forward or backward, in the order in which they ran.
 
     :param computes: all passes.
-    :param receivers: those that begin with a receive; ``receives[k]`` is that of ``receivers[k]``.
-    :param senders: those that end with a send; ``sends[k]`` is that of ``senders[k]``.
+    :param receivers: those that begin with a receive, be it empty; ``receives[k]`` is that of ``receivers[k]``.
+    :param senders: those that end with a send, be it empty; ``sends[k]`` is that of ``senders[k]``.
     """
 
     computes: Places
@@ -150,6 +150,9 @@ def _direction(
     alone = trace.sizes.pp == 1
     receivers = [] if alone else [i for i in computes if (stage, trace.operations[i].chunk) != first]
     senders = [] if alone else [i for i in computes if (stage, trace.operations[i].chunk) != last]
+    if trace.sizes.vpp > 1 and not alone:
+        receivers = _with_empty(receivers, computes, len(kinds.get(receive, ())), first_left_out=True)
+        senders = _with_empty(senders, computes, len(kinds.get(send, ())), first_left_out=False)
     for optype, passes in ((receive, receivers), (send, senders)):
         transfers = kinds.get(optype, [])
         if len(transfers) != len(passes):
@@ -166,3 +169,17 @@ def _direction(
         senders=tuple(senders),
         sends=tuple(kinds.get(send, ())),
     )
+
+
+def _with_empty(needed: list[int], computes: list[int], transfers: int, *, first_left_out: bool) -> list[int]:
+    """The passes that transfers belong to, where some transfers may be empty.
+
+    Profilers of interleaved schedules record a transfer for every pass, also where the model begins or ends and nothing
+    is moved; only the very first receive, or the last send, is sometimes left out.
+
+    :param needed: passes that have something to move.
+    :param transfers: how many transfers there are.
+    """
+    if transfers <= len(needed) or len(computes) - transfers not in (0, 1):
+        return needed
+    return computes[len(computes) - transfers :] if first_left_out else computes[:transfers]

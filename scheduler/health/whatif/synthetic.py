@@ -65,6 +65,8 @@ class Recipe:
     :param uneven: standard deviation of the work of a microbatch, relative: sequence lengths.
     :param pauses: probability that a forward pass has a pause of ``pause`` seconds.
     :param overlap: reduce-scatters overlap with backward passes.
+    :param empty: with several chunks a stage: transfers are also recorded where the model begins or ends and nothing is
+        moved, as profilers do.
     """
 
     dp: int = 4
@@ -81,6 +83,7 @@ class Recipe:
     pauses: float = 0.0
     pause: float = 0.5
     overlap: bool = False
+    empty: bool = False
 
     @property
     def sizes(self) -> JobSizes:
@@ -142,10 +145,10 @@ def _operations(recipe: Recipe, stage: int) -> Iterator[Operation]:
     for i, (optype, chunk, microbatch) in enumerate(passes):
         receive, send = (FORWARD_RECV, FORWARD_SEND) if optype == FORWARD else (BACKWARD_RECV, BACKWARD_SEND)
         begin, end = (first, last) if optype == FORWARD else (last, first)
-        if recipe.pp > 1 and (stage, chunk) != begin:
+        if recipe.pp > 1 and (recipe.empty or (stage, chunk) != begin):
             yield made(receive)
         yield made(optype, chunk, microbatch)
-        if recipe.pp > 1 and (stage, chunk) != end:
+        if recipe.pp > 1 and (recipe.empty or (stage, chunk) != end):
             yield made(send)
         if recipe.overlap and optype == BACKWARD and (BACKWARD, chunk) not in {later[:2] for later in passes[i + 1 :]}:
             yield made(REDUCE_SCATTER, chunk)

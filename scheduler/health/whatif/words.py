@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.health.whatif.blame import NOTICED, SlowWorker, compute_seconds, suspects
+from scheduler.health.whatif.blame import NOTICED, SlowWorker, compute_seconds, slow_at_times, suspects
 from scheduler.health.whatif.prepare import Replayed
 from scheduler.health.whatif.result import Analysis
 
@@ -34,7 +34,7 @@ def verdict(analysis: Analysis) -> str:
     head = f"this job runs {analysis.slowdown:.2f}x slower than it could"
     match analysis.cause:
         case "worker":
-            return f"{head}; {_workers(analysis)} {_part(analysis.m_w)}"
+            return f"{head}; {_workers(analysis)} {_part(analysis.slowest.share if analysis.slowest else None)}"
         case "last-stage":
             return f"{head}; its last pipeline stage, stage {analysis.pp - 1}, explains {_part(analysis.m_s)}"
         case "sequence-length":
@@ -51,7 +51,7 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
         case "none":
             return []
         case "worker":
-            return _help_with_workers(analysis, workers)
+            return _help_with_workers(replayed, analysis, workers)
         case "last-stage":
             return _help_with_last_stage(replayed, analysis)
         case "sequence-length":
@@ -86,7 +86,7 @@ def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:
         notes.append("No --meta: the sizes are those that the rows show, and ranks that are absent go unnoticed.")
     if len(trace.dp_ranks) < sizes.dp:
         notes.append(f"{len(trace.dp_ranks)} of {sizes.dp} data-parallel ranks were judged; the others are not there.")
-    notes += [f"Left out: {count:,} rows, {reason}." for reason, count in trace.dropped.items()]
+    notes += [f"Left out: {count:,} row{_s(count)}, {reason}." for reason, count in trace.dropped.items()]
     early = float(replayed.durations.early.max())
     if early > 0.0:
         notes.append(f"Clocks of the ranks disagree by at least {early * 1e3:.2g} ms; transfers count as 0 there.")
@@ -96,11 +96,11 @@ def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:
             "the trace takes that long, waiting for data for example; believe the attribution less."
         )
     if len(trace.steps) < FEW:
-        notes.append(f"Only {len(trace.steps)} steps: whether the slowness lasts is not known.")
+        notes.append(f"Only {len(trace.steps)} step{_s(len(trace.steps))}: whether the slowness lasts is not known.")
     return notes
 
 
-def _help_with_workers(analysis: Analysis, workers: Sequence[SlowWorker]) -> list[str]:
+def _help_with_workers(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorker]) -> list[str]:
     share = analysis.slowest
     saved = "" if share is None else f" A step would take {share.without_seconds:.3g} s instead of "
     saved += f"{analysis.step_seconds:.3g} s." if saved else ""
@@ -111,6 +111,11 @@ def _help_with_workers(analysis: Analysis, workers: Sequence[SlowWorker]) -> lis
         return [
             "With one data-parallel rank a slow node cannot be told from a stage with more work: nobody is flagged. "
             "Compare the stage's layers first." + saved
+        ]
+    if at_times := slow_at_times(replayed, analysis):
+        return [
+            f"These workers compute longer than their peers in {at_times:.0%} of the steps only: whether that comes "
+            "back is not known.  Nobody is flagged; look at what else their nodes did then." + saved
         ]
     return [
         "These workers compute as fast as their peers: the time goes into transfers, and a transfer does not say which "
@@ -148,3 +153,7 @@ def _names(workers: Sequence[tuple[int, int]]) -> str:
 
 def _part(share: float | None) -> str:
     return "all of it" if share is None or share >= ALL else f"{share:.0%} of it"
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"

@@ -131,10 +131,11 @@ def _facts(analysis: Analysis, slowest: tuple[int, int]) -> list[tuple[str, str,
         (seconds(analysis.step_seconds), "a step", f"{seconds(analysis.ideal_step_seconds)} without stragglers"),
         (times(worst), "slowest worker alone", f"dp {analysis.dp_ranks[dp]}, stage {stage}; all others ideal"),
     ]
-    if analysis.m_w is not None:
-        count = len(analysis.slowest.workers) if analysis.slowest else 1
+    if analysis.slowest is not None:
+        count = len(analysis.slowest.workers)
         who = "the slowest worker accounts" if count == 1 else f"the {count} slowest workers account"
-        facts.append((plain(analysis.m_w), "explained by workers", f"M_W: what {who} for"))
+        measure = "M_W: what" if analysis.slowest.published else "what, by S_w,"
+        facts.append((plain(analysis.slowest.share), "explained by workers", f"{measure} {who} for"))
     if analysis.m_s is not None:
         facts.append((plain(analysis.m_s), "by the last stage", "M_S; below 0 or above 1 where idealising moves work"))
     return facts

@@ -279,6 +279,61 @@ def test_nulls_are_missing_values(write: Write) -> None:
         assert len(read((trace, meta), lenient=True).trace.steps) == 2
 
 
+@pytest.mark.parametrize("mark", [None, float("nan")])
+def test_what_has_no_microbatch_may_say_nothing(write: Write, mark: float | None) -> None:
+    """Of an operation other than a pass, a null or NaN in mc and mb_id is -1: pandas writes floats then."""
+    trace, meta = write()
+    table = pq.read_table(trace)
+    expected = analyse(read((trace, meta))).slowdown
+    for column in ("mc", "mb_id"):
+        values = [mark if value < 0 else float(value) for value in table[column].to_pylist()]
+        table = table.set_column(table.schema.get_field_index(column), column, pa.array(values, pa.float64()))
+    pq.write_table(table, trace)
+    assert analyse(read((trace, meta))).slowdown == expected
+
+
+def test_whole_numbers_as_floats(write: Write) -> None:
+    """Floats that are whole numbers are read; a fraction, or an infinity, is named with its row."""
+    columns = ("dp_rank", "stage", "rank", "step", "seq_id", "mc", "mb_id")
+
+    def floats(spoiled: float | None) -> Callable[[Columns], None]:
+        def spoil(table: Columns) -> None:
+            table.update({key: table[key].astype(np.float64) for key in columns})
+            if spoiled is not None:
+                table["stage"][17] = spoiled
+
+        return spoil
+
+    assert analyse(read(write(floats(None)))).slowdown == analyse(read(write())).slowdown
+    for value in (0.5, np.inf):
+        with pytest.raises(TraceFormatError, match=f"stage is {value}, not a whole number") as caught:
+            read(write(floats(value)))
+        assert caught.value.where.endswith(":row 17")
+
+
+def test_steps_on_a_clock_that_runs_on(write: Write) -> None:
+    """Starts that count from the beginning of the job are counted from the first operation of their step."""
+
+    def running(columns: Columns) -> None:
+        columns["start_ts"] = columns["start_ts"] + 4096.0 * (columns["step"] + 1)
+
+    analysis, usual = analyse(read(write(running))), analyse(read(write()))
+    assert analysis.traced_step_seconds == pytest.approx(usual.traced_step_seconds)
+    assert analysis.replay_error == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_send_that_ends_before_its_receive_is_no_clock(write: Write) -> None:
+    """A small message is sent once it is buffered: nothing is said of clocks, and the transfer took no time."""
+
+    def buffered(columns: Columns) -> None:
+        columns["duration"] = np.where(columns["optype"] == "forward-send", 0.0, columns["duration"])
+
+    replayed = read(write(buffered))
+    assert not replayed.durations.early.any()
+    sends = [i for i, operation in enumerate(replayed.trace.operations) if operation.optype == "forward-send"]
+    assert (replayed.durations.traced[sends] == 0.0).all()
+
+
 @pytest.mark.parametrize("metadata", ["dp_size: 3\npp_size: 2", "dp_size: 1\npp_size: 2", "dp_size: 2\npp_size: 3"])
 def test_metadata_that_contradict_the_rows(write: Write, metadata: str) -> None:
     """More ranks or stages than the rows have, or fewer: an error that names both."""

@@ -9,6 +9,7 @@ import pytest
 from scheduler.health.whatif import analyse, flags_of, help_for, notes_on, prepare, slow_workers, verdict
 from scheduler.health.whatif.blame import suspects
 from scheduler.health.whatif.cause import forward_backward_correlation
+from scheduler.health.whatif.optypes import BACKWARD, FORWARD
 from scheduler.health.whatif.synthetic import Recipe, make_trace
 
 WIDE = {(rank, stage): f"n{stage}-{rank}" for rank in range(8) for stage in range(4)}
@@ -97,6 +98,34 @@ def test_without_peers_nobody_is_flagged() -> None:
     assert analysis.cause == "worker"
     assert slow_workers(replayed, analysis) == ()
     assert "cannot be told" in help_for(replayed, analysis, ())[0]
+
+
+def test_slow_in_one_step_of_ten_is_no_flag() -> None:
+    """A worker that is 8 times slower in one step explains the loss, is not flagged, and the words say so."""
+    replayed = prepare(make_trace(Recipe()))
+    seconds = replayed.durations.traced.copy()
+    for place, operation in enumerate(replayed.trace.operations):
+        if operation.stage == 1 and operation.optype in (FORWARD, BACKWARD):
+            seconds[place, 2, 4] *= 8.0
+    replayed = replayed._replace(durations=replace(replayed.durations, traced=seconds))
+    analysis = analyse(replayed)
+    assert analysis.cause == "worker"
+    assert slow_workers(replayed, analysis) == ()
+    assert "longer than their peers in 10% of the steps only" in help_for(replayed, analysis, ())[0]
+
+
+def test_slow_transfers_are_nobodys_fault() -> None:
+    """A worker whose receives alone are slow computes as fast as its peers, and the words say so."""
+    replayed = prepare(make_trace(Recipe()))
+    seconds = replayed.durations.traced.copy()
+    for place, operation in enumerate(replayed.trace.operations):
+        if operation.stage == 1 and operation.optype == "forward-recv":
+            seconds[place, 2] += 0.3
+    replayed = replayed._replace(durations=replace(replayed.durations, traced=seconds))
+    analysis = analyse(replayed)
+    assert analysis.cause == "worker"
+    assert slow_workers(replayed, analysis) == ()
+    assert "compute as fast as their peers" in help_for(replayed, analysis, ())[0]
 
 
 def test_slow_last_stage_of_one_rank_is_the_stage() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -116,6 +117,33 @@ def test_pairs_wrap_around_with_chunks() -> None:
     assert {("forward-send", 0), ("forward-recv", 1)} in groups
     assert {("embedding-grads-all-reduce", 0), ("embedding-grads-all-reduce", 2)} in groups
     assert {("optimizer-clip-main-grad", stage) for stage in range(3)} in groups
+
+
+@pytest.mark.parametrize("first_left_out", [False, True])
+def test_empty_transfers_of_interleaved_schedules(first_left_out: bool) -> None:
+    """Transfers recorded where nothing is moved have no partner, and change neither the pairs nor the step time.
+
+    The very first receive is sometimes not recorded: then the others still belong to the passes after it.
+    """
+    recipe = Recipe(dp=1, pp=2, vpp=2, microbatches=4, steps=1)
+    full, lean = make_trace(replace(recipe, empty=True)), make_trace(recipe)
+    if first_left_out:
+        first = next(i for i, operation in enumerate(full.operations) if operation.optype == "forward-recv")
+        keep = np.delete(np.arange(len(full.operations)), first)
+        full = replace(
+            full,
+            operations=tuple(full.operations[i] for i in keep),
+            sequence=full.sequence[keep],
+            start=full.start[keep],
+            duration=full.duration[keep],
+            row=full.row[keep],
+        )
+    one, other = pairs(full), pairs(lean)
+    assert [group for group in one if len(group) > 1] == [group for group in other if len(group) > 1]
+    # Each direction has four passes (one chunk of 4 microbatches) without a source, and four without a target.
+    assert len(one) - len(other) == 16 - first_left_out
+    seconds = {FORWARD: 1.0, BACKWARD: 2.0}
+    assert timed(full, seconds) == timed(lean, seconds)
 
 
 def test_a_receive_is_launched_after_the_previous_pass() -> None:

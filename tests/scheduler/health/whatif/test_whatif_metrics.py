@@ -116,7 +116,24 @@ def test_slowest_three_per_cent_are_rounded_up() -> None:
     assert analysis.slowest is not None
     assert set(analysis.slowest.workers) == {(3, 0), (7, 2)}
     assert not analysis.slowest.published
+    assert analysis.slowest.share > 0.9
+    assert analysis.m_w is not None
+    assert analysis.m_w < 0.5, "M_W keeps the published ranking"
     assert analysis.cause == "worker"
+
+
+def test_of_equal_workers_the_lowest_rank_counts() -> None:
+    """Under min(S_dp, S_pp) workers are often equal: as published, those of the lowest global rank are taken.
+
+    A rank with long sequences is slow in all stages; of its workers that of stage 0 has the lowest rank.
+    """
+    recipe = Recipe(dp=4, pp=4, steps=2, uneven=0.4, seed=3)
+    analysis = analyse(prepare(make_trace(recipe)))
+    approximate = analysis.approximate_worker_slowdown
+    tied = np.argwhere(approximate == approximate.max())
+    assert len(tied) > 1
+    assert analysis.slowest is not None
+    assert analysis.slowest.workers == (min(((int(d), int(s)) for d, s in tied), key=lambda worker: worker[::-1]),)
 
 
 def test_below_threshold_nothing_is_attributed() -> None:

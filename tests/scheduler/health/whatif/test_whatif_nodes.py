@@ -27,6 +27,12 @@ def test_csv_of_workers() -> None:
     assert csv("node,stage,dp\n# first rank\nn0,0,0\n\nn0,1,0\nn1,0,1\n") == {(0, 0): "n0", (0, 1): "n0", (1, 0): "n1"}
 
 
+@pytest.mark.parametrize("header", ["dp_rank,stage,node", "DP,PP,Node", "dp_rank,pp_rank,node"])
+def test_columns_called_as_in_a_trace_or_a_placement(header: str) -> None:
+    """The names that a trace and a placement have for rank and stage are understood too."""
+    assert csv(f"{header}\n1,0,a\n") == {(1, 0): "a"}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
