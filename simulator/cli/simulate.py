@@ -58,7 +58,9 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
 @click.option("--cluster-format", metavar="NAME", help="Format of the cluster  [default: recognised by content]")
 @click.option("--lenient/--strict", default=False, help="Count rows and jobs that cannot be, or stop at the first.")
 @click.option("--merge", type=FILE, multiple=True, metavar="FILE", help="Another trace on the same clock; repeat it.")
-@click.option("--window", metavar="A:B", help="Only jobs submitted from A until B, on the trace's clock.")
+@click.option(
+    "--window", metavar="A..B", help="Only jobs submitted from A until B: seconds or dates of the trace, or +2d."
+)
 @click.option("--max-gpus", type=float, callback=finite, metavar="N", help="Only jobs of at most N GPUs.")
 @click.option("--scale-load", type=float, callback=finite, metavar="F", help="Submissions F times as dense.")
 @click.option(
@@ -158,13 +160,13 @@ def _prepare(
     scale_load: float | None,
     **settings: Any,
 ) -> Replay:
-    from simulator.cli.window import parse_window
     from simulator.replay import Settings, prepare
     from simulator.traces import max_gpus as keep_small
     from simulator.traces import merge as merge_traces
     from simulator.traces import read_trace
     from simulator.traces import scale_load as scale
     from simulator.traces import window as cut
+    from simulator.traces.moments import parse_window
 
     failures = take_failures(settings)
     loaded = load_state(cluster, format=cluster_format, levels=None, busy=None, flags=None)
@@ -172,7 +174,7 @@ def _prepare(
     if merge:
         jobs = merge_traces([jobs, *(read_trace(path, lenient=lenient) for path in merge)])
     if window is not None:
-        jobs = cut(jobs, *parse_window(window))
+        jobs = cut(jobs, *parse_window(window, jobs))
     if max_gpus is not None:
         jobs = keep_small(jobs, max_gpus)
     if scale_load is not None:

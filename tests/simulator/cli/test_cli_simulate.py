@@ -111,6 +111,9 @@ def test_text_for_people(simulate: Simulate) -> None:
 def test_transforms_of_the_trace(simulate: Simulate, tmp_path: Path) -> None:
     """Window, size, load, and a second trace; what is left out is counted."""
     assert simulate("--window", "1:3", "--json").json["jobs"] == 3
+    assert simulate("--window", "1..3", "--json").json["jobs"] == 3
+    assert simulate("--window", "..1970-01-01T00:00:02", "--json").json["jobs"] == 2
+    assert simulate("--window", "+2s..", "--json").json["jobs"] == 2
     assert simulate("--max-gpus", "8", "--json").json["dropped"] == {"more GPUs than --max-gpus": 2}
     assert simulate("--scale-load", "2", "--json").json["makespan_seconds"] == 15
     other = tmp_path / "more.csv"
