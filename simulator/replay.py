@@ -83,10 +83,13 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
     :raises UnknownName: no such policy, algorithm, predictor or model of communication.
     :raises InvalidTopology: the cluster has no node that a job could use.
     :raises TraceFormatError: a job could never run, and leaving it out was not allowed.
+    :raises InvalidInput: jobs were announced to a policy that reserves nodes, and GPUs are only counted.
     """
     policy = load_policy(settings.policy)
     room = make_room(cluster, settings)
     trace = _fitting(check_against(trace, cluster, lenient=lenient), room, lenient=lenient)
+    if policy.reserving and settings.algorithm == COUNT_ONLY:
+        _check_without_zones(trace, settings)
     fragmentation = Fragmentation()
     failures = make_failures(cluster, settings, start=trace.records[0].submit)
     engine = Engine(
@@ -100,6 +103,16 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
         observers=(fragmentation,) if isinstance(room, PlacedRoom) else (),
     )
     return Replay(trace, cluster, settings, engine, fragmentation)
+
+
+def _check_without_zones(trace: Trace, settings: Settings) -> None:
+    announced = next((record for record in trace.records if record.announced is not None), None)
+    if announced is not None:
+        raise InvalidInput(
+            f"job {announced.job_id} was announced, a zone is of nodes, and this run only counts GPUs",
+            where=f"--policy {settings.policy}",
+            fix="choose an --algorithm that places, or --policy arnold-no-reserve",
+        )
 
 
 def make_room(cluster: Cluster, settings: Settings) -> Room:

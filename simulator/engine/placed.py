@@ -30,6 +30,9 @@ from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob
 from topology.flags import HEALTHY, NodeFlag
 
+Levels = Sequence[tuple[IntArray, IntArray]]
+"""Of each level from broad to close: shape [nodes], the node's domain; and shape [domains], idle nodes in each."""
+
 
 class PlacedRoom:
     """Nodes in domains.
@@ -115,15 +118,12 @@ class PlacedRoom:
             rows = fits.nonzero()[0]
             if not len(rows):
                 return None
-            best = tightest(rows, free=self.free, idle=self._idle, idle_in_domain=self._levels)
-            return Found((int(best[0]),))
+            return Found((int(_parts(rows, 1, free=self.free, idle=self._idle, levels=self._levels)[0]),))
         rows = (fits & self.usable(job)).nonzero()[0]
         if len(rows) < job.nodes:
             return None
         if not self._is_gang(job.nodes, job.gpus):
-            domains = [domain_of for domain_of, _ in self._levels]
-            nodes = fewest_domains(rows, job.nodes, free=self.free, idle=self._idle, domain_of=domains)
-            return self._found(nodes)
+            return self._found(_parts(rows, job.nodes, free=self.free, idle=self._idle, levels=self._levels))
         return self._placed(job, rows)
 
     def _placed(self, job: SimJob, rows: Rows) -> Found | None:
@@ -194,9 +194,15 @@ class PlacedRoom:
             np.add.at(count, domain_of[rows], turned)
 
     def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
-        """Where production placement puts it on the cluster as if empty."""
+        """Where production placement puts it on the cluster as if empty; whole nodes, whatever part of them it takes."""
         if not self._is_gang(job.nodes, job.gpus):
-            return ()
+            fits = self.usable(job).copy()
+            fits[list(taken)] = False
+            rows, whole = fits.nonzero()[0], self._whole
+            if len(rows) < job.nodes:
+                return ()
+            levels = [(one.domain_of, count_nodes(one, whole)) for one in self.cluster.levels]
+            return tuple(sorted(_parts(rows, job.nodes, free=self.total, idle=whole, levels=levels).tolist()))
         away = set(taken).union(np.flatnonzero(~self._whole).tolist())
         return find_zone(self.cluster, self.gang(job), algorithm=self._algorithm, limits=self._limits, taken=away)
 
@@ -223,3 +229,10 @@ class PlacedRoom:
         self._whole[node] = units == self._size[node]
         self._usable.clear()
         self._change((node,), 0)
+
+
+def _parts(rows: Rows, count: int, *, free: IntArray, idle: BoolArray, levels: Levels) -> Rows:
+    """Nodes of a job on one node, or on a part of each of several, of those with room."""
+    if count == 1:
+        return tightest(rows, free=free, idle=idle, idle_in_domain=levels)[:1]
+    return fewest_domains(rows, count, free=free, idle=idle, domain_of=[domain_of for domain_of, _ in levels])

@@ -156,6 +156,15 @@ def test_bad_options_are_explained(simulate: Simulate, arguments: list[str], kin
     assert ran.json["error"]["fix"]
 
 
+def test_zones_are_nodes_and_not_to_be_had_where_gpus_are_only_counted(simulate: Simulate) -> None:
+    """Said, where a job was announced; a policy without zones needs none."""
+    trace = "job_id,submit_time,duration,gpus,announced\na,5,1,64,0\n"
+    ran = simulate("--policy", "arnold", "--algorithm", "none", "--json", trace=trace)
+    assert (ran.code, ran.json["error"]["where"]) == (2, "--policy arnold")
+    assert simulate("--policy", "arnold-no-reserve", "--algorithm", "none", "--json", trace=trace).code == 0
+    assert simulate("--policy", "arnold", "--json", trace=trace).code == 0
+
+
 def test_a_cluster_without_a_free_node_is_explained(simulate: Simulate, tmp_path: Path) -> None:
     """All busy."""
     (tmp_path / "busy.csv").write_text("node,rack,gpus,free_gpus\nn0,r0,8,0\n")
