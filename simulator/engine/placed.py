@@ -194,7 +194,7 @@ class PlacedRoom:
             np.add.at(count, domain_of[rows], turned)
 
     def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
-        """Where production placement puts it on the cluster as if empty; whole nodes, whatever part of them it takes."""
+        """Where production placement puts it on the cluster as if empty; whole nodes, also for parts of them."""
         if not self._is_gang(job.nodes, job.gpus):
             fits = self.usable(job).copy()
             fits[list(taken)] = False
