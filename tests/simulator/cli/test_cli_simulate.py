@@ -170,6 +170,41 @@ def test_a_cluster_without_a_free_node_is_explained(simulate: Simulate, tmp_path
     (tmp_path / "busy.csv").write_text("node,rack,gpus,free_gpus\nn0,r0,8,0\n")
     ran = simulate("--json", cluster="busy.csv")
     assert (ran.code, ran.json["error"]["kind"]) == (2, "InvalidTopology")
+    assert ran.json["error"]["where"] == str(tmp_path / "busy.csv")
+
+
+def test_state_lies_over_the_cluster(simulate: Simulate, tmp_path: Path) -> None:
+    """Busy and faulty nodes besides, as in `arnold place`: what needs all eight nodes cannot run on the others."""
+    (tmp_path / "busy.txt").write_text("n[0-1]\n")
+    (tmp_path / "flags.yaml").write_text("- {node: n2, kind: faulty, source: test}\n")
+    state = ("--busy", str(tmp_path / "busy.txt"), "--flags", str(tmp_path / "flags.yaml"))
+    rows = tmp_path / "rows.csv"
+    said = simulate("--json", "--lenient", *state, "--jobs-out", str(rows)).json
+    assert said["dropped"] == {"larger than the cluster": 1}
+    places = {node for row in csv.DictReader(rows.read_text().splitlines()) for node in row["placed_on"].split()}
+    assert places
+    assert not places & {"n0", "n1", "n2"}
+
+
+def test_what_was_assumed_is_said_beside_json_too(simulate: Simulate) -> None:
+    """On stderr: stdout has the document alone."""
+    trace = "job_id,submit_time,duration,gpus,color\na,5,1,64,red\nb,4,1,64,blue\n"
+    ran = simulate("--json", trace=trace)
+    assert ran.json["completed"] == 2
+    assert "were not in order" in ran.err
+    assert "not read: color" in ran.err
+
+
+def test_results_that_cannot_be_written_are_said_before_the_run(
+    simulate: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No folder of that name, or a folder in the place of the file; nothing is replayed for it."""
+    monkeypatch.setattr("simulator.replay.prepare", lambda *_, **__: pytest.fail("it was replayed"))
+    assert (
+        simulate("--json", "--jobs-out", str(tmp_path / "nowhere" / "rows.csv")).json["error"]["kind"] == "InvalidInput"
+    )
+    (tmp_path / "page.html").mkdir()
+    assert "folder" in simulate("--json", "--html", str(tmp_path / "page.html")).json["error"]["message"]
 
 
 def test_a_finished_run_leaves_no_checkpoint_and_a_foreign_one_is_refused(simulate: Simulate, tmp_path: Path) -> None:
