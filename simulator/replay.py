@@ -23,6 +23,7 @@ from simulator.metrics.fragmentation import Fragmentation
 from simulator.metrics.summary import Summary, summarise
 from simulator.pace import CommPace
 from simulator.traces import Trace, check_against
+from simulator.traces.fit import usable_gpus
 from topology.cluster import Cluster
 from topology.errors import InvalidInput, TraceFormatError
 
@@ -87,7 +88,11 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
     """
     policy = load_policy(settings.policy)
     room = make_room(cluster, settings)
-    trace = _fitting(check_against(trace, cluster, lenient=lenient), room, lenient=lenient)
+    if settings.algorithm == COUNT_ONLY:
+        usable_gpus(cluster)
+    else:
+        trace = check_against(trace, cluster, lenient=lenient)
+    trace = _fitting(trace, room, lenient=lenient)
     if policy.reserving and settings.algorithm == COUNT_ONLY:
         _check_without_zones(trace, settings)
     fragmentation = Fragmentation()

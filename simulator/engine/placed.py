@@ -73,7 +73,7 @@ class PlacedRoom:
         :raises InvalidTopology: it is a gang, and the cluster has no level.
         """
         try:
-            nodes, each = shape(record, self._usual // UNITS)
+            nodes, each = shape(record, self._usual // UNITS, nodes_with=self._nodes_with)
             gpus = ceil(round(each * UNITS, 6))
             need = Need(nodes, gpus, nodes * gpus)
             if self._is_gang(nodes, gpus):
@@ -86,6 +86,9 @@ class PlacedRoom:
             what = f"{nodes} nodes with {gpus / UNITS:g} free GPUs each; the cluster has {room}"
             raise Disagreement("larger than the cluster", what)
         return need
+
+    def _nodes_with(self, gpus: float) -> int:
+        return int(np.count_nonzero(self.total >= gpus * UNITS))
 
     def usable(self, job: Waiting) -> BoolArray:
         """Nodes with so many GPUs for jobs; for a gang of whole nodes, those of its size of which all are."""

@@ -132,6 +132,18 @@ def test_a_job_larger_than_the_cluster_is_said_before_the_run_or_counted(simulat
     assert (lenient["completed"], lenient["dropped"]) == (4, {"larger than the cluster": 1})
 
 
+def test_a_job_that_only_whole_nodes_can_hold_runs(simulate: Simulate) -> None:
+    """60 GPUs on 8 nodes of 8 divide evenly over 10 or more: they take all 8; where GPUs are counted, 60 of 64."""
+    trace = "job_id,submit_time,duration,gpus\na,0,10,60\nb,0,10,4\n"
+    assert simulate("--json", trace=trace).json["makespan_seconds"] == 20
+    assert simulate("--algorithm", "none", "--json", trace=trace).json["makespan_seconds"] == 10
+    # What a trace says of nodes is nothing to a pool; that it has too few GPUs is said.
+    spread = "job_id,submit_time,duration,gpus,nodes\na,0,10,64,2\n"
+    assert simulate("--algorithm", "none", "--json", trace=spread).code == 0
+    too_large = simulate("--algorithm", "none", "--json", trace="job_id,submit_time,duration,gpus\na,0,10,65\n")
+    assert "65 GPUs; the cluster has 64" in too_large.json["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind"),
     [
