@@ -65,6 +65,7 @@ class PlacedRoom:
         self._usual = node_size(cluster) * UNITS
         self._jobs: dict[tuple[int, int, Parallelism | None], Job] = {}
         self._usable: dict[tuple[int, bool], BoolArray] = {}
+        self._gangs: dict[tuple[int, int], bool] = {}
 
     def need(self, record: JobRecord) -> Need:
         """Nodes and units on each (``simulator.shapes``).
@@ -102,10 +103,15 @@ class PlacedRoom:
         return self._usable[key]
 
     def _is_gang(self, nodes: int, gpus: int) -> bool:
-        """Whether whole nodes are asked for: all of a node of the usual size, or of enough larger ones."""
-        if nodes == 1 or gpus < self._usual:
-            return False
-        return gpus == self._usual or int(np.count_nonzero(self._whole & (self._size == gpus))) >= nodes
+        """Whether whole nodes are asked for: all of a node, usual or larger, of which the cluster has enough.
+
+        Nodes that are out count: what a job is does not change when one fails.
+        """
+        key = (nodes, gpus)
+        if key not in self._gangs:
+            enough = int(np.count_nonzero((self._at_start == gpus) & (self._size == gpus))) >= nodes
+            self._gangs[key] = nodes > 1 and gpus >= self._usual and enough
+        return self._gangs[key]
 
     def may_fit(self, job: SimJob) -> bool:
         """Whether enough nodes have enough free."""

@@ -144,6 +144,16 @@ def test_a_job_that_only_whole_nodes_can_hold_runs(simulate: Simulate) -> None:
     assert "65 GPUs; the cluster has 64" in too_large.json["error"]["message"]
 
 
+def test_a_gang_of_usual_nodes_may_lie_on_a_larger_one_where_these_are_too_few(
+    simulate: Simulate, tmp_path: Path
+) -> None:
+    """16 GPUs on three nodes of 4 and one of 8: all of the three, and half of the larger."""
+    (tmp_path / "uneven.csv").write_text("node,rack,gpus\na,r,4\nb,r,4\nc,r,4\nd,r,8\n")
+    trace = "job_id,submit_time,duration,gpus\nx,0,10,16\ny,0,10,4\n"
+    said = simulate("--json", trace=trace, cluster="uneven.csv").json
+    assert (said["completed"], said["makespan_seconds"], said["utilization"]) == (2, 10, 1.0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind"),
     [
