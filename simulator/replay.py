@@ -88,10 +88,13 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
     """
     policy = load_policy(settings.policy)
     room = make_room(cluster, settings)
+    spares = _spares(cluster, settings)
     if settings.algorithm == COUNT_ONLY:
         usable_gpus(cluster)
     else:
-        trace = check_against(trace, cluster, lenient=lenient)
+        trace = check_against(trace, cluster.with_busy(spares), lenient=lenient)
+    for node in spares:
+        room.take_out(node)
     trace = _fitting(trace, room, lenient=lenient)
     if policy.reserving and settings.algorithm == COUNT_ONLY:
         _check_without_zones(trace, settings)
@@ -107,6 +110,8 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
         incidents=failures,
         observers=(fragmentation,) if isinstance(room, PlacedRoom) else (),
     )
+    for node in spares:
+        room.bring_back(node)
     return Replay(trace, cluster, settings, engine, fragmentation)
 
 
@@ -140,8 +145,18 @@ def make_failures(cluster: Cluster, settings: Settings, *, start: float) -> Clus
         raise InvalidInput(
             "nodes fail, and this run only counts GPUs", where="--failures", fix="choose an --algorithm that places"
         )
-    sound = np.flatnonzero(np.isfinite(cluster.slowdown)).tolist()
-    return ClusterFailures(settings.failures, sound, start=start, seed=settings.seed)
+    return ClusterFailures(settings.failures, _sound(cluster), start=start, seed=settings.seed)
+
+
+def _sound(cluster: Cluster) -> list[int]:
+    """Nodes that may fail: those that have not."""
+    nodes: list[int] = np.flatnonzero(np.isfinite(cluster.slowdown)).tolist()
+    return nodes
+
+
+def _spares(cluster: Cluster, settings: Settings) -> tuple[int, ...]:
+    """Nodes that wait for others to fail, so that no job may count on them."""
+    return () if settings.failures is None else settings.failures.spares_of(_sound(cluster))
 
 
 def make_pace(settings: Settings, room: Room) -> Pace | None:

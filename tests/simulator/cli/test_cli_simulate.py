@@ -132,6 +132,15 @@ def test_a_job_larger_than_the_cluster_is_said_before_the_run_or_counted(simulat
     assert (lenient["completed"], lenient["dropped"]) == (4, {"larger than the cluster": 1})
 
 
+def test_a_job_that_needs_the_spares_too_is_said_before_the_run(simulate: Simulate) -> None:
+    """It would never start; on what is left, 53 of 56 GPUs lie on 7 whole nodes."""
+    failures = ("--failures", "rsc-1", "--spares", "1", "--json")
+    refused = simulate(*failures, trace="job_id,submit_time,duration,gpus\na,0,1,64\n")
+    assert "the cluster has 7 such nodes" in refused.json["error"]["message"]
+    said = simulate(*failures, trace="job_id,submit_time,duration,gpus\na,0,1,53\nb,0,1,56\n").json
+    assert (said["completed"], said["makespan_seconds"]) == (2, 2)
+
+
 def test_a_job_that_only_whole_nodes_can_hold_runs(simulate: Simulate) -> None:
     """60 GPUs on 8 nodes of 8 divide evenly over 10 or more: they take all 8; where GPUs are counted, 60 of 64."""
     trace = "job_id,submit_time,duration,gpus\na,0,10,60\nb,0,10,4\n"
