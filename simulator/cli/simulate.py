@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduler.cli.command import JsonCommand
-from scheduler.cli.instance import FILE, finite, load_state
+from scheduler.cli.instance import FILE, finite, overlay_options, read_cluster
 from scheduler.cli.output import emit_json
 from scheduler.cli.place import complete_algorithm
 from simulator.cli.failure_options import failure_options, take_failures
 from simulator.cli.outputs import output_options, take_outputs, write_outputs
 from simulator.cli.trace_options import take_trace, trace_options
+from topology.errors import InvalidTopology
 
 if TYPE_CHECKING:
     from simulator.past.history import History
@@ -67,6 +68,7 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     help="For each placement; then the best so far.",
 )
 @click.option("--cluster-format", metavar="NAME", help="Format of the cluster  [default: recognised by content]")
+@overlay_options
 @click.option("--scale-load", type=float, callback=finite, metavar="F", help="Submissions F times as dense.")
 @click.option(
     "--predictor",
@@ -134,7 +136,7 @@ def command(
     from simulator.past.history import history
 
     outputs = take_outputs(options)
-    replay = _prepare(options)
+    replay, told = _prepare(options)
     engine, file = replay.engine, None
     diary = keep_diary(engine)
     started = perf_counter()
@@ -151,25 +153,27 @@ def command(
     seconds = perf_counter() - started if file is None else file.wall_seconds
     past = history(engine, diary, replay.places)
     notes = write_outputs(outputs, replay, past, title=Path(replay.trace.source).name)
-    _tell(replay, past, seconds, notes, as_json=as_json)
+    _tell(replay, past, seconds, [*told, *notes], as_json=as_json)
     if file is not None:
         file.remove()
     return 0
 
 
-def _prepare(options: dict[str, Any]) -> Replay:
+def _prepare(options: dict[str, Any]) -> tuple[Replay, tuple[str, ...]]:
     from simulator.replay import Settings, prepare
     from simulator.traces import scale_load
 
     failures = take_failures(options)
-    cluster = load_state(
-        options.pop("cluster"), format=options.pop("cluster_format"), levels=None, busy=None, flags=None
-    ).cluster
+    state = {name: options.pop(name) for name in ("cluster", "levels", "busy", "flags")}
+    cluster, notes = read_cluster(format=options.pop("cluster_format"), **state)
     jobs = take_trace(options)
     if (factor := options.pop("scale_load")) is not None:
         jobs = scale_load(jobs, factor)
     lenient = options.pop("lenient")
-    return prepare(jobs, cluster, Settings(**options, failures=failures), lenient=lenient)
+    try:
+        return prepare(jobs, cluster, Settings(**options, failures=failures), lenient=lenient), notes
+    except InvalidTopology as error:
+        raise InvalidTopology(error.message, where=error.where or state["cluster"], fix=error.fix) from error
 
 
 def _tell(replay: Replay, past: History, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
@@ -196,5 +200,5 @@ def _tell(replay: Replay, past: History, seconds: float, notes: Sequence[str], *
         from simulator.cli.simulate_text import show
 
         show(document, replay)
-    for note in notes:
+    for note in [*replay.trace.notes, *notes] if as_json else notes:
         click.echo(note, err=True)
