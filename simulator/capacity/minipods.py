@@ -139,10 +139,7 @@ def minipod_sizes(question: MinipodQuestion, *, step: Callable[[str], None] = la
         states = [fragment(empty, question.busy_share, seed) for seed in range(question.seeds)]
         for name in question.algorithms:
             placed = [_place_all(question, name, state) for state in states]
-            cells += [
-                _cell((size, count), name, placed, ratio, seconds=question.seconds)
-                for ratio in (*question.ratios, None)
-            ]
+            cells += [_cell((size, count), name, placed, ratio, seconds=seconds) for ratio in ratios]
     order = {name: i for i, name in enumerate(question.algorithms)}
     return MinipodAnswer(question, tuple(sorted(cells, key=lambda cell: (order[cell.algorithm], cell.size))))
 
