@@ -23,6 +23,7 @@ from simulator.metrics.fragmentation import Fragmentation
 from simulator.metrics.summary import Summary, summarise
 from simulator.pace import CommPace
 from simulator.traces import Trace, check_against
+from simulator.traces.fit import usable_gpus
 from topology.cluster import Cluster
 from topology.errors import InvalidInput, TraceFormatError
 
@@ -83,10 +84,20 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
     :raises UnknownName: no such policy, algorithm, predictor or model of communication.
     :raises InvalidTopology: the cluster has no node that a job could use.
     :raises TraceFormatError: a job could never run, and leaving it out was not allowed.
+    :raises InvalidInput: jobs were announced to a policy that reserves nodes, and GPUs are only counted.
     """
     policy = load_policy(settings.policy)
     room = make_room(cluster, settings)
-    trace = _fitting(check_against(trace, cluster, lenient=lenient), room, lenient=lenient)
+    spares = _spares(cluster, settings)
+    if settings.algorithm == COUNT_ONLY:
+        usable_gpus(cluster)
+    else:
+        trace = check_against(trace, cluster.with_busy(spares), lenient=lenient)
+    for node in spares:
+        room.take_out(node)
+    trace = _fitting(trace, room, lenient=lenient)
+    if policy.reserving and settings.algorithm == COUNT_ONLY:
+        _check_without_zones(trace, settings)
     fragmentation = Fragmentation()
     failures = make_failures(cluster, settings, start=trace.records[0].submit)
     engine = Engine(
@@ -99,7 +110,19 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
         incidents=failures,
         observers=(fragmentation,) if isinstance(room, PlacedRoom) else (),
     )
+    for node in spares:
+        room.bring_back(node)
     return Replay(trace, cluster, settings, engine, fragmentation)
+
+
+def _check_without_zones(trace: Trace, settings: Settings) -> None:
+    announced = next((record for record in trace.records if record.announced is not None), None)
+    if announced is not None:
+        raise InvalidInput(
+            f"job {announced.job_id} was announced, a zone is of nodes, and this run only counts GPUs",
+            where=f"--policy {settings.policy}",
+            fix="choose an --algorithm that places, or --policy arnold-no-reserve",
+        )
 
 
 def make_room(cluster: Cluster, settings: Settings) -> Room:
@@ -122,8 +145,18 @@ def make_failures(cluster: Cluster, settings: Settings, *, start: float) -> Clus
         raise InvalidInput(
             "nodes fail, and this run only counts GPUs", where="--failures", fix="choose an --algorithm that places"
         )
-    sound = np.flatnonzero(np.isfinite(cluster.slowdown)).tolist()
-    return ClusterFailures(settings.failures, sound, start=start, seed=settings.seed)
+    return ClusterFailures(settings.failures, _sound(cluster), start=start, seed=settings.seed)
+
+
+def _sound(cluster: Cluster) -> list[int]:
+    """Nodes that may fail: those that have not."""
+    nodes: list[int] = np.flatnonzero(np.isfinite(cluster.slowdown)).tolist()
+    return nodes
+
+
+def _spares(cluster: Cluster, settings: Settings) -> tuple[int, ...]:
+    """Nodes that wait for others to fail, so that no job may count on them."""
+    return () if settings.failures is None else settings.failures.spares_of(_sound(cluster))
 
 
 def make_pace(settings: Settings, room: Room) -> Pace | None:

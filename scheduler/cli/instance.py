@@ -60,6 +60,14 @@ def state_options(command: F) -> F:
     return _with(
         command,
         click.option("--format", metavar="NAME", help="Format of the cluster file  [default: recognised by content]"),
+        overlay_options,
+    )
+
+
+def overlay_options(command: F) -> F:
+    """What lies over a cluster file, for commands whose ``--format`` is that of another file."""
+    return _with(
+        command,
         click.option("--levels", metavar="A,B,..", help="Labels to take as levels, broad to close (Kubernetes)."),
         click.option(
             "--busy", type=FILE, metavar="FILE", help="Nodes in use besides: a node or Slurm hostlist a line."

@@ -38,7 +38,7 @@ class Outputs:
     def check(self) -> None:
         """Refuse what cannot be, before anything is computed for it.
 
-        :raises InvalidInput: a file whose suffix says no format; two results in one file.
+        :raises InvalidInput: a file whose suffix says no format, or in no folder; two results in one file.
         """
         from simulator.report.tables import check_suffix
 
@@ -48,11 +48,17 @@ class Outputs:
             check_suffix(self.series_out, "--series-out")
         if self.compare is not None and self.html is None:
             raise InvalidInput("there is no page to compare on", where="--compare", fix="add --html FILE")
+        if self.compare is not None and not Path(self.compare).is_file():
+            raise InvalidInput("there is no such file", where=self.compare, fix="check the path")
         if self.series_step is not None and self.series_out is None:
             raise InvalidInput("there is no series to cut", where="--series-step", fix="add --series-out FILE")
         files = [Path(one).absolute() for one in (self.jobs_out, self.series_out, self.chrome_trace, self.html) if one]
         if twice := next((one for one in files if files.count(one) > 1), None):
             raise InvalidInput("two results go to one file", where=str(twice), fix="give each a file of its own")
+        for one in files:
+            if one.is_dir() or not one.parent.is_dir():
+                reason = "it is a folder" if one.is_dir() else f"there is no folder {one.parent}"
+                raise InvalidInput(f"cannot be written: {reason}", where=str(one), fix="name a file in a folder")
 
 
 def output_options(command: F) -> F:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduler.cli.command import JsonCommand
-from scheduler.cli.instance import FILE, finite, load_state
+from scheduler.cli.instance import FILE, finite, overlay_options, read_cluster
 from scheduler.cli.output import emit_json
 from scheduler.cli.place import complete_algorithm
 from simulator.cli.failure_options import failure_options, take_failures
 from simulator.cli.outputs import output_options, take_outputs, write_outputs
+from topology.errors import InvalidTopology
 
 if TYPE_CHECKING:
     from simulator.replay import Replay
@@ -66,9 +67,12 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
 )
 @click.option("--format", metavar="NAME", help="Format of the trace  [default: recognised by content]")
 @click.option("--cluster-format", metavar="NAME", help="Format of the cluster  [default: recognised by content]")
+@overlay_options
 @click.option("--lenient/--strict", default=False, help="Count rows and jobs that cannot be, or stop at the first.")
 @click.option("--merge", type=FILE, multiple=True, metavar="FILE", help="Another trace on the same clock; repeat it.")
-@click.option("--window", metavar="A:B", help="Only jobs submitted from A until B, on the trace's clock.")
+@click.option(
+    "--window", metavar="A..B", help="Only jobs submitted from A until B: seconds or dates of the trace, or +2d."
+)
 @click.option("--max-gpus", type=float, callback=finite, metavar="N", help="Only jobs of at most N GPUs.")
 @click.option("--scale-load", type=float, callback=finite, metavar="F", help="Submissions F times as dense.")
 @click.option(
@@ -133,7 +137,7 @@ def command(
     from simulator.report.diary import keep_diary
 
     outputs = take_outputs(options)
-    replay = _prepare(**options)
+    replay, told = _prepare(**options)
     engine, file = replay.engine, None
     diary = keep_diary(engine)
     started = perf_counter()
@@ -149,7 +153,7 @@ def command(
         run(engine, watch, overload=Overload(years=max_backlog_years))
     seconds = perf_counter() - started if file is None else file.wall_seconds
     notes = write_outputs(outputs, replay, diary, title=Path(replay.trace.source).name)
-    _tell(replay, seconds, notes, as_json=as_json)
+    _tell(replay, seconds, [*told, *notes], as_json=as_json)
     if file is not None:
         file.remove()
     return 0
@@ -167,27 +171,31 @@ def _prepare(
     max_gpus: float | None,
     scale_load: float | None,
     **settings: Any,
-) -> Replay:
-    from simulator.cli.window import parse_window
+) -> tuple[Replay, tuple[str, ...]]:
     from simulator.replay import Settings, prepare
     from simulator.traces import max_gpus as keep_small
     from simulator.traces import merge as merge_traces
     from simulator.traces import read_trace
     from simulator.traces import scale_load as scale
     from simulator.traces import window as cut
+    from simulator.traces.moments import parse_window
 
     failures = take_failures(settings)
-    loaded = load_state(cluster, format=cluster_format, levels=None, busy=None, flags=None)
+    state = {name: settings.pop(name) for name in ("levels", "busy", "flags")}
+    tree, notes = read_cluster(cluster=cluster, format=cluster_format, **state)
     jobs = read_trace(trace, format=format, lenient=lenient)
     if merge:
         jobs = merge_traces([jobs, *(read_trace(path, lenient=lenient) for path in merge)])
     if window is not None:
-        jobs = cut(jobs, *parse_window(window))
+        jobs = cut(jobs, *parse_window(window, jobs))
     if max_gpus is not None:
         jobs = keep_small(jobs, max_gpus)
     if scale_load is not None:
         jobs = scale(jobs, scale_load)
-    return prepare(jobs, loaded.cluster, Settings(**settings, failures=failures), lenient=lenient)
+    try:
+        return prepare(jobs, tree, Settings(**settings, failures=failures), lenient=lenient), notes
+    except InvalidTopology as error:
+        raise InvalidTopology(error.message, where=error.where or cluster, fix=error.fix) from error
 
 
 def _tell(replay: Replay, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
@@ -212,5 +220,5 @@ def _tell(replay: Replay, seconds: float, notes: Sequence[str], *, as_json: bool
         from simulator.cli.simulate_text import show
 
         show(document, replay)
-    for note in notes:
+    for note in [*replay.trace.notes, *notes] if as_json else notes:
         click.echo(note, err=True)

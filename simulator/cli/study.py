@@ -43,7 +43,9 @@ Examples:
 )
 @click.option("--format", metavar="NAME", help="Format of the trace  [default: recognised by content]")
 @click.option("--lenient/--strict", default=False, help="Count rows and jobs that cannot be, or stop at the first.")
-@click.option("--window", metavar="A:B", help="Only jobs submitted from A until B, on the trace's clock.")
+@click.option(
+    "--window", metavar="A..B", help="Only jobs submitted from A until B: seconds or dates of the trace, or +2d."
+)
 @click.option("--max-gpus", type=float, callback=finite, metavar="N", help="Only jobs of at most N GPUs.")
 @click.option("--predictor", default="oracle", show_default=True, metavar="NAME", help="As in `arnold simulate`.")
 @click.option("--cost", default="none", show_default=True, metavar="NAME", help="As in `arnold simulate`.")
@@ -153,14 +155,14 @@ def _inputs(
 
 
 def _read(path: str, *, format: str | None, lenient: bool, window: str | None, max_gpus: float | None) -> Trace:
-    from simulator.cli.window import parse_window
     from simulator.traces import max_gpus as keep_small
     from simulator.traces import read_trace
     from simulator.traces import window as cut
+    from simulator.traces.moments import parse_window
 
     jobs = read_trace(path, format=format, lenient=lenient)
     if window is not None:
-        jobs = cut(jobs, *parse_window(window))
+        jobs = cut(jobs, *parse_window(window, jobs))
     return jobs if max_gpus is None else keep_small(jobs, max_gpus)
 
 

@@ -30,6 +30,9 @@ from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob
 from topology.flags import HEALTHY, NodeFlag
 
+Levels = Sequence[tuple[IntArray, IntArray]]
+"""Of each level from broad to close: shape [nodes], the node's domain; and shape [domains], idle nodes in each."""
+
 
 class PlacedRoom:
     """Nodes in domains.
@@ -62,6 +65,7 @@ class PlacedRoom:
         self._usual = node_size(cluster) * UNITS
         self._jobs: dict[tuple[int, int, Parallelism | None], Job] = {}
         self._usable: dict[tuple[int, bool], BoolArray] = {}
+        self._gangs: dict[tuple[int, int], bool] = {}
 
     def need(self, record: JobRecord) -> Need:
         """Nodes and units on each (``simulator.shapes``).
@@ -70,7 +74,7 @@ class PlacedRoom:
         :raises InvalidTopology: it is a gang, and the cluster has no level.
         """
         try:
-            nodes, each = shape(record, self._usual // UNITS)
+            nodes, each = shape(record, self._usual // UNITS, nodes_with=self._nodes_with)
             gpus = ceil(round(each * UNITS, 6))
             need = Need(nodes, gpus, nodes * gpus)
             if self._is_gang(nodes, gpus):
@@ -84,6 +88,9 @@ class PlacedRoom:
             raise Disagreement("larger than the cluster", what)
         return need
 
+    def _nodes_with(self, gpus: float) -> int:
+        return int(np.count_nonzero(self.total >= gpus * UNITS))
+
     def usable(self, job: Waiting) -> BoolArray:
         """Nodes with so many GPUs for jobs; for a gang of whole nodes, those of its size of which all are."""
         return self._usable_for(job.nodes, job.gpus)
@@ -96,10 +103,15 @@ class PlacedRoom:
         return self._usable[key]
 
     def _is_gang(self, nodes: int, gpus: int) -> bool:
-        """Whether whole nodes are asked for: all of a node of the usual size, or of enough larger ones."""
-        if nodes == 1 or gpus < self._usual:
-            return False
-        return gpus == self._usual or int(np.count_nonzero(self._whole & (self._size == gpus))) >= nodes
+        """Whether whole nodes are asked for: all of a node, usual or larger, of which the cluster has enough.
+
+        Nodes that are out count: what a job is does not change when one fails.
+        """
+        key = (nodes, gpus)
+        if key not in self._gangs:
+            enough = int(np.count_nonzero((self._at_start == gpus) & (self._size == gpus))) >= nodes
+            self._gangs[key] = nodes > 1 and gpus >= self._usual and enough
+        return self._gangs[key]
 
     def may_fit(self, job: SimJob) -> bool:
         """Whether enough nodes have enough free."""
@@ -115,15 +127,12 @@ class PlacedRoom:
             rows = fits.nonzero()[0]
             if not len(rows):
                 return None
-            best = tightest(rows, free=self.free, idle=self._idle, idle_in_domain=self._levels)
-            return Found((int(best[0]),))
+            return Found((int(_parts(rows, 1, free=self.free, idle=self._idle, levels=self._levels)[0]),))
         rows = (fits & self.usable(job)).nonzero()[0]
         if len(rows) < job.nodes:
             return None
         if not self._is_gang(job.nodes, job.gpus):
-            domains = [domain_of for domain_of, _ in self._levels]
-            nodes = fewest_domains(rows, job.nodes, free=self.free, idle=self._idle, domain_of=domains)
-            return self._found(nodes)
+            return self._found(_parts(rows, job.nodes, free=self.free, idle=self._idle, levels=self._levels))
         return self._placed(job, rows)
 
     def _placed(self, job: SimJob, rows: Rows) -> Found | None:
@@ -194,9 +203,15 @@ class PlacedRoom:
             np.add.at(count, domain_of[rows], turned)
 
     def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
-        """Where production placement puts it on the cluster as if empty."""
+        """Where production placement puts it on the cluster as if empty; whole nodes, also for parts of them."""
         if not self._is_gang(job.nodes, job.gpus):
-            return ()
+            fits = self.usable(job).copy()
+            fits[list(taken)] = False
+            rows, whole = fits.nonzero()[0], self._whole
+            if len(rows) < job.nodes:
+                return ()
+            levels = [(one.domain_of, count_nodes(one, whole)) for one in self.cluster.levels]
+            return tuple(sorted(_parts(rows, job.nodes, free=self.total, idle=whole, levels=levels).tolist()))
         away = set(taken).union(np.flatnonzero(~self._whole).tolist())
         return find_zone(self.cluster, self.gang(job), algorithm=self._algorithm, limits=self._limits, taken=away)
 
@@ -223,3 +238,10 @@ class PlacedRoom:
         self._whole[node] = units == self._size[node]
         self._usable.clear()
         self._change((node,), 0)
+
+
+def _parts(rows: Rows, count: int, *, free: IntArray, idle: BoolArray, levels: Levels) -> Rows:
+    """Nodes of a job on one node, or on a part of each of several, of those with room."""
+    if count == 1:
+        return tightest(rows, free=free, idle=idle, idle_in_domain=levels)[:1]
+    return fewest_domains(rows, count, free=free, idle=idle, domain_of=[domain_of for domain_of, _ in levels])

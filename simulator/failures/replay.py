@@ -68,6 +68,18 @@ class FailureSettings:
                 f"a checkpoint takes {self.write} seconds", where="--checkpoint-write", fix="give seconds above 0"
             )
 
+    def spares_of(self, nodes: Sequence[int]) -> tuple[int, ...]:
+        """Which nodes wait at the beginning: the last.
+
+        :param nodes: indices of the nodes that may fail.
+        :raises InvalidInput: as many spares as nodes.
+        """
+        if self.spares >= len(nodes):
+            raise InvalidInput(
+                f"{self.spares} spares of {len(nodes)} nodes", where="--spares", fix="leave nodes for the jobs"
+            )
+        return tuple(nodes[len(nodes) - self.spares :])
+
     def interval_of(self, nodes: int) -> float:
         """Productive seconds between checkpoints of a job of so many nodes."""
         if self.interval is not None:
@@ -89,12 +101,9 @@ class ClusterFailures:
     """
 
     def __init__(self, settings: FailureSettings, nodes: Sequence[int], *, start: float, seed: int) -> None:
-        if settings.spares >= len(nodes):
-            raise InvalidInput(
-                f"{settings.spares} spares of {len(nodes)} nodes", where="--spares", fix="leave nodes for the jobs"
-            )
         self.settings = settings
         self._nodes, self._start, self._seed = tuple(nodes), start, seed
+        self._spares = settings.spares_of(nodes)
         self._begin()
 
     def _begin(self) -> None:
@@ -106,7 +115,7 @@ class ClusterFailures:
         self._away_until: dict[int, float] = {}
         self._slow_until: dict[int, float] = {}
         self._out: set[int] = set()
-        self._pool = list(self._nodes[len(self._nodes) - self.settings.spares :])
+        self._pool = list(self._spares)
         self._short = 0
         self._last: Breakdown | None = None
         self._stream = self._incidents()

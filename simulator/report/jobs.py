@@ -44,7 +44,7 @@ def rows(jobs: Sequence[SimJob], names: Sequence[str]) -> Iterator[Row]:
             "start_time": start,
             "end_time": end,
             "gpus": record.gpus,
-            "nodes": len(places) if names else record.nodes,
+            "nodes": (len(places) or None) if names else record.nodes,
             "wait_seconds": None if start is None else start - job.submitted,
             "jct_seconds": None if end is None else end - job.submitted,
             "duration_seconds": record.duration,

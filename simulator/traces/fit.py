@@ -12,7 +12,7 @@ import numpy as np
 from simulator.records import JobRecord
 from simulator.shapes import node_size, shape
 from simulator.traces.trace import Trace
-from topology.cluster import Cluster
+from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob, InvalidTopology, TraceFormatError
 
 TOO_LARGE = "larger than the cluster"
@@ -31,13 +31,7 @@ def check_against(trace: Trace, cluster: Cluster, *, lenient: bool = False) -> T
     :raises TraceFormatError: some do not fit and reading is strict, or none is left; names the first.
     :raises InvalidTopology: the cluster has no node that a job could ever use.
     """
-    usable = np.where(np.isfinite(cluster.slowdown), cluster.free_gpus, 0)
-    if not len(cluster) or usable.max() < 1:
-        raise InvalidTopology(
-            f"none of the {len(cluster):,} nodes of the cluster can be used: they are all faulty or busy",
-            fix="give a cluster with nodes that have free GPUs and are not faulty",
-        )
-    free = np.sort(usable)
+    free = np.sort(usable_gpus(cluster))
     size = node_size(cluster)
     reasons = {}
     for record in trace.records:
@@ -53,20 +47,38 @@ def check_against(trace: Trace, cluster: Cluster, *, lenient: bool = False) -> T
     return trace.replace(records=kept, dropped=trace.dropping(TOO_LARGE, len(reasons)))
 
 
+def usable_gpus(cluster: Cluster) -> IntArray:
+    """Shape [nodes], GPUs that jobs can use: those that are free now, none of a faulty node.
+
+    :raises InvalidTopology: there are none at all.
+    """
+    usable = np.where(np.isfinite(cluster.slowdown), cluster.free_gpus, 0)
+    if not len(cluster) or usable.max() < 1:
+        raise InvalidTopology(
+            f"none of the {len(cluster):,} nodes of the cluster can be used: they are all faulty or busy",
+            fix="give a cluster with nodes that have free GPUs and are not faulty",
+        )
+    return usable
+
+
 _FIX = "give a larger cluster, leave large jobs out with --max-gpus, or drop those that do not fit with --lenient"
 
 
-def misfit(record: JobRecord, gpus_per_node: int, free: np.ndarray[tuple[int], np.dtype[np.int32]]) -> str:
+def misfit(record: JobRecord, gpus_per_node: int, free: IntArray) -> str:
     """Why a job can never run; empty when it can.
 
     :param gpus_per_node: GPUs of the usual node.
     :param free: shape [nodes], GPUs that a job can use on each node, ascending.
     """
+
+    def nodes_with(gpus: float) -> int:
+        return len(free) - int(np.searchsorted(free, gpus, side="left"))
+
     try:
-        nodes, gpus = shape(record, gpus_per_node)
+        nodes, gpus = shape(record, gpus_per_node, nodes_with=nodes_with)
     except InvalidJob as error:
         return f"job {record.job_id}: {error.message}"
-    fitting = len(free) - int(np.searchsorted(free, gpus, side="left"))
+    fitting = nodes_with(gpus)
     if fitting >= nodes:
         return ""
     where = "one node" if nodes == 1 else f"{nodes:,} nodes with {gpus:g} each"

@@ -29,7 +29,11 @@ def read_trace(path: str | Path, *, format: str | None = None, lenient: bool = F
         reader = recognise(source) if format is None else load_reader(format)
         records = list(_unique(_kept(reader, source, intake), source, intake))
     if not records:
-        raise TraceFormatError("holds no jobs", where=source.name, fix="give a trace with at least one job of GPUs")
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in intake.dropped.items())
+        left_out = f": all rows were left out ({counts})" if counts else ""
+        raise TraceFormatError(
+            f"holds no jobs{left_out}", where=source.name, fix="give a trace with at least one job of GPUs"
+        )
     late = sum(b.submit < a.submit for a, b in pairwise(records))
     if late:
         intake.note(f"The jobs were not in order of submission ({late:,} earlier than the one before): sorted.")

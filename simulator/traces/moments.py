@@ -13,19 +13,25 @@ UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 _AFTER_FIRST = re.compile(r"\+([0-9.]+)([smhdw]?)")
 
-FIX = "give START..END; each a number or date on the clock of the trace, or +2d after the first submission, or nothing"
+FIX = (
+    "give START..END (or START:END without times of day); each a number or date on the clock of the trace, "
+    "or +2d after the first submission, or nothing"
+)
 
 
 def parse_window(text: str, trace: Trace) -> tuple[float, float]:
     """Beginning and end of ``START..END`` on the clock of the trace; either may be left out.
+
+    ``START:END`` is understood where there is one colon, which then belongs to no time of day.
 
     >>> parse_window("+1d..+8d", trace)  # doctest: +SKIP
     (86400.0, 691200.0)
 
     :raises InvalidInput: not two moments.
     """
-    start, dots, end = text.partition("..")
-    if not dots:
+    between = ".." if ".." in text or text.count(":") != 1 else ":"
+    start, found, end = text.partition(between)
+    if not found:
         raise InvalidInput(f"the window is {text!r}", where="--window", fix=FIX)
     return (
         moment(start, trace) if start.strip() else -math.inf,

@@ -53,6 +53,25 @@ def test_a_gang_of_equal_cells_that_holds_the_job(gpus: int, size: int) -> None:
     assert ceil(gpus / size) <= nodes <= 2 * ceil(gpus / size)
 
 
+@pytest.mark.parametrize(("nodes", "expected"), [(2, (3, 8)), (3, (3, 8)), (4, (4, 5))])
+def test_a_cluster_too_small_for_an_even_division_gives_whole_nodes(nodes: int, expected: tuple[int, float]) -> None:
+    """20 GPUs are 5 on each of 4 nodes of 8 where there are as many, else 3 whole ones."""
+    assert shape(job(20), 8, nodes_with=lambda gpus: nodes if gpus <= 8 else 0) == expected
+
+
+def test_larger_nodes_hold_what_the_usual_ones_cannot() -> None:
+    """Two nodes of 2 GPUs and one of 8: 8 GPUs go to that, named or not, and 4 still to the two."""
+
+    def nodes_with(gpus: float) -> int:
+        return 3 if gpus <= 2 else int(gpus <= 8)
+
+    assert shape(job(8), 2, nodes_with=nodes_with) == (1, 8)
+    assert shape(job(8, 1), 2, nodes_with=nodes_with) == (1, 8)
+    assert shape(job(4), 2, nodes_with=nodes_with) == (2, 2)
+    with pytest.raises(InvalidJob):
+        shape(job(16, 2), 2, nodes_with=nodes_with)
+
+
 def test_what_the_trace_says_holds() -> None:
     """16 GPUs on 4 nodes are 4 on each; on nodes of 2 there is no such thing."""
     assert shape(job(16, 4), 8) == (4, 4)

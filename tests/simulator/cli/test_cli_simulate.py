@@ -111,6 +111,9 @@ def test_text_for_people(simulate: Simulate) -> None:
 def test_transforms_of_the_trace(simulate: Simulate, tmp_path: Path) -> None:
     """Window, size, load, and a second trace; what is left out is counted."""
     assert simulate("--window", "1:3", "--json").json["jobs"] == 3
+    assert simulate("--window", "1..3", "--json").json["jobs"] == 3
+    assert simulate("--window", "..1970-01-01T00:00:02", "--json").json["jobs"] == 2
+    assert simulate("--window", "+2s..", "--json").json["jobs"] == 2
     assert simulate("--max-gpus", "8", "--json").json["dropped"] == {"more GPUs than --max-gpus": 2}
     assert simulate("--scale-load", "2", "--json").json["makespan_seconds"] == 15
     other = tmp_path / "more.csv"
@@ -127,6 +130,37 @@ def test_a_job_larger_than_the_cluster_is_said_before_the_run_or_counted(simulat
     assert refused.json["error"]["fix"]
     lenient = simulate("--json", "--lenient", trace=trace).json
     assert (lenient["completed"], lenient["dropped"]) == (4, {"larger than the cluster": 1})
+
+
+def test_a_job_that_needs_the_spares_too_is_said_before_the_run(simulate: Simulate) -> None:
+    """It would never start; on what is left, 53 of 56 GPUs lie on 7 whole nodes."""
+    failures = ("--failures", "rsc-1", "--spares", "1", "--json")
+    refused = simulate(*failures, trace="job_id,submit_time,duration,gpus\na,0,1,64\n")
+    assert "the cluster has 7 such nodes" in refused.json["error"]["message"]
+    said = simulate(*failures, trace="job_id,submit_time,duration,gpus\na,0,1,53\nb,0,1,56\n").json
+    assert (said["completed"], said["makespan_seconds"]) == (2, 2)
+
+
+def test_a_job_that_only_whole_nodes_can_hold_runs(simulate: Simulate) -> None:
+    """60 GPUs on 8 nodes of 8 divide evenly over 10 or more: they take all 8; where GPUs are counted, 60 of 64."""
+    trace = "job_id,submit_time,duration,gpus\na,0,10,60\nb,0,10,4\n"
+    assert simulate("--json", trace=trace).json["makespan_seconds"] == 20
+    assert simulate("--algorithm", "none", "--json", trace=trace).json["makespan_seconds"] == 10
+    # What a trace says of nodes is nothing to a pool; that it has too few GPUs is said.
+    spread = "job_id,submit_time,duration,gpus,nodes\na,0,10,64,2\n"
+    assert simulate("--algorithm", "none", "--json", trace=spread).code == 0
+    too_large = simulate("--algorithm", "none", "--json", trace="job_id,submit_time,duration,gpus\na,0,10,65\n")
+    assert "65 GPUs; the cluster has 64" in too_large.json["error"]["message"]
+
+
+def test_a_gang_of_usual_nodes_may_lie_on_a_larger_one_where_these_are_too_few(
+    simulate: Simulate, tmp_path: Path
+) -> None:
+    """16 GPUs on three nodes of 4 and one of 8: all of the three, and half of the larger."""
+    (tmp_path / "uneven.csv").write_text("node,rack,gpus\na,r,4\nb,r,4\nc,r,4\nd,r,8\n")
+    trace = "job_id,submit_time,duration,gpus\nx,0,10,16\ny,0,10,4\n"
+    said = simulate("--json", trace=trace, cluster="uneven.csv").json
+    assert (said["completed"], said["makespan_seconds"], said["utilization"]) == (2, 10, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -153,11 +187,55 @@ def test_bad_options_are_explained(simulate: Simulate, arguments: list[str], kin
     assert ran.json["error"]["fix"]
 
 
+def test_zones_are_nodes_and_not_to_be_had_where_gpus_are_only_counted(simulate: Simulate) -> None:
+    """Said, where a job was announced; a policy without zones needs none."""
+    trace = "job_id,submit_time,duration,gpus,announced\na,5,1,64,0\n"
+    ran = simulate("--policy", "arnold", "--algorithm", "none", "--json", trace=trace)
+    assert (ran.code, ran.json["error"]["where"]) == (2, "--policy arnold")
+    assert simulate("--policy", "arnold-no-reserve", "--algorithm", "none", "--json", trace=trace).code == 0
+    assert simulate("--policy", "arnold", "--json", trace=trace).code == 0
+
+
 def test_a_cluster_without_a_free_node_is_explained(simulate: Simulate, tmp_path: Path) -> None:
     """All busy."""
     (tmp_path / "busy.csv").write_text("node,rack,gpus,free_gpus\nn0,r0,8,0\n")
     ran = simulate("--json", cluster="busy.csv")
     assert (ran.code, ran.json["error"]["kind"]) == (2, "InvalidTopology")
+    assert ran.json["error"]["where"] == str(tmp_path / "busy.csv")
+
+
+def test_state_lies_over_the_cluster(simulate: Simulate, tmp_path: Path) -> None:
+    """Busy and faulty nodes besides, as in `arnold place`: what needs all eight nodes cannot run on the others."""
+    (tmp_path / "busy.txt").write_text("n[0-1]\n")
+    (tmp_path / "flags.yaml").write_text("- {node: n2, kind: faulty, source: test}\n")
+    state = ("--busy", str(tmp_path / "busy.txt"), "--flags", str(tmp_path / "flags.yaml"))
+    rows = tmp_path / "rows.csv"
+    said = simulate("--json", "--lenient", *state, "--jobs-out", str(rows)).json
+    assert said["dropped"] == {"larger than the cluster": 1}
+    places = {node for row in csv.DictReader(rows.read_text().splitlines()) for node in row["placed_on"].split()}
+    assert places
+    assert not places & {"n0", "n1", "n2"}
+
+
+def test_what_was_assumed_is_said_beside_json_too(simulate: Simulate) -> None:
+    """On stderr: stdout has the document alone."""
+    trace = "job_id,submit_time,duration,gpus,color\na,5,1,64,red\nb,4,1,64,blue\n"
+    ran = simulate("--json", trace=trace)
+    assert ran.json["completed"] == 2
+    assert "were not in order" in ran.err
+    assert "not read: color" in ran.err
+
+
+def test_results_that_cannot_be_written_are_said_before_the_run(
+    simulate: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No folder of that name, or a folder in the place of the file; nothing is replayed for it."""
+    monkeypatch.setattr("simulator.replay.prepare", lambda *_, **__: pytest.fail("it was replayed"))
+    assert (
+        simulate("--json", "--jobs-out", str(tmp_path / "nowhere" / "rows.csv")).json["error"]["kind"] == "InvalidInput"
+    )
+    (tmp_path / "page.html").mkdir()
+    assert "folder" in simulate("--json", "--html", str(tmp_path / "page.html")).json["error"]["message"]
 
 
 def test_a_finished_run_leaves_no_checkpoint_and_a_foreign_one_is_refused(simulate: Simulate, tmp_path: Path) -> None:

@@ -95,3 +95,19 @@ def test_a_job_that_nobody_announced_is_one_like_all(policy: QueuePolicy) -> Non
     engine = run_with(policy, records)
     assert [job.started for job in engine.jobs] == [0, 1]
     assert not any(job.reservation for job in engine.jobs)
+
+
+@pytest.mark.parametrize(("gpus", "nodes"), [(8, 1), (3, 1), (8, 2)])
+def test_a_job_on_one_node_or_parts_of_nodes_gets_a_zone_too(gpus: int, nodes: int) -> None:
+    """On two nodes: what ends too late stays outside, and where the zone is everything, it waits."""
+    records = [
+        JobRecord("long", 0, 200, 1),
+        JobRecord("short", 1, 50, 8, nodes=1),
+        JobRecord("large", 100, 10, gpus, nodes=nodes, announced=0),
+    ]
+    engine = finished(Engine(records, placed(racks(2)), Arnold()))
+    long, short, large = engine.jobs
+    assert (large.first_start, short.first_start) == (100, 1)
+    # When the gang of two half nodes is there, its zone is given back, and the other halves are free.
+    assert long.first_start == (0 if nodes == 1 else 100)
+    assert nodes == 2 or not set(long.places) & set(large.places)

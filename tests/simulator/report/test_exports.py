@@ -51,6 +51,13 @@ def test_every_format_says_the_same(tmp_path: Path) -> None:
     assert [float(row["start_time"]) for row in read] == [row["start_time"] for row in rows]
 
 
+def test_a_job_that_was_never_placed_has_no_nodes() -> None:
+    """Not 0 of them, which no job has: the row can be read as a trace."""
+    away = [Incident(0.0, "down", node) for node in range(8)]
+    _, past = replayed(random_records(5, 3), incidents=away)
+    assert [row["nodes"] for row in jobs.rows(past.jobs, racks(8).names)] == [None, None, None]
+
+
 def test_a_table_without_rows_has_its_columns(tmp_path: Path) -> None:
     """Columns and types do not depend on what is in them."""
     write_rows(str(tmp_path / "none.parquet"), [], jobs.COLUMNS)

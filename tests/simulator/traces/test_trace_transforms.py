@@ -85,6 +85,8 @@ def test_windows_that_cannot_be() -> None:
         ("+1.5h..", (6400.0, math.inf)),
         ("..1970-01-01T00:20", (-math.inf, 1200.0)),
         ("1970-01-02 00:00:00+00:00..", (86_400.0, math.inf)),
+        ("1000:1300", (1000.0, 1300.0)),
+        (":1970-01-02", (-math.inf, 86_400.0)),
     ],
 )
 def test_windows_as_people_write_them(text: str, expected: tuple[float, float]) -> None:
@@ -92,7 +94,7 @@ def test_windows_as_people_write_them(text: str, expected: tuple[float, float]) 
     assert parse_window(text, TRACE) == expected
 
 
-@pytest.mark.parametrize("text", ["", "5", "soon..later", "+2y..", "1.2.3..4", "+...."])
+@pytest.mark.parametrize("text", ["", "5", "soon..later", "b:a", "1:2:3", "+2y..", "1.2.3..4", "+...."])
 def test_windows_nobody_understands(text: str) -> None:
     """The error shows how they are written."""
     with pytest.raises(InvalidInput) as error:
