@@ -18,10 +18,10 @@ from simulator.engine.placed import PlacedRoom
 from simulator.engine.room import Room
 from simulator.failures.pace import CheckpointPace
 from simulator.failures.replay import ClusterFailures, FailureSettings
-from simulator.foreseen import Foreseen
 from simulator.metrics.fragmentation import Fragmentation
 from simulator.metrics.summary import Summary, summarise
 from simulator.pace import CommPace
+from simulator.prediction import predict_all
 from simulator.traces import Trace, check_against
 from simulator.traces.fit import usable_gpus
 from topology.cluster import Cluster
@@ -72,6 +72,11 @@ class Replay:
     fragmentation: Fragmentation
 
     @property
+    def places(self) -> Cluster | None:
+        """The cluster if jobs have places in it; ``None`` = GPUs are only counted."""
+        return None if self.settings.algorithm == COUNT_ONLY else self.cluster
+
+    @property
     def summary(self) -> Summary:
         """The run so far."""
         return summarise(self.engine.jobs, self.engine.room.capacity)
@@ -104,7 +109,7 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
         trace.records,
         room,
         policy,
-        predictor=Foreseen(trace.records, settings.predictor),
+        predictions=predict_all(trace.records, settings.predictor),
         recovery=failures,
         pace=make_pace(settings, room),
         incidents=failures,

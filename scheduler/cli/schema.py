@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -19,34 +19,49 @@ OTHERS: Mapping[str, str] = {
 }
 """Documents that belong to no command: errors, and the files that users write."""
 
+ENTRY_POINTS = "arnold.files"
+"""Entry points for files that other packages let users write: each names a table like :data:`OTHERS`."""
+
 
 @click.command(
     "schema", epilog="\b\nExamples:\n  arnold schema place\n  arnold schema topology validate\n  arnold schema job"
 )
-@click.argument("command", nargs=-1, required=True)
+@click.argument("command", nargs=-1)
 def command(command: tuple[str, ...]) -> None:
-    """Print the JSON Schema of a command's --json output.
+    """Print the JSON Schema of a command's --json output; without a COMMAND, all names that have one.
 
     COMMAND is a command (`place`, `topology show`), or `error` for what any command prints when it fails, or one of the
-    files that you write: `job`, `records`.
+    files that you write: `job`, `records`, `workload`.
     """
     from pydantic import TypeAdapter
 
+    others = _others()
+    if not command:
+        click.echo("\n".join([*_documented(arnold), *others]))
+        return
     name = " ".join(command)
-    document = document_at(OTHERS[name]) if name in OTHERS else _document_of(command)
-    schema = TypeAdapter(document).json_schema(mode="validation" if name in OTHERS else "serialization")
+    document = document_at(others[name]) if name in others else _document_of(command, others)
+    schema = TypeAdapter(document).json_schema(mode="validation" if name in others else "serialization")
     title = schema.pop("title", name)
     heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
     click.echo(json.dumps(heading | schema, indent=2))
 
 
-def _document_of(words: Sequence[str]) -> Any:
+def _others() -> Mapping[str, str]:
+    """Our own, and those of other packages."""
+    from importlib.metadata import entry_points
+
+    found = {name: target for point in entry_points(group=ENTRY_POINTS) for name, target in point.load().items()}
+    return {**OTHERS, **found}
+
+
+def _document_of(words: Sequence[str], others: Iterable[str]) -> Any:
     found: click.Command | None = arnold
     for word in words:
         found = found.get_command(click.Context(found), word) if isinstance(found, click.Group) else None
     if isinstance(found, JsonCommand):
         return found.document()
-    known = [*_documented(arnold), *OTHERS]
+    known = [*_documented(arnold), *others]
     name = " ".join(words)
     raise UnknownName(
         f"there is no schema for {name!r}",

@@ -54,7 +54,7 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         "front": front_chart(job, chosen, outcomes[1:], level.name),
         "grid": _grid(cluster, job, [nodes for _, nodes in runs]) if interactive else "",
         "style": asset(OWN, "pages.css") + asset(OWN, "placement.css"),
-        "behaviour": asset(OWN, "placement.js"),
+        "behaviour": asset(OWN, "placement.js") if interactive else "",
     }
     return render(
         OWN,

@@ -7,7 +7,7 @@ flat network each keeps under each oversubscription.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,6 +91,8 @@ class Cell:
     :param dp: mean DP spread of the jobs.
     :param pp: mean PP spread of the jobs.
     :param placed: share of the jobs for which the algorithm found a place.
+    :param proved: share of the jobs for which it proved its answer: the others may come out otherwise on a machine of
+        another speed.
     """
 
     size: int
@@ -102,6 +104,7 @@ class Cell:
     dp: float | None
     pp: float | None
     placed: float
+    proved: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +185,9 @@ def _cell(
         dp=float(np.mean([one.dp for one in evaluations])) if evaluations else None,
         pp=float(np.mean([one.pp for one in evaluations])) if evaluations else None,
         placed=len(valid) / sum(map(len, placed)),
+        proved=float(
+            np.mean([outcome.status in ("optimal", "infeasible") for seed in placed for _, _, outcome in seed])
+        ),
     )
 
 
@@ -203,8 +209,21 @@ def assumptions(answer: MinipodAnswer) -> tuple[str, ...]:
         "by one.",
         "Throughput is 1 over the predicted relative step time, a mean weighted by nodes: 100 % = a flat network.",
         "What larger minipods cost in switches and cables is not weighed.",
+        *_of_time(answer),
         *_of_models(),
     )
+
+
+def _of_time(answer: MinipodAnswer) -> Iterator[str]:
+    """Which algorithms that prove their answers ran out of time."""
+    q = answer.question
+    for name in q.algorithms:
+        shares = [answer.cell(name, size, None).proved for size in q.sizes]
+        if any(shares) and not all(share == 1.0 for share in shares):
+            yield (
+                f"{name} proved {np.mean(shares):.0%} of its placements within {q.seconds:g} s each; the others may "
+                "come out a little better or worse on a machine of another speed."
+            )
 
 
 def _of_models() -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from simulator.engine.job import UNITS, SimJob
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
 from simulator.engine.run import run
-from simulator.foreseen import Foreseen
+from simulator.prediction import predict_all
 from simulator.records import JobRecord
 from topology.cluster import Cluster
 from topology.drawing.labels import plural
@@ -218,7 +218,7 @@ def _check_fits(question: ReserveQuestion, cluster: Cluster) -> None:
 def _engine(question: ReserveQuestion, cluster: Cluster, records: Sequence[JobRecord], policy: str) -> Engine:
     limits = Limits(seconds=question.seconds, seed=question.seed, workers=1)
     room = PlacedRoom(cluster, algorithm=by_size(question.nodes), limits=limits)
-    return Engine(records, room, load_policy(policy), predictor=Foreseen(records, question.predictor))
+    return Engine(records, room, load_policy(policy), predictions=predict_all(records, question.predictor))
 
 
 def _replay(question: ReserveQuestion, engine: Engine, policy: str, zone: Sequence[int]) -> PolicyRow:

@@ -13,7 +13,7 @@ EXAMPLES = """\b
 Examples:
   arnold capacity spares --nodes 1200 --target 0.9
   arnold capacity spares --nodes 1200 --failures llama3 --restart hot-update --html spares.html
-  arnold capacity spares --nodes 2048 --failures 6.5 --checkpoint-write 30 --repair-hours 48 --json
+  arnold capacity spares --nodes 2048 --failures 6.5 --job-checkpoint-write 30 --repair-hours 48 --json
 """
 
 
@@ -46,16 +46,16 @@ Examples:
 )
 @click.option("--gpus-per-node", type=click.IntRange(1, 4096), default=8, show_default=True, metavar="N")
 @click.option(
-    "--checkpoint-write",
+    "--job-checkpoint-write",
     type=click.FloatRange(min=0, min_open=True, max=86_400),
     callback=finite,
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time that a write keeps the job from training.",
+    help="That writing its checkpoint keeps the job from training.",
 )
 @click.option(
-    "--checkpoint-interval",
+    "--job-checkpoint-interval",
     type=click.FloatRange(min=0, min_open=True, max=1e9),
     callback=finite,
     metavar="SECONDS",
@@ -84,8 +84,8 @@ def command(
     failures: str,
     restart: str,
     gpus_per_node: int,
-    checkpoint_write: float,
-    checkpoint_interval: float | None,
+    job_checkpoint_write: float,
+    job_checkpoint_interval: float | None,
     repair_hours: float,
     days: float,
     runs: int,
@@ -106,8 +106,8 @@ def command(
         target=target,
         rate=failure_rate(failures),
         restart=parse_restart(restart).mean_seconds(gpus=nodes * gpus_per_node),
-        write=checkpoint_write,
-        interval=checkpoint_interval,
+        write=job_checkpoint_write,
+        interval=job_checkpoint_interval,
         repair_hours=repair_hours,
         days=days,
         runs=runs,

@@ -15,3 +15,6 @@ STUDIES: Mapping[str, CommandRow] = {
     "simulate": CommandRow("simulator.cli.study:command", "Policies, algorithms, clusters, loads and seeds, replayed."),
 }
 """The simulator's studies, found through the entry points ``arnold.studies``."""
+
+FILES: Mapping[str, str] = {"workload": "simulator.traces.workload_file:WorkloadDocument"}
+"""Files that users write for it, described by ``arnold schema``; found through the entry points ``arnold.files``."""

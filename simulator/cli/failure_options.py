@@ -20,8 +20,8 @@ DEFAULTS: dict[str, Any] = {
     "stragglers": 0.0,
     "repair_hours": 24.0,
     "restart": "300",
-    "checkpoint_interval": None,
-    "checkpoint_write": 10.0,
+    "job_checkpoint_interval": None,
+    "job_checkpoint_write": 10.0,
     "spares": 0,
 }
 """Options that mean nothing without ``--failures``."""
@@ -35,22 +35,22 @@ def failure_options(command: F) -> F:
             type=click.IntRange(0),
             default=DEFAULTS["spares"],
             metavar="N",
-            help="Nodes that wait for others to fail.",
+            help="Nodes that wait for others to fail  [default: 0]",
         ),
         click.option(
-            "--checkpoint-write",
+            "--job-checkpoint-write",
             type=click.FloatRange(min=0, min_open=True, max=86_400),
             callback=finite,
-            default=DEFAULTS["checkpoint_write"],
+            default=DEFAULTS["job_checkpoint_write"],
             metavar="SECONDS",
-            help="That a checkpoint keeps a job from training  [default: 10]",
+            help="That writing its checkpoint keeps a job from training  [default: 10]",
         ),
         click.option(
-            "--checkpoint-interval",
+            "--job-checkpoint-interval",
             type=click.FloatRange(min=0, min_open=True, max=1e9),
             callback=finite,
             metavar="SECONDS",
-            help="Between checkpoints  [default: the best for each job]",
+            help="Between the checkpoints of a job  [default: the best for each]",
         ),
         click.option(
             "--restart",
@@ -80,7 +80,7 @@ def failure_options(command: F) -> F:
         click.option(
             "--failures",
             metavar="RATE-or-NAME",
-            help="Per 1,000 node-days, or rsc-1, rsc-2, llama3, byterobust  [default: nothing fails]",
+            help="Failures per 1,000 node-days, or rsc-1, rsc-2, llama3, byterobust  [default: nothing fails]",
         ),
     ):
         command = option(command)
@@ -98,7 +98,7 @@ def take_failures(options: dict[str, Any]) -> FailureSettings | None:
     if rate is None and not given["stragglers"]:
         if changed := [name for name, value in given.items() if value != DEFAULTS[name]]:
             option = "--" + changed[0].replace("_", "-")
-            raise InvalidInput(f"{option} without --failures", where=option, fix="add for example --failures rsc-1")
+            raise InvalidInput("means nothing without --failures", where=option, fix="add for example --failures rsc-1")
         return None
     from simulator.failures.kinds import failure_mix
     from simulator.failures.process import FailureModel
@@ -116,7 +116,7 @@ def take_failures(options: dict[str, Any]) -> FailureSettings | None:
     return FailureSettings(
         model,
         restart=parse_restart(given["restart"]),
-        interval=given["checkpoint_interval"],
-        write=given["checkpoint_write"],
+        interval=given["job_checkpoint_interval"],
+        write=given["job_checkpoint_write"],
         spares=given["spares"],
     )

@@ -13,9 +13,8 @@ from scheduler.cli.instance import FILE, finite
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from simulator.past.history import History
     from simulator.replay import Replay
-    from simulator.report.diary import Diary
-    from simulator.report.history import History
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,18 +95,13 @@ def take_outputs(options: dict[str, Any]) -> Outputs:
     return outputs
 
 
-def write_outputs(outputs: Outputs, replay: Replay, diary: Diary, *, title: str) -> list[str]:
+def write_outputs(outputs: Outputs, replay: Replay, past: History, *, title: str) -> list[str]:
     """Write each file, whole or not at all.
 
+    :param past: of the run.
     :param title: name of the trace.
     :returns: what did not fit, a sentence each.
     """
-    from simulator.replay import COUNT_ONLY
-    from simulator.report.history import history
-
-    if outputs == Outputs():
-        return []
-    past = history(replay.engine, diary, None if replay.settings.algorithm == COUNT_ONLY else replay.cluster)
     if outputs.jobs_out is not None:
         _write_jobs(outputs.jobs_out, past)
     if outputs.series_out is not None:
@@ -127,7 +121,7 @@ def _write_jobs(file: str, past: History) -> None:
 
 
 def _write_series(file: str, past: History, step: float | None) -> None:
-    from simulator.report.series import series
+    from simulator.past.series import series
     from simulator.report.series_rows import COLUMNS, rows
     from simulator.report.tables import write_rows
 
@@ -142,8 +136,8 @@ def _write_series(file: str, past: History, step: float | None) -> None:
 
 
 def _write_trace(file: str, past: History) -> list[str]:
+    from simulator.past.series import series
     from simulator.report.chrome_trace import attempts_to_export, chrome_trace
-    from simulator.report.series import series
     from topology.files import write_file
 
     chosen = attempts_to_export(past)

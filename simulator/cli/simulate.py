@@ -15,9 +15,11 @@ from scheduler.cli.output import emit_json
 from scheduler.cli.place import complete_algorithm
 from simulator.cli.failure_options import failure_options, take_failures
 from simulator.cli.outputs import output_options, take_outputs, write_outputs
+from simulator.cli.trace_options import take_trace, trace_options
 from topology.errors import InvalidTopology
 
 if TYPE_CHECKING:
+    from simulator.past.history import History
     from simulator.replay import Replay
 
 EXAMPLES = """\b
@@ -38,7 +40,7 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
 
 @click.command("simulate", cls=JsonCommand, document="simulator.documents.simulate:SimulateDocument", epilog=EXAMPLES)
 @click.option("--cluster", required=True, type=FILE, metavar="FILE", help="The cluster, in any known format.")
-@click.option("--trace", required=True, type=FILE, metavar="FILE", help="The jobs, in any known format; - is stdin.")
+@trace_options
 @click.option(
     "--policy",
     default="fifo",
@@ -65,15 +67,8 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     metavar="SECONDS",
     help="For each placement; then the best so far.",
 )
-@click.option("--format", metavar="NAME", help="Format of the trace  [default: recognised by content]")
 @click.option("--cluster-format", metavar="NAME", help="Format of the cluster  [default: recognised by content]")
 @overlay_options
-@click.option("--lenient/--strict", default=False, help="Count rows and jobs that cannot be, or stop at the first.")
-@click.option("--merge", type=FILE, multiple=True, metavar="FILE", help="Another trace on the same clock; repeat it.")
-@click.option(
-    "--window", metavar="A..B", help="Only jobs submitted from A until B: seconds or dates of the trace, or +2d."
-)
-@click.option("--max-gpus", type=float, callback=finite, metavar="N", help="Only jobs of at most N GPUs.")
 @click.option("--scale-load", type=float, callback=finite, metavar="F", help="Submissions F times as dense.")
 @click.option(
     "--predictor",
@@ -96,7 +91,10 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
 )
 @output_options
 @click.option(
-    "--checkpoint", type=FILE, metavar="FILE", help="Save the run now and then, and go on from it if it exists."
+    "--checkpoint",
+    type=FILE,
+    metavar="FILE",
+    help="Save this run now and then, and go on from there if the file exists.",
 )
 @click.option(
     "--checkpoint-every",
@@ -105,7 +103,7 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Wall time between two checkpoints.",
+    help="Wall time between two savings of the run.",
 )
 @click.option(
     "--max-backlog-years",
@@ -134,10 +132,11 @@ def command(
     from simulator.cli.progress import run_progress
     from simulator.engine.overload import Overload
     from simulator.engine.run import Watch, run
-    from simulator.report.diary import keep_diary
+    from simulator.past.diary import keep_diary
+    from simulator.past.history import history
 
     outputs = take_outputs(options)
-    replay, told = _prepare(**options)
+    replay, told = _prepare(options)
     engine, file = replay.engine, None
     diary = keep_diary(engine)
     started = perf_counter()
@@ -152,54 +151,34 @@ def command(
         watch = Watch(progress=show_progress, interrupted=interrupted, save=save, every=checkpoint_every)
         run(engine, watch, overload=Overload(years=max_backlog_years))
     seconds = perf_counter() - started if file is None else file.wall_seconds
-    notes = write_outputs(outputs, replay, diary, title=Path(replay.trace.source).name)
-    _tell(replay, seconds, [*told, *notes], as_json=as_json)
+    past = history(engine, diary, replay.places)
+    notes = write_outputs(outputs, replay, past, title=Path(replay.trace.source).name)
+    _tell(replay, past, seconds, [*told, *notes], as_json=as_json)
     if file is not None:
         file.remove()
     return 0
 
 
-def _prepare(
-    *,
-    cluster: str,
-    trace: str,
-    format: str | None,
-    cluster_format: str | None,
-    lenient: bool,
-    merge: tuple[str, ...],
-    window: str | None,
-    max_gpus: float | None,
-    scale_load: float | None,
-    **settings: Any,
-) -> tuple[Replay, tuple[str, ...]]:
+def _prepare(options: dict[str, Any]) -> tuple[Replay, tuple[str, ...]]:
     from simulator.replay import Settings, prepare
-    from simulator.traces import max_gpus as keep_small
-    from simulator.traces import merge as merge_traces
-    from simulator.traces import read_trace
-    from simulator.traces import scale_load as scale
-    from simulator.traces import window as cut
-    from simulator.traces.moments import parse_window
+    from simulator.traces import scale_load
 
-    failures = take_failures(settings)
-    state = {name: settings.pop(name) for name in ("levels", "busy", "flags")}
-    tree, notes = read_cluster(cluster=cluster, format=cluster_format, **state)
-    jobs = read_trace(trace, format=format, lenient=lenient)
-    if merge:
-        jobs = merge_traces([jobs, *(read_trace(path, lenient=lenient) for path in merge)])
-    if window is not None:
-        jobs = cut(jobs, *parse_window(window, jobs))
-    if max_gpus is not None:
-        jobs = keep_small(jobs, max_gpus)
-    if scale_load is not None:
-        jobs = scale(jobs, scale_load)
+    failures = take_failures(options)
+    state = {name: options.pop(name) for name in ("cluster", "levels", "busy", "flags")}
+    cluster, notes = read_cluster(format=options.pop("cluster_format"), **state)
+    jobs = take_trace(options)
+    if (factor := options.pop("scale_load")) is not None:
+        jobs = scale_load(jobs, factor)
+    lenient = options.pop("lenient")
     try:
-        return prepare(jobs, tree, Settings(**settings, failures=failures), lenient=lenient), notes
+        return prepare(jobs, cluster, Settings(**options, failures=failures), lenient=lenient), notes
     except InvalidTopology as error:
-        raise InvalidTopology(error.message, where=error.where or cluster, fix=error.fix) from error
+        raise InvalidTopology(error.message, where=error.where or state["cluster"], fix=error.fix) from error
 
 
-def _tell(replay: Replay, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
+def _tell(replay: Replay, past: History, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
     from simulator.documents.simulate import simulate_document
+    from simulator.past.totals import totals
 
     engine = replay.engine
     dropped = dict(replay.trace.dropped)
@@ -207,6 +186,7 @@ def _tell(replay: Replay, seconds: float, notes: Sequence[str], *, as_json: bool
         dropped["never placed"] = left
     document = simulate_document(
         replay.summary,
+        totals(past),
         policy=replay.settings.policy,
         dropped=dropped,
         fragmentation=replay.fragmentation.share,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scheduler.cli.output import console, plain, table
 from simulator.documents.simulate import DistributionDoc, SimulateDocument
-from simulator.engine.words import duration
 from simulator.replay import Replay
+from simulator.words import duration, percent
 
 
 def show(document: SimulateDocument, replay: Replay) -> None:
@@ -20,9 +20,12 @@ def show(document: SimulateDocument, replay: Replay) -> None:
             times.add_row(label, *_cells(found))
     out.print(times)
     numbers = table("", "", title="")
-    numbers.add_row("utilization", _percent(document.utilization))
-    numbers.add_row("fragmentation", _percent(document.fragmentation))
-    numbers.add_row("ETTR", _percent(document.ettr))
+    numbers.add_row("utilization", percent(document.utilization))
+    numbers.add_row("goodput", percent(document.goodput))
+    numbers.add_row("fragmentation", percent(document.fragmentation))
+    numbers.add_row("ETTR", f"{percent(document.ettr)}, {percent(document.ettr_worst_hour)} in the worst hour")
+    if document.throughput_lost:
+        numbers.add_row("throughput lost to slower steps", percent(document.throughput_lost))
     if document.spread is not None:
         numbers.add_row("mean spread of gangs", f"DP {document.spread.dp:.2f}, PP {document.spread.pp:.2f}")
     rate = document.events / document.wall_seconds if document.wall_seconds else 0.0
@@ -39,7 +42,3 @@ def show(document: SimulateDocument, replay: Replay) -> None:
 
 def _cells(found: DistributionDoc) -> tuple[str, ...]:
     return tuple(duration(value) for value in (found.mean, found.p50, found.p95, found.p99, found.max))
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f} %"

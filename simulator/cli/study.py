@@ -10,12 +10,12 @@ import click
 from scheduler.cli.command import JsonCommand
 from scheduler.cli.instance import FILE, finite, load_state
 from scheduler.cli.output import console, emit_json, progress
+from simulator.cli.trace_options import take_trace, trace_options
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from simulator.study.executors import Executor
     from simulator.study.plan import Grid, Inputs
-    from simulator.traces import Trace
 
 EXAMPLES = """\b
 Examples:
@@ -29,7 +29,7 @@ Examples:
 @click.option(
     "--cluster", "clusters", required=True, multiple=True, type=FILE, metavar="FILE", help="A cluster; repeat it."
 )
-@click.option("--trace", required=True, type=FILE, metavar="FILE", help="The jobs, in any known format; - is stdin.")
+@trace_options
 @click.option("--policies", default="fifo,fifo-backfill", show_default=True, metavar="A,B,..", help="Of the queue.")
 @click.option("--algorithms", default="exact", show_default=True, metavar="A,B,..", help="Of placement, or none.")
 @click.option("--loads", default="1", show_default=True, metavar="F,G,..", help="Submissions so many times as dense.")
@@ -41,12 +41,6 @@ Examples:
     metavar="HOURS",
     help="Each seed but 0 draws its own trace from pieces of this length.",
 )
-@click.option("--format", metavar="NAME", help="Format of the trace  [default: recognised by content]")
-@click.option("--lenient/--strict", default=False, help="Count rows and jobs that cannot be, or stop at the first.")
-@click.option(
-    "--window", metavar="A..B", help="Only jobs submitted from A until B: seconds or dates of the trace, or +2d."
-)
-@click.option("--max-gpus", type=float, callback=finite, metavar="N", help="Only jobs of at most N GPUs.")
 @click.option("--predictor", default="oracle", show_default=True, metavar="NAME", help="As in `arnold simulate`.")
 @click.option("--cost", default="none", show_default=True, metavar="NAME", help="As in `arnold simulate`.")
 @click.option("--level", metavar="NAME", help="Level whose domains spread counts  [default: broadest with several]")
@@ -55,7 +49,7 @@ Examples:
 @click.option("--out", type=FILE, metavar="FILE", help="Parquet, a row a run; a broken study goes on from it.")
 @click.option("--html", type=FILE, metavar="FILE", help="One page of comparison; needs no network.")
 def command(
-    *, as_json: bool, trace: str, loads: str, seeds: int, jobs: int, dask: str | None, out: str | None, **options: Any
+    *, as_json: bool, loads: str, seeds: int, jobs: int, dask: str | None, out: str | None, **options: Any
 ) -> None:
     """Replay a trace under every policy, algorithm, cluster, scale of load and seed.
 
@@ -74,7 +68,7 @@ def command(
     named = options.pop("policies"), options.pop("algorithms")
     grid = _grid(*named, clusters=options["clusters"], loads=loads, seeds=seeds)
     check_names(grid)
-    inputs = _inputs(trace, **options)
+    inputs = _inputs(options)
     title = Path(inputs.trace.source).name
     points = grid.points
     with progress(f"{len(points)} runs", total=len(points)) as step:
@@ -130,40 +124,20 @@ def _loads(text: str) -> list[float]:
     return loads
 
 
-def _inputs(
-    trace: str,
-    *,
-    clusters: tuple[str, ...],
-    resample: float | None,
-    format: str | None,
-    lenient: bool,
-    window: str | None,
-    max_gpus: float | None,
-    **settings: Any,
-) -> Inputs:
+def _inputs(options: dict[str, Any]) -> Inputs:
     from simulator.replay import Settings
     from simulator.study.plan import Inputs
 
-    loaded = [load_state(file, format=None, levels=None, busy=None, flags=None).cluster for file in clusters]
+    files, hours = options.pop("clusters"), options.pop("resample")
+    loaded = [load_state(file, format=None, levels=None, busy=None, flags=None).cluster for file in files]
+    trace, lenient = take_trace(options), options.pop("lenient")
     return Inputs(
-        trace=_read(trace, format=format, lenient=lenient, window=window, max_gpus=max_gpus),
-        clusters=dict(zip(_cluster_names(clusters), loaded, strict=True)),
-        settings=Settings(**settings),
+        trace=trace,
+        clusters=dict(zip(_cluster_names(files), loaded, strict=True)),
+        settings=Settings(**options),
         lenient=lenient,
-        resample=None if resample is None else resample * 3600,
+        resample=None if hours is None else hours * 3600,
     )
-
-
-def _read(path: str, *, format: str | None, lenient: bool, window: str | None, max_gpus: float | None) -> Trace:
-    from simulator.traces import max_gpus as keep_small
-    from simulator.traces import read_trace
-    from simulator.traces import window as cut
-    from simulator.traces.moments import parse_window
-
-    jobs = read_trace(path, format=format, lenient=lenient)
-    if window is not None:
-        jobs = cut(jobs, *parse_window(window, jobs))
-    return jobs if max_gpus is None else keep_small(jobs, max_gpus)
 
 
 def _notes(inputs: Inputs, seeds: int) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scheduler.cli.output import console, table
-from simulator.report.compared import Comparison, Group, Metric
-from simulator.report.page.chart import label_of
+from simulator.study.compared import Comparison, Group, Metric
+from simulator.words import label_of
 
 
 def show(compared: Comparison) -> None:
@@ -17,13 +17,13 @@ def show(compared: Comparison) -> None:
         if not metrics:
             continue
         load = ("load",) if several else ()
-        rows = table("", *load, "runs", *(metric.title.lower() for metric in metrics), title=title)
+        rows = table("", *load, "runs", *(_lower(metric.title) for metric in metrics), title=title)
         for group in compared.groups:
             runs = str(group.seeds) + (f" +{group.diverged} diverged" if group.diverged else "")
             scale = (f"{group.load:g}",) if several else ()
             rows.add_row(group.name, *scale, runs, *(_cell(group, metric) for metric in metrics))
         out.print(rows)
-    if same := ", ".join(f"{metric.title.lower()} {label_of(value, metric.kind)}" for metric, value in compared.same):
+    if same := ", ".join(f"{_lower(metric.title)} {label_of(value, metric.kind)}" for metric, value in compared.same):
         out.print(f"The same in all runs: {same}.")
 
 
@@ -33,3 +33,8 @@ def _cell(group: Group, metric: Metric) -> str:
         return "-"
     half = f" ± {label_of(band.half, metric.kind)}" if band.half else ""
     return label_of(band.mean, metric.kind) + half
+
+
+def _lower(title: str) -> str:
+    """A title inside a line; acronyms stay."""
+    return title if title[:2].isupper() else title[0].lower() + title[1:]

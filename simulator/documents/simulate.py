@@ -7,16 +7,22 @@ from pydantic import Field
 from scheduler.documents.common import Document
 from simulator.metrics.distribution import Distribution
 from simulator.metrics.summary import Summary
+from simulator.past.totals import Totals
 
 
 class DistributionDoc(Document):
     """Seconds over jobs; percentiles are linear between the two nearest ranks."""
 
     mean: float
+    """Over all jobs."""
     p50: float
+    """Half of the jobs have at most this."""
     p95: float
+    """95 % of the jobs have at most this."""
     p99: float
+    """99 % of the jobs have at most this."""
     max: float
+    """The most that a job has."""
 
 
 class MeanSpreadDoc(Document):
@@ -60,10 +66,19 @@ class SimulateDocument(Document):
     """Wall time of the run, reading the inputs left out."""
     events: int = Field(ge=0)
     """Submissions, ends, announcements, failures and repairs."""
+    allocation: float | None = Field(ge=0, le=1)
+    """Utilization of GPUs on nodes that were not away."""
+    goodput: float | None = Field(ge=0, le=1)
+    """GPU-seconds of work of jobs that ended, as long as in the trace, over GPUs times makespan."""
+    ettr_worst_hour: float | None = Field(ge=0, le=1)
+    """ETTR of the hour of the run in which it was least; null = no job started."""
+    throughput_lost: float | None = Field(ge=0, le=1)
+    """Share of the work that the GPUs held would have done at the pace of the trace, lost to slower steps."""
 
 
 def simulate_document(
     summary: Summary,
+    whole: Totals,
     *,
     policy: str,
     dropped: dict[str, int],
@@ -88,6 +103,10 @@ def simulate_document(
         policy_seconds=policy_seconds,
         wall_seconds=wall_seconds,
         events=events,
+        allocation=whole.allocation,
+        goodput=summary.goodput,
+        ettr_worst_hour=whole.ettr_worst_hour,
+        throughput_lost=whole.throughput_lost,
     )
 
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pydantic import Field
 
 from scheduler.documents.common import Document
-from simulator.report.compared import Band, Comparison, Group
+from simulator.study.compared import Band, Comparison, Group
 
 
 class BandDoc(Document):
     """A number over seeds."""
 
     mean: float
+    """Over the runs of the group."""
     half: float = Field(ge=0)
     """Half of the 95 % interval of the mean, by Student's t; 0 with one run."""
 
@@ -24,8 +25,11 @@ class GroupDoc(Document):
     name: str
     """What tells it from the others of its load."""
     policy: str
+    """Of the queue."""
     algorithm: str
+    """Of placement; `none` = GPUs were only counted."""
     cluster: str
+    """Name of its file, without folder and suffix where that tells it from the others."""
     load: float = Field(gt=0)
     """Scale of the load."""
     runs: int = Field(ge=0)

@@ -1,4 +1,4 @@
-"""Where other rooms reach into the engine: predictions, paces, incidents, and what an interruption costs.
+"""Where other rooms reach into the engine: paces, incidents, what an interruption costs, measurements.
 
 The engine knows these protocols alone; whoever assembles a run hands it what is behind them.  What keeps a state of its
 own (:class:`Incidents`, :class:`Pace`) also saves and restores it, for checkpoints.
@@ -10,24 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from simulator.engine.job import Prediction, SimJob
+from simulator.engine.job import SimJob
 from simulator.engine.stage import Stage, Why
-from simulator.records import JobRecord
-
-
-class Predictor(Protocol):
-    """What the scheduler is told about run times when a job is submitted."""
-
-    def predict(self, record: JobRecord) -> Prediction:
-        """Seconds, at least those of the trace's past."""
-
-
-class Oracle:
-    """Every run time is known beforehand, to the second."""
-
-    def predict(self, record: JobRecord) -> Prediction:
-        """Its duration."""
-        return Prediction(record.duration, record.duration)
 
 
 class Pace(Protocol):

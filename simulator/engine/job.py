@@ -6,23 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import inf
-from typing import NamedTuple
 
 from scheduler.queue.types import Rank
+from simulator.prediction.types import Prediction
 from simulator.records import JobRecord
-
-
-class Prediction(NamedTuple):
-    """Seconds that a job is expected to run, and that it will hardly exceed; ``None`` = nobody knows."""
-
-    seconds: float | None
-    high: float | None
-
-    def after(self, kept: float, delay: float) -> Prediction:
-        """Of what is left when so many seconds of work are done, after a delay."""
-        left = (None if one is None else max(0.0, one - kept) + delay for one in self)
-        return Prediction(*left)
-
 
 UNITS = 100
 """Units of a GPU: GPUs are counted in hundredths, so that shares add up exactly."""
@@ -70,8 +57,8 @@ class SimJob:
     priority: int
     preemptible: bool
     prediction: Prediction
-    predicted: float | None = None
-    predicted_high: float | None = None
+    predicted: float
+    predicted_high: float
     reservation: str = ""
     rank: Rank = ()
     state: State = State.COMING
@@ -90,4 +77,5 @@ class SimJob:
 
     def foresee(self, kept: float) -> None:
         """Predict the next attempt, when so many seconds of work are safe."""
-        self.predicted, self.predicted_high = self.prediction.after(kept, self.delay)
+        self.predicted = max(0.0, self.prediction.seconds - kept) + self.delay
+        self.predicted_high = max(0.0, self.prediction.high - kept) + self.delay

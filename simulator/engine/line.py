@@ -36,14 +36,14 @@ class Lane:
     def join(self, job: SimJob) -> None:
         """A job comes."""
         insort(self.jobs, job, key=rank_of)
-        insort(self._predicted, known(job.predicted))
-        insort(self._high, known(job.predicted_high))
+        insort(self._predicted, job.predicted)
+        insort(self._high, job.predicted_high)
 
     def leave(self, job: SimJob) -> None:
         """A job goes."""
         del self.jobs[bisect_left(self.jobs, job.rank, key=rank_of)]
-        del self._predicted[bisect_left(self._predicted, known(job.predicted))]
-        del self._high[bisect_left(self._high, known(job.predicted_high))]
+        del self._predicted[bisect_left(self._predicted, job.predicted)]
+        del self._high[bisect_left(self._high, job.predicted_high)]
 
     @property
     def shortest(self) -> tuple[float, float]:
@@ -59,7 +59,7 @@ class Lane:
         if predicted == inf:
             return place if place < len(jobs) else None
         for i in range(place, len(jobs)):
-            if known(jobs[i].predicted) < predicted or known(jobs[i].predicted_high) < high:
+            if jobs[i].predicted < predicted or jobs[i].predicted_high < high:
                 return i
         return None
 
@@ -118,8 +118,3 @@ class Line:
             self.lanes[kind].leave(job)
             if not self.lanes[kind].jobs:
                 del self.lanes[kind]
-
-
-def known(seconds: float | None) -> float:
-    """Predicted seconds, infinite where nobody knows."""
-    return inf if seconds is None else seconds

@@ -19,9 +19,7 @@ from simulator.engine.hooks import (
     Incident,
     Incidents,
     Observer,
-    Oracle,
     Pace,
-    Predictor,
     Recovery,
 )
 from simulator.engine.job import SimJob, State
@@ -30,6 +28,9 @@ from simulator.engine.making import make_job
 from simulator.engine.room import Found, Room
 from simulator.engine.stage import Why
 from simulator.engine.turn import Turn
+from simulator.prediction.beforehand import predict_all
+from simulator.prediction.told import Oracle
+from simulator.prediction.types import Prediction
 from simulator.records import JobRecord
 from topology.cluster import IntArray
 
@@ -40,6 +41,7 @@ class Engine:
     It is the ``Stage`` of its parts, and so the ``Floor`` of the policy.
 
     :param records: in order of submission; each fits into the room when that is empty.
+    :param predictions: what the scheduler is told of run times, by id of the job; ``None`` = the truth.
     :raises Disagreement: one does not.
     """
 
@@ -49,7 +51,7 @@ class Engine:
         room: Room,
         policy: QueuePolicy,
         *,
-        predictor: Predictor | None = None,
+        predictions: Mapping[str, Prediction] | None = None,
         recovery: Recovery | None = None,
         pace: Pace | None = None,
         incidents: Incidents | None = None,
@@ -58,7 +60,8 @@ class Engine:
         self.room, self.policy = room, policy
         self.recovery, self.pace, self.incidents = recovery or FromScratch(), pace, incidents
         self.observers = tuple(observers)
-        self.jobs = [make_job(key, record, room, predictor or Oracle()) for key, record in enumerate(records)]
+        told = predictions if predictions is not None else predict_all(records, Oracle())
+        self.jobs = [make_job(key, record, room, told[record.job_id]) for key, record in enumerate(records)]
         for job in self.jobs:
             job.rank = policy.rank(job)
         self.agenda = Agenda()
@@ -230,7 +233,7 @@ class Engine:
         job.pace = 1.0
         job.since = now + job.delay
         job.version += 1
-        job.ends = inf if job.predicted is None else now + job.predicted
+        job.ends = now + job.predicted
         self.room.take(job)
         self.enliven(job)
         if job.reservation:

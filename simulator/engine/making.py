@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from simulator.engine.hooks import Predictor
 from simulator.engine.job import SimJob
 from simulator.engine.room import Room
+from simulator.prediction.types import Prediction
 from simulator.records import JobRecord
 
 
-def make_job(key: int, record: JobRecord, room: Room, predictor: Predictor) -> SimJob:
+def make_job(key: int, record: JobRecord, room: Room, prediction: Prediction) -> SimJob:
     """The job of a record.
 
     :param key: its number, in order of submission.
+    :param prediction: what the scheduler is told of its run time.
     :raises Disagreement: the room could not hold it even if it were empty.
     """
     need = room.need(record)
-    prediction = predictor.predict(record)
     return SimJob(
         record,
         key,

@@ -37,8 +37,8 @@ class JobState:
     version: int
     runs: tuple[tuple[float, float], ...]
     spread: tuple[int, int] | None
-    predicted: Time
-    predicted_high: Time
+    predicted: float
+    predicted_high: float
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from math import inf
 
 from scheduler.queue.types import Hold
 from simulator.engine.job import SimJob
-from simulator.engine.line import Lane, known
+from simulator.engine.line import Lane
 from simulator.engine.room import Found
 from simulator.engine.stage import Stage
 
@@ -89,7 +89,7 @@ class _Pass:
                     return
                 if claims is None or len(blocked) < claims:
                     blocked.append(job)
-                shorter_than = (known(job.predicted), known(job.predicted_high))
+                shorter_than = (job.predicted, job.predicted_high)
                 if not self._may_pass(lane, job, blocked):
                     continue
             following = lane.next_shorter(place, *shorter_than)
@@ -130,7 +130,7 @@ class _Pass:
         A job as short as the shortest of the kind is tried, since most often that has no room either.
         """
         least, least_high = lane.shortest
-        if not self._may_fit(job) or (least >= known(job.predicted) and least_high >= known(job.predicted_high)):
+        if not self._may_fit(job) or (least >= job.predicted and least_high >= job.predicted_high):
             return False
         probe = replace(job, predicted=least, predicted_high=least_high)
         return find(self._stage, probe, self._holds_of(blocked)) is not None

@@ -7,11 +7,9 @@ followed by a checkpoint of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, inf
+from math import inf
 
 from topology.errors import InvalidInput
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +27,12 @@ class Checkpoints:
     def __post_init__(self) -> None:
         if not self.interval > 0.0:
             raise InvalidInput(
-                f"the interval is {self.interval}", where="--checkpoint-interval", fix="give seconds above 0"
+                f"the interval is {self.interval}", where="--job-checkpoint-interval", fix="give seconds above 0"
             )
         if not 0.0 <= self.write < inf:
             raise InvalidInput(
-                f"a checkpoint takes {self.write} seconds", where="--checkpoint-write", fix="give 0 seconds or more"
+                f"a checkpoint takes {self.write} seconds", where="--job-checkpoint-write", fix="give 0 seconds or more"
             )
-
-    def wall_clock(self, productive: float) -> float:
-        """Seconds that so many productive seconds take with the checkpoints between them."""
-        written = max(0, ceil(productive / self.interval - _ROUNDING) - 1)
-        return productive + written * self.write
 
     def trained(self, wall: float) -> float:
         """Productive seconds in so many seconds of training and writing: what counts where nothing is lost."""

@@ -45,16 +45,6 @@ class Mix:
         """Failures of all kinds."""
         return sum(kind.count for kind in self.kinds)
 
-    @property
-    def hardware_share(self) -> float:
-        """Share of failures after which the node goes to repair."""
-        return sum(kind.count for kind in self.kinds if kind.hardware) / self.total
-
-    @property
-    def hang_share(self) -> float:
-        """Share of failures that show as a job that stands still."""
-        return sum(kind.count for kind in self.kinds if kind.symptom == "hang") / self.total
-
 
 MIXES: Mapping[str, Mix] = {
     mix.name: mix

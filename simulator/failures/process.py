@@ -12,7 +12,7 @@ import numpy as np
 
 from simulator.failures.kinds import MIXES, FailureKind, Mix
 from simulator.failures.rates import HOUR, RATES, FailureRate
-from simulator.failures.slowness import Slowness, SlowSpell, draw_spells
+from simulator.failures.slowness import Slowness
 
 REPAIR_HOURS = 24.0
 """Mean hours until a technician has a node back: our assumption, a day; say your own."""
@@ -50,12 +50,6 @@ class FailureModel:
     reboot_hours: float = REBOOT_HOURS
     slowness: Slowness = field(default=Slowness())
 
-    @property
-    def mean_away(self) -> float:
-        """Mean seconds that a failed node is away."""
-        hardware = self.mix.hardware_share
-        return HOUR * (hardware * self.repair_hours + (1.0 - hardware) * self.reboot_hours)
-
 
 def draw_breakdowns(model: FailureModel, *, nodes: int, horizon: float, rng: np.random.Generator) -> list[Breakdown]:
     """Failures before the horizon, in order of time.
@@ -78,18 +72,3 @@ def draw_breakdowns(model: FailureModel, *, nodes: int, horizon: float, rng: np.
         back_at[node] = time + (repair if kind.hardware else model.reboot_hours * HOUR)
         breakdowns.append(Breakdown(time, node, kind, back_at[node]))
     return breakdowns
-
-
-def draw_failures(
-    model: FailureModel, *, nodes: int, horizon: float, seed: int
-) -> tuple[list[Breakdown], list[SlowSpell]]:
-    """Failures and slow spells before the horizon, each by a generator of its own.
-
-    :param horizon: seconds.
-    :param seed: same seed, same failures.
-    """
-    for_breakdowns, for_spells = (np.random.default_rng(stream) for stream in np.random.SeedSequence(seed).spawn(2))
-    return (
-        draw_breakdowns(model, nodes=nodes, horizon=horizon, rng=for_breakdowns),
-        draw_spells(model.slowness, nodes=nodes, horizon=horizon, rng=for_spells),
-    )

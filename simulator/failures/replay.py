@@ -61,11 +61,11 @@ class FailureSettings:
     def __post_init__(self) -> None:
         if self.interval is not None and not self.interval > 0.0:
             raise InvalidInput(
-                f"the interval is {self.interval}", where="--checkpoint-interval", fix="give seconds above 0"
+                f"the interval is {self.interval}", where="--job-checkpoint-interval", fix="give seconds above 0"
             )
         if not 0.0 < self.write < inf:
             raise InvalidInput(
-                f"a checkpoint takes {self.write} seconds", where="--checkpoint-write", fix="give seconds above 0"
+                f"a checkpoint takes {self.write} seconds", where="--job-checkpoint-write", fix="give seconds above 0"
             )
 
     def spares_of(self, nodes: Sequence[int]) -> tuple[int, ...]:

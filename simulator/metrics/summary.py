@@ -21,6 +21,7 @@ class Summary:
     :param wait: seconds from submission to the first start, of jobs that started.
     :param jct: seconds from submission to the end, of jobs that ended.
     :param utilization: GPU-seconds held over GPUs times makespan.
+    :param goodput: GPU-seconds of work of jobs that ended, at the trace's pace, over GPUs times makespan.
     :param ettr: GPU-seconds of work that counted over those from first start to end; of jobs that ended.
     :param spread: mean DP and PP spread of gangs that ended; ``None`` = there were none.
     """
@@ -31,6 +32,7 @@ class Summary:
     wait: Distribution | None
     jct: Distribution | None
     utilization: float | None
+    goodput: float | None
     ettr: float | None
     spread: tuple[float, float] | None
 
@@ -44,31 +46,24 @@ def summarise(jobs: Sequence[SimJob], capacity: int) -> Summary:
     ended = [job for job in jobs if job.state is State.DONE]
     started = [job for job in jobs if job.first_start != float("inf")]
     gangs = [job.spread for job in ended if job.spread is not None]
-    makespan = max(job.end for job in ended) - jobs[0].submitted if ended else None
+    last = max((job.end for job in ended), default=jobs[0].submitted if jobs else 0.0)
+    makespan = last - jobs[0].submitted if ended else None
+    room = Fraction(capacity, UNITS) * (Fraction(last) - Fraction(jobs[0].submitted)) if ended else Fraction()
+    held = held_gpu_seconds(ended)
+    wall = gpu_seconds((job.units, job.first_start, job.end) for job in ended)
+    work = min(held, gpu_seconds((job.units, 0.0, job.record.duration) for job in ended))  # ends are rounded
     return Summary(
         jobs=len(jobs),
         completed=len(ended),
         makespan=makespan,
         wait=distribution([job.first_start - job.submitted for job in started]),
         jct=distribution([job.end - job.submitted for job in ended]),
-        utilization=_utilization(jobs, ended, capacity),
-        ettr=_ettr(ended),
+        utilization=_share(held, room),
+        goodput=_share(work, room),
+        ettr=_share(work, wall),
         spread=(sum(dp for dp, _ in gangs) / len(gangs), sum(pp for _, pp in gangs) / len(gangs)) if gangs else None,
     )
 
 
-def _utilization(jobs: Sequence[SimJob], ended: Sequence[SimJob], capacity: int) -> float | None:
-    if not ended or not capacity:
-        return None
-    last = max(job.end for job in ended)
-    room = Fraction(capacity, UNITS) * (Fraction(last) - Fraction(jobs[0].submitted))
-    return float(held_gpu_seconds(ended) / room)
-
-
-def _ettr(ended: Sequence[SimJob]) -> float | None:
-    """Each job by its GPUs, so that a large one counts for what it is."""
-    if not ended:
-        return None
-    work = gpu_seconds((job.units, 0.0, job.record.duration) for job in ended)
-    wall = gpu_seconds((job.units, job.first_start, job.end) for job in ended)
-    return min(1.0, float(work / wall))
+def _share(part: Fraction, whole: Fraction) -> float | None:
+    return float(part / whole) if whole else None

@@ -10,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.prediction.ends import Ends
+from simulator.prediction.registry import make_predictor
 from simulator.prediction.types import Prediction, Predictor
 from simulator.records import JobRecord
 
 
-def predict_all(records: Sequence[JobRecord], predictor: Predictor) -> dict[str, Prediction]:
+def predict_all(records: Sequence[JobRecord], predictor: Predictor | str) -> dict[str, Prediction]:
     """The prediction of each job at its submission, by id.
 
     :param records: in order of submission.
-    :param predictor: one that has learnt nothing yet.
+    :param predictor: one that has learnt nothing yet, or its name.
+    :raises UnknownName: there is none of that name.
     """
+    if isinstance(predictor, str):
+        predictor = make_predictor(predictor)
     ends = Ends(records)
     predictions = {}
     for record in records:

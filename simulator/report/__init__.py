@@ -1,1 +1,1 @@
-"""What a replay showed: one self-contained page, and exports."""
+"""What a replay showed, for people and other programs: self-contained pages, and exports."""

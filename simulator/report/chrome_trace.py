@@ -14,8 +14,8 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from simulator.report.history import ENDED, FAILURE, History
-from simulator.report.series import Series
+from simulator.past.history import ENDED, FAILURE, History
+from simulator.past.series import Series
 
 MOST_EVENTS = 600_000
 """Events that Perfetto still opens with ease; of a longer run the largest attempts are written."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.report.history import History, Spans
+from simulator.past.history import History, Spans
 from topology.cluster import FloatArray, IntArray
 
 MOST_FRAMES, LEAST_FRAMES = 480, 60

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import isnan
 
-from simulator.report.series import Series
+from simulator.past.series import Series
 from simulator.report.tables import Row
 
 COLUMNS: Mapping[str, type] = {
@@ -22,6 +22,7 @@ COLUMNS: Mapping[str, type] = {
     "dp_spread": float,
     "throughput_lost": float,
     "ettr": float,
+    "ettr_hour": float,
     "ettr_so_far": float,
     "jobs_submitted": int,
     "jobs_ended": int,

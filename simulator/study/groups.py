@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.report.compared import METRICS, Band, Bands, Comparison, Group
+from simulator.study.compared import METRICS, Band, Bands, Comparison, Group
 from simulator.study.one import Row
 
 Key = tuple[str, str, str, float]

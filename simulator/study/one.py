@@ -12,11 +12,12 @@ import numpy as np
 from simulator.engine.overload import Diverged
 from simulator.engine.run import run
 from simulator.metrics.distribution import Distribution
-from simulator.replay import COUNT_ONLY, prepare
-from simulator.report.diary import keep_diary
-from simulator.report.history import History, history
-from simulator.report.series import series
-from simulator.report.size_class import NAMES, size_class
+from simulator.past.diary import keep_diary
+from simulator.past.history import History, history
+from simulator.past.series import series
+from simulator.past.size_class import NAMES, size_class
+from simulator.past.totals import totals
+from simulator.replay import prepare
 from simulator.study.plan import Inputs, Point
 from simulator.study.resample import resampled
 from simulator.traces import Trace, scale_load
@@ -42,7 +43,9 @@ COLUMNS: dict[str, type] = {
     "dp_spread": float,
     "pp_spread": float,
     "throughput_lost": float,
+    "goodput": float,
     "ettr": float,
+    "ettr_worst_hour": float,
     "failures": int,
     "preemptions": int,
     "events": int,
@@ -50,7 +53,7 @@ COLUMNS: dict[str, type] = {
     "waiting": list,
     "allocation": list,
 }
-"""Columns of a row; ``wait_mean_size_0`` to ``_4`` are the classes of ``simulator.report.size_class``, the last two the
+"""Columns of a row; ``wait_mean_size_0`` to ``_4`` are the classes of ``simulator.past.size_class``, the last two the
 curves: jobs that wait, and the share of GPUs held, in :data:`CURVE` buckets of ``window_seconds``."""
 
 Row = dict[str, Any]
@@ -72,9 +75,8 @@ def run_point(inputs: Inputs, point: Point) -> Row:
         run(engine)
     except Diverged as error:
         return row | {"outcome": error.message, "completed": engine.completed, "events": engine.events}
-    past = history(engine, diary, None if point.algorithm == COUNT_ONLY else replay.cluster)
-    summary = replay.summary
-    whole = series(past, edges=np.array([0.0, past.length]))
+    past = history(engine, diary, replay.places)
+    summary, whole = replay.summary, totals(past)
     row |= {
         "completed": summary.completed,
         "makespan_seconds": summary.makespan,
@@ -85,10 +87,12 @@ def run_point(inputs: Inputs, point: Point) -> Row:
         "fragmentation": replay.fragmentation.share,
         "dp_spread": summary.spread[0] if summary.spread else None,
         "pp_spread": summary.spread[1] if summary.spread else None,
-        "throughput_lost": _number(whole.lost[0]),
+        "throughput_lost": whole.throughput_lost,
+        "goodput": summary.goodput,
         "ettr": summary.ettr,
-        "failures": int(whole.failures[0]),
-        "preemptions": int(whole.preemptions[0]),
+        "ettr_worst_hour": whole.ettr_worst_hour,
+        "failures": whole.failures,
+        "preemptions": whole.preemptions,
         "events": engine.events,
     }
     return row | _curves(past)
@@ -123,7 +127,3 @@ def _curves(past: History) -> Row:
 
 def _rounded(values: FloatArray) -> list[float]:
     return [float(f"{value:.6g}") for value in values.tolist()]
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from simulator.report.compared import Comparison
+from simulator.study.compared import Comparison
 from simulator.study.groups import compare
 from simulator.study.one import COLUMNS, Row
 from simulator.study.plan import Point

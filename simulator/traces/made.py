@@ -38,7 +38,7 @@ class Made:
 
         :raises TraceFormatError: unknown keys or values that cannot be; says the line.
         """
-        from simulator.documents.workload import WorkloadDocument
+        from simulator.traces.workload_file import WorkloadDocument
 
         document = load_document(Source(source.name, "".join(source.lines())))
         spec = document.parse(WorkloadDocument, error=TraceFormatError).to_spec()

@@ -11,10 +11,10 @@ from simulator.engine.hooks import Incident, Setback
 from simulator.engine.job import SimJob
 from simulator.engine.run import run
 from simulator.engine.stage import Why
+from simulator.past.diary import keep_diary
+from simulator.past.history import History, history
 from simulator.records import JobRecord
 from simulator.replay import COUNT_ONLY, Replay, Settings, prepare
-from simulator.report.diary import keep_diary
-from simulator.report.history import History, history
 from simulator.traces import Trace
 from tests.simulator.clusters import racks
 from topology.cluster import Cluster

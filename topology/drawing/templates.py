@@ -22,8 +22,9 @@ OWN = "topology.drawing"
 def render(package: str, template: str, *, raw: dict[str, str], **values: Any) -> str:
     """Fill a template.
 
-    Templates find ``theme`` (style sheet), ``script`` (tooltips and theme switch; reads the element ``data``) and
-    ``policy``.
+    Pages extend ``frame.html.j2``, which lies here: the head, the heading with the theme switch, style and script.  It
+    puts ``style`` and ``behaviour`` of the page, where there are any, behind those that all pages share (the tooltips
+    read the element ``data``).
 
     :param package: where the template lies.
     :param raw: values that are markup already and are not escaped.
@@ -31,7 +32,7 @@ def render(package: str, template: str, *, raw: dict[str, str], **values: Any) -
     """
     from markupsafe import Markup
 
-    shared = {"theme": _theme(), "script": asset(OWN, "page.js")}
+    shared = {"theme": _theme(), "script": asset(OWN, "page.js"), "style": "", "behaviour": ""}
     markup = {name: Markup(text) for name, text in (shared | raw).items()}
     return _environment(package).get_template(template).render(markup | {"policy": POLICY} | values)
 
@@ -51,8 +52,11 @@ def _theme() -> str:
 
 @cache
 def _environment(package: str) -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     return Environment(
-        loader=PackageLoader(package, "."), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
+        loader=ChoiceLoader([PackageLoader(one, ".") for one in dict.fromkeys((package, OWN))]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
     )

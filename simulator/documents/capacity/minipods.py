@@ -42,6 +42,8 @@ class MinipodCellDoc(Document):
     """Mean PP spread of the jobs."""
     placed: float = Field(ge=0.0, le=1.0)
     """Share of the jobs that found a place."""
+    proved: float = Field(ge=0.0, le=1.0)
+    """Share of the jobs for which the algorithm proved its answer; 0 = one that proves nothing."""
 
 
 class MinipodsDocument(AnswerDocument):
@@ -83,6 +85,7 @@ def minipods_document(answer: MinipodAnswer) -> MinipodsDocument:
                 dp_spread=cell.dp,
                 pp_spread=cell.pp,
                 placed=cell.placed,
+                proved=cell.proved,
             )
             for cell in answer.cells
         ],

@@ -49,7 +49,7 @@ class SparesDocument(AnswerDocument):
     target: float
     """ETTR to reach."""
     rate: RateDoc
-    """How often a node fails."""
+    """The rate of failures that was assumed."""
     restart_seconds: float = Field(ge=0.0)
     """From a failure to training again, with a spare at hand."""
     checkpoint_interval: float

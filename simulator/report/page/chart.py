@@ -9,8 +9,7 @@ from math import ceil, floor, log10
 
 import numpy as np
 
-from simulator.report.compared import Kind
-from simulator.report.page.words import duration, percent, plain
+from simulator.words import Kind, duration, label_of
 from topology.cluster import FloatArray
 from topology.drawing.svg import number
 
@@ -134,13 +133,6 @@ def _top(chart: TimeChart) -> float:
         return 0.1 if chart.kind == "share" else 1.0
     step = _round(most / 4)
     return ceil(most / step - 1e-9) * step
-
-
-def label_of(value: float, kind: Kind) -> str:
-    """A value as the axis says it."""
-    if kind == "share":
-        return percent(value).replace(".0 %", " %")
-    return duration(value) if kind == "seconds" else plain(value)
 
 
 def _axis_label(value: float, kind: Kind) -> str:

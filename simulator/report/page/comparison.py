@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simulator.report.compared import Bands, Comparison, Group, Kind, Metric
 from simulator.report.page.chart import Line, TimeChart, time_chart
 from simulator.report.page.ranges import Curve, Entry, load_chart, range_chart
+from simulator.study.compared import Bands, Comparison, Group, Metric
+from simulator.words import Kind
 
 MOST_DRAWN = 8
 """Groups that are drawn: as many as there are colours."""

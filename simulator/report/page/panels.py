@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from simulator.past.series import Series
+from simulator.past.work import HOUR
 from simulator.report.page.chart import Line, TimeChart
-from simulator.report.series import Series
 
 NO_WAIT = "No job ever waited."
 NO_FAILURE = "Nothing failed and nobody was preempted: no failures were asked for."
@@ -110,6 +111,8 @@ def _failures(over_time: Series, missing: list[str]) -> list[TimeChart]:
     if not hit:
         missing.append(NO_FAILURE)
         return []
+    hourly = float(over_time.edges[1] - over_time.edges[0]) == HOUR
+    words = "hour by hour" if hourly else "over a sliding hour, in each bucket"
     return [
         TimeChart(
             "failures",
@@ -130,9 +133,13 @@ def _failures(over_time: Series, missing: list[str]) -> list[TimeChart]:
         TimeChart(
             "ettr",
             "ETTR",
-            "Work that counted over time since jobs started first, in each bucket and so far.",
+            f"Work that counted over time since jobs started first: {words}, and so far.",
             "share",
             over_time.edges,
-            (Line("in the bucket", 6, over_time.ettr), Line("so far", 7, over_time.ettr_so_far)),
+            (
+                *([] if hourly else [Line("sliding hour", 1, over_time.ettr_hour)]),
+                Line("in the bucket", 6, over_time.ettr),
+                Line("so far", 7, over_time.ettr_so_far),
+            ),
         ),
     ]

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from simulator.report.compared import Band, Kind
-from simulator.report.page.chart import label_of, ticks_of
+from simulator.report.page.chart import ticks_of
+from simulator.study.compared import Band
+from simulator.words import Kind, label_of
 from topology.drawing.svg import number
 
-WIDTH, ROW, LEFT, RIGHT, TOP, BOTTOM = 620.0, 30.0, 190.0, 20.0, 6.0, 26.0
-TALL, SIDE = 220.0, 56.0
+WIDTH, ROW, LEFT, RIGHT, TOP, BOTTOM = 620.0, 30.0, 190.0, 20.0, 12.0, 26.0
+TALL, SIDE = 220.0, 62.0
 
 
 class Entry(NamedTuple):
@@ -74,7 +75,7 @@ def load_chart(title: str, kind: Kind, curves: Sequence[Curve]) -> str:
     def y(value: float) -> float:
         return TOP + (TALL - TOP - BOTTOM) * (1.0 - min(max(value, 0.0), top) / top)
 
-    parts = [_head("range", TALL, title)]
+    parts = [_head("loads", TALL, title)]
     for tick in ticks_of(top, kind):
         at = number(y(tick))
         parts.append(f'<line class="rule" x1="{number(SIDE)}" x2="{number(WIDTH - RIGHT)}" y1="{at}" y2="{at}"/>')

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from simulator.metrics.summary import Summary
-from simulator.report.buckets import round_step
-from simulator.report.compared import Comparison
+from simulator.past.buckets import round_step
+from simulator.past.history import History
+from simulator.past.series import series
+from simulator.past.size_class import NAMES, size_class
+from simulator.past.work import worst_ettr
 from simulator.report.frames import Frames, frames
-from simulator.report.history import History
 from simulator.report.page.chart import time_chart
 from simulator.report.page.comparison import comparison_parts
 from simulator.report.page.job_list import chosen_jobs, job_data
@@ -20,9 +22,8 @@ from simulator.report.page.packing import packed_frames, packed_json
 from simulator.report.page.panels import panels
 from simulator.report.page.spread_table import spread_rows
 from simulator.report.page.waits import wait_chart, wait_rows
-from simulator.report.page.words import duration, percent, plain
-from simulator.report.series import series
-from simulator.report.size_class import NAMES, size_class
+from simulator.study.compared import Comparison
+from simulator.words import duration, percent, plain
 from topology.drawing.labels import inventory, plural
 from topology.drawing.layout import Layout, layout
 from topology.drawing.page import domain_tip, node_data
@@ -201,7 +202,8 @@ def _facts(past: History, summary: Summary, told: Told) -> list[tuple[str, str, 
         (percent(summary.utilization), "utilisation", f"of {past.capacity:,.0f} GPUs over the makespan"),
         (duration(wait.mean if wait else None), "mean wait", f"95 % up to {duration(wait.p95 if wait else None)}"),
         (duration(jct.mean if jct else None), "mean completion", f"95 % up to {duration(jct.p95 if jct else None)}"),
-        (percent(summary.ettr), "ETTR", "work that counted over time since the first start"),
+        (percent(summary.goodput), "goodput", "work that got done, of all GPUs"),
+        (percent(summary.ettr), "ETTR", f"worst hour {percent(worst_ettr(past))}; work over time since first starts"),
     ]
     if told.fragmentation is not None:
         facts.append((percent(told.fragmentation), "fragmentation", "of free GPUs, on nodes partly in use"))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.report.history import ENDED, History
+from simulator.past.history import ENDED, History
 
 
 class SpreadRow(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulator.report.compared import METRICS, Comparison, Group, Kind
-from simulator.report.page.chart import label_of
 from simulator.report.page.comparison import MOST_DRAWN, comparison_parts
+from simulator.study.compared import METRICS, Comparison, Group
+from simulator.words import Kind, label_of
 from topology.drawing.labels import plural
 from topology.drawing.templates import asset, render
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from simulator.engine.job import SimJob
 from simulator.metrics.distribution import Distribution, distribution
-from simulator.report.page.words import duration
-from simulator.report.size_class import NAMES, size_class
+from simulator.past.size_class import NAMES, size_class
+from simulator.words import duration
 from topology.drawing.svg import number
 
-WIDTH, ROW, LEFT, RIGHT, TOP, BOTTOM = 620.0, 34.0, 112.0, 14.0, 8.0, 26.0
+WIDTH, ROW, LEFT, RIGHT, TOP, BOTTOM = 620.0, 34.0, 146.0, 14.0, 8.0, 26.0
 LEAST = 1.0
 """Seconds at the left end of the axis; shorter waits stand there."""
 

@@ -186,6 +186,15 @@ def test_other_packages_add_commands(arnold: Arnold, monkeypatch: pytest.MonkeyP
     assert "did you mean 'hello'" in arnold("helo").err
 
 
+def test_other_packages_describe_their_files(arnold: Arnold, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry point of the group `arnold.files` names a table of files: `arnold schema` lists and prints them."""
+    rows = {"greeting": "scheduler.documents.error:ErrorDocument"}
+    point = SimpleNamespace(name="greetings", load=lambda: rows)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == "arnold.files" else [])
+    assert {"place", "topology show", "error", "job", "greeting"} <= set(arnold("schema").out.splitlines())
+    assert arnold("schema", "greeting").json["title"] == "ErrorDocument"
+
+
 @pytest.mark.parametrize("name", ["place", "compare", "explain", "error", "job", "records"])
 def test_schemas_describe_every_field(arnold: Arnold, name: str) -> None:
     """Each schema is JSON, refuses unknown keys and, for output, describes every field of every object."""

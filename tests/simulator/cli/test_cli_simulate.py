@@ -36,6 +36,10 @@ KEYS = [
     "policy_seconds",
     "wall_seconds",
     "events",
+    "allocation",
+    "goodput",
+    "ettr_worst_hour",
+    "throughput_lost",
 ]
 
 
@@ -68,6 +72,9 @@ def test_the_json_is_that_of_the_architecture(simulate: Simulate) -> None:
     # 64 GPUs for 10 s, 8 for 5 s, 16 for 4 s, 1 for 0.5 s, of 64 GPUs for 15 s.
     assert said["utilization"] == pytest.approx((640 + 40 + 64 + 0.5) / (64 * 15))
     assert (said["ettr"], said["events"]) == (1.0, 8)
+    # Nothing was lost, nobody was slow, no node away: all that was held was work, in every hour.
+    assert said["goodput"] == said["utilization"] == pytest.approx(said["allocation"])
+    assert (said["ettr_worst_hour"], said["throughput_lost"]) == (1.0, 0.0)
     # The gang of 8 nodes touches both pods, that of 2 nodes one: on average 1.5.
     assert said["spread"] == {"dp": 1.5, "pp": 1.0}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import exp, inf, isinf
+from math import ceil, exp, inf, isinf
 
 import numpy as np
 import pytest
@@ -143,7 +143,8 @@ def test_impossible_losses(wrong: tuple[float, float, float, float]) -> None:
 def test_checkpoints_lose_no_time(productive: float, interval: float, write: float) -> None:
     """What a run takes holds exactly its productive seconds, and no checkpoint holds more than was trained."""
     checkpoints = Checkpoints(interval, write)
-    wall = checkpoints.wall_clock(productive)
+    written = max(0, ceil(productive / interval - 1e-9) - 1)  # none after the last part
+    wall = productive + written * write
     assert checkpoints.trained(wall) == pytest.approx(productive, abs=1e-6 * (1.0 + productive))
     assert checkpoints.saved(wall) <= checkpoints.trained(wall) + 1e-6
 
@@ -151,8 +152,8 @@ def test_checkpoints_lose_no_time(productive: float, interval: float, write: flo
 def test_checkpoints_by_hand() -> None:
     """Every 100 s, 10 s long: 250 s of work take 270; a failure after 219 leaves 100, after 220 leaves 200."""
     checkpoints = Checkpoints(100.0, 10.0)
-    assert checkpoints.wall_clock(250.0) == 270.0
-    assert checkpoints.wall_clock(200.0) == 210.0
+    assert checkpoints.trained(270.0) == 250.0
+    assert checkpoints.trained(210.0) == 200.0
     assert [checkpoints.saved(wall) for wall in (109.0, 110.0, 219.0, 220.0)] == [0.0, 100.0, 100.0, 200.0]
     assert [checkpoints.trained(wall) for wall in (105.0, 120.0)] == [100.0, 110.0]
     assert Checkpoints().saved(1e9) == 0.0

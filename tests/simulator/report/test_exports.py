@@ -14,9 +14,9 @@ import pytest
 
 from scheduler.cli.run import run
 from simulator.engine.hooks import Incident
+from simulator.past.series import series
 from simulator.report import jobs, series_rows
 from simulator.report.chrome_trace import attempts_to_export, chrome_trace
-from simulator.report.series import series
 from simulator.report.tables import write_rows
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, random_records, replayed

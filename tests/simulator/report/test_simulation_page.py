@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 from simulator.engine.hooks import Incident
+from simulator.past.history import History
 from simulator.report.frames import frames
-from simulator.report.history import History
 from simulator.report.page import simulation_page
 from simulator.report.page.chart import Line, TimeChart, time_chart
 from simulator.report.page.job_list import chosen_jobs
 from simulator.report.page.simulation import Told
 from simulator.report.page.waits import wait_rows
-from simulator.report.page.words import duration, percent, plain
+from simulator.words import duration, percent, plain
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, Twice, random_records, replayed
 from tests.simulator.report.browser import show

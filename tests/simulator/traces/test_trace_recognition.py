@@ -43,7 +43,11 @@ def test_all_formats_are_registered() -> None:
     assert all(load_reader(name).name == name for name in reader_names())
 
 
-@pytest.mark.parametrize("data", [OURS, gzip.compress(OURS), b"\xef\xbb\xbf" + OURS, OURS.replace(b"\n", b"\r\n")])
+@pytest.mark.parametrize(
+    "data",
+    [OURS, gzip.compress(OURS, mtime=0), b"\xef\xbb\xbf" + OURS, OURS.replace(b"\n", b"\r\n")],
+    ids=["plain", "gzip", "byte order mark", "carriage returns"],
+)
 def test_file_and_standard_input(data: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain, packed, with a byte order mark or with Windows lines, from a file or a slow pipe: the same job."""
     (tmp_path / "t").write_bytes(data)

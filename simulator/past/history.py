@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from simulator.engine.job import UNITS, SimJob, State
 from simulator.engine.loop import Engine
-from simulator.report.diary import Diary
+from simulator.past.diary import Diary
 from topology.cluster import Cluster, FloatArray, IntArray
 
 ENDED, FAILURE, PREEMPTION = 0, 1, 2

@@ -1,8 +1,12 @@
-"""Numbers of the pages in the form a person reads."""
+"""Numbers in the form a person reads, the same on pages and on the terminal."""
 
 from __future__ import annotations
 
 from math import isfinite
+from typing import Literal
+
+Kind = Literal["share", "count", "seconds"]
+"""What a number is."""
 
 _UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
@@ -25,6 +29,13 @@ def percent(share: float | None) -> str:
 def plain(value: float | None) -> str:
     """A number with as many digits as it deserves; ``-`` for none."""
     return "-" if value is None or not isfinite(value) else _short(value)
+
+
+def label_of(value: float, kind: Kind) -> str:
+    """A value by its kind, as an axis or a cell says it."""
+    if kind == "share":
+        return percent(value).replace(".0 %", " %")
+    return duration(value) if kind == "seconds" else plain(value)
 
 
 def _short(value: float) -> str:

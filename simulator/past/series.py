@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.report.buckets import counts, edges_of, integrals, round_step
-from simulator.report.history import ENDED, FAILURE, PREEMPTION, Attempts, History
+from simulator.past.buckets import counts, edges_of, integrals, round_step
+from simulator.past.history import ENDED, FAILURE, PREEMPTION, Attempts, History
+from simulator.past.work import ratio, sliding_ettr, work
 from topology.cluster import FloatArray
 
 MOST = 480
@@ -33,6 +34,7 @@ class Series:
     :param spread: mean DP spread of running gangs.
     :param lost: share of what running jobs could do at the trace's pace that is lost to slower steps.
     :param ettr: seconds of work that counted over seconds since jobs started first, by GPUs.
+    :param ettr_hour: the same over the last hour before the end of the bucket.
     :param ettr_so_far: the same from the beginning on.
     :param submitted: jobs that came.
     :param ended: jobs that ended.
@@ -52,6 +54,7 @@ class Series:
     spread: FloatArray
     lost: FloatArray
     ettr: FloatArray
+    ettr_hour: FloatArray
     ettr_so_far: FloatArray
     submitted: FloatArray
     ended: FloatArray
@@ -71,12 +74,12 @@ def series(past: History, *, step: float | None = None, edges: FloatArray | None
     held = np.clip(integrals(edges, attempts.begin, attempts.end, attempts.gpus) / width, 0.0, past.capacity)
     away = _away(past, edges) / width
     asked = np.array([past.jobs[key].units for key in past.waits.number], dtype=np.float64) / 100
-    work, since = _work(past, edges)
+    counted, since = work(past, edges)
     return Series(
         edges=edges,
         held=held,
         away=away,
-        allocation=np.minimum(_ratio(held, past.capacity - away), 1.0),
+        allocation=np.minimum(ratio(held, past.capacity - away), 1.0),
         utilization=held / past.capacity,
         running=np.maximum(integrals(edges, attempts.begin, attempts.end) / width, 0.0),
         waiting=np.maximum(integrals(edges, past.waits.begin, past.waits.end) / width, 0.0),
@@ -84,21 +87,14 @@ def series(past: History, *, step: float | None = None, edges: FloatArray | None
         fragmentation=_fragmentation(past, edges, past.capacity - held - away, width),
         spread=_spread(attempts, edges),
         lost=_lost(attempts, edges),
-        ettr=np.clip(_ratio(work, since), 0.0, 1.0),
-        ettr_so_far=np.clip(_ratio(np.cumsum(work), np.cumsum(since)), 0.0, 1.0),
+        ettr=np.clip(ratio(counted, since), 0.0, 1.0),
+        ettr_hour=sliding_ettr(past, edges[1:]),
+        ettr_so_far=np.clip(ratio(np.cumsum(counted), np.cumsum(since)), 0.0, 1.0),
         submitted=counts(edges, np.array([job.submitted - past.origin for job in past.jobs])),
         ended=counts(edges, attempts.end[attempts.why == ENDED]),
         failures=counts(edges, attempts.end[attempts.why == FAILURE]),
         preemptions=counts(edges, attempts.end[attempts.why == PREEMPTION]),
     )
-
-
-def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """Part over whole; NaN where the whole is nothing but rounding."""
-    scale = float(np.max(np.abs(whole), initial=0.0))
-    sound = whole > 1e-9 * max(scale, 1e-300)
-    ratio: FloatArray = np.divide(part, whole, out=np.full(part.shape, np.nan), where=sound)
-    return ratio
 
 
 def _away(past: History, edges: FloatArray) -> FloatArray:
@@ -111,28 +107,15 @@ def _away(past: History, edges: FloatArray) -> FloatArray:
 def _spread(attempts: Attempts, edges: FloatArray) -> FloatArray:
     gang = attempts.dp > 0
     begin, end = attempts.begin[gang], attempts.end[gang]
-    return _ratio(integrals(edges, begin, end, attempts.dp[gang]), integrals(edges, begin, end))
+    return ratio(integrals(edges, begin, end, attempts.dp[gang]), integrals(edges, begin, end))
 
 
 def _lost(attempts: Attempts, edges: FloatArray) -> FloatArray:
     worked = np.isfinite(attempts.pace)
     begin, end, gpus = attempts.works[worked], attempts.end[worked], attempts.gpus[worked]
     done = integrals(edges, begin, end, gpus / np.maximum(attempts.pace[worked], 1e-12))
-    lost = np.clip(1.0 - _ratio(done, integrals(edges, begin, end, gpus)), 0.0, 1.0)
+    lost = np.clip(1.0 - ratio(done, integrals(edges, begin, end, gpus)), 0.0, 1.0)
     return np.where(lost < ROUNDING, 0.0, lost)
-
-
-def _work(past: History, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """GPU-seconds of work that counted, and of jobs from their first start to their end."""
-    attempts = past.attempts
-    worked = np.isfinite(attempts.pace)
-    rate = attempts.gpus[worked] / np.maximum(attempts.pace[worked], 1e-12)
-    work = integrals(edges, attempts.works[worked], attempts.counts[worked], rate)
-    started = [job for job in past.jobs if np.isfinite(job.first_start)]
-    begin = np.array([job.first_start - past.origin for job in started])
-    end = np.array([min(job.end - past.origin, past.length) for job in started])
-    since = integrals(edges, begin, end, np.array([job.units / 100 for job in started]))
-    return np.maximum(work, 0.0), np.maximum(since, 0.0)
 
 
 def _fragmentation(past: History, edges: FloatArray, free: FloatArray, width: FloatArray) -> FloatArray:
@@ -147,7 +130,7 @@ def _fragmentation(past: History, edges: FloatArray, free: FloatArray, width: Fl
     gone = never[past.away.number]
     weights = past.usable[past.away.number[gone]]
     broken -= integrals(edges, past.away.begin[gone], past.away.end[gone], weights)
-    return np.clip(_ratio(broken / width, np.where(free > 1e-6, free, 0.0)), 0.0, 1.0)
+    return np.clip(ratio(broken / width, np.where(free > 1e-6, free, 0.0)), 0.0, 1.0)
 
 
 def _use_of_nodes(attempts: Attempts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 import pytest
@@ -11,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.engine.hooks import Incident
+from simulator.past.buckets import edges_of, integrals, round_step
+from simulator.past.diary import keep_diary
+from simulator.past.history import FAILURE, PREEMPTION
+from simulator.past.series import series
+from simulator.past.work import sliding_ettr, worst_ettr
 from simulator.records import JobRecord
-from simulator.report.buckets import edges_of, integrals, round_step
-from simulator.report.diary import keep_diary
 from simulator.report.frames import AWAY, frames
-from simulator.report.history import FAILURE, PREEMPTION
-from simulator.report.series import series
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, Planned, Twice, random_records, replayed
 
@@ -82,9 +84,30 @@ def test_a_failure_is_seen_where_it_happened() -> None:
     assert found.ettr == pytest.approx([0.5, 0.0, 0.0, 1.0])
     assert found.ettr_so_far[-1] == pytest.approx(400 / 680) == made.summary.ettr
     assert found.failures.sum() == 1
+    # From 50 to 330 nothing counts: a window of 300 s around that has 20 s that do.
+    assert worst_ettr(past, window=300.0) == pytest.approx(20 / 300)
+    assert sliding_ettr(past, np.array([350.0, 600.0]), window=300.0) == pytest.approx([20 / 300, 270 / 300])
+    assert worst_ettr(past) == pytest.approx(400 / 680)  # the run is shorter than an hour
+    assert made.summary.goodput == pytest.approx(16 * 400 / (16 * 680))
     view = frames(past, 68)
     assert view.share[15].tolist() == [AWAY, 0]
     assert view.owner[5].tolist() == [1, 1]
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 10_000), window=st.floats(100, 400))
+def test_no_window_is_worse_than_the_worst(seed: int, window: float) -> None:
+    """Of a run with failures, the least over a fine grid of windows is never below the worst, and comes near it."""
+    rng = Random(seed)
+    times = sorted(rng.uniform(0, 900) for _ in range(8))
+    incidents = [Incident(time, "up" if i % 2 else "down", 0) for i, time in enumerate(times)]
+    _, past = replayed(random_records(seed, 30), racks(4), incidents=incidents, recovery=KeepsHalf(5.0))
+    worst = worst_ettr(past, window=window)
+    at = np.linspace(min(window, past.length), past.length, 4001)
+    found = sliding_ettr(past, at, window=window)
+    assert worst is not None
+    assert worst <= np.nanmin(found) + 1e-9
+    assert worst == pytest.approx(np.nanmin(found), abs=0.02)
 
 
 def test_spread_and_what_it_costs_are_exact() -> None:

@@ -1,0 +1,72 @@
+"""Work that counted over time, and ETTR from it: cumulative, by bucket, over a sliding hour."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.past.buckets import integrals
+from simulator.past.history import History
+from topology.cluster import FloatArray
+
+HOUR = 3600.0
+
+
+def work(past: History, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """GPU-seconds of work that counted, and of jobs from their first start to their end; shape [buckets] each.
+
+    :param edges: of the buckets, seconds since the first submission.
+    """
+    attempts = past.attempts
+    worked = np.isfinite(attempts.pace)
+    rate = attempts.gpus[worked] / np.maximum(attempts.pace[worked], 1e-12)
+    counted = integrals(edges, attempts.works[worked], attempts.counts[worked], rate)
+    begin, end, gpus = _presence(past)
+    return np.maximum(counted, 0.0), np.maximum(integrals(edges, begin, end, gpus), 0.0)
+
+
+def ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+    """Part over whole; NaN where the whole is nothing but rounding."""
+    scale = float(np.max(np.abs(whole), initial=0.0))
+    sound = whole > 1e-9 * max(scale, 1e-300)
+    found: FloatArray = np.divide(part, whole, out=np.full(part.shape, np.nan), where=sound)
+    return found
+
+
+def sliding_ettr(past: History, at: FloatArray, *, window: float = HOUR) -> FloatArray:
+    """ETTR of the window before each instant; until the first window is over, of the time so far.
+
+    :param at: shape [instants], seconds since the first submission, above 0.
+    :param window: its length in seconds.
+    :returns: shape [instants]; NaN = no job was between its first start and its end.
+    """
+    since = np.maximum(at - window, 0.0)
+    edges = np.unique(np.concatenate([[0.0], since, at]))
+    sums = [np.concatenate([[0.0], np.cumsum(part)]) for part in work(past, edges)]
+    last, first = np.searchsorted(edges, at), np.searchsorted(edges, since)
+    counted, present = (total[last] - total[first] for total in sums)
+    return np.clip(ratio(counted, present), 0.0, 1.0)
+
+
+def worst_ettr(past: History, *, window: float = HOUR) -> float | None:
+    """The least that :func:`sliding_ettr` ever is, of whole windows inside the run; of a shorter run, of all of it.
+
+    Between two instants at which either end of the window meets a begin or an end, the ratio of two linear functions
+    only rises or only falls: the least is at one of these instants.
+
+    :returns: ``None`` = no job ever started.
+    """
+    attempts = past.attempts
+    begin, end, _ = _presence(past)
+    turns = np.unique(np.concatenate([attempts.works, attempts.counts, begin, end]))
+    first = min(window, past.length)
+    inside = np.clip(np.concatenate([turns, turns + window]), first, past.length)
+    found = sliding_ettr(past, np.unique(np.append(inside, past.length)), window=window)
+    return None if np.isnan(found).all() else float(np.nanmin(found))
+
+
+def _presence(past: History) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """First start, end and GPUs of each job that started."""
+    started = [job for job in past.jobs if np.isfinite(job.first_start)]
+    begin = np.array([job.first_start - past.origin for job in started])
+    end = np.array([min(job.end - past.origin, past.length) for job in started])
+    return begin, end, np.array([job.units / 100 for job in started])
