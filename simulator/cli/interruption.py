@@ -1,4 +1,7 @@
-"""Ctrl-C as a question that a run asks itself between two instants, so that it can save its state first."""
+"""Ctrl-C, and the SIGTERM of a batch system, as a question that a run asks itself between two instants.
+
+So it can save its state first.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from types import FrameType
 
 @contextmanager
 def asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Whether the user has pressed Ctrl-C since; a second time interrupts at once."""
+    """Whether somebody has asked the run to stop since; a second time interrupts at once."""
     asked = False
 
     def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
@@ -20,11 +23,12 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
         asked = True
 
     try:
-        before = signal.signal(signal.SIGINT, ask)
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     except ValueError:  # another thread than the main one, which no signal reaches
         yield lambda: False
         return
     try:
         yield lambda: asked
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
