@@ -21,5 +21,5 @@ def load_comm_model(name: str) -> CommModel:
     :raises UnknownName: no installed package offers it.
     """
     unknown = "no model of communication is called"
-    model: CommModel = make_named(name, entry_points(group=GROUP), unknown=unknown, where="--comm")
+    model: CommModel = make_named(name, entry_points(group=GROUP), unknown=unknown, where="--cost")
     return model

@@ -16,6 +16,7 @@ def test_the_models_of_the_house_are_found() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    """The message lists what there is."""
-    with pytest.raises(UnknownName, match="flow"):
+    """The message lists what there is, and names the option that the name came from."""
+    with pytest.raises(UnknownName, match="flow") as caught:
         load_comm_model("flow")
+    assert caught.value.where == "--cost"
