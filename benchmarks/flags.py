@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 
+from benchmarks.commands import CommandRun, run_command
 from benchmarks.report import section, table
 from topology.flags import NodeFlag
 
-ROOT = Path(__file__).parents[1]
-COMMAND = (sys.executable, "-c", "from scheduler.cli import main; main()", "flags")
 EVERY = timedelta(minutes=8)
 """How often a detector looks, after Minder (arXiv 2411.01791)."""
 
 EVIDENCE = "PFC Tx packet rate unlike that of the other machines, distance 4.2, for 240 s"
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run of a command.
-
-    :param peak: largest resident memory, bytes.
-    """
-
-    name: str
-    seconds: float
-    peak: int
-
-
-def measure(*, nodes: int, rounds: int) -> tuple[float, list[Run]]:
+def measure(*, nodes: int, rounds: int) -> tuple[float, list[tuple[str, CommandRun]]]:
     """A store in which so many nodes were found slow so many times.
 
-    :returns: its size in bytes, and the runs.
+    :returns: its size in bytes, and each command with its run.
     :raises RuntimeError: a command failed.
     """
     with TemporaryDirectory() as name:
@@ -50,16 +32,16 @@ def measure(*, nodes: int, rounds: int) -> tuple[float, list[Run]]:
         more.write_text(json.dumps(found), encoding="utf-8")
         size = store.stat().st_size
         runs = [
-            _run("record", ["record", "--store", str(store), str(more)]),
-            _run("show", ["show", "--store", str(store)]),
-            _run("why", ["why", names[0], "--store", str(store)]),
+            ("record", run_command("flags", "record", "--store", str(store), str(more))),
+            ("show", run_command("flags", "show", "--store", str(store))),
+            ("why", run_command("flags", "why", names[0], "--store", str(store))),
         ]
     return size, runs
 
 
-def report(size: float, runs: Sequence[Run], *, nodes: int, rounds: int) -> str:
+def report(size: float, runs: Sequence[tuple[str, CommandRun]], *, nodes: int, rounds: int) -> str:
     """Time and memory of each command."""
-    rows = [(run.name, f"{run.seconds:.2f}", f"{run.peak / 1e6:.0f}") for run in runs]
+    rows = [(name, f"{run.seconds:.2f}", f"{run.peak / 1e6:.0f}") for name, run in runs]
     return section(
         f"A flag store of {nodes * rounds:,} events ({nodes:,} nodes found {rounds:,} times), {size / 1e6:.0f} MB",
         table(["command", "seconds", "MB"], rows),
@@ -77,14 +59,3 @@ def _fill(store: Path, nodes: int, rounds: int) -> None:
         ledger.record(flags, now=begin + i * EVERY)
     with store.open("w", encoding="utf-8") as file:
         file.writelines(line.text() for line in ledger.log.lines)
-
-
-def _run(name: str, arguments: Sequence[str]) -> Run:
-    start = perf_counter()
-    process = subprocess.Popen([*COMMAND, *arguments, "--json"], cwd=ROOT, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"arnold flags {' '.join(arguments)} ended with {process.returncode}")
-    return Run(name, seconds, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))

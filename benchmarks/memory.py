@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
-import os
-import subprocess
-import sys
-import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
-from time import perf_counter
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from benchmarks.commands import run_command
 from benchmarks.instances import GPUS
 from benchmarks.report import Promise, promises, section
 from benchmarks.scale import COLUMNS, HUGE_NODES, HUGE_SECONDS, JOB_SHARE, growing_cluster
@@ -49,30 +44,20 @@ def measure(nodes: int = HUGE_NODES) -> Usage:
     """
     cluster = growing_cluster(nodes, seed=1)
     rows = int(JOB_SHARE * np.count_nonzero(cluster.idle)) // COLUMNS
-    with TemporaryDirectory() as name, TemporaryFile("w+") as out:
-        folder = Path(name)
-        _write_csv(cluster, folder / "cluster.csv")
-        job = f"name: large\nparallelism: {{tp: {GPUS}, dp: {rows}, pp: {COLUMNS}}}\nalpha: {ALPHA}\nlevel: minipod\n"
-        (folder / "job.yaml").write_text(job, encoding="utf-8")
-        arnold = str(Path(sysconfig.get_path("scripts")) / "arnold")
-        command = [arnold, "place", "--cluster", "cluster.csv", "--job", "job.yaml", "--json"]
-        start = perf_counter()
-        process = subprocess.Popen(command, cwd=folder, stdout=out)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = perf_counter() - start
-        if code := os.waitstatus_to_exitcode(status):
-            raise RuntimeError(f"{' '.join(command)} ended with {code}")
-        out.seek(0)
-        document = json.load(out)
-    unit = 1 if sys.platform == "darwin" else 1024
+    with TemporaryDirectory() as name:
+        file, job = Path(name) / "cluster.csv", Path(name) / "job.yaml"
+        _write_csv(cluster, file)
+        text = f"name: large\nparallelism: {{tp: {GPUS}, dp: {rows}, pp: {COLUMNS}}}\nalpha: {ALPHA}\nlevel: minipod\n"
+        job.write_text(text, encoding="utf-8")
+        run = run_command("place", "--cluster", str(file), "--job", str(job))
     return Usage(
         nodes=nodes,
         cells=rows * COLUMNS,
-        status=document["status"],
-        gap=document["gap"],
-        solve_seconds=document["solve_seconds"],
-        seconds=seconds,
-        peak=usage.ru_maxrss * unit,
+        status=run.document["status"],
+        gap=run.document["gap"],
+        solve_seconds=run.document["solve_seconds"],
+        seconds=run.seconds,
+        peak=run.peak,
     )
 
 

@@ -5,12 +5,11 @@ Philly is read from the folder that ``ARNOLD_DATA`` names; the other trace is ma
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from time import process_time
 
+from benchmarks.public_data import public_data
 from benchmarks.report import section, table
 from simulator.prediction.boosting import Boosting
 from simulator.prediction.evaluate import Score, evaluate
@@ -50,10 +49,7 @@ def measure(seed: int = 1) -> list[Line]:
 
     :raises RuntimeError: ``ARNOLD_DATA`` is not set.
     """
-    folder = os.environ.get("ARNOLD_DATA")
-    if not folder:
-        raise RuntimeError("set ARNOLD_DATA to the folder of the public data")
-    philly = read_trace(Path(folder) / "philly" / "philly.csv.gz").records
+    philly = read_trace(public_data("philly", "philly.csv.gz")).records
     made = generate(WorkloadSpec(days=MONTHS, seed=seed))
     lines = []
     for name, records in (("Philly", philly), ("made", made)):

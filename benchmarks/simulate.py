@@ -5,17 +5,15 @@ The trace is read from the folder that ``ARNOLD_DATA`` names.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 
+from benchmarks.commands import run_command
 from benchmarks.growth import draw_power, exponent, save
+from benchmarks.public_data import public_data
 from benchmarks.report import Promise, promises, section, table
 from simulator.engine.run import run
 from simulator.replay import Settings, prepare
@@ -24,12 +22,12 @@ from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.writers.cluster_csv import ClusterCsvWriter
 
+PHILLY = ("philly", "philly.csv.gz")
 GPUS, RACK, MINIPOD = 8, 16, 64
 NODES = 313
 """312 nodes of 8 GPUs and one of 4: 2,500 GPUs."""
 
 SECONDS, MEMORY, RATE = 30.0, 1e9, 200_000.0
-COMMAND = "from scheduler.cli import main; main()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +76,6 @@ def philly_cluster(nodes: int = NODES) -> Cluster:
     )
 
 
-def trace_file() -> Path:
-    """The Philly trace.
-
-    :raises RuntimeError: ``ARNOLD_DATA`` is not set.
-    """
-    data = os.environ.get("ARNOLD_DATA")
-    if not data:
-        raise RuntimeError("set ARNOLD_DATA to the folder of the public data")
-    return Path(data) / "philly" / "philly.csv.gz"
-
-
 def measure_whole(loads: Sequence[float]) -> list[Whole]:
     """The command on all jobs, first in first out and with backfilling."""
     found = []
@@ -97,43 +84,34 @@ def measure_whole(loads: Sequence[float]) -> list[Whole]:
         cluster.write_text(ClusterCsvWriter().write(philly_cluster()).text, encoding="utf-8")
         for load in loads:
             for policy in ("fifo", "fifo-backfill"):
-                arguments = ["--cluster", str(cluster), "--trace", str(trace_file()), "--policy", policy]
-                found.append(_run_command([*arguments, "--scale-load", str(load)], policy, load))
+                arguments = ["--cluster", str(cluster), "--trace", str(public_data(*PHILLY)), "--policy", policy]
+                found.append(_whole([*arguments, "--scale-load", str(load)], policy, load))
     return found
 
 
-def _run_command(arguments: Sequence[str], policy: str, load: float) -> Whole:
-    with TemporaryFile("w+") as out:
-        started = perf_counter()
-        process = subprocess.Popen([sys.executable, "-c", COMMAND, "simulate", *arguments, "--json"], stdout=out)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = perf_counter() - started
-        out.seek(0)
-        document = json.load(out)
-    if status:
-        raise RuntimeError(f"arnold simulate failed: {document}")
-    wait = document["wait_seconds"]["mean"]
-    return Whole(
-        policy, load, seconds, document["wall_seconds"], document["policy_seconds"], wait, usage.ru_maxrss * 1024
-    )
+def _whole(arguments: Sequence[str], policy: str, load: float) -> Whole:
+    run = run_command("simulate", *arguments)
+    told = run.document
+    wait = told["wait_seconds"]["mean"]
+    return Whole(policy, load, run.seconds, told["wall_seconds"], told["policy_seconds"], wait, run.peak)
 
 
 def measure_rate(rounds: int) -> Part:
     """The fastest of some runs that count GPUs."""
-    trace = read_trace(trace_file())
+    trace = read_trace(public_data(*PHILLY))
     runs = [_part(trace, NODES, "fifo", algorithm="none") for _ in range(rounds)]
     return min(runs, key=lambda part: part.seconds)
 
 
 def measure_jobs(sizes: Sequence[int], policy: str) -> list[Part]:
     """The first jobs of the trace, more and more of them, at six times the load."""
-    trace = scale_load(read_trace(trace_file()), 6.0)
+    trace = scale_load(read_trace(public_data(*PHILLY)), 6.0)
     return [_part(trace.replace(records=trace.records[:size]), NODES, policy) for size in sizes]
 
 
 def measure_nodes(sizes: Sequence[int], policy: str) -> list[Part]:
     """All jobs on more and more nodes, with as many jobs a node and second as the trace has: nobody waits."""
-    trace = read_trace(trace_file())
+    trace = read_trace(public_data(*PHILLY))
     return [_part(scale_load(trace, size / NODES), size, policy) for size in sizes]
 
 

@@ -10,8 +10,8 @@ from time import perf_counter, process_time
 import numpy as np
 
 from benchmarks.report import Promise, promises, section, table
+from scheduler.study.executors import Executor, Here, Processes, usable_cores
 from simulator.records import JobRecord
-from simulator.study.executors import Executor, Here, Processes, usable_cores
 from simulator.study.on_dask import OnDask
 from simulator.study.plan import Grid, Inputs
 from simulator.study.sweep import Swept, sweep

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from benchmarks.public_data import public_data
 from benchmarks.report import section, table
 
 ROOT = Path(__file__).parents[1]
@@ -60,12 +60,10 @@ def measure(jobs: int) -> list[Reading]:
 
     :raises RuntimeError: ``ARNOLD_DATA`` is not set, or a trace cannot be read.
     """
-    folder = os.environ.get("ARNOLD_DATA")
-    if not folder:
-        raise RuntimeError("set ARNOLD_DATA to the folder of the public data")
+    philly = public_data("philly", "philly.csv.gz")
     with TemporaryDirectory() as name:
         made = _write(Path(name), jobs)
-        return [_read("Philly", Path(folder) / "philly" / "philly.csv.gz"), *(_read("made", file) for file in made)]
+        return [_read("Philly", philly), *(_read("made", file) for file in made)]
 
 
 def report(readings: Sequence[Reading]) -> str:

@@ -7,20 +7,18 @@ ByteDance-Seed/StragglerAnalysis, is not run here: its time is the stated one, o
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any
 
+from benchmarks.commands import ROOT, CommandRun, run_command
+from benchmarks.public_data import public_data
 from benchmarks.report import Promise, promises, section, table
 
-ROOT = Path(__file__).parents[1]
 ARTIFACT_SECONDS = 13.0
 """Of AR and ST together, on two cores; stated by those who ran it, not measured here."""
 
@@ -42,21 +40,6 @@ for trace, meta in zip(sys.argv[1::2], sys.argv[2::2]):
 """
 """The three metrics of several traces in one process."""
 
-COMMAND = (sys.executable, "-c", "from scheduler.cli import main; main()", "stragglers")
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run of the command in its own process.
-
-    :param peak: largest resident memory, bytes.
-    """
-
-    name: str
-    seconds: float
-    peak: int
-    document: dict[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Large:
@@ -66,7 +49,7 @@ class Large:
     steps: int
     rows: int
     megabytes: float
-    run: Run
+    run: CommandRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +57,12 @@ class Published:
     """The published traces.
 
     :param both: seconds of one process that computes the three metrics of both, interpreter and imports included.
-    :param runs: of the command.
+    :param runs: of the command, each with the name of its trace.
     :param difference: largest relative difference of a metric from the published.
     """
 
     both: list[float]
-    runs: list[Run]
+    runs: list[tuple[str, CommandRun]]
     difference: float
 
 
@@ -88,10 +71,7 @@ def measure_published(rounds: int) -> Published:
 
     :raises RuntimeError: the command failed, or ``ARNOLD_DATA`` is not set.
     """
-    data = os.environ.get("ARNOLD_DATA")
-    if not data:
-        raise RuntimeError("set ARNOLD_DATA to the folder of the public data")
-    folder = Path(data) / "straggler"
+    folder = public_data("straggler")
     files = {name: (str(folder / f"trace-{name}.parquet"), str(folder / f"meta-{name}.yaml")) for name in PUBLISHED}
     both, runs = [], []
     for _ in range(rounds + 1):  # the first warms byte code and disk cache
@@ -99,8 +79,8 @@ def measure_published(rounds: int) -> Published:
         arguments = [argument for pair in files.values() for argument in pair]
         subprocess.run([sys.executable, "-c", BOTH, *arguments], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
         both.append(perf_counter() - start)
-        runs += [_run(name, [trace, "--meta", meta]) for name, (trace, meta) in files.items()]
-    difference = max(_difference(folder, run) for run in runs[-len(PUBLISHED) :])
+        runs += [(name, run_command("stragglers", trace, "--meta", meta)) for name, (trace, meta) in files.items()]
+    difference = max(_difference(folder, name, run) for name, run in runs[-len(PUBLISHED) :])
     return Published(both[1:], runs[len(PUBLISHED) :], difference)
 
 
@@ -122,14 +102,14 @@ def measure_large(*, dp: int, pp: int, microbatches: int, steps: int) -> Large:
         import pyarrow.parquet as pq
 
         rows = pq.read_metadata(trace).num_rows
-        run = _run("large", [str(trace), "--meta", str(meta)])
+        run = run_command("stragglers", str(trace), "--meta", str(meta))
         return Large(dp * pp, steps, rows, trace.stat().st_size / 1e6, run)
 
 
 def report_published(published: Published) -> str:
     """Times and digits of the published traces."""
     runs = published.runs
-    of = {name: [run for run in runs if run.name == name] for name in PUBLISHED}
+    of = {name: [run for ran, run in runs if ran == name] for name in PUBLISHED}
     seconds = {name: median(run.seconds for run in of[name]) for name in PUBLISHED}
     both = median(published.both)
     faster, worst = ARTIFACT_SECONDS / both, published.difference
@@ -176,26 +156,12 @@ def report_large(large: Large) -> str:
     )
 
 
-def _run(name: str, arguments: Sequence[str]) -> Run:
-    with TemporaryFile("w+") as out:
-        start = perf_counter()
-        process = subprocess.Popen([*COMMAND, *arguments, "--json"], cwd=ROOT, stdout=out)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise RuntimeError(f"arnold stragglers {' '.join(arguments)} ended with {process.returncode}")
-        out.seek(0)
-        document = json.load(out)
-    return Run(name, seconds, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024), document)
-
-
-def _difference(folder: Path, run: Run) -> float:
+def _difference(folder: Path, name: str, run: CommandRun) -> float:
     """Largest relative difference of S, M_W and M_S from the published."""
     published = {
-        "slowdown": _published(folder, f"result-{run.name}.json", "blocking_slowdown"),
-        "m_w": _published(folder, f"mw-{run.name}.json", "Mw"),
-        "m_s": _published(folder, f"ms-{run.name}.json", "Ms"),
+        "slowdown": _published(folder, f"result-{name}.json", "blocking_slowdown"),
+        "m_w": _published(folder, f"mw-{name}.json", "Mw"),
+        "m_s": _published(folder, f"ms-{name}.json", "Ms"),
     }
     return max(abs(float(run.document[key]) / value - 1.0) for key, value in published.items())
 
