@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as dataclass_replace
-from functools import partial
 from itertools import product
-from multiprocessing import get_context
 from typing import Protocol
 
 from scheduler.job import Job
 from scheduler.outcome import Outcome, Status, run
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
+from scheduler.study.executors import Executor, Here, Processes
 from topology.cluster import Cluster
 
 
@@ -72,31 +70,21 @@ def sweep(
     :param step: called after each run with a short sentence.
     :returns: sorted by case, then in the order of ``algorithms``.
     :raises UnknownName: an algorithm is not installed.
+    :raises WorkerLost: a process died.
     """
     for name in algorithms:
         load_algorithm(name)
     pairs = list(product(range(len(cases)), algorithms))
-    work = partial(_run, cases, dataclass_replace(limits, progress=None))
-    results = []
-    for result in _map(work, pairs, min(jobs, len(pairs))):
-        results.append(result)
+    executor: Executor = Processes(jobs) if min(jobs, len(pairs)) > 1 else Here()
+    results = {}
+    for result in executor.run(_run, (cases, dataclass_replace(limits, progress=None)), pairs):
+        results[result.case, result.algorithm] = result
         step(f"{cases[result.case].name}: {result.algorithm}")
-    return results
+    return [results[pair] for pair in pairs]
 
 
-def _map(work: Callable[[tuple[int, str]], Result], pairs: Sequence[tuple[int, str]], jobs: int) -> Iterator[Result]:
-    if jobs <= 1:
-        yield from map(work, pairs)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        try:
-            yield from pool.map(work, pairs)
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _run(cases: Sequence[Case], limits: Limits, pair: tuple[int, str]) -> Result:
-    case, name = pair
+def _run(study: tuple[Sequence[Case], Limits], pair: tuple[int, str]) -> Result:
+    (cases, limits), (case, name) = study, pair
     cluster, job = cases[case].instance()
     return _result(case, run(load_algorithm(name), cluster, job, limits))
 

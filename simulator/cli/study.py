@@ -14,7 +14,7 @@ from simulator.cli.trace_options import take_trace, trace_options
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from simulator.study.executors import Executor
+    from scheduler.study.executors import Executor
     from simulator.study.plan import Grid, Inputs
 
 EXAMPLES = """\b
@@ -88,7 +88,7 @@ def command(
 
 
 def _executor(jobs: int, dask: str | None) -> Executor:
-    from simulator.study.executors import Here, Processes
+    from scheduler.study.executors import Here, Processes
     from simulator.study.on_dask import OnDask
 
     if dask is not None:

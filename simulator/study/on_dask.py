@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from simulator.study.executors import WorkerLost
+from scheduler.study.executors import WorkerLost
 from topology.errors import InvalidInput
 
 S = TypeVar("S")

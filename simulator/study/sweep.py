@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulator.study.executors import Executor
+from scheduler.study.executors import Executor
 from simulator.study.one import Row, run_point
 from simulator.study.plan import Inputs, Point, fingerprint
 from simulator.study.rows import INPUTS, Journal, point_of, read_rows, write_rows

@@ -66,7 +66,7 @@ class Processes:
                 raise WorkerLost(
                     "a process of the study died",
                     where="--jobs",
-                    fix="if memory ran out, run fewer at once; the rows that are done are kept",
+                    fix="if memory ran out, run fewer at once; rows that were saved are kept",
                 ) from error
             finally:
                 pool.shutdown(cancel_futures=True)
