@@ -66,13 +66,20 @@ class PlacedRoom:
         self._jobs: dict[tuple[int, int, Parallelism | None], Job] = {}
         self._usable: dict[tuple[int, bool], BoolArray] = {}
         self._gangs: dict[tuple[int, int], bool] = {}
+        self._needs: dict[tuple[float, int | None, Parallelism | None], Need] = {}
 
     def need(self, record: JobRecord) -> Need:
-        """Nodes and units on each (``simulator.shapes``).
+        """Nodes and units on each (``simulator.shapes``), worked out once for all jobs of a shape.
 
         :raises Disagreement: it could not run even if the cluster were empty, or cannot be cut into nodes.
         :raises InvalidTopology: it is a gang, and the cluster has no level.
         """
+        key = (record.gpus, record.nodes, record.parallelism)
+        if key not in self._needs:
+            self._needs[key] = self._worked_out(record)
+        return self._needs[key]
+
+    def _worked_out(self, record: JobRecord) -> Need:
         try:
             nodes, each = shape(record, self._usual // UNITS, nodes_with=self._nodes_with)
             gpus = ceil(round(each * UNITS, 6))

@@ -62,7 +62,7 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
-    """Intervals of something, by number: waiting jobs, or nodes that are away.
+    """Intervals of something, by number: jobs that wait or have started, or nodes that are away.
 
     :param number: shape [spans], key of the job or index of the node; as the next two.
     """
@@ -82,6 +82,7 @@ class History:
     :param length: seconds from there to the end of the run.
     :param capacity: GPUs that jobs may use when nothing is away.
     :param usable: float [nodes], the same of each node.
+    :param present: of each job that started, the time from its first start to its end.
     :param waits: times in which jobs waited.
     :param away: times in which no job might use a node: failed, or kept as a spare.
     """
@@ -93,6 +94,7 @@ class History:
     capacity: float
     usable: FloatArray
     attempts: Attempts
+    present: Spans
     waits: Spans
     away: Spans
 
@@ -117,6 +119,7 @@ def history(engine: Engine, diary: Diary, cluster: Cluster | None) -> History:
         capacity=engine.room.capacity / UNITS,
         usable=usable,
         attempts=_attempts(engine, diary, origin, end, placed=cluster is not None),
+        present=_present(engine.jobs, origin, end),
         waits=_waits(engine.jobs, origin, end),
         away=_away(diary, origin, end),
     )
@@ -164,6 +167,10 @@ def _rows(jobs: Sequence[SimJob], diary: Diary, end: float) -> Iterator[_Row]:
         worked = job.record.duration - diary.kept(job.key) - job.left
         pace = (until - works) / worked if worked > 0 else nan
         yield job.key, job.started, works, until, until, pace, job.spread or (0, 0), ENDED, job.places
+
+
+def _present(jobs: Sequence[SimJob], origin: float, end: float) -> Spans:
+    return _spans([(job.key, job.first_start, min(job.end, end)) for job in jobs if isfinite(job.first_start)], origin)
 
 
 def _waits(jobs: Sequence[SimJob], origin: float, end: float) -> Spans:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.engine.job import UNITS
 from simulator.past.buckets import counts, edges_of, integrals, round_step
 from simulator.past.history import ENDED, FAILURE, PREEMPTION, Attempts, History
 from simulator.past.work import ratio, sliding_ettr, work
@@ -73,7 +74,7 @@ def series(past: History, *, step: float | None = None, edges: FloatArray | None
     attempts, width = past.attempts, np.diff(edges)
     held = np.clip(integrals(edges, attempts.begin, attempts.end, attempts.gpus) / width, 0.0, past.capacity)
     away = _away(past, edges) / width
-    asked = np.array([past.jobs[key].units for key in past.waits.number], dtype=np.float64) / 100
+    asked = np.array([past.jobs[key].units for key in past.waits.number], dtype=np.float64) / UNITS
     counted, since = work(past, edges)
     return Series(
         edges=edges,

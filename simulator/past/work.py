@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from simulator.engine.job import UNITS
 from simulator.past.buckets import integrals
 from simulator.past.history import History
 from topology.cluster import FloatArray
@@ -20,8 +21,9 @@ def work(past: History, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
     worked = np.isfinite(attempts.pace)
     rate = attempts.gpus[worked] / np.maximum(attempts.pace[worked], 1e-12)
     counted = integrals(edges, attempts.works[worked], attempts.counts[worked], rate)
-    begin, end, gpus = _presence(past)
-    return np.maximum(counted, 0.0), np.maximum(integrals(edges, begin, end, gpus), 0.0)
+    present = past.present
+    gpus = np.array([past.jobs[key].units for key in present.number], dtype=np.float64) / UNITS
+    return np.maximum(counted, 0.0), np.maximum(integrals(edges, present.begin, present.end, gpus), 0.0)
 
 
 def ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
@@ -56,17 +58,8 @@ def worst_ettr(past: History, *, window: float = HOUR) -> float | None:
     :returns: ``None`` = no job ever started.
     """
     attempts = past.attempts
-    begin, end, _ = _presence(past)
-    turns = np.unique(np.concatenate([attempts.works, attempts.counts, begin, end]))
+    turns = np.unique(np.concatenate([attempts.works, attempts.counts, past.present.begin, past.present.end]))
     first = min(window, past.length)
     inside = np.clip(np.concatenate([turns, turns + window]), first, past.length)
     found = sliding_ettr(past, np.unique(np.append(inside, past.length)), window=window)
     return None if np.isnan(found).all() else float(np.nanmin(found))
-
-
-def _presence(past: History) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """First start, end and GPUs of each job that started."""
-    started = [job for job in past.jobs if np.isfinite(job.first_start)]
-    begin = np.array([job.first_start - past.origin for job in started])
-    end = np.array([min(job.end - past.origin, past.length) for job in started])
-    return begin, end, np.array([job.units / 100 for job in started])
