@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, overload
+from typing import overload
 
 from topology.errors import InvalidInput, TooLarge
 
@@ -59,9 +59,22 @@ class Places(Sequence[str]):
 
 
 def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Source:
-    """Read a file, or standard input for ``-``.
+    """Read a text file, or standard input for ``-``.
 
     :raises InvalidInput: missing, a directory, unreadable, empty, binary, not UTF-8.
+    :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
+    """
+    return decode_source(*read_bytes(path, max_bytes=max_bytes))
+
+
+def read_bytes(
+    path: str | Path, *, max_bytes: int, if_larger: str = "split it, or leave out what is not needed"
+) -> tuple[str, bytes]:
+    """Read a file, or standard input for ``-``, whatever is in it.
+
+    :param if_larger: what to do about a file that is too large.
+    :returns: how errors call it, and its bytes.
+    :raises InvalidInput: missing, a directory, unreadable.
     :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
     """
     name = "stdin" if str(path) == STDIN else str(path)
@@ -69,10 +82,10 @@ def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Source:
         if str(path) == STDIN:
             if sys.stdin is None:
                 raise InvalidInput("is closed", where=name, fix="pipe the text in, or give a file")
-            data = _read_bounded(sys.stdin.buffer, name, max_bytes)
+            data = sys.stdin.buffer.read(max_bytes + 1)
         else:
             with Path(path).open("rb") as file:
-                data = _read_bounded(file, name, max_bytes)
+                data = file.read(max_bytes + 1)
     except FileNotFoundError:
         raise InvalidInput("there is no such file", where=name, fix="check the path") from None
     except IsADirectoryError:
@@ -80,7 +93,9 @@ def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Source:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InvalidInput(f"cannot be read: {reason}", where=name, fix="check the path and permissions") from error
-    return decode_source(name, data)
+    if len(data) > max_bytes:
+        raise TooLarge(f"is larger than {max_bytes // 2**20} MB", where=name, fix=if_larger)
+    return name, data
 
 
 def decode_source(name: str, data: bytes) -> Source:
@@ -139,15 +154,6 @@ def write_file(path: str | Path, content: str | bytes) -> None:
         raise InvalidInput(
             f"cannot be written: {reason}", where=str(path), fix="choose a folder that exists and may be written to"
         ) from error
-
-
-def _read_bounded(file: BinaryIO, name: str, max_bytes: int) -> bytes:
-    data = file.read(max_bytes + 1)
-    if len(data) > max_bytes:
-        raise TooLarge(
-            f"is larger than {max_bytes // 2**20} MB", where=name, fix="split it, or leave out what is not needed"
-        )
-    return data
 
 
 def _line_at(name: str, data: bytes, position: int) -> str:

@@ -92,7 +92,7 @@ class Clock:
         """
         if isinstance(cell, datetime):
             kind, value = self._of_date(cell)
-        elif isinstance(cell, str) and not _is_number(cell):
+        elif isinstance(cell, str) and not is_number(cell):
             try:
                 kind, value = self._of_date(datetime.fromisoformat(cell))
             except ValueError:
@@ -126,7 +126,8 @@ class Clock:
         return "a date without a time zone", date.replace(tzinfo=UTC).timestamp()
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a cell holds a number, be it infinite or none at all (``nan``)."""
     try:
         float(text)
     except ValueError:

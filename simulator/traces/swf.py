@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from simulator.records import JobRecord, Status
-from simulator.traces.cells import MAX_SECONDS, number, record
+from simulator.traces.cells import MAX_SECONDS, is_number, number, record
 from simulator.traces.intake import BadRow, Intake
 from simulator.traces.sifting import jobs_of
 from simulator.traces.source import TraceSource
@@ -36,7 +36,7 @@ class Swf:
         """Whether the first line that is no comment holds 18 numbers."""
         lines = head.decode("utf-8", errors="replace").splitlines()
         first = next((line.split() for line in lines if line.strip() and not line.lstrip().startswith(";")), [])
-        if not first or not all(_is_number(field) for field in first):
+        if not first or not all(is_number(field) for field in first):
             return 0.0
         return 1.0 if len(first) == FIELDS else 0.6 * (len(first) > 4 and head.lstrip().startswith(b";"))
 
@@ -94,11 +94,3 @@ def _known(fields: Sequence[str], place: int) -> float | None:
 
 def _name(field: str) -> str:
     return "" if field == "-1" else field
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

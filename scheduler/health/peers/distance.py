@@ -27,9 +27,6 @@ ONE_THREAD = 250_000
 """Most multiplications in one product of matrices: OpenBLAS splits larger ones (from 2^18) among threads, which on busy
 cores wait for each other several times as long as one of them takes for all of it."""
 
-FALSE_ALARMS = 0.02
-"""Share of healthy jobs in which a machine reaches :func:`default_threshold`, if all differ by Gaussian offsets."""
-
 _MACHINES = (4, 5, 6, 8, 10, 12, 16, 24, 32, 64, 256, 1_500)
 _THRESHOLDS = (13.9, 8.5, 6.8, 5.4, 4.9, 4.6, 4.3, 4.1, 4.0, 4.0, 4.1, 4.5)
 
@@ -135,7 +132,7 @@ def _bound(windows: FloatArray, floor: float) -> FloatArray:
 
 
 def default_threshold(machines: int) -> float:
-    """The score that healthy machines reach in :data:`FALSE_ALARMS` of jobs.
+    """The score that a healthy machine reaches in one of 50 jobs, if all differ by Gaussian offsets.
 
     Machines differ for good a little.  The thresholds are quantiles of the score of windows of one level each, drawn
     from a normal distribution (up to 200,000 draws each; of 1,500 machines by the normal tail): few machines say little

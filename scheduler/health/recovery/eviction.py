@@ -15,11 +15,6 @@ import numpy as np
 
 from scheduler.health.recovery.machines import UNIT_FAMILIES, Machines, UnitFamily
 
-ROUNDS = 5
-"""Looks at a slow job, :data:`ROUND_SECONDS` apart (arXiv 2509.16293)."""
-
-ROUND_SECONDS = 10.0
-
 _Key = tuple[UnitFamily, int]
 
 

@@ -21,9 +21,6 @@ RATE = 1.2e-3
 
 QUANTILE = 0.99
 
-SWITCH_MACHINES = 32
-"""Machines that a dead switch takes along (arXiv 2509.16293)."""
-
 MAX_MACHINES = 1_000_000
 
 _EXTREME = 1e-12

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection
-from pathlib import Path
 
 from scheduler.health.peers.readers.prometheus import read_prometheus
 from scheduler.health.peers.readers.table import Columns, read_csv, read_parquet
 from scheduler.health.peers.streams import Recording
-from topology.errors import InvalidInput, TooLarge
-from topology.files import STDIN, decode_source
+from topology.errors import InvalidInput
+from topology.files import decode_source, read_bytes
 
 MAX_BYTES = 2 * 1024**3
 """Largest file: 15 minutes of seven metrics of 1,500 machines are about 0.5 GB as CSV."""
@@ -28,7 +26,7 @@ def load_recording(
     :raises InvalidInput: not such a file, or something in it cannot be, with the row.
     :raises TooLarge: more than :data:`MAX_BYTES`.
     """
-    name, data = _bytes(path)
+    name, data = read_bytes(path, max_bytes=MAX_BYTES, if_larger="cut it into shorter pieces of time")
     if not data.strip():
         raise InvalidInput("is empty", where=name, fix="give a file with content")
     chosen = columns or Columns()
@@ -65,23 +63,3 @@ def only(recording: Recording, machines: Collection[str]) -> Recording:
     missing = sorted(wanted - set(recording.machines))
     notes = (f"no sample of {len(missing)} of the machines asked for: {', '.join(missing[:5])}",) if missing else ()
     return Recording(kept, recording.absolute, recording.source, (*recording.notes, *notes))
-
-
-def _bytes(path: str) -> tuple[str, bytes]:
-    name = "stdin" if path == STDIN else path
-    try:
-        if path == STDIN:
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            with Path(path).open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise InvalidInput("there is no such file", where=name, fix="check the path") from None
-    except IsADirectoryError:
-        raise InvalidInput("this is a directory", where=name, fix="give the path of a file") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidInput(f"cannot be read: {reason}", where=name, fix="check the path and permissions") from error
-    if len(data) > MAX_BYTES:
-        raise TooLarge(f"is larger than {MAX_BYTES // 2**30} GB", where=name, fix="cut it into shorter pieces of time")
-    return name, data
