@@ -1,8 +1,46 @@
-"""What holds for all tests: none fails because the machine is busy."""
+"""What holds for all tests: none fails because the machine is busy.  And a way to run the command."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
 from hypothesis import settings
+
+from scheduler.cli.run import run
 
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run left."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one document on stdout."""
+        return json.loads(self.out)
+
+
+Arnold = Callable[..., Ran]
+
+
+@pytest.fixture
+def arnold(capsys: pytest.CaptureFixture[str]) -> Arnold:
+    """Run one command line in this process."""
+
+    def call(*args: object) -> Ran:
+        capsys.readouterr()
+        code = run([str(arg) for arg in args])
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return call

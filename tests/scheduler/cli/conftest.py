@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.cli.run import run
 from scheduler.job import Job
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, Proposal
@@ -74,36 +72,6 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "scheduler.placement.registry.entry_points", lambda group: [*entry_points(group=group), *points]
     )
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a run left."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """The one document on stdout."""
-        return json.loads(self.out)
-
-
-Arnold = Callable[..., Ran]
-
-
-@pytest.fixture
-def arnold(capsys: pytest.CaptureFixture[str]) -> Arnold:
-    """Run one command line in this process."""
-
-    def call(*args: object) -> Ran:
-        capsys.readouterr()
-        code = run([str(arg) for arg in args])
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return call
 
 
 HEADER = "node,minipod,rack,gpus,free_gpus,slowdown"

@@ -295,3 +295,16 @@ def _merge(target: Document, change: Document) -> None:
             _merge(target.setdefault(key, {}), value)
         else:
             target[key] = value
+
+
+class Opened:
+    """What ``arnold flags`` finds instead of a cluster."""
+
+    def __init__(self, api: FakeCluster) -> None:
+        self._api = api
+
+    async def __aenter__(self) -> FakeCluster:
+        return self._api
+
+    async def __aexit__(self, *_: object) -> None:
+        return None

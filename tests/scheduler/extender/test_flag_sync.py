@@ -17,7 +17,7 @@ from scheduler.extender.fleet.hosts import host_of
 from scheduler.extender.node_flags import NodeFlags
 from scheduler.extender.objects.decoding import decode_node
 from scheduler.health.flags import FlagStore
-from tests.scheduler.extender.fake_cluster import FakeCluster
+from tests.scheduler.extender.fake_cluster import FakeCluster, Opened
 from tests.scheduler.extender.things import gang_pods, node_json, plan_all, state_of
 from topology.flags import FAULTY, NodeFlag
 
@@ -87,19 +87,6 @@ def test_nodes_that_are_gone_are_named() -> None:
     assert ([change.after.node for change in changes], strangers) == (["n1"], ["n9"])
 
 
-class _Opened:
-    """What the command finds instead of a cluster."""
-
-    def __init__(self, api: FakeCluster) -> None:
-        self._api = api
-
-    async def __aenter__(self) -> FakeCluster:
-        return self._api
-
-    async def __aexit__(self, *_: object) -> None:
-        return None
-
-
 def test_from_a_finding_to_the_extender(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -107,7 +94,7 @@ def test_from_a_finding_to_the_extender(
     api = cluster(n1={}, n2={})
 
     async def connect(*_: object) -> Any:
-        return _Opened(api)
+        return Opened(api)
 
     monkeypatch.setattr(node_flags, "_connect", connect)
     store, now = tmp_path / "flags.jsonl", datetime.now(UTC)

@@ -14,7 +14,7 @@ from scheduler.cli.run import run
 from scheduler.extender import node_flags
 from scheduler.extender.cluster_api import NODES
 from scheduler.extender.node_flags import NodeFlags
-from tests.scheduler.extender.fake_cluster import FakeCluster, unreachable
+from tests.scheduler.extender.fake_cluster import FakeCluster, Opened, unreachable
 from tests.scheduler.extender.things import node_json
 from topology.errors import UnknownName
 from topology.flags import FAULTY, NodeFlag
@@ -80,25 +80,12 @@ def test_clear(api: FakeCluster) -> None:
     assert annotations(api, "n3") == {}
 
 
-class _Opened:
-    """What ``arnold flags`` finds instead of a cluster."""
-
-    def __init__(self, api: FakeCluster) -> None:
-        self._api = api
-
-    async def __aenter__(self) -> FakeCluster:
-        return self._api
-
-    async def __aexit__(self, *_: object) -> None:
-        return None
-
-
 @pytest.fixture
 def connected(api: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     """The command line talks to the cluster in memory."""
 
     async def connect(*_: object) -> Any:
-        return _Opened(api)
+        return Opened(api)
 
     monkeypatch.setattr(node_flags, "_connect", connect)
     return api

@@ -3,7 +3,6 @@
 import json
 import re
 from html import unescape
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from scheduler.job import Count, Job, Parallelism
 from scheduler.outcome import Outcome, judge
 from scheduler.placement.types import ParetoPoint, PriceOption, Proposal, Refutation
 from scheduler.report import placement_page
+from tests.markup import tags
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.drawing.palette import ramp
@@ -87,33 +87,9 @@ def text_of(page: str) -> str:
     return re.sub(r"\s+", " ", unescape(bare))
 
 
-class Balance(HTMLParser):
-    """Checks that what is opened is closed."""
-
-    VOID = ("meta",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Remember what was opened."""
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Opened and closed at once."""
-
-    def handle_endtag(self, tag: str) -> None:
-        """Close the last one opened."""
-        assert self.open.pop() == tag
-
-
 def test_the_markup_is_balanced(page: str) -> None:
     """Every element that is opened is closed, in order."""
-    balance = Balance()
-    balance.feed(page)
-    assert balance.open == []
+    assert tags(page)
 
 
 def test_same_input_same_page(outcomes: list[Outcome], page: str) -> None:

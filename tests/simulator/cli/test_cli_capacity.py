@@ -5,45 +5,19 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from scheduler.cli.run import run
 from simulator.documents.capacity.fragmentation import FragmentationDocument
 from simulator.documents.capacity.grow import GrowDocument
 from simulator.documents.capacity.minipods import MinipodsDocument
 from simulator.documents.capacity.reserve import ReserveDocument
 from simulator.documents.capacity.spares import SparesDocument
 
-
-@dataclass(frozen=True)
-class Ran:
-    """What a run left."""
-
-    code: int
-    out: str
-    err: str
-
-
-Arnold = Callable[..., Ran]
-
-
-@pytest.fixture
-def arnold(capsys: pytest.CaptureFixture[str]) -> Arnold:
-    """Run one command line in this process."""
-
-    def call(*args: object) -> Ran:
-        capsys.readouterr()
-        code = run([str(arg) for arg in args])
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return call
-
+Arnold = Callable[..., Any]
 
 QUESTIONS: dict[str, tuple[type[BaseModel], list[str]]] = {
     "spares": (SparesDocument, ["--nodes", "128", "--runs", "2", "--days", "20"]),

@@ -7,7 +7,6 @@ import re
 import zlib
 from base64 import b64decode
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -23,43 +22,11 @@ from simulator.report.page.job_list import chosen_jobs
 from simulator.report.page.simulation import Told
 from simulator.report.page.waits import wait_rows
 from simulator.words import duration, percent, plain
+from tests.markup import tags
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, Twice, random_records, replayed
 from tests.simulator.report.browser import show
 from topology.drawing.layout import layout
-
-VOID = ("meta", "br", "input")
-
-
-class Tags(HTMLParser):
-    """All tags in order; complains about any that is not closed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """One more open."""
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Closes itself."""
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        """Closes the one that was opened last."""
-        assert self.open.pop() == tag
-
-
-def tags(html: str) -> list[tuple[str, dict[str, str | None]]]:
-    """Tags of a page that is well formed."""
-    parser = Tags()
-    parser.feed(html)
-    assert not parser.open
-    return parser.tags
 
 
 def words(html: str) -> str:

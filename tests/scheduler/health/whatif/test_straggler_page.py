@@ -7,7 +7,6 @@ import json
 import re
 from dataclasses import replace
 from html import unescape
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from scheduler.health.whatif.report.words import percent, plain, seconds, times
 from scheduler.health.whatif.result import Analysis, Operation, PerStep, Share, Timeline, Timelines
 from scheduler.health.whatif.synthetic import Recipe, make_trace
 from scheduler.health.whatif.writer import write_metadata, write_trace
+from tests.markup import tags
 from topology.flags import NodeFlag
 
 DP, PP, STEPS = 3, 2, (7, 9)
@@ -75,37 +75,6 @@ def page(verdict: tuple[str, ...] = ("This job runs 1.50x slower", "dp 1 / stage
     """A whole page."""
     made = settings.pop("analysis", analysis())
     return straggler_page(made, timelines(), title="job 7", verdict=verdict, **settings)
-
-
-class Tags(HTMLParser):
-    """All tags with their attributes, in order; complains about any that is not closed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """One more open."""
-        self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Closes itself."""
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        """Closes the one that was opened last."""
-        assert self.open.pop() == tag
-
-
-def tags(html: str) -> list[tuple[str, dict[str, str | None]]]:
-    """Tags of a page that is well formed."""
-    parser = Tags()
-    parser.feed(html)
-    assert not parser.open
-    return parser.tags
 
 
 def tips(html: str, kind: str) -> list[str]:
