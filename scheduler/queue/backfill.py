@@ -1,4 +1,4 @@
-"""First in, first out with EASY backfilling (Lifka 1995; Mu'alem and Feitelson 2001), exact to the node."""
+"""First in, first out with EASY backfilling (Lifka 1995; Mu'alem and Feitelson 2001)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from topology.cluster import IntArray
 class FifoBackfill(BasePolicy):
     """Only the first has a claim: it starts at its *shadow time* at the latest, if the others end as predicted.
 
-    A job behind it may start if it is expected to end by the shadow time, or if it takes nothing that the first needs
-    then.  Where ends are unknown, so is the shadow time: then nobody behind takes what the first could use.
+    A job behind it may start if it is expected to end by the shadow time, or if the first still has room then.  On
+    whole nodes that is the definition: with E the nodes free at the shadow time beyond what the first needs, it takes
+    at most E.  Where jobs take parts of nodes it is the same, node by node: of the nodes that will have room for a part
+    of the first, a job may use up as many as are more than that needs, and of each other one what the part leaves.
+    Where ends are unknown, so is the shadow time: then nobody behind takes what the first could use.
     """
 
     name = "fifo-backfill"
@@ -33,8 +36,9 @@ def shadow(head: Waiting, floor: Floor) -> Hold:
     """When a blocked job will have room at the latest, and what has to be left for it on which nodes.
 
     The running jobs are taken to end in the order of their predicted ends, those that are overdue now.  At the shadow
-    time as many nodes have room as the job needs; of more than it needs, those with the lowest numbers are kept.  Of
-    ``gpus`` units that it needs on such a node, those that return by then need not be kept now.
+    time at least as many nodes have room as the job needs: something is kept on all of them, and as many as there are
+    more than it needs may be used up.  Of ``gpus`` units that it needs on a node, those that return by then need not be
+    kept now; so a node that comes back by itself is not among what others miss, however many free ones there are.
     """
     usable = floor.usable(head)
     coming: IntArray = floor.free.copy()
@@ -51,7 +55,6 @@ def shadow(head: Waiting, floor: Floor) -> Hold:
             have += bool(usable[node] and before < head.gpus <= before + one.gpus)
     if have < head.nodes:
         return Hold(-inf, np.where(usable, floor.total, 0).astype(np.int32))
-    chosen = np.flatnonzero(usable & (coming >= head.gpus))[: head.nodes]
-    keep = np.zeros_like(floor.free)
-    keep[chosen] = np.maximum(0, head.gpus - (coming - floor.free)[chosen])
-    return Hold(until, keep)
+    missing = np.maximum(0, head.gpus - (coming - floor.free))
+    keep = np.where(usable & (coming >= head.gpus), missing, 0).astype(np.int32)
+    return Hold(until, keep, spare=have - head.nodes)

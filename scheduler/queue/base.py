@@ -26,7 +26,8 @@ class BasePolicy:
         """Everything but what is kept beyond the job's expected end."""
         if not holds:
             return _EVERYTHING
-        return (kept(hold for hold in holds if not ends_by(job, floor.now, hold.until)),)
+        beyond = [hold for hold in holds if not ends_by(job, floor.now, hold.until)]
+        return (kept(beyond, job, floor.free) if beyond else None,)
 
     def victims(self, job: Waiting, floor: Floor) -> Sequence[Running]:  # noqa: ARG002
         """Nobody."""

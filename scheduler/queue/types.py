@@ -152,10 +152,25 @@ class Hold:
 
     :param until: who ends by then takes nothing away, since it will be free again; ``-inf`` = nobody does.
     :param keep: shape [nodes], units that all others leave free.
+    :param spare: nodes on which they need not, whichever these are: so many more than are needed will have room then.
     """
 
     until: float
     keep: IntArray
+    spare: int = 0
+
+    def against(self, job: Waiting, free: IntArray) -> IntArray:
+        """What is kept from a job that does not end in time; of nodes that it may do without, the last are let go.
+
+        :param free: shape [nodes], units that no job holds.
+        :returns: shape [nodes], units.
+        """
+        if not self.spare:
+            return self.keep
+        contested = np.flatnonzero((free >= job.gpus) & (free - self.keep < job.gpus))
+        left: IntArray = self.keep.copy()
+        left[contested[-self.spare :]] = 0
+        return left
 
 
 class QueuePolicy(Protocol):
@@ -218,11 +233,14 @@ def surely_ends_by(job: Waiting, now: float, until: float) -> bool:
     return job.predicted_high is not None and now + job.predicted_high <= until
 
 
-def kept(holds: Iterable[Hold]) -> Keep:
-    """What several holds keep together; ``None`` = nothing."""
-    arrays = [hold.keep for hold in holds]
-    if not arrays:
+def kept(holds: Sequence[Hold], job: Waiting, free: IntArray) -> Keep:
+    """What several holds keep together from a job; ``None`` = nothing.
+
+    :param free: shape [nodes], units that no job holds.
+    """
+    if not holds:
         return None
+    arrays = [hold.against(job, free) for hold in holds]
     return arrays[0] if len(arrays) == 1 else np.sum(arrays, axis=0, dtype=np.int32)
 
 

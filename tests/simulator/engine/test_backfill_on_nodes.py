@@ -7,13 +7,38 @@ from math import inf
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from scheduler.placement.registry import load_algorithm
+from scheduler.placement.types import Limits
 from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.types import Floor, Hold, Waiting
+from simulator.engine.loop import Engine
+from simulator.engine.placed import PlacedRoom
 from simulator.records import JobRecord
 from tests.simulator.clusters import racks
-from tests.simulator.engine.runs import placed_run
+from tests.simulator.engine.naive import Naive, replay
+from tests.simulator.engine.runs import finished, placed_run
 from tests.simulator.engine.traces import traces
+from topology.build import build_cluster
+from topology.cluster import Cluster
+
+Gang = tuple[int, int, int]
+"""Submission, duration and whole nodes of a job."""
+
+NODES = 12
+
+# Few distinct numbers, so that ends and submissions often fall on one instant and jobs on the edge of fitting.
+GANGS = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9), st.integers(1, NODES)), min_size=1, max_size=30).map(
+    lambda gangs: sorted(gangs, key=lambda gang: gang[0])
+)
+
+
+def starts_on(cluster: Cluster, gangs: Sequence[Gang], algorithm: str) -> list[float]:
+    """When jobs of whole nodes start under EASY backfilling."""
+    records = [JobRecord(f"j{i}", at, takes, 8 * nodes, nodes=nodes) for i, (at, takes, nodes) in enumerate(gangs)]
+    room = PlacedRoom(cluster, algorithm=load_algorithm(algorithm), limits=Limits(workers=1))
+    return [job.started for job in finished(Engine(records, room, FifoBackfill())).jobs]
 
 
 class Promising(FifoBackfill):
@@ -39,6 +64,41 @@ def test_the_first_is_never_delayed(records: list[JobRecord]) -> None:
     for key, promised in policy.promised.items():
         assert isinstance(key, int)
         assert engine.jobs[key].started <= promised
+
+
+@pytest.mark.parametrize("algorithm", ["gpu-packing", "exact"])
+@given(gangs=GANGS)
+@settings(max_examples=60)
+def test_on_whole_nodes_it_is_the_definition(algorithm: str, gangs: list[Gang]) -> None:
+    """Lifka's and Mu'alem and Feitelson's EASY counts, and a cluster of whole nodes is a count of them.
+
+    With E the nodes that are free at the shadow time beyond what the first needs, a job behind it starts if it ends by
+    then or takes at most E.  Every start is that of a simulator that does just this (``naive.easy``).
+    """
+    counted = replay([Naive(i, *gang) for i, gang in enumerate(gangs)], NODES, "fifo-backfill")
+    assert starts_on(racks(NODES, per_rack=3, racks_per_pod=2), gangs, algorithm) == counted
+
+
+@given(gangs=GANGS, order=st.permutations(range(NODES)))
+@settings(max_examples=60)
+def test_names_and_places_of_nodes_change_no_start(gangs: list[Gang], order: list[int]) -> None:
+    """The same nodes in another order, so that each has another number and other neighbours: the same starts."""
+    cluster = racks(NODES, per_rack=3, racks_per_pod=2)
+    nodes = list(cluster)
+    other = build_cluster(["pod", "rack"], [nodes[i] for i in order])
+    assert starts_on(other, gangs, "gpu-packing") == starts_on(cluster, gangs, "gpu-packing")
+
+
+def test_one_node_is_over_whichever_it_is() -> None:
+    """Two of four nodes are free and two come back at 10, when a gang of three starts: one of the free ones is over.
+
+    A job of 50 s takes it at once; a second one would take a node that the gang needs, and waits until that ends.
+    """
+    before = [JobRecord("brief", 0, 1, 16, nodes=2), JobRecord("busy", 0, 10, 16, nodes=2)]
+    gang = JobRecord("gang", 1, 5, 24, nodes=3)
+    long = [JobRecord(name, 2, 50, 8, nodes=1) for name in ("long", "other")]
+    engine = placed_run(racks(4), [*before, gang, *long], FifoBackfill())
+    assert [job.started for job in engine.jobs] == [0, 0, 10, 2, 15]
 
 
 def test_a_short_job_passes_and_a_long_one_does_not() -> None:

@@ -1,0 +1,106 @@
+"""EASY on nodes of which jobs take parts: a job that stays beyond the shadow time may start just where nobody is hurt.
+
+What may happen is tried out: every choice of nodes for the job, and of each whether the first would still have room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from scheduler.queue.backfill import FifoBackfill, shadow
+from tests.scheduler.queue.floors import Flat, Runs, Wants
+
+SIZE = 8
+NODES = 5
+
+
+@st.composite
+def floors(draw: st.DrawFn) -> Flat:
+    """Five nodes of 8 GPUs with jobs on one to three nodes each, whose ends are known; now and then a node is out."""
+    out = frozenset(draw(st.sets(st.integers(0, NODES - 1), max_size=1)))
+    free = {node: SIZE for node in range(NODES) if node not in out}
+    running = []
+    for key in range(draw(st.integers(1, 6))):
+        places = draw(st.lists(st.sampled_from(sorted(free)), min_size=1, max_size=3, unique=True))
+        most = min(free[node] for node in places)
+        if most:
+            gpus = draw(st.integers(1, most))
+            running.append(Runs(key, places, gpus=gpus, ends=float(draw(st.integers(1, 4)))))
+            for node in places:
+                free[node] -= gpus
+    return Flat(NODES, sorted(running, key=lambda one: (one.ends, one.key)), out=out)
+
+
+NEEDS = [Wants(nodes=nodes, gpus=gpus) for nodes in range(1, NODES + 1) for gpus in range(1, SIZE + 1)]
+
+
+def room_at(floor: Flat, time: float, head: Wants, *, taken: tuple[int, ...] = (), gpus: int = 0) -> int:
+    """Nodes with room for a part of a job when all that end by a time have, and another holds GPUs of some nodes."""
+    free = floor.free
+    for one in floor.running:
+        if one.ends <= time:
+            free[list(one.places)] += one.gpus
+    free[list(taken)] -= gpus
+    return int(np.count_nonzero(free >= head.gpus))
+
+
+@st.composite
+def blocked(draw: st.DrawFn) -> tuple[Flat, Wants]:
+    """Such a floor, and a job that has no room on it yet."""
+    floor = draw(floors())
+    heads = [one for one in NEEDS if room_at(floor, 0.0, one) < one.nodes <= room_at(floor, 4.0, one)]
+    assume(heads)
+    return floor, draw(st.sampled_from(heads))
+
+
+def offered(floor: Flat, head: Wants, job: Wants) -> list[int]:
+    """Nodes that a job behind a blocked one may use."""
+    policy = FifoBackfill()
+    (keep,) = policy.offers(job, floor, policy.holds([head], floor))
+    left = floor.free if keep is None else floor.free - keep
+    nodes: list[int] = np.flatnonzero(left >= job.gpus).tolist()
+    return nodes
+
+
+@given(case=blocked(), job=st.sampled_from(NEEDS))
+@settings(max_examples=400)
+def test_a_job_that_stays_starts_exactly_where_the_first_is_not_delayed(case: tuple[Flat, Wants], job: Wants) -> None:
+    """There is an offer with room for it if and only if some choice of free nodes leaves the first its room.
+
+    The shadow time is the earliest at which enough nodes have room.
+    """
+    floor, head = case
+    earliest = min(time for time in range(1, 5) if room_at(floor, time, head) >= head.nodes)
+    assert shadow(head, floor).until == earliest
+
+    nodes = offered(floor, head, job)
+    harmless = [
+        choice
+        for choice in combinations(np.flatnonzero(floor.free >= job.gpus).tolist(), job.nodes)
+        if room_at(floor, earliest, head, taken=choice, gpus=job.gpus) >= head.nodes
+    ]
+    assert (len(nodes) >= job.nodes) == bool(harmless)
+    # Whatever nodes of the offer a placement takes, the first keeps its room.
+    assert set(combinations(nodes, job.nodes)) <= set(harmless)
+
+
+@given(case=blocked(), ends=st.integers(1, 6), data=st.data())
+@settings(max_examples=400)
+def test_a_start_gives_room_to_nobody(case: tuple[Flat, Wants], ends: int, data: st.DataObject) -> None:
+    """Who was refused is refused as well when another has passed the same job: replays do not ask twice."""
+    floor, head = case
+    passing = [replace(one, predicted=float(ends)) for one in NEEDS]
+    passing = [one for one in passing if len(offered(floor, head, one)) >= one.nodes]
+    refused = [one for one in NEEDS if len(offered(floor, head, one)) < one.nodes]
+    assume(passing)
+    passes = data.draw(st.sampled_from(passing))
+    places = data.draw(st.sampled_from(list(combinations(offered(floor, head, passes), passes.nodes))))
+    started = Runs(99, places, gpus=passes.gpus, ends=float(ends))
+    later = replace(floor, running=sorted([*floor.running, started], key=lambda one: (one.ends, one.key)))
+    assert shadow(head, later).until == shadow(head, floor).until
+    assert not [one for one in refused if len(offered(later, head, one)) >= one.nodes]
