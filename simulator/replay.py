@@ -26,12 +26,13 @@ from simulator.traces import Trace, check_against
 from simulator.traces.fit import usable_gpus
 from topology.cluster import Cluster
 from topology.errors import InvalidInput, TraceFormatError
+from topology.flags import HEALTHY
 
 COUNT_ONLY = "none"
 """The algorithm that places nothing: GPUs are counted."""
 
 NO_COST = "none"
-"""The model of communication under which jobs run as long as the trace says."""
+"""The model of communication under which jobs run as long as the trace says, but for slow nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +171,7 @@ def make_pace(settings: Settings, room: Room) -> Pace | None:
     :raises InvalidInput: a model of communication is asked for where GPUs are only counted.
     """
     failures = settings.failures
-    slow_nodes = failures is not None and failures.model.slowness.per_thousand_node_days > 0.0
-    if settings.cost == NO_COST and not slow_nodes:
+    if settings.cost == NO_COST and not _slow_nodes(failures, room):
         return CheckpointPace(failures) if failures is not None else None
     if not isinstance(room, PlacedRoom):
         raise InvalidInput(
@@ -181,6 +181,13 @@ def make_pace(settings: Settings, room: Room) -> Pace | None:
         )
     inner = CommPace(load_comm_model(settings.cost), room)
     return inner if failures is None else CheckpointPace(failures, inner)
+
+
+def _slow_nodes(failures: FailureSettings | None, room: Room) -> bool:
+    """Whether a job may lie on a slow node: one that is flagged at the start, or one that becomes slow."""
+    if failures is not None and failures.model.slowness.per_thousand_node_days > 0.0:
+        return True
+    return isinstance(room, PlacedRoom) and any(flag.slowdown > HEALTHY for flag in room.cluster.flags.values())
 
 
 def _fitting(trace: Trace, room: Room, *, lenient: bool) -> Trace:

@@ -82,7 +82,8 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     default="none",
     show_default=True,
     metavar="NAME",
-    help="What spread and slow nodes cost jobs: none = nothing, spread, alpha-beta, hierarchical, flows.",
+    help="What spread costs jobs: none = nothing, spread, alpha-beta, hierarchical, flows. Slow nodes cost the same in "
+    "all of them.",
 )
 @failure_options
 @click.option("--level", metavar="NAME", help="Level whose domains spread counts  [default: broadest with several]")

@@ -7,12 +7,21 @@ from simulator.cost.tiers import Oversubscription
 from simulator.cost.traffic import MICROBATCHES_A_STAGE
 
 
+def of_compute(calibration: Calibration) -> tuple[str, ...]:
+    """What holds for every model."""
+    return (
+        f"Without spread, communication between nodes is {calibration.communication_share:.0%} of the step; compute is "
+        f"what is left, and all of it on one node.",
+        "The slowest node stretches compute, by the same factor in every model, and nothing else.",
+    )
+
+
 def of_volumes(calibration: Calibration) -> tuple[str, ...]:
     """What holds for every model that knows volumes."""
     hidden = calibration.overlap
     return (
-        f"Without spread, communication between nodes is {calibration.communication_share:.0%} of the step; compute is "
-        f"what is left, and of the network only the proportions matter.",
+        *of_compute(calibration),
+        "Of the network only the proportions matter.",
         "Gradients are reduced once a step, activations sent for each microbatch; expert and context parallel traffic "
         "is not counted.",
         f"A job that does not say what it trains sends what a 7B model sends, in {MICROBATCHES_A_STAGE} microbatches "
@@ -20,7 +29,7 @@ def of_volumes(calibration: Calibration) -> tuple[str, ...]:
         f"{hidden:.0%} of the reduction of gradients is hidden behind compute."
         if hidden
         else "Nothing of the reduction of gradients is hidden behind compute.",
-        "The slowest DP group and the slowest PP group set the pace; the slowest node stretches compute.",
+        "The slowest DP group and the slowest PP group set the pace.",
     )
 
 

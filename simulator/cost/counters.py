@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 from scheduler.spread import job_level, spread
+from simulator.cost.assumptions import of_compute
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.independent import Independent
-from simulator.cost.step import on_one_node, slowest_node
+from simulator.cost.step import flat_step
 from simulator.cost.types import PlacedJob, StepTime
 
 
-def no_cost() -> Independent:
+def no_cost(calibration: Calibration = PUBLISHED) -> Independent:
     """Communication costs the same wherever a job lies."""
     return Independent(
         "none",
-        "spread costs nothing; slow nodes do",
-        ("Where a job lies makes no difference to its step, but for the slowest of its nodes.",),
-        on_one_node,
+        "place has no effect; slow nodes cost what they cost in all models",
+        (
+            "Where a job lies makes no difference to its step, but for the slowest of its nodes.",
+            *of_compute(calibration),
+        ),
+        lambda placed: flat_step(placed, calibration),
     )
 
 
 def spread_counters(calibration: Calibration = PUBLISHED) -> Independent:
-    """The paper's objective as a price: each unit of it above the least costs the same share of the step."""
+    """The paper's objective as a price: each unit of it above the least costs the same share of the ideal step."""
     cost = calibration.spread_cost
 
     def price(placed: PlacedJob) -> StepTime:
-        job, nodes = placed.job, placed.nodes
-        domains = job_level(placed.cluster, job).domain_of[nodes]
+        job, flat = placed.job, flat_step(placed, calibration)
+        domains = job_level(placed.cluster, job).domain_of[placed.nodes]
         groups = job.grid.groups
         return StepTime(
-            compute=slowest_node(placed),
-            dp=cost * job.alpha * (spread(groups["dp"], domains) - 1),
-            pp=cost * job.beta * (spread(groups["pp"], domains) - 1),
-            ideal=1.0,
+            compute=flat.compute,
+            dp=flat.dp + flat.ideal * cost * job.alpha * (spread(groups["dp"], domains) - 1),
+            pp=flat.pp + flat.ideal * cost * job.beta * (spread(groups["pp"], domains) - 1),
+            ideal=flat.ideal,
         )
 
     return Independent(
@@ -43,6 +47,7 @@ def spread_counters(calibration: Calibration = PUBLISHED) -> Independent:
             f"That share is what a collective loses for each further minipod, when communication is "
             f"{calibration.communication_share:.0%} of the step.",
             "Volumes, sizes and who else runs make no difference.",
+            *of_compute(calibration),
         ),
         price,
     )

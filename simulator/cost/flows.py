@@ -19,7 +19,14 @@ from simulator.cost.crossings import stretch_of_hops
 from simulator.cost.demand import Demand, Flows, demands_of
 from simulator.cost.fairness import max_min_rates
 from simulator.cost.reduction import node_bandwidth, tier_excess
-from simulator.cost.step import Communication, ideal_communication, on_one_node, pipeline_seconds, step_time
+from simulator.cost.step import (
+    Communication,
+    flat_step,
+    ideal_communication,
+    on_one_node,
+    pipeline_seconds,
+    step_time,
+)
 from simulator.cost.tiers import Oversubscription, Tier, calibrated, tiers_of
 from simulator.cost.traffic import traffic_of
 from simulator.cost.types import PlacedJob, StepTime
@@ -143,9 +150,7 @@ class SharedFlows:
             if placed.nodes.size == 1:
                 self._known[placed] = _Known((), on_one_node(placed))
             else:
-                ideal = ideal_communication(placed)
-                flat = step_time(placed, ideal, ideal, self._calibration)
-                self._known[placed] = _Known(demands_of(placed, network.tiers), flat)
+                self._known[placed] = _Known(demands_of(placed, network.tiers), flat_step(placed, self._calibration))
         return self._known[placed]
 
 

@@ -49,7 +49,10 @@ def pipeline_seconds(hops: FloatArray, *, microbatches: int, chunks: int = 1) ->
 
 
 def slowest_node(placed: PlacedJob) -> float:
-    """Factor on the compute time of a step by the slowest node in use (:func:`scheduler.job.stage_slowdown`)."""
+    """Factor on the compute time of a step by the slowest node in use (:func:`scheduler.job.stage_slowdown`).
+
+    The price of a slow node, in every model: all of them make their steps by :func:`on_one_node` and :func:`step_time`.
+    """
     if not placed.cluster.flags:
         return HEALTHY
     factor = float(placed.cluster.slowdown[placed.nodes.ravel()].max())
@@ -59,8 +62,14 @@ def slowest_node(placed: PlacedJob) -> float:
 
 
 def on_one_node(placed: PlacedJob) -> StepTime:
-    """The step of a job that sends nothing between nodes, in units of its ideal step."""
+    """The step of a job that sends nothing between nodes, in units of its ideal step: all of it is compute."""
     return StepTime(compute=slowest_node(placed), dp=0.0, pp=0.0, ideal=1.0)
+
+
+def flat_step(placed: PlacedJob, calibration: Calibration) -> StepTime:
+    """The step of a job on more than one node when communication costs what it costs without spread."""
+    ideal = ideal_communication(placed)
+    return step_time(placed, ideal, ideal, calibration)
 
 
 def step_time(placed: PlacedJob, found: Communication, ideal: Communication, calibration: Calibration) -> StepTime:

@@ -30,7 +30,7 @@ class PlacedJob:
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """One training step, all parts in one unit: seconds, or the ideal step where a model knows no volumes.
+    """One training step, all parts in one unit: seconds, or the ideal step of a job on one node.
 
     :param compute: with the idle slots of the pipeline and the slowest node.
     :param dp: reduction of gradients that is not hidden behind compute.

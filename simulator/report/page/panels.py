@@ -13,7 +13,10 @@ from simulator.report.page.chart import Line, TimeChart
 NO_WAIT = "No job ever waited."
 NO_FAILURE = "Nothing failed and nobody was preempted: no failures were asked for."
 NO_GANG = "No gang of several nodes was placed, so there is no spread."
-NO_LOSS = "Jobs ran at the pace of the trace whatever their spread: no cost of communication was asked for."
+NO_LOSS = (
+    "Jobs ran at the pace of the trace whatever their spread: no cost of communication was asked for, and none lay on "
+    "a slow node."
+)
 
 
 def panels(over_time: Series, *, placed: bool) -> tuple[list[TimeChart], list[str]]:
