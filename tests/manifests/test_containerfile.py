@@ -32,13 +32,8 @@ def test_stages_use_one_python() -> None:
 
 def test_what_is_copied_is_there() -> None:
     """Every file that is copied from the checkout exists, and the ignore file lets it through to the builder."""
-    copied = [
-        name
-        for stage in stages()
-        for step in stage
-        if step.word == "COPY" and not step.source
-        for name in step.words[:-1]
-    ]
+    steps = [step for stage in stages() for step in stage if step.word == "COPY" and step.source is None]
+    copied = [name for step in steps for name in step.words[:-1]]
     assert copied
     for name in copied:
         assert (ROOT / name).exists()

@@ -26,7 +26,7 @@ def site(tmp_path: Path) -> Path:
     metadata.mkdir()
     (metadata / "METADATA").write_text(METADATA)
     (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
-    (tmp_path / "broken_commands.py").write_text("import a_library_that_is_not_there\n")
+    (tmp_path / "broken_commands.py").write_text("import absent_library\n")
     return tmp_path
 
 
@@ -52,7 +52,7 @@ def test_package_that_cannot_be_imported_leaves_the_others(site: Path, arguments
     assert "simulate" in done.stdout
     (line,) = [line for line in done.stderr.splitlines() if "arnold.commands" in line]
     assert line == (
-        "Warning: broken (arnold.commands) is left out: ModuleNotFoundError: No module named 'a_library_that_is_not_there'"
+        "Warning: broken (arnold.commands) is left out: ModuleNotFoundError: No module named 'absent_library'"
     )
 
 
