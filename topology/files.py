@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import EISDIR
 from pathlib import Path
 from typing import overload
 
@@ -150,10 +151,32 @@ def write_file(path: str | Path, content: str | bytes) -> None:
                 draft.unlink()
             raise
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidInput(
-            f"cannot be written: {reason}", where=str(path), fix="choose a folder that exists and may be written to"
-        ) from error
+        raise _not_writable(path, error) from error
+
+
+def check_writable(path: str | Path) -> None:
+    """Make sure that :func:`write_file` can write there, before much is computed for it; leaves nothing behind.
+
+    :raises InvalidInput: the place cannot be written to.
+    """
+    from tempfile import TemporaryFile
+
+    target = Path(path)
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
+        if target.is_file() or not target.exists():  # a device is written in place
+            with TemporaryFile(dir=target.resolve().parent):
+                pass
+    except (OSError, ValueError) as error:
+        raise _not_writable(path, error) from error
+
+
+def _not_writable(path: str | Path, error: OSError | ValueError) -> InvalidInput:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return InvalidInput(
+        f"cannot be written: {reason}", where=str(path), fix="choose a folder that exists and may be written to"
+    )
 
 
 def _line_at(name: str, data: bytes, position: int) -> str:

@@ -2,12 +2,14 @@
 
 A command is named here with the place it is imported from and one line of help, so that listing commands imports none
 of them.  Other packages add commands through the entry-point group ``arnold.commands``: each entry point names a table
-like :data:`COMMANDS`, kept in a module that imports nothing heavy.
+like :data:`COMMANDS`, kept in a module that imports nothing heavy.  A package that cannot be imported is left out: it
+takes neither ``arnold --help`` nor the commands of others down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -46,6 +48,28 @@ COMMANDS: Mapping[str, CommandRow] = {
 }
 
 
+def offers(group: str) -> Iterator[Any]:
+    """What other packages offer through a group of entry points, in the order of their names.
+
+    One that cannot be imported, whatever the reason, is left out with a warning on stderr.
+    """
+    from importlib.metadata import entry_points
+
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        try:
+            offered = point.load()
+        except Exception as error:
+            _warn_once(f"{point.name} ({group}) is left out: {type(error).__name__}: {error}")
+        else:
+            yield offered
+
+
+@cache
+def _warn_once(sentence: str) -> None:
+    """Say it on stderr; tables are read several times in a run."""
+    click.echo(f"Warning: {sentence}", err=True)
+
+
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one when it is called."""
 
@@ -58,10 +82,8 @@ class LazyGroup(click.Group):
         """Rows of all commands: our own first, then those of other packages."""
         rows = dict(self._own)
         if self._plugins:
-            from importlib.metadata import entry_points
-
-            for point in sorted(entry_points(group=self._plugins), key=lambda point: point.name):
-                for name, row in point.load().items():
+            for offered in offers(self._plugins):
+                for name, row in offered.items():
                     rows.setdefault(name, CommandRow(*row))
         return rows
 

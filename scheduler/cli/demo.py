@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from scheduler.cli.command import JsonCommand
+from scheduler.cli.commands import offers
 from scheduler.cli.compare import exit_code, print_results, run_all
 from scheduler.cli.instance import FILE, Instance, limit_options
 from scheduler.cli.output import console, emit_json, progress
 from topology.errors import InvalidInput
-from topology.files import write_file
+from topology.files import check_writable, write_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from rich.console import Console
 
     from scheduler.documents.demo import DemoDocument
+    from scheduler.job import Job
     from scheduler.outcome import Outcome
+    from topology.cluster import Cluster
 
 PAGE = "arnold-demo.html"
+
+ENTRY_POINTS = "arnold.demo"
+"""Entry points for files that other packages save: functions of the cluster and the seed that return files by name."""
 
 EXAMPLES = """\b
 Examples:
@@ -33,12 +43,15 @@ Examples:
 @click.command("demo", cls=JsonCommand, document="scheduler.documents.demo:DemoDocument", epilog=EXAMPLES)
 @limit_options(seconds=5.0)
 @click.option("--output", type=FILE, default=PAGE, show_default=True, metavar="FILE", help="The HTML page to write.")
-@click.option("--save", type=FILE, metavar="FOLDER", help="Write the cluster and job file too, to play with.")
+@click.option("--save", type=FILE, metavar="FOLDER", help="Write files to try the other commands on too.")
 def command(*, as_json: bool, output: str, save: str | None, time_limit: float, seed: int, workers: int) -> int:
     """See it work: the paper's 9,600-GPU job on a fragmented cluster, placed by every algorithm.
 
     Prints the comparison and writes one self-contained HTML page, which needs no network: the cluster with the job on
     it, the proof, the trade between the spreads. The time limit holds for each algorithm.
+
+    --save writes its cluster and job, a trace of a job with a slow node, and a trace of jobs: every file that the
+    commands of Arnold's README use. Files of other content that are there already are an error, and stay.
     """
     from scheduler.demo import demo_instance
     from scheduler.documents.compare import compare_document
@@ -48,7 +61,11 @@ def command(*, as_json: bool, output: str, save: str | None, time_limit: float, 
 
     cluster, job = demo_instance(seed)
     instance = Instance(cluster, job, "the demo's cluster", ())
+    files = [] if save is None else _save(save, _files(cluster, job, seed), page=output)
+    check_writable(output)
     names = sorted(algorithm_names(), key=lambda name: name != "exact")
+    if not sys.stderr.isatty():  # where a terminal shows a bar
+        click.echo(f"Placing the job with {len(names)} algorithms, each for at most {time_limit:g} s", err=True)
     outcomes = run_all(
         [load_algorithm(name) for name in names], instance, time_limit=time_limit, seed=seed, workers=workers
     )
@@ -57,7 +74,7 @@ def command(*, as_json: bool, output: str, save: str | None, time_limit: float, 
     write_file(output, page)
     document = DemoDocument(
         page=output,
-        files=_save(instance, save),
+        files=files,
         comparison=compare_document(cluster, job, outcomes, source=instance.source),
     )
     if as_json:
@@ -67,24 +84,44 @@ def command(*, as_json: bool, output: str, save: str | None, time_limit: float, 
     return exit_code(outcomes)
 
 
-def _save(instance: Instance, folder: str | None) -> list[str]:
-    """Write the instance as files that the other commands take."""
-    if folder is None:
-        return []
-    from scheduler.cli.output import to_json
-    from scheduler.documents.common import job_doc
-    from topology.writers import load_writer
+def _files(cluster: Cluster, job: Job, seed: int) -> dict[str, bytes]:
+    """Content of each file to save, by name: our own first, then those of other packages."""
+    from scheduler.demo_files import demo_files
 
+    files = dict(demo_files(cluster, job))
+    for offered in offers(ENTRY_POINTS):
+        files |= offered(cluster, seed)
+    return {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
+
+
+def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
+    """Write the files; one that is there with the same content stands still.
+
+    :returns: their paths.
+    :raises InvalidInput: the folder cannot be made or written to, or a file of that name has another content; then
+        nothing is written.
+    """
+    paths = {Path(folder) / name: content for name, content in files.items()}
+    if twice := next((path for path in paths if path.resolve() == Path(page).resolve()), None):
+        raise InvalidInput("two results go to one file", where=str(twice), fix="give --output another file")
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+        others = [path.name for path, content in paths.items() if path.exists() and path.read_bytes() != content]
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InvalidInput(
-            f"cannot be made: {error.strerror}", where=folder, fix="choose another folder with --save"
+            f"cannot be used: {reason}", where=folder, fix="choose another folder with --save"
         ) from error
-    cluster_file, job_file = Path(folder) / "cluster.csv", Path(folder) / "job.yaml"
-    write_file(cluster_file, load_writer("csv").write(instance.cluster).text)
-    write_file(job_file, to_json(job_doc(instance.cluster, instance.job)) + "\n")
-    return [str(cluster_file), str(job_file)]
+    if others:
+        raise InvalidInput(
+            f"has {', '.join(others)} already, with other content, which was left as it is",
+            where=folder,
+            fix="choose another folder with --save, or move these files away",
+        )
+    for path, content in paths.items():
+        if not path.exists():
+            write_file(path, content)
+    return [str(path) for path in paths]
 
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDocument) -> None:
@@ -98,9 +135,29 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDoc
     print_pareto(out, instance, outcome)
     print_sentences(out, "Slow nodes", [price.sentence for price in outcome.proposal.prices])
     out.print()
-    out.print(f"The page with the picture: {document.page}")
-    files = document.files
+    out.print(f"The page with the picture: {document.page}", soft_wrap=True)
+    _print_what_next(out, document.files)
+
+
+def _print_what_next(out: Console, files: Sequence[str]) -> None:
+    """Commands to go on with, as they can be called from here."""
+    name = _own_name()
     if files:
-        out.print(f"Try: arnold explain --cluster {files[0]} --job {files[1]}")
+        out.print(f"Saved: {', '.join(files)}", soft_wrap=True)
+        cluster, job = (shlex.quote(file) for file in files[:2])
+        out.print(f"Try: {name} explain --cluster {cluster} --job {job}", soft_wrap=True)
     else:
-        out.print("To play with it: arnold demo --save FOLDER writes its cluster and job file.")
+        out.print(f"To play with it: {name} demo --save FOLDER writes its cluster, its job and more files to try.")
+    if (activate := Path(sys.argv[0]).with_name("activate")).is_file() and name != "arnold":
+        out.print(f"To call it just arnold: . {shlex.quote(str(activate))}", soft_wrap=True)
+
+
+def _own_name() -> str:
+    """How this program is called again: ``arnold`` where that is what the shell finds, else the path of its script."""
+    from shutil import which
+
+    script = Path(sys.argv[0])
+    if script.name != "arnold" or not script.is_file():  # not started by its script
+        return "arnold"
+    found = which("arnold")
+    return "arnold" if found is not None and Path(found).samefile(script) else shlex.quote(str(script))

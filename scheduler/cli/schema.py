@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from scheduler.cli.command import JsonCommand, document_at
-from scheduler.cli.commands import arnold
+from scheduler.cli.commands import arnold, offers
 from topology.errors import UnknownName, did_you_mean
 
 OTHERS: Mapping[str, str] = {
@@ -49,9 +49,7 @@ def command(command: tuple[str, ...]) -> None:
 
 def _others() -> Mapping[str, str]:
     """Our own, and those of other packages."""
-    from importlib.metadata import entry_points
-
-    found = {name: target for point in entry_points(group=ENTRY_POINTS) for name, target in point.load().items()}
+    found = {name: target for offered in offers(ENTRY_POINTS) for name, target in offered.items()}
     return {**OTHERS, **found}
 
 

@@ -12,6 +12,6 @@ class DemoDocument(Document):
     page: str
     """The HTML page."""
     files: list[str]
-    """Cluster and job file of the demonstration, with --save; try other commands on them."""
+    """Files to try other commands on, with --save: cluster and job first."""
     comparison: CompareDocument
     """Every algorithm on the demonstration's instance."""

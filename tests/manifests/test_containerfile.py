@@ -1,50 +1,24 @@
-"""The Containerfile: no engine builds it here, so each step is checked, and the steps that make the wheel are run."""
+"""The Containerfile: no engine builds it here, so each step is checked, and the steps that make the wheel are run.
+
+`.ci/run` carries the other steps out too, which downloads what Arnold needs.
+"""
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import zipfile
-from dataclasses import dataclass
 from email import message_from_bytes
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.manifests.containerfile import ROOT, default_arguments, make_wheel, reaches_the_builder, stages
 from tests.manifests.rendering import MANIFESTS
-
-ROOT = MANIFESTS.parent
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One instruction, its continued lines joined."""
-
-    word: str
-    text: str
-
-    @property
-    def words(self) -> list[str]:
-        """The arguments, flags left out."""
-        return [word for word in shlex.split(self.text) if not word.startswith("--")]
-
-
-def stages() -> list[list[Step]]:
-    """The instructions of each stage, which begins with FROM."""
-    found: list[list[Step]] = []
-    text = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
-    for line in text.splitlines():
-        if line.strip() and not line.startswith("#"):
-            word, _, rest = line.partition(" ")
-            if word == "FROM":
-                found.append([])
-            found[-1].append(Step(word, rest.strip()))
-    return found
+from tests.wheels import files_of_packages, shipped
 
 
 def test_stages_use_one_python() -> None:
@@ -58,19 +32,18 @@ def test_stages_use_one_python() -> None:
 
 def test_what_is_copied_is_there() -> None:
     """Every file that is copied from the checkout exists, and the ignore file lets it through to the builder."""
-    ignored = (ROOT / "Containerfile.dockerignore").read_text(encoding="utf-8").splitlines()
-    assert ignored[1] == "*"
-    copied = [
-        name
-        for stage in stages()
-        for step in stage
-        if step.word == "COPY" and "--from" not in step.text
-        for name in step.words[:-1]
-    ]
+    steps = [step for stage in stages() for step in stage if step.word == "COPY" and step.source is None]
+    copied = [name for step in steps for name in step.words[:-1]]
     assert copied
     for name in copied:
         assert (ROOT / name).exists()
-        assert f"!{name}" in ignored
+        assert reaches_the_builder(name)
+
+
+def test_nothing_else_reaches_the_builder() -> None:
+    """Neither history nor environments, tests or compiled files, wherever they lie."""
+    for path in (".git/HEAD", ".venv/bin/python", "tests/conftest.py", "scheduler/cli/__pycache__/run.pyc", "secret"):
+        assert not reaches_the_builder(path)
 
 
 def test_image_runs_as_nobody_and_calls_arnold() -> None:
@@ -96,23 +69,13 @@ def test_script_of_the_certificates_finds_its_python() -> None:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, made by the instructions of the first stage in a folder that stands for its file system."""
-    root = tmp_path_factory.mktemp("image")
-    here = root
-    for step in stages()[0][1:]:
-        if step.word == "WORKDIR":
-            here = root / step.text.lstrip("/")
-            here.mkdir(parents=True)
-        elif step.word == "COPY":
-            target = here / step.words[-1]
-            for name in step.words[:-1]:
-                if (ROOT / name).is_dir():  # its contents are copied, as COPY does
-                    shutil.copytree(ROOT / name, target, ignore=shutil.ignore_patterns("__pycache__"))
-                else:
-                    shutil.copy(ROOT / name, target)
-        elif step.word == "RUN":
-            _run(step.text.replace("/dist", str(root / "dist")), here)
-    (file,) = (root / "dist").glob("*.whl")
-    return file
+    return make_wheel(tmp_path_factory.mktemp("image"))
+
+
+def test_wheel_of_the_image_is_whole(wheel: Path) -> None:
+    """It holds every file of every package that an ordinary wheel holds: code, type markers, templates, scripts."""
+    with zipfile.ZipFile(wheel) as opened:
+        assert shipped(opened) == files_of_packages()
 
 
 def test_image_gets_the_wheel_and_what_was_tested(wheel: Path) -> None:
@@ -134,18 +97,44 @@ def test_image_gets_the_wheel_and_what_was_tested(wheel: Path) -> None:
     assert {re.split(r"[^A-Za-z0-9-]", line)[0].lower() for line in needed} <= set(pinned)
 
 
-def test_wheel_brings_the_entry_point(wheel: Path, tmp_path: Path) -> None:
-    """Installed into an environment, the wheel alone makes the command that the image calls."""
-    _run(f"python -m venv --without-pip {tmp_path}/arnold", tmp_path)
-    _run(f"python -m pip --python {tmp_path}/arnold/bin/python install --quiet --no-deps {wheel}", tmp_path)
-    assert (tmp_path / "arnold" / "bin" / "arnold").is_file()
+@pytest.fixture(scope="module")
+def arnold(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command in an environment that has the image's wheel, and this environment's libraries but not its Arnold."""
+    place = tmp_path_factory.mktemp("environment")
+    for command in (
+        ["-m", "venv", "--without-pip", str(place)],
+        ["-m", "pip", "--python", f"{place}/bin/python", "install", "--quiet", "--no-deps", str(wheel)],
+    ):
+        subprocess.run([sys.executable, *command], check=True)
+    (site,) = place.glob("lib/python*/site-packages")
+    # A folder named in a .pth file is searched, the .pth files in it are not read: a checkout installed there in
+    # editable form stays out.
+    libraries = [folder for folder in sys.path if folder.endswith("-packages")]
+    (site / "libraries.pth").write_text("\n".join(libraries))
+    return place / "bin" / "arnold"
 
 
-def _run(command: str, folder: Path) -> None:
-    """Run an instruction with this environment's Python and build tools, without fetching any."""
-    environment = os.environ | {"PIP_NO_BUILD_ISOLATION": "false", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    command = command.replace("python -m", f"{sys.executable} -m", 1)
-    done = subprocess.run(
-        ["sh", "-ec", command], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+CLUSTER = "node,minipod,gpus\nn1,a,8\nn2,a,8\nn3,b,8\nn4,b,8\n"
+JOB = "name: small\nparallelism: {tp: 8, dp: 2}\n"
+TRACE = "job_id,submit_time,duration,gpus\nfirst,0,3600,16\nsecond,60,600,32\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (default_arguments(), "simulate"),
+        (["schema"], "capacity spares"),
+        (["topology", "validate", "cluster.csv"], "4 nodes"),
+        (["place", "--cluster", "cluster.csv", "--job", "job.yaml"], "proved optimal"),
+        (["simulate", "--cluster", "cluster.csv", "--trace", "jobs.csv", "--html", "page.html"], "2 of 2 jobs ended"),
+    ],
+    ids=["default", "schema", "topology", "scheduler", "simulator"],
+)
+def test_command_of_the_image_runs(arnold: Path, arguments: list[str], says: str, tmp_path: Path) -> None:
+    """What the image runs by itself, every command imported once (`schema` does), and a command of each package."""
+    for name, text in (("cluster.csv", CLUSTER), ("job.yaml", JOB), ("jobs.csv", TRACE)):
+        (tmp_path / name).write_text(text)
+    done = subprocess.run([arnold, *arguments], cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert says in done.stdout
+    assert done.stderr == ""

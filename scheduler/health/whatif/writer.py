@@ -15,10 +15,15 @@ from topology.files import write_file
 
 
 def write_trace(path: str | Path, trace: Trace) -> None:
-    """Write the Parquet file, one row for each operation, rank and step.
+    """Write the Parquet file of :func:`trace_file`.
 
     :raises InvalidInput: the place cannot be written to.
     """
+    write_file(path, trace_file(trace))
+
+
+def trace_file(trace: Trace) -> bytes:
+    """The Parquet file, one row for each operation, rank and step."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -27,14 +32,19 @@ def write_trace(path: str | Path, trace: Trace) -> None:
     table = pa.table({**{key: pa.array(values) for key, values in columns.items()}, "optype": types})
     buffer = BytesIO()
     pq.write_table(table, buffer)
-    write_file(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
 def write_metadata(path: str | Path, sizes: JobSizes) -> None:
-    """Write the metadata file.
+    """Write the metadata file of :func:`metadata_file`.
 
     :raises InvalidInput: the place cannot be written to.
     """
+    write_file(path, metadata_file(sizes))
+
+
+def metadata_file(sizes: JobSizes) -> str:
+    """The metadata file, in YAML."""
     lines = {
         "dp_size": sizes.dp,
         "dsp_size": sizes.dsp,
@@ -43,7 +53,7 @@ def write_metadata(path: str | Path, sizes: JobSizes) -> None:
         "vpp_size": sizes.vpp,
         "world_size": sizes.world or sizes.dp * sizes.dsp * sizes.pp * sizes.tp,
     }
-    write_file(path, "".join(f"{key}: {value}\n" for key, value in lines.items()))
+    return "".join(f"{key}: {value}\n" for key, value in lines.items())
 
 
 def table_columns(trace: Trace) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def test_demo_makes_a_page_and_files_to_play_with(
     from scheduler import demo
     from topology.generate import flag_some, fragment, minipods
 
-    small = flag_some(fragment(minipods(minipods=3, nodes=24), 0.3, 1), 2, 1)
+    small = flag_some(fragment(minipods(minipods=3, nodes=60), 0.3, 1), 2, 1)
     wanted = demo.demo_instance(0)[1].replace(parallelism=demo.Parallelism(tp=8, pp=2, dp=4))
     monkeypatch.setattr(demo, "demo_instance", lambda seed: (small, wanted))
     monkeypatch.setattr("scheduler.placement.registry.algorithm_names", lambda: ("exact", "first", "twice"))
