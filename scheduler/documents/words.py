@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from scheduler.avoidance import Option
-from scheduler.outcome import Outcome
+from scheduler.outcome import Outcome, Status
 
 SAME = 5e-4
 """Predicted step times closer than this are the same to people."""
 
-WITHOUT = {"timeout": "not settled", "gave-up": "nothing found"}
-"""Statuses without a placement, where another word says more."""
+STATUS: Mapping[Status, str] = {
+    "optimal": "proved optimal",
+    "feasible": "feasible",
+    "infeasible": "infeasible",
+    "timeout": "stopped at its time limit",
+    "gave-up": "gave up",
+    "refused": "refused",
+}
+"""Statuses of an outcome as text and pages show them."""
+
+
+def status_words(status: Status, stopped_at: float | None = None) -> str:
+    """A status as text and pages show it: ``proved optimal``, ``feasible``, ``stopped at 5 s``.
+
+    :param stopped_at: seconds of the time limit that stopped the algorithm, if one did.
+    """
+    return STATUS[status] if stopped_at is None else f"stopped at {stopped_at:.3g} s"
 
 
 def verdict(outcome: Outcome) -> str:
     """An outcome in one sentence: ``proved optimal: DP spread 2, PP spread 4, objective 3.0``."""
+    status = status_words(outcome.status, outcome.stopped_at)
     if outcome.evaluation is None:
-        return f"{WITHOUT.get(outcome.status, outcome.status)}: {outcome.reason}"
+        return f"{status}: {outcome.reason}"
     found = (
         f"DP spread {outcome.evaluation.dp}, PP spread {outcome.evaluation.pp}, "
         f"objective {decimal(outcome.evaluation.objective)}"
     )
     if outcome.status == "optimal":
-        return f"proved optimal: {found}"
-    return f"valid, gap {outcome.gap:.1%}: {found}, proved bound {decimal(outcome.bound or 0.0)}"
+        return f"{status}: {found}"
+    return f"{status}, gap {outcome.gap:.1%}: {found}, proved bound {decimal(outcome.bound or 0.0)}"
 
 
 def decimal(value: float) -> str:
@@ -40,13 +56,15 @@ def option_sentence(option: Option) -> str:
     ]
     evaluation = option.outcome.evaluation
     if evaluation is None or option.step_time is None:
-        return f"{way}: {WITHOUT.get(option.outcome.status, option.outcome.status)}: {option.outcome.reason}"
+        status = status_words(option.outcome.status, option.outcome.stopped_at)
+        return f"{way}: {status}: {option.outcome.reason}"
     in_use = f"{len(option.used)} in use, up to {option.slowest:.4g} times slower" if option.used else "none in use"
     proved = "" if option.outcome.status == "optimal" else f" (not proved best, gap {option.outcome.gap:.1%})"
     chosen = ", chosen" if option.chosen else ""
     return (
-        f"{way}: predicted step time {option.step_time:.3f}, DP spread {evaluation.dp}, PP spread {evaluation.pp}, "
-        f"objective {decimal(evaluation.objective)}{proved}; {in_use}{chosen}"
+        f"{way}: predicted step time {option.step_time:.3f} x ideal, "
+        f"DP spread {evaluation.dp}, PP spread {evaluation.pp}, objective {decimal(evaluation.objective)}{proved}; "
+        f"{in_use}{chosen}"
     )
 
 
