@@ -6,7 +6,7 @@ placement that breaks a rule is ever shown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from scheduler.job import Job
@@ -33,6 +33,8 @@ class Outcome:
     :param gap: (objective - bound) / objective, 0 when proved; present with ``evaluation``.
     :param reason: why there is no placement; empty when there is one.
     :param notes: what a user should know about this run, one sentence each.
+    :param stopped_at: seconds of the time limit that stopped the algorithm; ``None`` = it ended by itself, or proved
+        its answer all the same.
     """
 
     algorithm: str
@@ -43,6 +45,7 @@ class Outcome:
     gap: float | None = None
     reason: str = ""
     notes: tuple[str, ...] = ()
+    stopped_at: float | None = None
 
     @property
     def objective(self) -> float | None:
@@ -79,7 +82,9 @@ def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limit
         proposal = Proposal(None, infeasible=error.message)
     except SolverTimeout:
         proposal = Proposal(None, complete=False)
-    return judge(algorithm.name, cluster, job, proposal)
+    outcome = judge(algorithm.name, cluster, job, proposal)
+    stopped = not proposal.complete and outcome.status in ("feasible", "timeout")
+    return replace(outcome, stopped_at=limits.seconds) if stopped else outcome
 
 
 def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:

@@ -59,7 +59,7 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
 def command(*, as_json: bool, algorithms: str | None, time_limit: float, seed: int, workers: int, **inputs: Any) -> int:
     """Run every algorithm on one job and one cluster, best first.
 
-    The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if nobody found a placement.
+    The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
     """
     from scheduler.documents.compare import compare_document
     from scheduler.placement.registry import algorithm_names, load_algorithm
@@ -99,15 +99,16 @@ def run_all(
 def print_results(out: Console, document: CompareDocument) -> None:
     """The table, best objective first; below it those that found no placement, with the reason."""
     from scheduler.cli.place_text import print_sentences
-    from scheduler.documents.words import decimal
+    from scheduler.documents.words import decimal, status_words
 
-    headers = ("algorithm", "objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds", "")
-    rows = table(*headers, title="Algorithms, best first", left=[""])
+    headers = ("algorithm", "objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds", "status")
+    spare = ("domains", "flagged", "seconds", "x best")
+    rows = table(*headers, title="Algorithms, best first", left=["status"], spare=spare)
     without: list[str] = []
     for result in document.results:
+        status = status_words(result.status, result.stopped_at)
         if result.spread is None or result.objective is None or result.ratio is None:
-            status = "" if result.status == "infeasible" else f"{result.status}: "
-            without.append(f"{result.algorithm}: {status}{result.reason}")
+            without.append(f"{result.algorithm}: {status}: {result.reason}")
             continue
         rows.add_row(
             result.algorithm,
@@ -118,7 +119,7 @@ def print_results(out: Console, document: CompareDocument) -> None:
             str(result.domains),
             str(result.used_flagged),
             f"{result.solve_seconds:.3f}",
-            "proved optimal" if result.status == "optimal" else "",
+            status,
             style="bold" if result.ratio == 1.0 else "",
         )
     if rows.row_count:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from scheduler.cli.instance import Instance
-    from scheduler.documents.explain import CheaperDoc, ExplainDocument
+    from scheduler.documents.explain import ExplainDocument
+    from scheduler.explain import CheaperPair
     from scheduler.outcome import Outcome
 
 EXAMPLES = """\b
@@ -56,11 +58,12 @@ def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inpu
         if outcome.status == "infeasible":
             each = replace(limits, seconds=min(time_limit, SECONDS_A_CHANGE))
             diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=each)
+    pairs = cheaper_pairs(cluster, job, outcome)
     document = explain_document(
         cluster,
         job,
         outcome,
-        pairs=cheaper_pairs(cluster, job, outcome),
+        pairs=pairs,
         options=options,
         diagnosis=diagnosis,
         source=instance.source,
@@ -69,11 +72,19 @@ def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inpu
     if as_json:
         emit_json(document)
     else:
-        _print(console(), instance, outcome, document, comparison(options))
+        _print(console(), instance, outcome, document, why=_reasons(pairs), compared=comparison(options))
     return EXIT_CODES.get(outcome.status, OUT_OF_TIME)
 
 
-def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument, compared: str) -> None:
+def _print(
+    out: Console,
+    instance: Instance,
+    outcome: Outcome,
+    document: ExplainDocument,
+    *,
+    why: Sequence[str],
+    compared: str,
+) -> None:
     from scheduler.cli.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
 
     print_head(out, instance)
@@ -82,7 +93,7 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: Explain
     if document.diagnosis is not None:
         _print_diagnosis(out, document)
     elif outcome.evaluation is not None:
-        print_sentences(out, _heading(document), [*_reasons(document)] or ["every group touches one domain"])
+        print_sentences(out, _heading(document), why or ["every group touches one domain"])
         print_pareto(out, instance, outcome)
     _print_options(out, document, compared)
     if len(document.prices) > len(document.options):
@@ -108,27 +119,23 @@ def _heading(document: ExplainDocument) -> str:
         return "Nothing can be cheaper"
     without = any(option.chosen and option.way == "avoid" for option in document.options)
     where = " without slow nodes" if without else ""
-    return (
-        f"What would be cheaper, and why it cannot be{where} ({len(document.cheaper)} pairs, the decisive ones shown)"
-    )
+    pairs = "1 pair" if len(document.cheaper) == 1 else f"{len(document.cheaper):,} pairs"
+    return f"What would be cheaper, and why it cannot be{where}: {pairs} of (DP spread, PP spread)"
 
 
-def _reasons(document: ExplainDocument) -> list[str]:
-    from scheduler.documents.words import decimal
+def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
+    """A line for each pair that no other exceeds, with the smaller ones that go with it."""
+    from scheduler.cli.place_text import LONGEST
+    from scheduler.documents.words import decimal, why_not
 
-    return [
-        f"DP spread {pair.dp}, PP spread {pair.pp} ({decimal(pair.objective)}): {_reason(pair)}"
-        for pair in document.cheaper
-        if pair.maximal
-    ]
-
-
-def _reason(pair: CheaperDoc) -> str:
-    if pair.refuted is None:
-        return "not settled within the time; a longer --time-limit may help"
-    if (pair.refuted.dp, pair.refuted.pp) == (pair.dp, pair.pp):
-        return str(pair.sentence)
-    return f"not even {pair.refuted.dp} and {pair.refuted.pp} can be had: {pair.sentence}"
+    lines = []
+    for one in why_not(pairs):
+        lines.append(f"({one.pair.dp}, {one.pair.pp}) at {decimal(one.pair.objective)}: {one.sentence}")
+        if one.with_it:
+            names = [f"({pair.dp}, {pair.pp})" for pair in one.with_it]
+            more = f" and {len(names) - LONGEST:,} more" if len(names) > LONGEST else ""
+            lines.append(f"{', '.join(names[:LONGEST])}{more}: {one.rest}")
+    return lines
 
 
 def _print_diagnosis(out: Console, document: ExplainDocument) -> None:

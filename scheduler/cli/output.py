@@ -17,7 +17,8 @@ import click
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console
-    from rich.table import Table
+
+    from scheduler.cli.tables import FittedTable
 
 PLAIN_WIDTH = 120
 """Width of text that goes to a file or a pipe, and of lines of JSON."""
@@ -46,14 +47,14 @@ def _layout(value: Any, indent: str) -> str:
     return f"{start}\n{inner}\n{indent}{end}"
 
 
-def table(*headers: str, title: str, left: Sequence[str] = ()) -> Table:
-    """A plain table; the first column and those named in ``left`` are aligned left, the others right."""
-    from rich.table import Table
+def table(*headers: str, title: str, left: Sequence[str] = (), spare: Sequence[str] = ()) -> FittedTable:
+    """A plain table; the first column, which is never cut, and those in ``left`` are aligned left, the others right.
 
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for i, header in enumerate(headers):
-        made.add_column(header, justify="left" if i == 0 or header in left else "right")
-    return made
+    :param spare: columns that a narrow terminal may do without, the first to go first.
+    """
+    from scheduler.cli.tables import FittedTable
+
+    return FittedTable(title, headers, left=left, spare=spare)
 
 
 def plain(text: str) -> str:

@@ -16,6 +16,7 @@ from scheduler.job import FAMILIES
 from scheduler.placement.admission import admissible
 from scheduler.spread import job_level, objective_of
 from topology.capacity import count_nodes
+from topology.drawing.labels import plural
 from topology.hostlist import fold_hostlist
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def print_head(out: Console, instance: Instance) -> None:
     level = job_level(cluster, job)
     out.print(
         f"{instance.source}: {len(cluster):,} nodes, {int(admissible(cluster, job).sum()):,} usable; "
-        f"spread counts {len(level)} domains of {level.name!r}"
+        f"spread counts {plural(len(level), level.name)}"
     )
 
 
@@ -116,8 +117,8 @@ def _print_domains(out: Console, instance: Instance, outcome: Outcome) -> None:
     level = job_level(cluster, instance.job)
     cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))
     usable = count_nodes(level, admissible(cluster, instance.job))
-    title = f"Cells in {np.count_nonzero(cells)} domains"
-    rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"])
+    title = f"Cells in {plural(np.count_nonzero(cells), level.name)}"
+    rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"], spare=[""])
     used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
     for k in used[:LONGEST]:
         names = shown(cluster.names[i] for i in np.sort(nodes[level.domain_of[nodes] == k]))

@@ -146,8 +146,11 @@ def _sweep(
 def _print_table1(document: Table1Document) -> None:
     algorithms = [result.algorithm for result in document.settings[0].results]
     split = f"split unevenly by up to {document.unevenness:.0%}" if document.unevenness else "split evenly"
-    headers = ("setting", "alpha", *algorithms, "base/paper", "paper/exact")
-    rows = table(*headers, title=f"Table 1: objective (DP spread, PP spread), nodes {split}; * = proved optimal")
+    # names break at their hyphens: six of them stand side by side
+    names = [name.replace("-", "-\n") for name in algorithms]
+    title = f"Table 1: objective (DP spread, PP spread), nodes {split}; * = proved optimal"
+    ratio_names = ("base/\npaper", "paper/\nexact")
+    rows = table("setting", "alpha", *names, *ratio_names, title=title, spare=ratio_names)
     for line in document.settings:
         rows.add_row(
             f"({line.setting})",
@@ -155,7 +158,6 @@ def _print_table1(document: Table1Document) -> None:
             *(_cell(result) for result in line.results),
             _number(line.baseline_to_paper),
             _number(line.paper_to_exact),
-            end_section=line is document.settings[-1],
         )
     ratios = table("ratio", "at most", "on average", "", title="Over the table", left=[""])
     for name, ratio, remark in (
@@ -172,8 +174,10 @@ def _print_table1(document: Table1Document) -> None:
 def _print_fragmented(document: FragmentedDocument) -> None:
     names = "algorithm", "placed", "infeasible", "unsolved", "proved", "objective", "x exact", "at most", "level"
     title = f"{document.clusters} fragmented clusters of seed {document.seed}, {document.time_limit:g} s each"
-    rows = table(*names, "mean s", "median s", title=title)
-    systems = table(*names, "mean s", "median s", title="Systems, the best mode chosen by hand for each job")
+    spare = ("median s", "mean s", "level", "at most", "unsolved", "infeasible")
+    rows = table(*names, "mean s", "median s", title=title, spare=spare)
+    best_title = "Systems, the best mode chosen by hand for each job"
+    systems = table(*names, "mean s", "median s", title=best_title, spare=spare)
     for line in sorted(document.lines, key=lambda line: (line.placed < document.clusters, line.mean_ratio or inf)):
         rows.add_row(*_line(line))
     for line in document.best_modes:
@@ -204,8 +208,10 @@ def _line(line: LineDoc) -> tuple[str, ...]:
 
 
 def _cell(result: ResultDoc) -> str:
+    from scheduler.documents.words import STATUS
+
     if result.spread is None or result.objective is None:
-        return result.status
+        return STATUS[result.status]
     star = "*" if result.status == "optimal" else ""
     return f"{result.objective:.1f} ({result.spread.dp},{result.spread.pp}){star}"
 

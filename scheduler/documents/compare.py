@@ -22,6 +22,8 @@ class ResultDoc(Document):
     """Name of the algorithm."""
     status: Status
     """optimal, feasible, infeasible, timeout, gave-up (found, proved nothing), refused (its placement is invalid)."""
+    stopped_at: float | None
+    """Seconds of the time limit that stopped the algorithm; null = it ended by itself, or proved its answer."""
     reason: str | None
     """Why there is no placement."""
     spread: SpreadDoc | None
@@ -105,6 +107,7 @@ def _result(outcome: Outcome, best: float | None) -> ResultDoc:
     return ResultDoc(
         algorithm=outcome.algorithm,
         status=outcome.status,
+        stopped_at=outcome.stopped_at,
         reason=outcome.reason or None,
         spread=None if evaluation is None else SpreadDoc(dp=evaluation.dp, pp=evaluation.pp),
         objective=objective,

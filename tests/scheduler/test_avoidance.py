@@ -111,5 +111,6 @@ def test_slow_nodes_that_nobody_needs() -> None:
     assert [option.used for option in options] == [(), ()]
     assert comparison(options) == "Either way the predicted step time is the same."
     assert option_sentence(options[0]) == (
-        "avoid all slow nodes: predicted step time 1.000, DP spread 1, PP spread 1, objective 1.0; none in use, chosen"
+        "avoid all slow nodes: predicted step time 1.000 x ideal, DP spread 1, PP spread 1, objective 1.0; "
+        "none in use, chosen"
     )

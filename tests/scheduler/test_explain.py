@@ -7,7 +7,10 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from scheduler.documents.words import why_not
 from scheduler.explain import cheaper_pairs, maximal
 from scheduler.job import Hold, Job, Parallelism
 from scheduler.outcome import judge, run
@@ -93,6 +96,50 @@ def test_a_refuted_pair_rules_out_all_below_it() -> None:
     proposal = Proposal(np.array([[0, 2], [4, 1]], dtype=np.int32), refutations=(known,))
     pairs = cheaper_pairs(cluster, wanted, judge("test", cluster, wanted, proposal))
     assert {(pair.dp, pair.pp): pair.refutation for pair in pairs} == {(1, 2): known, (1, 1): known, (2, 1): None}
+
+
+def test_every_cheaper_pair_has_its_reason_in_words() -> None:
+    """3 x 3 cells placed at (3, 3) = 3.0 have eight cheaper pairs.  Each stands in the list once: the two that no other
+    exceeds, (2, 3) and (3, 2); (1, 3), with a reason of its own while (2, 3) is open; the others with a larger one.
+    """
+    cluster, wanted = racks(3, 3, 3), job(3, 3)
+    refutations = (
+        Refutation((1, 3), "edges", "a column does not fit into one rack"),
+        Refutation((1, 2), "coverage", "two racks hold too few cells"),
+        # no group touches four racks; the pair rules out (3, 2) and all below all the same
+        Refutation((4, 2), "product", "rows do not fit into two racks"),
+    )
+    proposal = Proposal(np.array([[0, 3, 6], [4, 7, 1], [8, 2, 5]], dtype=np.int32), refutations=refutations)
+    pairs = cheaper_pairs(cluster, wanted, judge("test", cluster, wanted, proposal))
+    found = [((one.pair.dp, one.pair.pp), one.by, one.sentence) for one in why_not(pairs)]
+    assert found == [
+        ((2, 3), "", "open: not settled within the time; a longer --time-limit may help"),
+        ((3, 2), "product", "not even (4, 2) can be had: rows do not fit into two racks"),
+        ((1, 3), "edges", "a column does not fit into one rack"),
+    ]
+    with_them = [[(pair.dp, pair.pp) for pair in one.with_it] for one in why_not(pairs)]
+    assert with_them == [[], [(2, 2), (3, 1), (1, 2), (2, 1), (1, 1)], []]
+    assert [one.rest for one in why_not(pairs)][:2] == ["open as well", "ruled out with (3, 2)"]
+
+
+@given(
+    alpha=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+    refuted=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), max_size=5),
+)
+def test_reasons_cover_every_cheaper_pair_once_and_nothing_else(alpha: float, refuted: list[tuple[int, int]]) -> None:
+    """Whatever is known: no pair twice, none left out, and a pair that is said to be ruled out lies below a refutation,
+    one that is said to be open below none.
+    """
+    cluster, wanted = racks(3, 3, 3), job(3, 3, alpha=alpha)
+    known = tuple(Refutation(pair, "test", "because") for pair in refuted)
+    proposal = Proposal(np.array([[0, 3, 6], [4, 7, 1], [8, 2, 5]], dtype=np.int32), refutations=known)
+    pairs = cheaper_pairs(cluster, wanted, judge("test", cluster, wanted, proposal))
+    listed = [(pair, one.by) for one in why_not(pairs) for pair in (one.pair, *one.with_it)]
+    assert sorted((pair.dp, pair.pp) for pair, _ in listed) == sorted((pair.dp, pair.pp) for pair in pairs)
+    for pair, by in listed:
+        # at (3, 3) every pair costs 3
+        assert pair.objective < 3.0
+        assert bool(by) == any(pair.dp <= dp and pair.pp <= pp for dp, pp in refuted)
 
 
 def test_nothing_is_cheaper_than_one_domain() -> None:

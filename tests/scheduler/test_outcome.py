@@ -97,3 +97,41 @@ def test_algorithms_may_raise_instead(cluster: Cluster, error: Exception, status
             raise error
 
     assert run(Raises(), cluster, JOB, Limits()).status == status
+
+
+@pytest.mark.parametrize(
+    ("proposal", "stopped_at"),
+    [
+        (Proposal(SPLIT, complete=False), 2.5),
+        (Proposal(None, complete=False), 2.5),
+        (Proposal(SPLIT), None),
+        # proved all the same: the limit took nothing away
+        (Proposal(SPLIT, complete=False, lower_bound=1.25), None),
+        (Proposal(None), None),
+        (Proposal(None, infeasible="too few nodes"), None),
+    ],
+)
+def test_what_the_time_limit_stopped_says_so(cluster: Cluster, proposal: Proposal, stopped_at: float | None) -> None:
+    """Only an algorithm that did not end by itself was stopped, at the limit it was given; a heuristic merely ended."""
+
+    class Canned:
+        name = "canned"
+        summary = "answers what it is told to"
+
+        def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+            return proposal
+
+    assert run(Canned(), cluster, JOB, Limits(seconds=2.5)).stopped_at == stopped_at
+
+
+def test_an_algorithm_that_raises_at_its_limit_was_stopped(cluster: Cluster) -> None:
+    """A timeout that is raised instead of returned is stopped at the same limit."""
+
+    class Slow:
+        name = "slow"
+        summary = "never done"
+
+        def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+            raise SolverTimeout("too slow", fix="wait")
+
+    assert run(Slow(), cluster, JOB, Limits(seconds=0.5)).stopped_at == 0.5

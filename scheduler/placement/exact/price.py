@@ -40,7 +40,7 @@ def step_time(job: Job, *, objective: float, slowest: float) -> float:
 
 
 def sentence(*, slowest: float, objective: float, time: float, chosen: bool) -> str:
-    """One option in words."""
+    """One option in words; the ideal is a job without spread and without slow nodes."""
     what = "without slow nodes" if slowest == HEALTHY else f"with nodes up to {slowest:g} times slower"
     verdict = ", chosen" if chosen else ""
-    return f"{what}: objective {objective:g}, predicted step time {time:.3f}{verdict}"
+    return f"{what}: objective {objective:g}, predicted step time {time:.3f} x ideal{verdict}"

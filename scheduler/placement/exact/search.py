@@ -34,6 +34,7 @@ class Search:
 
     def __init__(self, problem: GridProblem, *, alpha: float, beta: float, limits: Limits) -> None:
         self._walk = Walk(problem, alpha=alpha, beta=beta, limits=limits)
+        self._in_time = False
 
     @property
     def lattice(self) -> Lattice:
@@ -42,8 +43,8 @@ class Search:
 
     @property
     def complete(self) -> bool:
-        """Whether the cheapest pair is proved."""
-        return self.lattice.proved
+        """Whether the search ended by itself: the cheapest pair is proved, or nothing was left to try in time."""
+        return self.lattice.proved or self._in_time
 
     def run(self) -> Lattice:
         """Walk until the cheapest pair is proved or time runs out.
@@ -58,6 +59,7 @@ class Search:
                 break
         if not self.lattice.proved:
             Rounds(self._walk).run()
+        self._in_time = self._walk.left > 0
         return self.lattice
 
     def fill_front(self, *, seconds: float) -> None:

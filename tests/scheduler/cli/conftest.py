@@ -56,6 +56,7 @@ FAKES = {
     "first": first_fit,
     "boaster": lambda cluster, job: first_fit(cluster, job, lower_bound=99.0),
     "bounded": lambda cluster, job: first_fit(cluster, job, lower_bound=1.2),
+    "stopped": lambda cluster, job: first_fit(cluster, job, complete=False),
     "twice": twice,
     "late": lambda cluster, job: Proposal(None, complete=False),
     "helpless": lambda cluster, job: Proposal(None),

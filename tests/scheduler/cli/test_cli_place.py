@@ -149,7 +149,7 @@ def test_text_says_the_verdict_first(place: Arnold) -> None:
     out = place("bounded").out
     assert "2 x 2 cells, 4 nodes of 8 GPUs; alpha 0.25, beta 0.75" in out
     # first fit spreads the second row and the second column over both minipods: 0.25 * 2 + 0.75 * 2 = 2; bound 1.2
-    assert "valid, gap 40.0%: DP spread 2, PP spread 2, objective 2.0, proved bound 1.2" in out
+    assert "feasible, gap 40.0%: DP spread 2, PP spread 2, objective 2.0, proved bound 1.2" in out
     assert "n[0-2]" in out
     assert "mp0" in out
 

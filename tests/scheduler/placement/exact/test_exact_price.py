@@ -164,6 +164,6 @@ def test_the_options_in_words() -> None:
     """What it decided and why, for people."""
     outcome = placed(TEMPTING, Job("job", COLUMN))
     assert [option.sentence for option in outcome.proposal.prices] == [
-        "without slow nodes: objective 1.5, predicted step time 1.012, chosen",
-        "with nodes up to 1.05 times slower: objective 1, predicted step time 1.050",
+        "without slow nodes: objective 1.5, predicted step time 1.012 x ideal, chosen",
+        "with nodes up to 1.05 times slower: objective 1, predicted step time 1.050 x ideal",
     ]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.placement.exact import refute, search
+from scheduler.placement.exact import build, refute, search
 from scheduler.placement.exact.lattice import Lattice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.search import Search
@@ -143,6 +143,19 @@ def test_no_time_is_enough_for_some_placement(problem: GridProblem) -> None:
     lattice = walk(problem, 0.5, seconds=0.0)
     assert problem.holds(lattice.built[lattice.best])
     assert lattice.bound() <= lattice.cost(lattice.best)
+
+
+@pytest.mark.parametrize(("seconds", "complete"), [(60.0, True), (0.0, False)])
+def test_a_search_that_has_nothing_left_to_try_was_not_stopped(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, complete: bool
+) -> None:
+    """Grids wider than skeletons are of use for (40 columns) leave the last rounds nothing to do: the search ends by
+    itself, unproved.  The same with its time used up was stopped.  The stages that could prove it are left out.
+    """
+    monkeypatch.setattr(search, "_STAGES", (refute.count_edges, build.build_cheapest))
+    made = Search(GridProblem(41, 41, (57,) * 40), alpha=0.5, beta=0.5, limits=Limits(seconds=seconds, workers=1))
+    assert not made.run().proved
+    assert made.complete is complete
 
 
 def test_whoever_waits_is_told() -> None:
