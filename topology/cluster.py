@@ -34,6 +34,9 @@ MAX_NODES = 1_000_000
 MAX_LEVELS = 32
 """Levels of the deepest tree."""
 
+DEFAULT_GPUS = 8
+"""GPUs of a node where a file says nothing of them."""
+
 MAX_GPUS = 4096
 """GPUs of the largest node: more than any rack has, less than any integer here can hold."""
 

@@ -10,11 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topology.build import build_cluster
-from topology.cluster import MAX_LEVELS, Cluster, Node
+from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Cluster, Node
 from topology.errors import InvalidTopology, did_you_mean
-
-GPUS = 8
-"""GPUs of a node, of which Slurm's topology files say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ def tree_cluster(switches: Sequence[Switch]) -> Cluster:
     places: list[str] = []
     for switch in switches:
         here = (path[switch.name] + ("",) * depth)[:depth]
-        rows += [Node(name, here, GPUS, GPUS) for name in switch.nodes]
+        rows += [Node(name, here, DEFAULT_GPUS, DEFAULT_GPUS) for name in switch.nodes]
         places += [switch.place] * len(switch.nodes)
     return build_cluster([f"level-{i}" for i in range(depth)], rows, where=places)
 
@@ -84,7 +81,7 @@ def block_cluster(blocks: Sequence[Switch], sizes: Sequence[int], *, place: str)
             last = min(first + width, len(blocks)) - 1
             path.append(f"{blocks[first].name}..{blocks[last].name}")
         here = (*path, block.name)
-        rows += [Node(name, here, GPUS, GPUS) for name in block.nodes]
+        rows += [Node(name, here, DEFAULT_GPUS, DEFAULT_GPUS) for name in block.nodes]
         places += [block.place] * len(block.nodes)
     return build_cluster([*(f"block-{size}" for _, size in aggregates), "block"], rows, where=places)
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topology.cluster import Cluster
-
-DEFAULT_GPUS = 8
-"""GPUs that readers assume where a format says nothing."""
+from topology.cluster import DEFAULT_GPUS, Cluster
 
 
 def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
