@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster
-from topology.errors import InvalidTopology, did_you_mean
+from topology.errors import InvalidTopology, did_you_mean, some
 from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
 from topology.hostlist import expand_hostlist
-from topology.overlay import some
 from topology.slurm_nodes import SlurmNode, slurm_nodes
 from topology.slurm_states import Use, powered_off, use_of
 from topology.subset import subset

@@ -8,21 +8,17 @@ object with the key ``flags``, as ``arnold stragglers --json`` prints it) with t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pydantic import BaseModel
 
 from topology.cluster import Cluster
 from topology.documents import Document, load_document
-from topology.errors import InvalidTopology, did_you_mean
+from topology.errors import InvalidTopology, did_you_mean, some
 from topology.files import Source
 from topology.flag_log import is_log, read_log
 from topology.flag_rows import FlagRow
 from topology.flags import NodeFlag
-
-NAMED = 5
-"""Most nodes that a note names."""
 
 
 def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[Cluster, int]:
@@ -82,11 +78,6 @@ class _FlagFile(BaseModel):
     """A document with flags in it; what else it says is not ours."""
 
     flags: list[FlagRow]
-
-
-def some(names: Sequence[str]) -> str:
-    """How many nodes, and the first of them: ``12 (n1, n2, n3, n4, n5, ...)``."""
-    return f"{len(names):,} ({', '.join(names[:NAMED])}{', ...' if len(names) > NAMED else ''})"
 
 
 def _no_node(cluster: Cluster, name: str, place: str) -> InvalidTopology:

@@ -18,7 +18,7 @@ from topology.cluster import MAX_NODES
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean
 from topology.files import Source
 from topology.hostlist import expand_hostlist
-from topology.readers.switches import Switch, block_cluster, tree_cluster
+from topology.readers.switches import Switch, block_cluster, tree_cluster, trunk_notes
 from topology.readers.types import Reading
 
 KEYS = {
@@ -97,7 +97,8 @@ class SlurmConf:
                 where=source.name,
                 fix="add lines such as SwitchName=s1 ...",
             )
-        return Reading(tree_cluster(switches), says_gpus=False)
+        cluster = tree_cluster(switches)
+        return Reading(cluster, trunk_notes(cluster), says_gpus=False)
 
 
 def _lines(source: Source) -> Iterator[tuple[str, dict[str, str]]]:

@@ -18,7 +18,7 @@ from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
 from topology.files import Source
 from topology.hostlist import expand_hostlist
-from topology.readers.switches import Switch, block_cluster, tree_cluster
+from topology.readers.switches import Switch, block_cluster, tree_cluster, trunk_notes
 from topology.readers.types import Reading
 
 _MARK = re.compile(r"^(?:[ \t]*-[ \t]+)?[\"']?(?:topology|cluster_default)[\"']?[ \t]*:", re.MULTILINE)
@@ -91,7 +91,8 @@ class SlurmYaml:
             rows = [(switch.switch, switch.children, switch.nodes) for switch in chosen.tree.switches]
             switches = _switches(document, rows, (number, "tree", "switches"))
             _check_any(switches, document.where(number, "tree"))
-            return Reading(tree_cluster(switches), notes, says_gpus=False)
+            cluster = tree_cluster(switches)
+            return Reading(cluster, (*notes, *trunk_notes(cluster)), says_gpus=False)
         if chosen.block is not None:
             blocks = _switches(
                 document,
