@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from scheduler.job import Job
+from scheduler.placement.trunks import propose, propose_in_a_trunk
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
 from scheduler.spread import Evaluation, evaluate, objective_of
 from topology.cluster import Cluster
-from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
+from topology.errors import InvalidPlacement
 
 Status = Literal["optimal", "feasible", "infeasible", "timeout", "gave-up", "refused"]
 """``optimal``: proved; ``feasible``: valid, with a gap; ``infeasible``: the algorithm shows that its rule admits no
@@ -76,12 +77,8 @@ def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limit
     :raises InvalidJob: the job cannot be cut into nodes.
     :raises UnknownName: the job names a level that the cluster does not have.
     """
-    try:
-        proposal = algorithm.place(cluster, job, limits)
-    except Infeasible as error:
-        proposal = Proposal(None, infeasible=error.message)
-    except SolverTimeout:
-        proposal = Proposal(None, complete=False)
+    ask = propose if cluster.trunks is None else propose_in_a_trunk
+    proposal = ask(algorithm, cluster, job, limits)
     outcome = judge(algorithm.name, cluster, job, proposal)
     stopped = not proposal.complete and outcome.status in ("feasible", "timeout")
     return replace(outcome, stopped_at=limits.seconds) if stopped else outcome

@@ -20,6 +20,7 @@ from scheduler.spread import job_level
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob
+from topology.subset import subset
 
 ChangeKind = Literal["smaller-dp", "free-nodes", "admit-flagged", "drop-constraint", "other-node-size"]
 Constraint = Literal["nodes", "hold", "unknown"]
@@ -213,8 +214,19 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     large domains become whole.  Under a hard constraint a domain hosts ``floor(free / g)`` groups of g cells, and nodes
     are taken where the next group is cheapest.
 
+    Where nothing joins the trunks of the cluster, all in the one that needs fewest.
+
     :returns: indices of nodes; empty when no choice helps.
     """
+    if (trunks := cluster.trunks) is None:
+        return _nodes_to_free(cluster, job)
+    job = job.replace(level=job_level(cluster, job).name)
+    parts = [np.flatnonzero(trunks.domain_of == k).astype(np.int32) for k in range(len(trunks))]
+    found = [part[_nodes_to_free(subset(cluster, part), job)] for part in parts]
+    return min((nodes for nodes in found if len(nodes)), key=len, default=np.zeros(0, dtype=np.int32))
+
+
+def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     level = cluster.level(_freeing_level(cluster, job))
     admitted = admissible(cluster, job)
     freeable = admissible(cluster.emptied(), job) & ~admitted

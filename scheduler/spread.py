@@ -68,7 +68,8 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
 
     :param nodes: shape [rows, columns], index of the node of each cell.
     :raises InvalidPlacement: wrong shape, a cell without a node, a node twice, a node that is not free or has the wrong
-        number of GPUs, a faulty node, a slow node under ``avoid: strict``, a hard constraint broken.
+        number of GPUs, a faulty node, a slow node under ``avoid: strict``, a hard constraint broken, nodes in several
+        trunks that nothing joins.
     :raises UnknownName: the job names a level that the cluster does not have.
     """
     grid = job.grid
@@ -111,5 +112,8 @@ def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> Non
         raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is not free")
     if (bad := flat[cluster.gpus[flat] != job.gpus_per_node]).size:
         raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} has not {job.gpus_per_node} GPUs")
+    if (trunks := cluster.trunks) is not None and len(touched := np.unique(trunks.domain_of[flat])) > 1:
+        first, second = (trunks.domains[k] for k in touched[:2])
+        raise InvalidPlacement(f"nothing joins {first!r} and {second!r}, and the placement lies in both")
     if job.avoid == "strict" and (bad := flat[cluster.slowdown[flat] > 1.0]).size:
         raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is flagged and the job avoids flagged nodes")

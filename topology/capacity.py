@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from topology.cluster import IntArray, Level
+from topology.cluster import Cluster, IntArray, Level
 
 
 def count_nodes(level: Level, nodes: npt.NDArray[np.bool_]) -> IntArray:
@@ -15,3 +15,27 @@ def count_nodes(level: Level, nodes: npt.NDArray[np.bool_]) -> IntArray:
     :returns: shape [domains].
     """
     return np.bincount(level.domain_of[nodes], minlength=len(level)).astype(np.int32)
+
+
+def most_together(cluster: Cluster, nodes: npt.NDArray[np.bool_]) -> int:
+    """How many of the given nodes one job can have: all, or those of one trunk where nothing joins the trunks.
+
+    :param nodes: shape [nodes], which nodes count.
+    """
+    if (trunks := cluster.trunks) is None:
+        return int(np.count_nonzero(nodes))
+    return int(count_nodes(trunks, nodes).max())
+
+
+def together(cluster: Cluster, nodes: IntArray, wanted: int) -> IntArray:
+    """Those of the given nodes among which a job of a certain size is to choose its own.
+
+    :param nodes: indices, ascending.
+    :param wanted: nodes of the job.
+    :returns: all of them, or where nothing joins the trunks those of the tightest trunk; empty where there are too few.
+    """
+    if (trunks := cluster.trunks) is not None:
+        counts = np.bincount(trunks.domain_of[nodes], minlength=len(trunks))
+        enough = np.flatnonzero(counts >= wanted)
+        nodes = nodes[trunks.domain_of[nodes] == enough[counts[enough].argmin()]] if len(enough) else nodes[:0]
+    return nodes if len(nodes) >= wanted else nodes[:0]

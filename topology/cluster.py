@@ -34,6 +34,9 @@ MAX_NODES = 1_000_000
 MAX_LEVELS = 32
 """Levels of the deepest tree."""
 
+DEFAULT_GPUS = 8
+"""GPUs of a node where a file says nothing of them."""
+
 MAX_GPUS = 4096
 """GPUs of the largest node: more than any rack has, less than any integer here can hold."""
 
@@ -84,6 +87,7 @@ class Cluster:
     :param free_gpus: shape [nodes], GPUs not in use, 0 .. gpus.
     :param levels: from the broadest to the closest.
     :param flags: findings about nodes, at most one a node, active ones only.
+    :param joined: whether something joins the domains of the broadest level; false = a job lies inside one of them.
     """
 
     names: tuple[str, ...]
@@ -91,6 +95,7 @@ class Cluster:
     free_gpus: IntArray
     levels: tuple[Level, ...]
     flags: Mapping[int, NodeFlag]
+    joined: bool = True
 
     def __post_init__(self) -> None:
         for array in (self.gpus, self.free_gpus, *(level.domain_of for level in self.levels)):
@@ -162,14 +167,20 @@ class Cluster:
         """
         return self.levels.index(self.level(name))
 
+    @property
+    def trunks(self) -> Level | None:
+        """The broadest level, where a job must lie inside one of its domains; ``None`` = a job may span the cluster."""
+        return None if self.joined or not self.levels or len(self.levels[0]) == 1 else self.levels[0]
+
     def default_level(self) -> Level:
-        """The broadest level with more than one domain; the broadest when none has.
+        """The broadest level with more than one domain where a job can be; the broadest when none has.
 
         :raises InvalidTopology: the cluster has no level at all.
         """
         if not self.levels:
             raise InvalidTopology("the cluster has no levels", fix="give the nodes at least one level, e.g. a rack")
-        return next((level for level in self.levels if len(level) > 1), self.levels[0])
+        alone = len(self.levels[0]) if self.trunks is not None else 1
+        return next((level for level in self.levels if len(level) > alone), self.levels[0])
 
     def replace(self, **changes: Any) -> Cluster:
         """A copy with some fields changed (names of fields as in the class)."""

@@ -8,7 +8,7 @@ about it ("To fix: ...").  The command line turns them into exit codes and, with
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import ClassVar
 
@@ -80,6 +80,11 @@ class SolverTimeout(ArnoldError):
 
 class UnknownName(InvalidInput):
     """A name (algorithm, preset, format, level) that does not exist; the fix lists those that do."""
+
+
+def some(names: Sequence[str], *, most: int = 5) -> str:
+    """How many names there are, and the first of them: ``12 (n1, n2, n3, n4, n5, ...)``."""
+    return f"{len(names):,} ({', '.join(names[:most])}{', ...' if len(names) > most else ''})"
 
 
 def did_you_mean(name: str, known: Iterable[str], *, among: int = 2_000) -> str:

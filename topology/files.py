@@ -59,13 +59,14 @@ class Places(Sequence[str]):
         return self._spell(range(self._size)[row])
 
 
-def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Source:
+def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: bool = False) -> Source:
     """Read a text file, or standard input for ``-``.
 
+    :param may_be_empty: whether nothing is an answer too, as of a list.
     :raises InvalidInput: missing, a directory, unreadable, empty, binary, not UTF-8.
     :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
     """
-    return decode_source(*read_bytes(path, max_bytes=max_bytes))
+    return decode_source(*read_bytes(path, max_bytes=max_bytes), may_be_empty=may_be_empty)
 
 
 def read_bytes(
@@ -99,9 +100,10 @@ def read_bytes(
     return name, data
 
 
-def decode_source(name: str, data: bytes) -> Source:
+def decode_source(name: str, data: bytes, *, may_be_empty: bool = False) -> Source:
     """Text from bytes.
 
+    :param may_be_empty: whether nothing is an answer too, as of a list.
     :raises InvalidInput: empty, binary, not UTF-8.
     """
     if data.startswith(b"\x1f\x8b"):
@@ -120,7 +122,7 @@ def decode_source(name: str, data: bytes) -> Source:
             where=_line_at(name, data, error.start),
             fix="save the file as UTF-8 text",
         ) from None
-    if not text or text.isspace():
+    if not may_be_empty and (not text or text.isspace()):
         raise InvalidInput("is empty", where=name, fix="give a file with content")
     return Source(name, text)
 

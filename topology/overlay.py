@@ -1,6 +1,6 @@
-"""State laid over a topology: which nodes are in use, which are flagged.
+"""Flags laid over a topology.
 
-Busy file: one node or Slurm hostlist a line, ``#`` begins a comment.  Flag file: YAML or JSON, a list of flags (or an
+Flag file: YAML or JSON, a list of flags (or an
 object with the key ``flags``, as ``arnold stragglers --json`` prints it) with the fields of
 :class:`~topology.flags.NodeFlag`; of a faulty node the slowdown may be left out.  A flag store
 (:mod:`topology.flag_log`), recognised by its first line, stands for the flags that it holds now.
@@ -8,44 +8,17 @@ object with the key ``flags``, as ``arnold stragglers --json`` prints it) with t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from pydantic import BaseModel
 
-from topology.cluster import MAX_NODES, Cluster
+from topology.cluster import Cluster
 from topology.documents import Document, load_document
-from topology.errors import InvalidTopology, did_you_mean
+from topology.errors import InvalidTopology, did_you_mean, some
 from topology.files import Source
 from topology.flag_log import is_log, read_log
 from topology.flag_rows import FlagRow
 from topology.flags import NodeFlag
-from topology.hostlist import expand_hostlist
-
-NAMED = 5
-"""Most nodes that a note names."""
-
-
-def with_busy_file(cluster: Cluster, source: Source) -> Cluster:
-    """The cluster with all GPUs in use on the nodes that a file lists.  A node may be listed more than once.
-
-    :raises InvalidInput: a line is not a node name or hostlist.
-    :raises InvalidTopology: the cluster has no such node.
-    """
-    busy: set[int] = set()
-    budget = 4 * MAX_NODES
-    for number, line in enumerate(source.text.splitlines(), 1):
-        text = line.split("#", 1)[0].strip()
-        if not text:
-            continue
-        if text in cluster.index_of:
-            busy.add(cluster.index_of[text])
-            continue
-        place = source.at(number)
-        names = expand_hostlist(text, where=place, limit=min(MAX_NODES, budget))
-        budget -= len(names)
-        busy.update(_indices(cluster, names, place))
-    return cluster.with_busy(busy)
 
 
 def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[Cluster, int]:
@@ -80,8 +53,7 @@ def with_flag_store(cluster: Cluster, source: Source, *, now: datetime) -> tuple
     if log.torn:
         notes.append(f"{source.name} ends in an unfinished line of {log.torn} bytes, left out")
     if strangers := [flag.node for flag in flags if flag.node not in cluster.index_of]:
-        names = ", ".join(strangers[:NAMED]) + (", ..." if len(strangers) > NAMED else "")
-        notes.append(f"flagged in {source.name} and no nodes of the cluster, left out: {len(strangers)} ({names})")
+        notes.append(f"flagged in {source.name} and no nodes of the cluster, left out: {some(strangers)}")
     return cluster.with_flags(known), tuple(notes)
 
 
@@ -106,13 +78,6 @@ class _FlagFile(BaseModel):
     """A document with flags in it; what else it says is not ours."""
 
     flags: list[FlagRow]
-
-
-def _indices(cluster: Cluster, names: Iterable[str], place: str) -> Iterable[int]:
-    for name in names:
-        if name not in cluster.index_of:
-            raise _no_node(cluster, name, place)
-        yield cluster.index_of[name]
 
 
 def _no_node(cluster: Cluster, name: str, place: str) -> InvalidTopology:

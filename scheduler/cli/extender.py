@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from scheduler.cli.command import Command
 from scheduler.cli.instance import FILE, finite
 
 EXAMPLES = """\b
@@ -30,7 +31,7 @@ def command() -> None:
     """Schedule gangs on Kubernetes: plan them whole, pin their pods, verify what kube-scheduler binds."""
 
 
-@command.command("serve", epilog=EXAMPLES)
+@command.command("serve", cls=Command, epilog=EXAMPLES)
 @click.option("--kubeconfig", type=FILE, metavar="FILE", help="Cluster and user  [default: the pod's service account]")
 @click.option("--bind", default="127.0.0.1:8888", show_default=True, metavar="HOST:PORT", help="Where to listen.")
 @click.option(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -69,13 +69,33 @@ def overlay_options(command: F) -> F:
     return _with(
         command,
         click.option("--levels", metavar="A,B,..", help="Labels to take as levels, broad to close (Kubernetes)."),
+        gpus_option,
         click.option(
-            "--busy", type=FILE, metavar="FILE", help="Nodes in use besides: a node or Slurm hostlist a line."
+            "--busy",
+            type=FILE,
+            multiple=True,
+            metavar="FILE",
+            help="Which nodes are in use: a node or Slurm hostlist a line, or what sinfo or scontrol say of nodes; "
+            "may be repeated.",
         ),
         click.option(
-            "--flags", type=FILE, metavar="FILE", help="Slow and faulty nodes besides: YAML, JSON, flag store."
+            "--flags",
+            type=FILE,
+            multiple=True,
+            metavar="FILE",
+            help="Slow and faulty nodes besides: YAML, JSON, flag store; may be repeated.",
         ),
     )
+
+
+def gpus_option(command: F) -> F:
+    """``--gpus-per-node``, for the formats that do not say it."""
+    return click.option(
+        "--gpus-per-node",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="GPUs of each node, where the cluster file does not say  [default: 8]",
+    )(command)
 
 
 def job_options(command: F) -> F:
@@ -145,19 +165,24 @@ def _with(command: F, *options: Callable[[F], F]) -> F:
     return command
 
 
-def read_cluster(
-    *, cluster: str, format: str | None, levels: str | None, busy: str | None, flags: str | None
-) -> tuple[Cluster, tuple[str, ...]]:
+def read_cluster(*, cluster: str, **state: Any) -> tuple[Cluster, tuple[str, ...]]:
     """The cluster that ``cluster_options`` describe, and notes about it.
 
+    :param state: as of :func:`load_state`.
     :raises ArnoldError: a file is unusable.
     """
-    loaded = load_state(cluster, format=format, levels=levels, busy=busy, flags=flags)
+    loaded = load_state(cluster, **state)
     return loaded.cluster, loaded.notes
 
 
 def load_state(
-    path: str, *, format: str | None, levels: str | None, busy: str | None, flags: str | None
+    path: str,
+    *,
+    format: str | None = None,
+    levels: str | None = None,
+    gpus_per_node: int | None = None,
+    busy: Sequence[str] = (),
+    flags: Sequence[str] = (),
 ) -> LoadedTopology:
     """A cluster file with what ``state_options`` lay over it.
 
@@ -166,7 +191,25 @@ def load_state(
     from topology.readers import load_topology
 
     named: Sequence[str] | None = None if levels is None else [level.strip() for level in levels.split(",")]
-    return load_topology(path, format=format, levels=named, busy=busy, flags=flags)
+    return load_topology(path, format=format, levels=named, gpus_per_node=gpus_per_node, busy=busy, flags=flags)
+
+
+def check_stdin(inputs: Mapping[str, str | Sequence[str] | None]) -> None:
+    """Make sure that at most one file is standard input.
+
+    :param inputs: option -> file, or files.
+    :raises InvalidInput: it would be read twice.
+    """
+    from_stdin: list[str] = []
+    for option, given in inputs.items():
+        files = [given] if isinstance(given, str) else given or ()
+        from_stdin += [option for file in files if file == "-"]
+    if len(from_stdin) > 1:
+        raise InvalidInput(
+            f"{' and '.join(from_stdin)} both read standard input",
+            where=from_stdin[1],
+            fix="give a file for all but one",
+        )
 
 
 def read_instance(
@@ -177,7 +220,7 @@ def read_instance(
     level: str | None,
     avoid: Any,
     records: str | None,
-    **state: str | None,
+    **state: Any,
 ) -> Instance:
     """The instance that ``cluster_options`` and ``job_options`` describe.
 
@@ -186,19 +229,8 @@ def read_instance(
     from scheduler.jobfile import Overrides, load_job, load_records
     from topology.files import read_source
 
-    inputs = {
-        "--cluster": cluster,
-        "--job": job_file,
-        "--busy": state["busy"],
-        "--flags": state["flags"],
-        "--records": records,
-    }
-    if len(from_stdin := [option for option, path in inputs.items() if path == "-"]) > 1:
-        raise InvalidInput(
-            f"{' and '.join(from_stdin)} both read standard input",
-            where=from_stdin[1],
-            fix="give a file for all but one",
-        )
+    files = {"--cluster": cluster, "--job": job_file, "--busy": state["busy"], "--flags": state["flags"]}
+    check_stdin({**files, "--records": records})
     overrides = Overrides(alpha=alpha, level=level, avoid=avoid)
     measured = () if records is None else load_records(read_source(records))
     job = load_job(read_source(job_file), overrides=overrides, records=measured)

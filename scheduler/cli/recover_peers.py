@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduler.cli.command import JsonCommand
-from scheduler.cli.instance import FILE, cluster_options, read_cluster
+from scheduler.cli.instance import FILE, check_stdin, cluster_options, read_cluster
 from scheduler.cli.output import console, emit_json, progress, table
-from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from scheduler.documents.recover.peers import PeersDocument
@@ -42,10 +41,7 @@ def command(*, as_json: bool, placement: str, level: str | None, **inputs: Any) 
     from scheduler.placementfile import load_placement
     from topology.files import read_source
 
-    if placement == "-" and "-" in inputs.values():
-        raise InvalidInput(
-            "standard input can be read once only", where="--placement", fix="give a file for all but one"
-        )
+    check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})
     cluster, notes = read_cluster(**inputs)
     rack = cluster.level(level).name if level is not None else cluster.levels[-1].name if cluster.levels else None
     saved = load_placement(read_source(placement), cluster)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from scheduler.cli.command import JsonCommand
-from scheduler.cli.instance import FILE, cluster_options, limit_options, limits_of, read_cluster
+from scheduler.cli.instance import FILE, check_stdin, cluster_options, limit_options, limits_of, read_cluster
 from scheduler.cli.output import console, emit_json, progress, table, to_json
-from topology.errors import InvalidInput, UnknownName, did_you_mean
+from topology.errors import UnknownName, did_you_mean
 from topology.files import write_file
 
 if TYPE_CHECKING:
@@ -30,7 +31,13 @@ Examples:
 @click.command("repair", cls=JsonCommand, document="scheduler.documents.repair:RepairDocument", epilog=EXAMPLES)
 @cluster_options
 @click.option("--placement", required=True, type=FILE, metavar="FILE", help="What `arnold place --output` saved.")
-@click.option("--lost", required=True, metavar="NODE,..", help="Nodes that are gone: names or Slurm hostlists.")
+@click.option(
+    "--lost",
+    required=True,
+    multiple=True,
+    metavar="NODE,..",
+    help="Nodes that are gone: names or Slurm hostlists; may be repeated.",
+)
 @click.option(
     "--prefer",
     type=click.Choice(["moves", "objective"]),
@@ -44,7 +51,7 @@ def command(
     *,
     as_json: bool,
     placement: str,
-    lost: str,
+    lost: tuple[str, ...],
     prefer: Any,
     output: str | None,
     time_limit: float,
@@ -62,7 +69,7 @@ def command(
     from scheduler.placementfile import load_placement
     from topology.files import read_source
 
-    _check_stdin(placement, inputs)
+    check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})
     cluster, notes = read_cluster(**inputs)
     saved = load_placement(read_source(placement), cluster)
     gone = _lost_nodes(lost, cluster)
@@ -78,21 +85,14 @@ def command(
         _print(console(), saved.job, document)
 
 
-def _check_stdin(placement: str, inputs: dict[str, Any]) -> None:
-    if placement == "-" and "-" in inputs.values():
-        raise InvalidInput(
-            "standard input can be read once only", where="--placement", fix="give a file for all but one"
-        )
-
-
-def _lost_nodes(text: str, cluster: Cluster) -> list[str]:
-    """Names of the lost nodes.
+def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
+    """Names of the lost nodes; one that several lists name is lost once.
 
     :raises UnknownName: one is not in the cluster.
     """
     from topology.hostlist import expand_hostlist
 
-    names = expand_hostlist(text, where="--lost")
+    names = list(dict.fromkeys(name for text in hostlists for name in expand_hostlist(text, where="--lost")))
     for name in names:
         if name not in cluster.index_of:
             raise UnknownName(

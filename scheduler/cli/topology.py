@@ -54,7 +54,7 @@ def file_options(function: F) -> F:
 @file_options
 @click.option("--to", required=True, metavar="FORMAT", help="csv, slurm-conf, slurm-yaml or topograph.")
 @click.option("--output", type=FILE, metavar="FILE", help="Write here  [default: standard output]")
-def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: str | None) -> None:
+def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: Any) -> None:
     """Write a cluster in another format.  FILE may be - for standard input.
 
     What the new format cannot carry is said on standard error and left out.
@@ -81,7 +81,7 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: s
 @file_options
 @click.option("--output", type=FILE, metavar="FILE", help="Draw into this .svg, .png or .html file too.")
 @click.option("--depth", type=click.IntRange(1, 32), help="Levels of the text tree  [default: as many as fit]")
-def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **state: str | None) -> None:
+def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **state: Any) -> None:
     """Show a cluster as a tree with counts, and draw it.  FILE may be - for standard input."""
     from scheduler.documents.topology import show_document
     from topology.drawing import draw_cluster
@@ -102,7 +102,7 @@ def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **s
     "validate", cls=JsonCommand, document="scheduler.documents.topology:ValidateDocument", epilog=VALIDATE_EXAMPLES
 )
 @file_options
-def validate(*, as_json: bool, file: str, **state: str | None) -> None:
+def validate(*, as_json: bool, file: str, **state: Any) -> None:
     """Check a cluster file and say what was understood.  FILE may be - for standard input.
 
     Exits 0 if it is valid, 2 if not: the message has the line, what is wrong and what to do.

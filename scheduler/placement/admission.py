@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.job import Job
+from topology.capacity import count_nodes
 from topology.cluster import Cluster
 from topology.flags import FAULTY, HEALTHY
 
@@ -35,12 +36,13 @@ def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> B
 def shortage(cluster: Cluster, job: Job) -> str:
     """Why the job cannot fit whatever its shape: fewer admissible nodes than cells, and what holds the others.
 
-    :returns: one sentence for the user; empty when there are enough nodes.
+    :returns: one sentence for the user; empty when there are enough nodes, in one trunk where nothing joins the trunks.
     :raises InvalidJob: the job cannot be cut into nodes.
     """
-    free = int(admissible(cluster, job).sum())
+    admitted = admissible(cluster, job)
+    free = int(admitted.sum())
     if free >= job.grid.cells:
-        return ""
+        return _shortage_of_trunks(cluster, job, admitted)
     fits_size = cluster.gpus == job.gpus_per_node
     faulty = cluster.slowdown == FAULTY
     in_use = cluster.free_gpus != cluster.gpus
@@ -55,6 +57,20 @@ def shortage(cluster: Cluster, job: Job) -> str:
     return (
         f"the job needs {job.grid.cells} free nodes of {job.gpus_per_node} GPUs, the cluster has {free} of "
         f"{len(cluster)}" + (f" ({others})" if others else "")
+    )
+
+
+def _shortage_of_trunks(cluster: Cluster, job: Job, admitted: BoolArray) -> str:
+    if (trunks := cluster.trunks) is None:
+        return ""
+    free = count_nodes(trunks, admitted)
+    most = int(free.argmax())
+    if free[most] >= job.grid.cells:
+        return ""
+    return (
+        f"the job needs {job.grid.cells} free nodes of {job.gpus_per_node} GPUs in one domain of {trunks.name}, as "
+        f"nothing joins the {len(trunks)} of them; {trunks.domains[most]!r} has most, {free[most]} (all together "
+        f"{free.sum()})"
     )
 
 

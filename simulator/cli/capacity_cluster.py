@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -50,8 +50,8 @@ def cluster_of(*, cluster: str | None, made: str, busy_share: float, seed: int, 
     :raises ArnoldError: a file is unusable, or the sizes make no cluster.
     """
     if cluster is not None:
-        return read_cluster(cluster=cluster, **state)[0], cluster
-    if given := [f"--{name}" for name, value in state.items() if value is not None]:
+        return cluster_with_notes(cluster, state), cluster
+    if given := [f"--{name.replace('_', '-')}" for name, value in state.items() if value not in (None, ())]:
         raise InvalidInput(f"{given[0]} belongs to a cluster file", where=given[0], fix="give --cluster FILE too")
     from topology.generate import fragment, minipods
 
@@ -59,6 +59,18 @@ def cluster_of(*, cluster: str | None, made: str, busy_share: float, seed: int, 
     empty = minipods(minipods=pods, nodes=pods * size)
     words = f"{pods} minipods of {size} nodes, {busy_share:.0%} of them busy (made, seed {seed})"
     return fragment(empty, busy_share, seed), words
+
+
+def cluster_with_notes(path: str, state: Mapping[str, Any]) -> Cluster:
+    """The cluster of a file with what lies over it; what is worth knowing about it is said on standard error.
+
+    :param state: what ``state_options`` give.
+    :raises ArnoldError: a file is unusable.
+    """
+    cluster, notes = read_cluster(cluster=path, **state)
+    for note in notes:
+        click.echo(note, err=True)
+    return cluster
 
 
 def shapes_of(shapes: Sequence[str], cluster: Cluster) -> tuple[JobShape, ...]:

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from scheduler.cli.command import JsonCommand
-from scheduler.cli.instance import FILE, finite, read_cluster, state_options
+from scheduler.cli.instance import FILE, finite, state_options
 from scheduler.cli.output import progress
-from simulator.cli.capacity_cluster import sizes_of
+from simulator.cli.capacity_cluster import cluster_with_notes, sizes_of
 from simulator.cli.capacity_show import figure_options, show
 
 EXAMPLES = """\b
@@ -92,7 +92,7 @@ def command(
     from simulator.shapes import node_size
 
     minipods, minipod_nodes = sizes_of(made)
-    own = None if cluster is None else read_cluster(cluster=cluster, **state)[0]
+    own = None if cluster is None else cluster_with_notes(cluster, state)
     shape, rows = parse_job(job) if own is None else parse_job(job, gpus_per_node=node_size(own))
     question = ReserveQuestion(
         minipods=minipods,

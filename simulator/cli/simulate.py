@@ -165,7 +165,7 @@ def _prepare(options: dict[str, Any]) -> tuple[Replay, tuple[str, ...]]:
     from simulator.traces import scale_load
 
     failures = take_failures(options)
-    state = {name: options.pop(name) for name in ("cluster", "levels", "busy", "flags")}
+    state = {name: options.pop(name) for name in ("cluster", "levels", "gpus_per_node", "busy", "flags")}
     cluster, notes = read_cluster(format=options.pop("cluster_format"), **state)
     jobs = take_trace(options)
     if (factor := options.pop("scale_load")) is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduler.cli.command import JsonCommand
-from scheduler.cli.instance import FILE, finite, load_state
+from scheduler.cli.instance import FILE, finite, gpus_option, load_state
 from scheduler.cli.output import console, emit_json, progress
 from simulator.cli.trace_options import take_trace, trace_options
 from topology.errors import InvalidInput
@@ -29,6 +29,7 @@ Examples:
 @click.option(
     "--cluster", "clusters", required=True, multiple=True, type=FILE, metavar="FILE", help="A cluster; repeat it."
 )
+@gpus_option
 @trace_options
 @click.option("--policies", default="fifo,fifo-backfill", show_default=True, metavar="A,B,..", help="Of the queue.")
 @click.option("--algorithms", default="exact", show_default=True, metavar="A,B,..", help="Of placement, or none.")
@@ -129,11 +130,15 @@ def _inputs(options: dict[str, Any]) -> Inputs:
     from simulator.study.plan import Inputs
 
     files, hours = options.pop("clusters"), options.pop("resample")
-    loaded = [load_state(file, format=None, levels=None, busy=None, flags=None).cluster for file in files]
+    gpus = options.pop("gpus_per_node")
+    loaded = [load_state(file, gpus_per_node=gpus) for file in files]
+    for file, topology in zip(files, loaded, strict=True):
+        for note in topology.notes:
+            click.echo(f"{file}: {note}", err=True)
     trace, lenient = take_trace(options), options.pop("lenient")
     return Inputs(
         trace=trace,
-        clusters=dict(zip(_cluster_names(files), loaded, strict=True)),
+        clusters=dict(zip(_cluster_names(files), (topology.cluster for topology in loaded), strict=True)),
         settings=Settings(**options),
         lenient=lenient,
         resample=None if hours is None else hours * 3600,

@@ -25,7 +25,7 @@ from simulator.engine.job import UNITS, SimJob
 from simulator.engine.room import Found, Need
 from simulator.records import JobRecord
 from simulator.shapes import node_size, shape
-from topology.capacity import count_nodes
+from topology.capacity import count_nodes, most_together, together
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob
 from topology.flags import HEALTHY, NodeFlag
@@ -89,7 +89,7 @@ class PlacedRoom:
                 _ = gang.grid, job_level(self.cluster, gang)
         except InvalidJob as error:
             raise Disagreement("does not cut into nodes", error.message) from error
-        room = int(np.count_nonzero(self._usable_for(nodes, gpus)))
+        room = most_together(self.cluster, self._usable_for(nodes, gpus))
         if room < nodes:
             what = f"{nodes} nodes with {gpus / UNITS:g} free GPUs each; the cluster has {room}"
             raise Disagreement("larger than the cluster", what)
@@ -124,7 +124,7 @@ class PlacedRoom:
         """Whether enough nodes have enough free."""
         if job.nodes == 1:
             return bool(self.free.max() >= job.gpus)
-        return int(np.count_nonzero(self.usable(job) & (self.free >= job.gpus))) >= job.nodes
+        return most_together(self.cluster, self.usable(job) & (self.free >= job.gpus)) >= job.nodes
 
     def find(self, job: SimJob, keep: Keep) -> Found | None:
         """Nodes for the job."""
@@ -135,8 +135,8 @@ class PlacedRoom:
             if not len(rows):
                 return None
             return Found((int(_parts(rows, 1, free=self.free, idle=self._idle, levels=self._levels)[0]),))
-        rows = (fits & self.usable(job)).nonzero()[0]
-        if len(rows) < job.nodes:
+        rows = together(self.cluster, (fits & self.usable(job)).nonzero()[0], job.nodes)
+        if not len(rows):
             return None
         if not self._is_gang(job.nodes, job.gpus):
             return self._found(_parts(rows, job.nodes, free=self.free, idle=self._idle, levels=self._levels))
@@ -214,8 +214,8 @@ class PlacedRoom:
         if not self._is_gang(job.nodes, job.gpus):
             fits = self.usable(job).copy()
             fits[list(taken)] = False
-            rows, whole = fits.nonzero()[0], self._whole
-            if len(rows) < job.nodes:
+            rows, whole = together(self.cluster, fits.nonzero()[0], job.nodes), self._whole
+            if not len(rows):
                 return ()
             levels = [(one.domain_of, count_nodes(one, whole)) for one in self.cluster.levels]
             return tuple(sorted(_parts(rows, job.nodes, free=self.total, idle=whole, levels=levels).tolist()))

@@ -88,7 +88,7 @@ def test_load_topology_takes_either(tmp_path: Path) -> None:
     cluster, store = tmp_path / "cluster.csv", tmp_path / "flags"
     cluster.write_text("node,rack\nn1,r\nn2,r\n")
     store.write_text(STORE)
-    loaded = load_topology(cluster, flags=store, now=NOON)
+    loaded = load_topology(cluster, flags=[store], now=NOON)
     assert loaded.cluster.slowdown.tolist() == [1.5, 1.0]
     assert any("no nodes of the cluster, left out: 1 (n9)" in note for note in loaded.notes)
 

@@ -1,6 +1,7 @@
-"""Busy nodes and flags laid over a cluster."""
+"""Flags laid over a cluster."""
 
 import math
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -9,60 +10,18 @@ from hypothesis import strategies as st
 
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import ArnoldError, InvalidInput, InvalidTopology, TooLarge
+from topology.errors import ArnoldError, InvalidInput
 from topology.files import Source
-from topology.overlay import with_busy_file, with_flag_file
+from topology.overlay import with_flag_file
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 CLUSTER = build_cluster(["rack"], [Node(f"n{i}", ("r",), 8, 8) for i in range(1, 10)])
 
 
-def busy(text: str) -> list[str]:
-    """Names of the nodes in use after a busy file."""
-    cluster = with_busy_file(CLUSTER, Source("busy", text))
-    return [node.name for node in cluster if node.free_gpus == 0]
-
-
 def flagged(text: str) -> tuple[Cluster, int]:
     """The cluster after a flag file, and the number of flags that are not active."""
     return with_flag_file(CLUSTER, Source("flags", text), now=NOW)
-
-
-def test_a_busy_file_lists_nodes_and_hostlists() -> None:
-    """Comments and empty lines are skipped; a node may be listed twice, as two jobs may share it."""
-    assert busy("# squeue -h -o %N\nn1\n\n  n[3-4,6]  # job 17\nn4,n9\n") == ["n1", "n3", "n4", "n6", "n9"]
-    assert busy("# nothing runs\n") == []
-
-
-def test_a_name_that_looks_like_a_hostlist_is_a_name() -> None:
-    """Names of the cluster come first."""
-    cluster = build_cluster(["rack"], [Node("gpu node 1", ("r",), 8, 8), Node("n1", ("r",), 8, 8)])
-    assert with_busy_file(cluster, Source("busy", "gpu node 1")).free_gpus.tolist() == [0, 8]
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint", "where", "fix"),
-    [
-        ("n1\nn22\n", "no node 'n22'", "busy:2", "did you mean 'n2'?"),
-        ("n[8-12]\n", "no node 'n10'", "busy:1", "names of the cluster"),
-        ("n1 n2\n", "broken at character 3", "busy:1", "ranges like"),
-        ("n[1-\n", "broken", "busy:1", "ranges like"),
-        ("@all\n", "broken", "busy:1", "ranges like"),
-    ],
-)
-def test_bad_busy_files_are_refused(text: str, complaint: str, where: str, fix: str) -> None:
-    """With the line, and the node that was probably meant."""
-    with pytest.raises(InvalidInput, match=complaint) as caught:
-        busy(text)
-    assert caught.value.where == where
-    assert fix in caught.value.fix
-
-
-def test_a_busy_file_of_absurd_size_ends_at_once() -> None:
-    """One range too large."""
-    with pytest.raises(TooLarge):
-        busy("n[0-400000000]")
 
 
 @pytest.mark.parametrize(
@@ -139,22 +98,13 @@ def test_bad_flag_files_are_refused(text: str, complaint: str, where: str, fix: 
     assert fix in caught.value.fix
 
 
-def test_a_node_that_does_not_exist_is_a_fault_of_the_topology() -> None:
-    """Not of the format: the kind of error says so."""
-    with pytest.raises(InvalidTopology):
-        busy("nobody")
-
-
 FLAG = "- {node: n1, kind: straggler, slowdown: 1.3, since: 2026-01-01T00:00:00Z, evidence: x}\n"
 
 
 @settings(max_examples=100)
 @given(st.integers(0, len(FLAG)), st.text("n1[]{}-:,.\n&*!'\"", max_size=4), st.integers(0, 5))
 def test_no_text_breaks_the_overlays(at: int, inserted: str, removed: int) -> None:
-    """A valid flag with a piece replaced, as flags and as busy nodes: a cluster or an ArnoldError."""
+    """A valid flag with a piece replaced, a cluster or an ArnoldError."""
     text = FLAG[:at] + inserted + FLAG[at + removed :]
-    for read in (flagged, busy):
-        try:
-            read(text)
-        except ArnoldError:
-            continue
+    with suppress(ArnoldError):
+        flagged(text)

@@ -37,7 +37,8 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
         )
         name = _fresh(f"new{last + i + 1}", taken)
         rows.append(Node(name, (*broad, *closer), gpus, gpus))
-    return build_cluster([one.name for one in cluster.levels], rows, flags=cluster.flags.values())
+    grown_cluster = build_cluster([one.name for one in cluster.levels], rows, flags=cluster.flags.values())
+    return grown_cluster.replace(joined=cluster.joined)
 
 
 def _as_row(cluster: Cluster, i: int) -> Node:

@@ -12,7 +12,7 @@ from datetime import datetime
 from difflib import get_close_matches
 
 from topology.build import build_cluster
-from topology.cluster import MAX_LEVELS, Node
+from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean
 from topology.files import Source
 from topology.flags import HEALTHY, parse_slowdown
@@ -20,8 +20,8 @@ from topology.readers.table import Table, read_header, read_table
 from topology.readers.types import Reading
 
 NODE = "node"
-ATTRIBUTES = ("gpus", "free_gpus", "slowdown")
-DEFAULT_GPUS = 8
+GPUS, FREE_GPUS = "gpus", "free_gpus"
+ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown")
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,12}")
 
@@ -46,7 +46,8 @@ class ClusterCsv:
         table = read_table(source)
         depth = _check_header(table.header, table.header_place)
         rows = _nodes(table, depth)
-        return Reading(build_cluster(table.header[1 : depth + 1], rows, where=table.places))
+        cluster = build_cluster(table.header[1 : depth + 1], rows, where=table.places)
+        return Reading(cluster, says_gpus=bool({GPUS, FREE_GPUS} & {*table.header}))
 
 
 def _check_header(header: tuple[str, ...], where: str) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from topology.build import build_cluster
-from topology.cluster import Node
+from topology.cluster import DEFAULT_GPUS, Node
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.readers.table import read_header, read_table
@@ -19,7 +19,6 @@ from topology.readers.types import Reading
 
 COLUMNS = ("ip", "DSW", "PSW", "ASW")
 LEVELS = ("dsw", "psw", "asw")
-GPUS = 8
 
 
 class Lingjun:
@@ -47,7 +46,12 @@ class Lingjun:
                 fix=f"use {','.join(COLUMNS)}",
             )
         rows = (
-            Node(name=ip, path=(dsw, psw, f"{psw}/{asw}" if psw and asw else asw), gpus=GPUS, free_gpus=GPUS)
+            Node(
+                name=ip,
+                path=(dsw, psw, f"{psw}/{asw}" if psw and asw else asw),
+                gpus=DEFAULT_GPUS,
+                free_gpus=DEFAULT_GPUS,
+            )
             for ip, dsw, psw, asw in table.rows
         )
-        return Reading(build_cluster(LEVELS, rows, where=table.places))
+        return Reading(build_cluster(LEVELS, rows, where=table.places), says_gpus=False)

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
 from topology.files import Source, read_source
 from topology.flag_log import is_log
-from topology.overlay import with_busy_file, with_flag_file, with_flag_store
+from topology.node_list import read_node_list, with_gpus, with_node_list
+from topology.overlay import with_flag_file, with_flag_store
 from topology.readers.registry import load_reader, recognise
 
 
@@ -32,17 +34,21 @@ def load_topology(
     path: str | Path,
     *,
     format: str | None = None,
-    busy: str | Path | None = None,
-    flags: str | Path | None = None,
+    busy: Sequence[str | Path] = (),
+    flags: Sequence[str | Path] = (),
     levels: Sequence[str] | None = None,
+    gpus_per_node: int | None = None,
     now: datetime | None = None,
 ) -> LoadedTopology:
     """Read a cluster in any known format, and lay busy nodes and flags over it.
 
     :param path: the file, or ``-`` for standard input.
     :param format: name of the format; ``None`` = recognise it by content.
-    :param busy: a file with one node or hostlist a line: nodes in use.
-    :param flags: a YAML or JSON file with a list of flags, or a flag store; what does not hold at ``now`` is left out.
+    :param busy: files with one node or hostlist a line: nodes in use; or with what Slurm says of its nodes
+        (:mod:`topology.slurm_nodes`).  Of several opinions about a node the worst counts.
+    :param flags: YAML or JSON files with a list of flags, or flag stores; what does not hold at ``now`` is left out.
+    :param gpus_per_node: of every node, for a file that does not say it; ``None`` = what ``busy`` says, else
+        :data:`~topology.cluster.DEFAULT_GPUS`, with a note.
     :param levels: for formats that leave the levels open (Kubernetes): labels from broad to close.
     :param now: timezone-aware; ``None`` = the present.
     :raises InvalidInput: a file cannot be read, is of no known format, or damaged.
@@ -50,7 +56,7 @@ def load_topology(
     :raises TooLarge: well formed and bigger than Arnold takes on.
     """
     instant = datetime.now(UTC) if now is None else now
-    _check_stdin(path, busy, flags)
+    _check_stdin(path, *busy, *flags)
     source = read_source(path)
     try:
         reader = recognise(source) if format is None else load_reader(format)
@@ -62,36 +68,39 @@ def load_topology(
     except InvalidInput as error:
         error.where = error.where or source.name
         raise
+    if gpus_per_node is not None and reading.says_gpus:
+        raise InvalidInput(
+            f"{source.name} says itself how many GPUs its nodes have",
+            where="--gpus-per-node",
+            fix="leave --gpus-per-node out, or correct the file",
+        )
     cluster, notes = reading.cluster, list(reading.notes)
-    if busy is not None:
-        cluster = with_busy_file(cluster, read_source(busy))
-    if flags is not None:
-        cluster, more = _flagged(cluster, read_source(flags), instant)
+    lists = [read_node_list(read_source(file, may_be_empty=True), cluster) for file in busy]
+    if not reading.says_gpus:
+        cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
+        notes += more
+    for one in lists:
+        cluster, more = with_node_list(cluster, one)
+        notes += more
+    for file in flags:
+        cluster, more = _flagged(cluster, read_source(file), instant)
         notes += more
     return LoadedTopology(cluster, reader.name, tuple(notes))
 
 
-def _flagged(cluster: Cluster, source: Source, now: datetime) -> tuple[Cluster, Sequence[str]]:
+def _flagged(cluster: Cluster, source: Source, now: datetime) -> tuple[Cluster, tuple[str, ...]]:
     """The cluster with the flags of a flag file or a flag store, and notes about them."""
     if is_log(source):
         return with_flag_store(cluster, source, now=now)
     cluster, expired = with_flag_file(cluster, source, now=now)
-    return cluster, [f"flags of {source.name} not active now, left out: {expired}"] if expired else []
+    return cluster, (f"flags of {source.name} not active now, left out: {expired}",) if expired else ()
 
 
-def load_cluster(
-    path: str | Path,
-    *,
-    format: str | None = None,
-    busy: str | Path | None = None,
-    flags: str | Path | None = None,
-    levels: Sequence[str] | None = None,
-    now: datetime | None = None,
-) -> Cluster:
-    """The cluster of :func:`load_topology`, for those who need nothing else."""
-    return load_topology(path, format=format, busy=busy, flags=flags, levels=levels, now=now).cluster
+def load_cluster(path: str | Path, **options: Any) -> Cluster:
+    """The cluster of :func:`load_topology`, with its options, for those who need nothing else."""
+    return load_topology(path, **options).cluster
 
 
-def _check_stdin(*paths: str | Path | None) -> None:
-    if sum(str(path) == "-" for path in paths if path is not None) > 1:
+def _check_stdin(*paths: str | Path) -> None:
+    if sum(str(path) == "-" for path in paths) > 1:
         raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")

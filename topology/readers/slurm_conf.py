@@ -2,6 +2,10 @@
 
 Source: the manual page topology.conf(5).  Keys are case-insensitive, ``#`` begins a comment, a backslash at the end
 continues a line.
+
+``scontrol show topology`` prints nearly the same, and any user may call it.  There a switch has its ``Level``, and the
+``Nodes`` of one that has ``Switches`` are all nodes below it; a block has its ``BlockIndex`` and ``BlockSize``, and of
+an ``AggregatedBlock`` only the size is new.
 """
 
 from __future__ import annotations
@@ -14,13 +18,14 @@ from topology.cluster import MAX_NODES
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean
 from topology.files import Source
 from topology.hostlist import expand_hostlist
-from topology.readers.switches import Switch, block_cluster, tree_cluster
+from topology.readers.switches import Switch, block_cluster, tree_cluster, trunk_notes
 from topology.readers.types import Reading
 
 KEYS = {
-    "switchname": ("switches", "nodes", "linkspeed"),
-    "blockname": ("nodes",),
+    "switchname": ("switches", "nodes", "linkspeed", "level"),
+    "blockname": ("nodes", "blockindex", "blocksize"),
     "blocksizes": (),
+    "aggregatedblock": ("nodes", "blockindex", "blocksize"),
 }
 """First key of a line, in lower case, and those that may follow."""
 
@@ -29,18 +34,24 @@ _SPELLING = {
     "switches": "Switches",
     "nodes": "Nodes",
     "linkspeed": "LinkSpeed",
+    "level": "Level",
     "blockname": "BlockName",
     "blocksizes": "BlockSizes",
+    "blockindex": "BlockIndex",
+    "blocksize": "BlockSize",
+    "aggregatedblock": "AggregatedBlock",
 }
 _PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*("[^"]*"|[^\s"]+)(?=\s|$)')
-_MARK = re.compile(r"^[ \t]*(?:SwitchName|BlockName|BlockSizes|RingName)[ \t]*=", re.IGNORECASE | re.MULTILINE)
+_MARK = re.compile(
+    r"^[ \t]*(?:SwitchName|BlockName|BlockSizes|AggregatedBlock|RingName)[ \t]*=", re.IGNORECASE | re.MULTILINE
+)
 
 
 class SlurmConf:
     """Reader of ``topology.conf``."""
 
     name = "slurm-conf"
-    summary = "Slurm topology.conf, lines of SwitchName= or BlockName="
+    summary = "Slurm topology.conf or scontrol show topology, lines of SwitchName= or BlockName="
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:
@@ -57,14 +68,19 @@ class SlurmConf:
         switches: list[Switch] = []
         blocks: list[Switch] = []
         sizes: tuple[int, ...] = ()
+        shown_sizes: set[int] = set()
         sizes_place = source.name
         budget = MAX_NODES
         for place, pairs in _lines(source):
             if "blocksizes" in pairs:
-                sizes, sizes_place = _sizes(pairs["blocksizes"], place), place
+                sizes, sizes_place = _sizes(pairs, "blocksizes", place), place
+                continue
+            if "blocksize" in pairs:
+                shown_sizes.update(_sizes(pairs, "blocksize", place))
+            if "aggregatedblock" in pairs:
                 continue
             children = _names(pairs.get("switches"), place, budget)
-            nodes = _names(pairs.get("nodes"), place, budget)
+            nodes = () if children and "level" in pairs else _names(pairs.get("nodes"), place, budget)
             budget -= len(nodes)
             name = pairs.get("switchname", pairs.get("blockname", ""))
             (switches if "switchname" in pairs else blocks).append(Switch(name, children, nodes, place))
@@ -73,14 +89,16 @@ class SlurmConf:
                 "the file has switches and blocks", where=blocks[0].place, fix="describe a tree or blocks, not both"
             )
         if blocks:
-            return Reading(block_cluster(blocks, sizes, place=sizes_place))
+            cluster = block_cluster(blocks, sizes or sorted(shown_sizes), place=sizes_place)
+            return Reading(cluster, says_gpus=False)
         if not switches:
             raise InvalidTopology(
                 "the file describes no switch and no block",
                 where=source.name,
                 fix="add lines such as SwitchName=s1 ...",
             )
-        return Reading(tree_cluster(switches))
+        cluster = tree_cluster(switches)
+        return Reading(cluster, trunk_notes(cluster), says_gpus=False)
 
 
 def _lines(source: Source) -> Iterator[tuple[str, dict[str, str]]]:
@@ -140,8 +158,10 @@ def _names(hostlist: str | None, place: str, budget: int) -> tuple[str, ...]:
     return () if hostlist is None else tuple(expand_hostlist(hostlist, where=place, limit=budget))
 
 
-def _sizes(text: str, place: str) -> tuple[int, ...]:
-    parts = text.split(",")
+def _sizes(pairs: dict[str, str], key: str, place: str) -> tuple[int, ...]:
+    parts = pairs[key].split(",")
     if not all(re.fullmatch(r"[1-9][0-9]{0,8}", part) for part in parts):
-        raise InvalidInput(f"BlockSizes is {text[:60]!r}", where=place, fix="write whole numbers such as 30,120")
+        raise InvalidInput(
+            f"{_SPELLING[key]} is {pairs[key][:60]!r}", where=place, fix="write whole numbers such as 30,120"
+        )
     return tuple(int(part) for part in parts)

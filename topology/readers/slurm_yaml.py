@@ -18,7 +18,7 @@ from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
 from topology.files import Source
 from topology.hostlist import expand_hostlist
-from topology.readers.switches import Switch, block_cluster, tree_cluster
+from topology.readers.switches import Switch, block_cluster, tree_cluster, trunk_notes
 from topology.readers.types import Reading
 
 _MARK = re.compile(r"^(?:[ \t]*-[ \t]+)?[\"']?(?:topology|cluster_default)[\"']?[ \t]*:", re.MULTILINE)
@@ -54,9 +54,13 @@ class _Topology(_Strict):
     cluster_default: bool = False
     tree: _Tree | None = None
     block: _Blocks | None = None
-    flat: bool = False
+    flat: bool | dict[str, Any] = False
     ring: Any = None
     torus3d: Any = None
+
+    def kinds(self) -> list[str]:
+        """Which kinds of topology it says it is; Slurm takes exactly one."""
+        return [kind for kind in ("tree", "block", "flat", "ring", "torus3d") if getattr(self, kind)]
 
 
 class SlurmYaml:
@@ -79,6 +83,7 @@ class SlurmYaml:
         """
         document = load_document(source, syntax="yaml")
         topologies = document.parse(list[_Topology])
+        _check_kinds(document, topologies)
         number = _chosen(topologies, source)
         chosen = topologies[number]
         notes = () if len(topologies) == 1 else (f"of {len(topologies)} topologies, {chosen.topology!r} was read",)
@@ -86,7 +91,8 @@ class SlurmYaml:
             rows = [(switch.switch, switch.children, switch.nodes) for switch in chosen.tree.switches]
             switches = _switches(document, rows, (number, "tree", "switches"))
             _check_any(switches, document.where(number, "tree"))
-            return Reading(tree_cluster(switches), notes)
+            cluster = tree_cluster(switches)
+            return Reading(cluster, (*notes, *trunk_notes(cluster)), says_gpus=False)
         if chosen.block is not None:
             blocks = _switches(
                 document,
@@ -95,12 +101,22 @@ class SlurmYaml:
             )
             _check_any(blocks, document.where(number, "block"))
             sizes, place = chosen.block.block_sizes, document.where(number, "block", "block_sizes")
-            return Reading(block_cluster(blocks, sizes, place=place), notes)
+            return Reading(block_cluster(blocks, sizes, place=place), notes, says_gpus=False)
         raise InvalidTopology(
             f"topology {chosen.topology!r} is neither a tree nor blocks",
             where=document.where(number),
             fix="mark a tree or block topology with cluster_default: true",
         )
+
+
+def _check_kinds(document: Document, topologies: Sequence[_Topology]) -> None:
+    for i, topology in enumerate(topologies):
+        if len(kinds := topology.kinds()) > 1:
+            raise InvalidTopology(
+                f"topology {topology.topology!r} is {' and '.join(kinds)} at once",
+                where=document.where(i, kinds[1]),
+                fix="make it one of them; a second one is an entry of its own",
+            )
 
 
 def _chosen(topologies: Sequence[_Topology], source: Source) -> int:

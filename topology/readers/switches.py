@@ -2,6 +2,9 @@
 
 A node's switch at a level is its ancestor there.  Slurm does not name levels: they are called ``level-0`` (broadest)
 onwards.  Leaf switches may hang at different depths.
+
+Switches with none above them are trunks that nothing joins: "jobs can only span nodes connected by the same switch
+fabric" (topology.conf(5)).
 """
 
 from __future__ import annotations
@@ -10,11 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topology.build import build_cluster
-from topology.cluster import MAX_LEVELS, Cluster, Node
-from topology.errors import InvalidTopology, did_you_mean
-
-GPUS = 8
-"""GPUs of a node, of which Slurm's topology files say nothing."""
+from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Cluster, Node
+from topology.errors import InvalidTopology, did_you_mean, some
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,20 @@ def tree_cluster(switches: Sequence[Switch]) -> Cluster:
     places: list[str] = []
     for switch in switches:
         here = (path[switch.name] + ("",) * depth)[:depth]
-        rows += [Node(name, here, GPUS, GPUS) for name in switch.nodes]
+        rows += [Node(name, here, DEFAULT_GPUS, DEFAULT_GPUS) for name in switch.nodes]
         places += [switch.place] * len(switch.nodes)
-    return build_cluster([f"level-{i}" for i in range(depth)], rows, where=places)
+    cluster = build_cluster([f"level-{i}" for i in range(depth)], rows, where=places)
+    return cluster.replace(joined=len(cluster.levels[0]) == 1)
+
+
+def trunk_notes(cluster: Cluster) -> tuple[str, ...]:
+    """What a user should know of a cluster that falls into several trunks."""
+    if (trunks := cluster.trunks) is None:
+        return ()
+    return (
+        f"switches with none above them: {some(trunks.domains)}; a job lies below one of them, as Slurm runs none "
+        "across (to let jobs span them, describe a switch above them, or convert the file to csv)",
+    )
 
 
 def block_cluster(blocks: Sequence[Switch], sizes: Sequence[int], *, place: str) -> Cluster:
@@ -84,7 +95,7 @@ def block_cluster(blocks: Sequence[Switch], sizes: Sequence[int], *, place: str)
             last = min(first + width, len(blocks)) - 1
             path.append(f"{blocks[first].name}..{blocks[last].name}")
         here = (*path, block.name)
-        rows += [Node(name, here, GPUS, GPUS) for name in block.nodes]
+        rows += [Node(name, here, DEFAULT_GPUS, DEFAULT_GPUS) for name in block.nodes]
         places += [block.place] * len(block.nodes)
     return build_cluster([*(f"block-{size}" for _, size in aggregates), "block"], rows, where=places)
 

@@ -17,15 +17,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from topology.build import build_cluster
-from topology.cluster import MAX_LEVELS, Node
+from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.documents import load_document
 from topology.errors import InvalidTopology
 from topology.files import Places, Source
 from topology.readers.paths import qualified
 from topology.readers.types import Reading
-
-GPUS = 8
-"""GPUs of an instance, of which the format says nothing."""
 
 ACCELERATORS = ("accelerator", "accelerator-sub-domain")
 _LABELS = ("accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")
@@ -81,7 +78,7 @@ class Topograph:
         paths, repeated = qualified([instance.path(depth) for instance in instances])
         kept = [i for i in range(len(names)) if i < depth or any(path[i] for path in paths)]
         rows = [
-            Node(instance.id, tuple(path[i] for i in kept), GPUS, GPUS)
+            Node(instance.id, tuple(path[i] for i in kept), DEFAULT_GPUS, DEFAULT_GPUS)
             for instance, path in zip(instances, paths, strict=True)
         ]
         places = Places(len(rows), lambda row: document.where("instances", row))
@@ -90,4 +87,4 @@ class Topograph:
             for i in kept
             if repeated[i]
         )
-        return Reading(build_cluster([names[i] for i in kept], rows, where=places), notes)
+        return Reading(build_cluster([names[i] for i in kept], rows, where=places), notes, says_gpus=False)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topology.cluster import Cluster
-
-DEFAULT_GPUS = 8
-"""GPUs that readers assume where a format says nothing."""
+from topology.cluster import DEFAULT_GPUS, Cluster
 
 
 def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
@@ -30,8 +27,12 @@ def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
         flag.kind == "degraded" or any((flag.score, flag.since, flag.until, flag.evidence))
         for flag in cluster.flags.values()
     )
-    return (
-        (f"{format_name} carries the slowdown of flags and no more; reasons and ends left out: {detailed}",)
-        if detailed
-        else ()
-    )
+    notes = []
+    if detailed:
+        notes.append(f"{format_name} carries the slowdown of flags and no more; reasons and ends left out: {detailed}")
+    if (trunks := cluster.trunks) is not None:
+        notes.append(
+            f"{format_name} cannot say that nothing joins the {len(trunks)} domains of {trunks.name}: "
+            "there, jobs may span them"
+        )
+    return tuple(notes)

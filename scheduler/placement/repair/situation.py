@@ -63,11 +63,15 @@ def situation(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str]) 
     free = cluster.free_gpus.copy()
     free[nodes] = cluster.gpus[nodes]
     free[gone] = 0
+    away = _away(cluster, nodes)
+    free[away] = 0
     after = cluster.replace(free_gpus=free)
     admitted = _admitted(after, job, nodes)
     unused, refused = np.setdiff1d(gone, nodes), np.setdiff1d(nodes[~admitted[nodes]], gone)
     notes = [f"{cluster.names[i]} is not used by the job; it is not taken as a spare either" for i in unused]
     notes += [f"{cluster.names[i]} is {_fault(cluster, int(i))}: replaced as if lost" for i in refused]
+    if away.any():
+        notes.append(f"no spare is taken from {int(away.sum()):,} nodes that no switch joins to those of the job")
     found = Situation(after, job, nodes, admitted, tuple(notes))
     if _room(after, job, admitted) < job.grid.cells:
         raise _shortage(found, gone)
@@ -87,6 +91,14 @@ def _admitted(cluster: Cluster, job: Job, old: IntArray) -> BoolArray:
     steps = sorted({HEALTHY, *cluster.slowdown[spare].tolist()})
     enough = bisect_left(steps, True, key=lambda slowest: _room(cluster, job, no_slower(slowest)) >= job.grid.cells)
     return no_slower(steps[min(enough, len(steps) - 1)])
+
+
+def _away(cluster: Cluster, nodes: IntArray) -> BoolArray:
+    """Shape [nodes], those outside the trunk that a placement lies in; none where all trunks are joined."""
+    if (trunks := cluster.trunks) is None:
+        return np.zeros(len(cluster), dtype=np.bool_)
+    away: BoolArray = trunks.domain_of != trunks.domain_of[nodes.flat[0]]
+    return away
 
 
 def _room(cluster: Cluster, job: Job, nodes: BoolArray) -> int:
@@ -118,10 +130,16 @@ def _shortage(found: Situation, gone: IntArray) -> Infeasible:
     wanted, missing = int((~found.stays).sum()), job.grid.cells - _room(cluster, job, found.admitted)
     others = (cluster.gpus == job.gpus_per_node) & ~found.spare
     others[gone] = others[found.old] = False
-    faulty = others & (cluster.slowdown == FAULTY)
-    used = others & ~faulty & (cluster.free_gpus < cluster.gpus)
-    slow = others & ~faulty & ~used
-    kinds = ((used, "in use"), (slow, "flagged, refused by avoid: strict"), (faulty, "faulty"))
+    away = others & _away(cluster, found.old)
+    faulty = others & ~away & (cluster.slowdown == FAULTY)
+    used = others & ~away & ~faulty & (cluster.free_gpus < cluster.gpus)
+    slow = others & ~away & ~faulty & ~used
+    kinds = (
+        (away, "joined to those of the job by no switch"),
+        (used, "in use"),
+        (slow, "flagged, refused by avoid: strict"),
+        (faulty, "faulty"),
+    )
     listed = ", ".join(f"{int(nodes.sum())} {kind}" for nodes, kind in kinds if nodes.any())
     block = blocks_at(cluster, job, 0).size
     tied = f"; hard constraints keep {block} cells together, and no domain has room for them" if block > 1 else ""

@@ -94,7 +94,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SAMPLES["slurm-conf"].encode())))
     assert len(load_cluster("-")) == 2
     with pytest.raises(InvalidInput, match="once"):
-        load_cluster("-", busy="-")
+        load_cluster("-", busy=["-"])
 
 
 def test_state_is_laid_over(csv_file: Path, tmp_path: Path) -> None:
@@ -103,10 +103,10 @@ def test_state_is_laid_over(csv_file: Path, tmp_path: Path) -> None:
     (tmp_path / "flags").write_text(
         "- {node: n1, kind: faulty}\n- {node: n2, kind: straggler, slowdown: 2, until: 2026-01-01T00:00:00Z}\n"
     )
-    topology = load_topology(csv_file, busy=tmp_path / "busy", flags=tmp_path / "flags", now=NOW)
+    topology = load_topology(csv_file, busy=[tmp_path / "busy"], flags=[tmp_path / "flags"], now=NOW)
     assert topology.cluster.free_gpus.tolist() == [0, 0]
     assert topology.cluster.slowdown.tolist() == [float("inf"), 1.0]
-    assert topology.notes[0].endswith("not active now, left out: 1")
+    assert topology.notes[-1].endswith("not active now, left out: 1")
 
 
 def test_levels_have_a_meaning_for_some_formats_only(csv_file: Path) -> None:

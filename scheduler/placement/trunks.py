@@ -1,0 +1,150 @@
+"""Clusters that fall into trunks which nothing joins: an algorithm is asked in each trunk, and the best answer counts.
+
+So every algorithm heeds them without knowing of them, and a proof in each trunk is a proof for the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from time import perf_counter
+
+import numpy as np
+
+from scheduler.job import Job
+from scheduler.placement.admission import admissible, shortage
+from scheduler.placement.exact.price import step_time
+from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation
+from scheduler.spread import Evaluation, evaluate, job_level
+from topology.capacity import count_nodes
+from topology.cluster import Cluster, IntArray
+from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
+from topology.flags import HEALTHY
+from topology.subset import subset
+
+_LEAST_SECONDS = 0.05
+"""Time that a trunk gets when the others have used all of it up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What an algorithm says of one trunk.
+
+    :param proposal: with nodes of the whole cluster.
+    :param evaluation: ``None`` = no placement, or none that is valid.
+    :param slowest: slowdown of the slowest node in use; 1.0 without a placement.
+    :param time: predicted step time; ``inf`` without a placement.
+    """
+
+    proposal: Proposal
+    evaluation: Evaluation | None
+    slowest: float
+    time: float
+
+    @property
+    def rank(self) -> tuple[float, float, bool]:
+        """By which answers are compared, the least the best."""
+        objective = inf if self.evaluation is None else self.evaluation.objective
+        return round(self.time, 9), round(objective, 9), self.proposal.nodes is None
+
+
+def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+    """What an algorithm proposes; that nothing fits, or that time ran out, is a proposal too.
+
+    :raises InvalidJob: the job cannot be cut into nodes.
+    :raises UnknownName: the job names a level that the cluster does not have.
+    """
+    try:
+        return algorithm.place(cluster, job, limits)
+    except Infeasible as error:
+        return Proposal(None, infeasible=error.message)
+    except SolverTimeout:
+        return Proposal(None, complete=False)
+
+
+def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+    """The best of what an algorithm proposes in each trunk with enough nodes; of equal ones, in the tightest trunk.
+
+    :param cluster: with trunks.
+    :raises InvalidJob: the job cannot be cut into nodes.
+    :raises UnknownName: the job names a level that the cluster does not have.
+    """
+    trunks = cluster.levels[0]
+    # the level is the cluster's: a trunk by itself might count its spread elsewhere
+    job = job.replace(level=job_level(cluster, job).name)
+    if reason := shortage(cluster, job):
+        return Proposal(None, infeasible=reason)
+    free = count_nodes(trunks, admissible(cluster, job))
+    fitting = [int(k) for k in np.argsort(free, kind="stable") if free[k] >= job.grid.cells]
+    end = perf_counter() + limits.seconds
+    answers = []
+    for number, trunk in enumerate(fitting):
+        seconds = max(_LEAST_SECONDS, (end - perf_counter()) / (len(fitting) - number))
+        nodes = np.flatnonzero(trunks.domain_of == trunk).astype(np.int32)
+        proposal = propose(algorithm, subset(cluster, nodes), job, replace(limits, seconds=seconds))
+        answers.append(_weighed(cluster, job, nodes, proposal))
+    return _together(answers)
+
+
+def _weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) -> _Answer:
+    """A proposal for some nodes of the cluster as one for the cluster.
+
+    :param nodes: indices of the trunk's nodes in the cluster.
+    """
+    if proposal.nodes is None:
+        return _Answer(proposal, None, HEALTHY, inf)
+    chosen = nodes[proposal.nodes]
+    proposal = replace(proposal, nodes=chosen)
+    try:
+        evaluation = evaluate(cluster, job, chosen)
+    except InvalidPlacement:
+        return _Answer(proposal, None, HEALTHY, inf)
+    slowest = max((float(cluster.slowdown[i]) for i in evaluation.flagged), default=HEALTHY)
+    return _Answer(proposal, evaluation, slowest, step_time(job, objective=evaluation.objective, slowest=slowest))
+
+
+def _together(answers: Sequence[_Answer]) -> Proposal:
+    best = min(answers, key=lambda answer: answer.rank)
+    proposals = [answer.proposal for answer in answers]
+    placed = [proposal for proposal in proposals if not proposal.infeasible]
+    infeasible = "" if placed else proposals[0].infeasible
+    # a trunk where slower nodes were worth their price, and that lost all the same, bounds another choice of nodes
+    bounds = [
+        answer.proposal.lower_bound
+        for answer in answers
+        if not answer.proposal.infeasible and not (answer.slowest > best.slowest and answer.proposal.complete)
+    ]
+    return replace(
+        best.proposal,
+        lower_bound=None if None in bounds else min((bound for bound in bounds if bound is not None), default=None),
+        complete=all(proposal.complete for proposal in proposals),
+        infeasible=infeasible,
+        pareto=_front(placed),
+        refutations=_refuted_everywhere(best.proposal, placed),
+        solve_seconds=sum(proposal.solve_seconds for proposal in proposals),
+    )
+
+
+def _front(proposals: Sequence[Proposal]) -> tuple[ParetoPoint, ...]:
+    """Corners of all fronts that no other corner beats; proved where each trunk's front is."""
+    points = {point for proposal in proposals for point in proposal.pareto}
+    all_proved = all(point.proved for point in points) and all(proposal.pareto for proposal in proposals)
+    kept = {
+        (point.dp, point.pp)
+        for point in points
+        if not any(
+            (other.dp, other.pp) != (point.dp, point.pp) and other.dp <= point.dp and other.pp <= point.pp
+            for other in points
+        )
+    }
+    return tuple(ParetoPoint(dp, pp, all_proved) for dp, pp in sorted(kept))
+
+
+def _refuted_everywhere(best: Proposal, proposals: Sequence[Proposal]) -> tuple[Refutation, ...]:
+    """What rules a pair out in the chosen trunk, where something rules it out in each other trunk too."""
+
+    def refuted(proposal: Proposal, dp: int, pp: int) -> bool:
+        return any(known.pair[0] >= dp and known.pair[1] >= pp for known in proposal.refutations)
+
+    return tuple(known for known in best.refutations if all(refuted(one, *known.pair) for one in proposals))

@@ -1,0 +1,265 @@
+"""Lists of nodes laid over a cluster: hostlists, and what Slurm says of its nodes in every form that it prints."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
+from topology.errors import ArnoldError, InvalidInput, InvalidTopology, TooLarge
+from topology.files import Source
+from topology.node_list import read_node_list, with_gpus, with_node_list
+from topology.states import State, node_states
+
+CLUSTER = build_cluster(["rack"], [Node(f"n{i}", ("r",), 8, 8) for i in range(1, 10)])
+
+
+def laid(text: str, cluster: Cluster = CLUSTER) -> tuple[Cluster, str]:
+    """The cluster under a list, and the notes in one text."""
+    laid_over, notes = with_node_list(cluster, read_node_list(Source("list", text), cluster))
+    return laid_over, "\n".join(notes)
+
+
+def names(cluster: Cluster, *states: State) -> list[str]:
+    """Names of the nodes in certain states."""
+    return [name for name, state in zip(cluster.names, node_states(cluster).tolist(), strict=True) if state in states]
+
+
+def busy(text: str) -> list[str]:
+    """Nodes in use under a list."""
+    return names(laid(text)[0], State.BUSY)
+
+
+def test_a_plain_list_has_nodes_and_hostlists() -> None:
+    """Comments and empty lines are skipped; a node may be listed twice, as two jobs may share it."""
+    assert busy("# squeue -h -o %N\nn1\n\n  n[3-4,6]  # job 17\nn4,n9#x\n") == ["n1", "n3", "n4", "n6", "n9"]
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "# nothing runs\n", "NODELIST STATE\n", '{"nodes": []}'])
+def test_an_empty_list_is_an_empty_list(text: str) -> None:
+    """On an idle cluster nothing is in use."""
+    assert busy(text) == []
+
+
+def test_a_name_that_looks_like_a_hostlist_is_a_name() -> None:
+    """Names of the cluster come first."""
+    cluster = build_cluster(["rack"], [Node("gpu node 1", ("r",), 8, 8), Node("n1", ("r",), 8, 8)])
+    assert laid("gpu node 1", cluster)[0].free_gpus.tolist() == [0, 8]
+
+
+def test_nodes_that_the_cluster_does_not_have_are_counted() -> None:
+    """CPU nodes run jobs too: they are left out, with their number and the first names."""
+    cluster, notes = laid("n1\ncpu[001-007]\n")
+    assert names(cluster, State.BUSY) == ["n1"]
+    assert "7 (cpu001, cpu002, cpu003, cpu004, cpu005, ...)" in notes
+
+
+@pytest.mark.parametrize("text", ["n22\nn23\n", "n22 idle\nn23 alloc\n"])
+def test_a_list_of_strangers_alone_is_an_error(text: str) -> None:
+    """It is the list of another cluster, and under it every node would silently be free."""
+    with pytest.raises(InvalidTopology, match=r"none of the nodes listed: 2 \(n22, n23\)") as caught:
+        laid(text)
+    assert "did you mean 'n2'?" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint", "where"),
+    [
+        ("n1 n2\n", "broken at character 3", "list:1"),
+        ("n1\nn[1-\n", "broken", "list:2"),
+        ("@all\n", "broken", "list:1"),
+        ("n1 idle\nn2 alloc\nn3\n", "no state", "list:3"),
+        ("NodeName=n1 Arch=x86_64\n", "no state", "list:1"),
+        ('{"status": "optimal"}', "without a list of nodes", "list"),
+        ('{"nodes": [{"name": "n1"}]}', "'state' is missing", "list:1"),
+    ],
+)
+def test_bad_lists_are_refused(text: str, complaint: str, where: str) -> None:
+    """With the line."""
+    with pytest.raises(InvalidInput, match=complaint) as caught:
+        laid(text)
+    assert caught.value.where == where
+    assert caught.value.fix
+
+
+def test_a_list_of_absurd_size_ends_at_once() -> None:
+    """One range too large."""
+    with pytest.raises(TooLarge):
+        busy("n[0-400000000]")
+
+
+SINFO = """\
+n1 idle gpu:h100:8(S:0-1)
+n2 alloc gpu:h100:8(S:0-1)
+n3 mix gpu:h100:8(S:0-1)
+n4 drng gpu:h100:8(S:0-1)
+n5 down* gpu:h100:8(S:0-1)
+n6 resv gpu:h100:8(S:0-1)
+n7 idle~ gpu:h100:8(S:0-1)
+n8 idle# gpu:h100:8(S:0-1)
+n9 plnd gpu:h100:8(S:0-1)
+login1 idle (null)
+n4 drng gpu:h100:8(S:0-1)
+"""
+"""What the documented recipe prints; n4 lies in two partitions."""
+
+
+def long_form(text: str) -> str:
+    """The same nodes as `sinfo --Node --long` prints them: date, header, more columns, reasons of several words."""
+    words = {"alloc": "allocated", "mix": "mixed", "drng": "draining", "resv": "reserved", "plnd": "planned"}
+    rows = [
+        "Sat Nov 22 10:00:00 2025",
+        "NODELIST NODES PARTITION STATE CPUS S:C:T MEMORY TMP_DISK WEIGHT FEATURES REASON",
+    ]
+    for line in text.splitlines():
+        name, state, _ = line.split()
+        rows.append(f"{name} 1 gpu* {words.get(state, state)} 96 2:24:2 2000000 0 1 h100,ib bad link down")
+    return "\n".join(rows)
+
+
+def records(text: str) -> str:
+    """The same nodes as `scontrol show nodes` prints them."""
+    words = {
+        "idle": "IDLE+CLOUD", "alloc": "ALLOCATED", "mix": "MIXED", "drng": "ALLOCATED+DRAIN", "down*": "DOWN*+DRAIN",
+        "resv": "IDLE+RESERVED", "idle~": "IDLE+CLOUD+POWERED_DOWN", "idle#": "IDLE+POWERING_UP",
+        "plnd": "MIXED+PLANNED",
+    }  # fmt: skip
+    found = []
+    for line in text.splitlines():
+        name, state, gres = line.split()
+        found.append(
+            f"NodeName={name} Arch=x86_64 CoresPerSocket=24 \n   CPUAlloc=0 CPUTot=96\n   Gres={gres}\n"
+            f"   NodeAddr={name} NodeHostName={name} Version=25.05.1\n   State={words[state]} ThreadsPerCore=2\n"
+            f"   CfgTRES=cpu=96,mem=2000G,gres/gpu=8,gres/gpu:h100=8\n   AllocTRES=\n   Reason=State=IDLE was wrong\n"
+        )
+    return "\n".join(found)
+
+
+def scontrol_json(text: str) -> str:
+    """The same nodes as `scontrol show nodes --json` prints them."""
+    words = {
+        "idle": ["IDLE"], "alloc": ["ALLOCATED"], "mix": ["MIXED"], "drng": ["ALLOCATED", "DRAIN"],
+        "down*": ["DOWN", "NOT_RESPONDING"], "resv": ["IDLE", "RESERVED"], "idle~": ["IDLE", "CLOUD", "POWERED_DOWN"],
+        "idle#": ["IDLE", "POWERING_UP"], "plnd": ["IDLE", "PLANNED"],
+    }  # fmt: skip
+    rows = [line.split() for line in text.splitlines()]
+    return json.dumps(
+        {"nodes": [{"name": n, "state": words[s], "gres": g, "cpus": 96} for n, s, g in rows], "meta": {}}
+    )
+
+
+def sinfo_json(text: str) -> str:
+    """The same nodes as `sinfo -N --json` prints them."""
+    nodes = json.loads(scontrol_json(text))["nodes"]
+    rows = [
+        {"node": {"state": n["state"]}, "nodes": {"nodes": [n["name"]]}, "gres": {"total": n["gres"], "used": ""}}
+        for n in nodes
+    ]
+    return json.dumps({"sinfo": rows, "meta": {}, "errors": []})
+
+
+FORMS = {
+    "as documented": lambda text: text,
+    "with a header": lambda text: f"NODELIST STATE GRES\n{text}",
+    "more columns": lambda text: "".join(f"gpu* {line.replace(' ', ' 1 ', 1)} x,y\n" for line in text.splitlines()),
+    "state first": lambda text: "".join("{1} {0} {2}\n".format(*line.split()) for line in text.splitlines()),
+    "bars": lambda text: text.replace(" ", "|"),
+    "capitals": str.upper,
+    "long": long_form,
+    "scontrol": records,
+    "scontrol, a node a line": lambda text: records(text).replace("\n   ", " "),
+    "scontrol json": scontrol_json,
+    "sinfo json": sinfo_json,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_states_of_slurm_in_every_form(form: str) -> None:
+    """Idle is free, also powered off, for Slurm starts such a node for a job; down and draining are faulty, as emptying
+    the cluster would not free them; all else is in use, mixed too, for a gang takes whole nodes.
+    """
+    text = FORMS[form](SINFO)
+    upper = build_cluster(["rack"], [Node(f"N{i}", ("r",), 8, 8) for i in range(1, 10)])
+    cluster, notes = laid(text, upper if form == "capitals" else CLUSTER)
+    found = {state: [name.lower() for name in names(cluster, state)] for state in State}
+    assert found[State.FREE] == ["n1", "n7"]
+    assert found[State.BUSY] == ["n2", "n3", "n6", "n8", "n9"]
+    assert found[State.FAULTY] == ["n4", "n5"]
+    assert "left out: 1 (login1)" in notes.lower()
+    assert "powered off, and free, for slurm starts them for a job: 1 (n7)" in notes.lower()
+    if "-" in form:
+        assert cluster.emptied().idle.sum() == 7
+
+
+def test_rows_may_hold_hostlists() -> None:
+    """Without --Node, sinfo puts nodes alike in one row."""
+    cluster, notes = laid("gpu* up infinite 3 alloc n[1-3]\ngpu* up infinite 6 idle n[4-9]\n")
+    assert names(cluster, State.BUSY) == ["n1", "n2", "n3"]
+    assert "6 (idle 6) free, 3 (alloc 3) in use, 0 not usable" in notes
+
+
+def test_nodes_that_slurm_does_not_list_are_told() -> None:
+    """Slurm lists all its nodes: one that it does not list may not be there any more."""
+    assert "not listed in list, and taken as free: 7 (n3, n4, n5, n6, n7, ...)" in laid("n1 idle\nn2 alloc\n")[1]
+
+
+def test_a_state_that_is_not_known_is_not_free() -> None:
+    """A later Slurm may have more words; only idle is free."""
+    cluster, _ = laid("NODELIST STATE\nn1 idle\nn2 quarantined\nn3 idle+\n")
+    assert names(cluster, State.FAULTY) == ["n2"]
+
+
+def bare() -> Cluster:
+    """A cluster as a reader makes it whose format says nothing of GPUs."""
+    return build_cluster(["rack"], [Node(f"n{i}", ("r",), 8, 8) for i in range(1, 5)])
+
+
+def filled(text: str | None, gpus_per_node: int | None = None) -> tuple[Cluster, str]:
+    """That cluster with GPUs, and the notes in one text."""
+    lists = [] if text is None else [read_node_list(Source("list", text), bare())]
+    cluster, notes = with_gpus(bare(), lists, gpus_per_node, source="topology.conf")
+    return cluster, "\n".join(notes)
+
+
+def test_eight_gpus_are_assumed_aloud() -> None:
+    """Where neither the user nor a list says it; a hostlist says nothing of GPUs."""
+    for text in (None, "n1\n", "n1 idle\nn2 alloc\nn3 idle\nn4 idle\n", "n1 idle (null)\nn2 idle (null)\n"):
+        cluster, notes = filled(text)
+        assert cluster.gpus.tolist() == [8, 8, 8, 8]
+        assert "8 GPUs a node assumed (4 nodes): topology.conf does not say" in notes
+
+
+def test_what_the_user_says_counts() -> None:
+    """No assumption, and no note."""
+    cluster, notes = filled(None, 4)
+    assert (cluster.gpus.tolist(), cluster.free_gpus.tolist(), notes) == ([4] * 4, [4] * 4, "")
+
+
+def test_gpus_of_the_list_fill_the_cluster() -> None:
+    """A node that the list does not have is like most others; one without GPUs is no node for gangs of GPUs."""
+    cluster, notes = filled("n1 idle gpu:gb200:4\nn2 alloc gpu:gb200:4\nn3 idle (null)\n")
+    assert dict(zip(cluster.names, cluster.gpus.tolist(), strict=True)) == {"n1": 4, "n2": 4, "n4": 4}
+    assert "4 on 2 nodes" in notes
+    assert "4 GPUs a node assumed (1 nodes)" in notes
+    assert "nodes without GPUs, left out: 1 (n3)" in notes
+
+
+def test_other_gpus_than_those_that_count_are_told() -> None:
+    """The cluster file or the user wins; a note says which nodes are contradicted."""
+    assert "another number of GPUs, which does not count: 2 (n1, n2)" in laid("n1 idle gpu:4\nn2 mix gpu:4\n")[1]
+    assert "another number" not in laid("n1 idle gpu:8\nn2 idle (null)\n".replace("(null)", "gpu:8"))[1]
+
+
+@given(
+    st.text(max_size=60)
+    | st.lists(st.sampled_from(["n1", " idle", "\n", "NodeName=", "State=", "[", "{", "#", "|", ","])).map("".join)
+)
+def test_any_text_is_a_list_or_an_error(text: str) -> None:
+    """Nothing but the errors that say what to do."""
+    with suppress(ArnoldError):
+        read_node_list(Source("list", text), CLUSTER)

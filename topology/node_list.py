@@ -1,0 +1,188 @@
+"""Lists of nodes laid over a topology: which are in use, which cannot be used, how many GPUs they have.
+
+A list is one node or Slurm hostlist a line (all of them in use; ``#`` begins a comment), or what Slurm says of its
+nodes (:mod:`topology.slurm_nodes`).  Nodes that the cluster does not have are counted and left out: a list of Slurm's
+has CPU and login nodes too.  A list of which the cluster has no node at all is an error, for it is a list of another
+cluster, and every node would silently be free.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster
+from topology.errors import InvalidTopology, did_you_mean, some
+from topology.files import Source
+from topology.flags import FAULTY, NodeFlag
+from topology.hostlist import expand_hostlist
+from topology.slurm_nodes import SlurmNode, slurm_nodes
+from topology.slurm_states import Use, powered_off, use_of
+from topology.subset import subset
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a list says of one node.
+
+    :param state: in the words of the list, ``idle~``; empty = nothing but that it is in use.
+    :param gpus: ``None`` = not said.
+    """
+
+    use: Use
+    state: str = ""
+    gpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeList:
+    """A list of nodes.
+
+    :param source: what it is called.
+    :param nodes: name of a node of the cluster -> what the list says of it.
+    :param strangers: names of nodes that the cluster does not have.
+    :param states: whether it is Slurm's, which says the state of every node there is.
+    """
+
+    source: str
+    nodes: Mapping[str, Listed]
+    strangers: tuple[str, ...]
+    states: bool
+
+
+def read_node_list(source: Source, cluster: Cluster) -> NodeList:
+    """Read a list; one without any node is an empty list.
+
+    :raises InvalidInput: a line is not a node name or hostlist, or an output of Slurm is damaged.
+    :raises InvalidTopology: the cluster has none of its nodes.
+    :raises TooLarge: a hostlist of more nodes than a cluster has.
+    """
+    rows = slurm_nodes(source, cluster.index_of)
+    found = _plain(source, cluster) if rows is None else _stated(source, rows, cluster)
+    if found.strangers and not found.nodes:
+        name = found.strangers[0]
+        raise InvalidTopology(
+            f"the cluster has none of the nodes listed: {some(found.strangers)}",
+            where=source.name,
+            fix=f"{did_you_mean(name, cluster.names)}use names of the cluster file; if no node of it is in use, "
+            "leave --busy out",
+        )
+    return found
+
+
+def with_gpus(
+    cluster: Cluster, lists: Sequence[NodeList], gpus_per_node: int | None, *, source: str
+) -> tuple[Cluster, tuple[str, ...]]:
+    """The cluster of a file that does not say how many GPUs its nodes have, with GPUs.
+
+    What the user says counts before what the lists say, and that before the default.  Nodes that have none by a list
+    are left out, as long as the list knows GPUs of others.
+
+    :param gpus_per_node: what the user says; ``None`` = nothing.
+    :param source: what the file of the cluster is called.
+    :returns: the cluster, and a sentence about each thing that was decided.
+    :raises InvalidTopology: more than :data:`MAX_GPUS` GPUs.
+    """
+    told = {name: listed.gpus for one in lists for name, listed in one.nodes.items() if listed.gpus is not None}
+    if not any(told.values()):
+        told = {}
+    if (most := max(gpus_per_node or 0, *told.values(), 0)) > MAX_GPUS:
+        raise InvalidTopology(f"{most} GPUs a node", where="--gpus-per-node", fix=f"a node has at most {MAX_GPUS} GPUs")
+    counts = Counter(count for count in told.values() if count)
+    usual = counts.most_common(1)[0][0] if counts else DEFAULT_GPUS
+    gpus = np.full(len(cluster), gpus_per_node or usual, dtype=np.int32)
+    notes = []
+    if gpus_per_node is None:
+        for name, count in told.items():
+            gpus[cluster.index_of[name]] = max(count, 1)
+        if told:
+            words = ", ".join(f"{count} on {nodes:,} nodes" for count, nodes in counts.most_common())
+            notes.append(f"GPUs from the list of nodes, as {source} does not say them: {words}")
+        if silent := len(cluster) - len(told):
+            notes.append(
+                f"{usual} GPUs a node assumed ({silent:,} nodes): {source} does not say; give --gpus-per-node N "
+                "if they have another number"
+            )
+    filled = cluster.replace(gpus=gpus, free_gpus=gpus.copy())
+    if bare := [name for name, count in told.items() if not count]:
+        notes.append(f"nodes without GPUs, left out: {some(bare)}")
+        filled = subset(filled, np.delete(np.arange(len(cluster), dtype=np.int32), [cluster.index_of[n] for n in bare]))
+    return filled, tuple(notes)
+
+
+def with_node_list(cluster: Cluster, one: NodeList) -> tuple[Cluster, tuple[str, ...]]:
+    """The cluster with what a list says laid over it.
+
+    All GPUs of a node in use are in use, also where Slurm calls the node mixed: a gang takes whole nodes.  A node that
+    cannot be used is faulty, as emptying the cluster would not free it.
+
+    :returns: the cluster, and what a user should know.
+    """
+    here = {cluster.index_of[name]: listed for name, listed in one.nodes.items() if name in cluster.index_of}
+    busy = [i for i, listed in here.items() if listed.use is Use.IN_USE]
+    flags = [
+        NodeFlag(cluster.names[i], "faulty", slowdown=FAULTY, source=one.source, evidence=f"Slurm: {listed.state}")
+        for i, listed in here.items()
+        if listed.use is Use.UNUSABLE
+    ]
+    return cluster.with_busy(busy).with_flags(flags), tuple(_notes(cluster, one, here))
+
+
+def _notes(cluster: Cluster, one: NodeList, here: Mapping[int, Listed]) -> Iterator[str]:
+    if one.states:
+        held = {use: Counter(listed.state for listed in here.values() if listed.use is use) for use in Use}
+        words = {Use.FREE: "free", Use.IN_USE: "in use", Use.UNUSABLE: "not usable"}
+        yield f"{one.source}: " + ", ".join(f"{_counted(held[use])} {words[use]}" for use in Use)
+        off = [cluster.names[i] for i, listed in here.items() if listed.use is Use.FREE and powered_off([listed.state])]
+        if off:
+            yield f"powered off, and free, for Slurm starts them for a job: {some(off)}"
+        if missing := [name for i, name in enumerate(cluster.names) if i not in here]:
+            yield f"not listed in {one.source}, and taken as free: {some(missing)}"
+    if one.strangers:
+        yield f"listed in {one.source} and no nodes of the cluster, left out: {some(one.strangers)}"
+    differing = [
+        cluster.names[i] for i, listed in here.items() if listed.gpus is not None and listed.gpus != cluster.gpus[i]
+    ]
+    # a site that gives no GPUs to any node keeps no such resources
+    if differing and any(listed.gpus for listed in here.values()):
+        yield f"nodes to which {one.source} gives another number of GPUs, which does not count: {some(differing)}"
+
+
+def _counted(states: Counter[str]) -> str:
+    """``23 (alloc 20, mix 3)``, or 0."""
+    listed = ", ".join(f"{state} {count}" for state, count in states.most_common())
+    return f"{states.total():,}" + (f" ({listed})" if listed else "")
+
+
+def _plain(source: Source, cluster: Cluster) -> NodeList:
+    """A node or hostlist a line; a node may be listed more than once."""
+    names: dict[str, None] = {}
+    budget = 4 * MAX_NODES
+    for number, line in enumerate(source.text.splitlines(), 1):
+        text = line.split("#", 1)[0].strip()
+        if text in cluster.index_of:
+            names[text] = None
+        elif text:
+            listed = expand_hostlist(text, where=source.at(number), limit=min(MAX_NODES, budget))
+            budget -= len(listed)
+            names.update(dict.fromkeys(listed))
+    known = {name: Listed(Use.IN_USE) for name in names if name in cluster.index_of}
+    return NodeList(source.name, known, tuple(name for name in names if name not in known), states=False)
+
+
+def _stated(source: Source, rows: Sequence[SlurmNode], cluster: Cluster) -> NodeList:
+    """What Slurm says; a node that is listed more than once, in several partitions, is as bad as its worst state."""
+    known: dict[str, Listed] = {}
+    strangers: dict[str, None] = {}
+    for row in rows:
+        if row.name not in cluster.index_of:
+            strangers[row.name] = None
+            continue
+        use, before = use_of(row.state), known.get(row.name)
+        if before is None or use > before.use:
+            gpus = row.gpus if row.gpus is not None or before is None else before.gpus
+            known[row.name] = Listed(use, "+".join(row.state).lower(), gpus)
+    return NodeList(source.name, known, tuple(strangers), states=True)
