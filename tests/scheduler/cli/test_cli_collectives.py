@@ -112,7 +112,7 @@ def test_the_converter_can_be_had(arnold: Arnold) -> None:
 
 
 def test_a_pipe_is_read_whole(arnold: Arnold, trace: Path, tmp_path: Path) -> None:
-    """What recognises pickles takes nothing away from what can be read once: `arnold health collectives <(zcat ...)`."""
+    """What recognises pickles takes nothing away from what can be read once, as in `collectives <(zcat ...)`."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=lambda: pipe.write_bytes(trace.read_bytes()))
