@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from scheduler.health.collectives.clocks import align_clocks
+from scheduler.health.collectives.clocks import align_clocks, told_of_gaps
 from scheduler.health.collectives.flows import Blame, Condition, Flow, blame, conditions, flows_at
 from scheduler.health.collectives.recording import Group, Member, Recording
 from scheduler.health.collectives.slowness import Slow, find_slow
 from scheduler.health.collectives.stalls import Snapshot, Stall, stalls_at
-from scheduler.health.collectives.trigger import Alarm, Settings, alarms, too_short
+from scheduler.health.collectives.trigger import Alarm, Settings, alarms, looks, too_short
 from scheduler.health.collectives.waiting import Root, find_roots
 
 Status = Literal["healthy", "failure", "straggler"]
@@ -110,24 +110,22 @@ def diagnose(recording: Recording, settings: Settings | None = None) -> Diagnosi
     Looks after the first alarm go on until somebody is named with certainty, or the recording ends.
     """
     settings = settings or Settings()
-    recording = align_clocks(recording)
+    recording = told_of_gaps(align_clocks(recording))
     best = Diagnosis(recording.members, recording.groups, "healthy", notes=recording.notes)
     first: Diagnosis | None = None
-    number = 0
-    for time, raised in alarms(recording, settings):
-        number += 1
-        if not raised:
-            continue
+    made = looks(recording, settings)
+    for time, number, raised in alarms(recording, settings):
         found = _at_alarm(recording, raised, time, settings)
         first = first or found
         if best.status == "healthy" or _rank(found) < _rank(best):
             best = found
         if best.certainty == "certain":
+            made = number
             break
     if first is None:
-        return replace(best, looks=number, notes=(*best.notes, *_doubts(recording, settings)))
+        return replace(best, looks=made, notes=(*best.notes, *_doubts(recording, settings)))
     since = first.since if best.status == "straggler" else best.since
-    return replace(best, alarm=first.localised, since=since, looks=number)
+    return replace(best, alarm=first.localised, since=since, looks=made)
 
 
 def _doubts(recording: Recording, settings: Settings) -> tuple[str, ...]:

@@ -66,6 +66,8 @@ def withheld(diagnosis: Diagnosis, node_of: Mapping[int, str]) -> str:
         return "no node is flagged: the evidence names nobody"
     if diagnosis.cause == "crossed-order":
         return "no node is flagged: the order of collectives is the program's, not a node's"
+    if not diagnosis.settled:
+        return "no node is flagged: the records do not show that anything stands still"
     if diagnosis.certainty != "certain":
         return "no node is flagged: the evidence does not leave one suspect alone"
     if all(culprit.member not in node_of for culprit in diagnosis.culprits):

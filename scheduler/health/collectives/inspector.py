@@ -16,8 +16,10 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, NamedTuple
 
+from scheduler.health.collectives.clocks import LONGEST_PAUSE, Place, Written
 from scheduler.health.collectives.recording import (
     CompletionRow,
     Group,
@@ -26,7 +28,7 @@ from scheduler.health.collectives.recording import (
     completions,
     states,
 )
-from scheduler.health.collectives.rows import BadRow, Row, Rows, integer, listed, nested, number, text
+from scheduler.health.collectives.rows import BadRow, Row, Rows, integer, listed, moment, nested, number, text
 from topology.errors import InvalidInput
 from topology.files import Source
 
@@ -72,27 +74,30 @@ def read_inspector(sources: Sequence[Source], *, lenient: bool = False) -> Recor
     :raises InvalidInput: a line cannot be used; another version of the format; no collective in the files.
     """
     rows, reader = Rows(lenient=lenient), _Reader()
-    for source in sources:
+    for i, source in enumerate(sources):
         context = _Context()
         for line, row in rows.read(source):
             try:
-                reader.take(row, context)
+                reader.take(row, context, Place(i, line))
             except BadRow as bad:
                 rows.refuse(source, line, bad)
+    reader.refuse_strays(rows, sources)
     return reader.recording(rows, sources[0].name)
 
 
 class _Reader:
     def __init__(self) -> None:
         self._process: dict[_Seat, Process] = {}
+        self._number: dict[_Seat, int] = {}
         self._size: dict[str, int] = {}
         self._name: dict[str, str] = {}
         self._perf: list[_Perf] = []
+        self._written = Written()
         self._seen: set[tuple[_Seat, int]] = set()
         self._lost: Counter[str] = Counter()
         self._untimed = False
 
-    def take(self, row: Row, context: _Context) -> None:
+    def take(self, row: Row, context: _Context, place: Place) -> None:
         if "dump_stats" in row:
             self._begin(row, context)
             return
@@ -111,7 +116,11 @@ class _Reader:
         _check_version(metadata)
         seat = self._seat(header, metadata)
         if kind == "coll_perf":
-            self._collective(seat, nested(row, kind), metadata)
+            self._collective(seat, nested(row, kind), metadata, place=place)
+
+    def refuse_strays(self, rows: Rows, sources: Sequence[Source]) -> None:
+        found = self._written.refuse_strays(rows, sources, [seat.rank for seat in self._process])
+        self._perf = list(compress(self._perf, ~found))
 
     def recording(self, rows: Rows, name: str) -> Recording:
         if not self._perf:
@@ -199,25 +208,29 @@ class _Reader:
         seat, process = _Seat(comm, rank), (text(metadata, "hostname"), integer(metadata, "pid"))
         if self._process.setdefault(seat, process) != process:
             raise BadRow("the same rank of a communicator is another process than above")
+        self._number.setdefault(seat, len(self._number))
         name = header.get("comm_name")
         known = isinstance(name, str) and name not in ("", "unknown")
         self._name.setdefault(comm, f"{name} {comm}" if known else comm)
         return seat
 
-    def _collective(self, seat: _Seat, perf: Row, metadata: Row) -> None:
+    def _collective(self, seat: _Seat, perf: Row, metadata: Row, *, place: Place) -> None:
         op, seq, size = text(perf, "coll"), integer(perf, "coll_sn"), integer(perf, "coll_msg_size_bytes")
         seconds = number(perf, "coll_exec_time_us") * MICRO
         start, end = _kernel_times(perf)
         if math.isnan(end):
             self._untimed = True
-            end = number(metadata, "dump_timestamp_us") * MICRO
+            end = moment(metadata, "dump_timestamp_us", unit=MICRO)
             start = end - seconds
         if start > end:
             raise BadRow("the duration is negative: the kernel starts after it stops")
+        if end - start > LONGEST_PAUSE:
+            raise BadRow("the collective takes more than a day")
         if (seat, seq) in self._seen:
             raise BadRow("the same rank completes the same collective twice")
         self._seen.add((seat, seq))
         self._perf.append(_Perf(seat, op, seq, size, start, end))
+        self._written.add(end, self._number[seat], place)
 
 
 def _check_version(metadata: Row) -> None:
@@ -234,8 +247,8 @@ def _kernel_times(perf: Row) -> tuple[float, float]:
     events = listed(nested(perf, "event_trace_ts"), "kernel_events")
     if not events or not all(isinstance(event, dict) for event in events):
         return math.nan, math.nan
-    starts = [number(event, "kernel_start_ts") for event in events]
-    stops = [number(event, "kernel_stop_ts") for event in events]
+    starts = [moment(event, "kernel_start_ts", unit=MICRO) for event in events]
+    stops = [moment(event, "kernel_stop_ts", unit=MICRO) for event in events]
     if not min(starts) or not min(stops):
         return math.nan, math.nan
-    return min(starts) * MICRO, max(stops) * MICRO
+    return min(starts), max(stops)

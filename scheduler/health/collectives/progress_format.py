@@ -23,7 +23,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
+from itertools import compress
 
+from scheduler.health.collectives.clocks import LONGEST_PAUSE, Place, Written
 from scheduler.health.collectives.recording import (
     WAYS,
     CompletionRow,
@@ -34,7 +36,7 @@ from scheduler.health.collectives.recording import (
     completions,
     states,
 )
-from scheduler.health.collectives.rows import BadRow, Row, Rows, integer, listed, number, text
+from scheduler.health.collectives.rows import BadRow, Row, Rows, integer, listed, moment, text
 from topology.errors import InvalidInput
 from topology.files import Source
 
@@ -49,12 +51,13 @@ def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> Record
     :raises InvalidInput: a row cannot be used; another version of the format; nothing in the files.
     """
     rows, reader = Rows(lenient=lenient), _Reader()
-    for source in sources:
+    for i, source in enumerate(sources):
         for line, row in rows.read(source):
             try:
-                reader.take(row)
+                reader.take(row, Place(i, line))
             except BadRow as bad:
                 rows.refuse(source, line, bad)
+    reader.refuse_strays(rows, sources)
     return reader.recording(rows, sources[0].name)
 
 
@@ -113,17 +116,17 @@ class _Reader:
         self._groups: dict[str, tuple[int, Group]] = {}
         self._members_of: list[frozenset[int]] = []
         self._ops: dict[str, int] = {}
-        self._states: list[StateRow] = []
-        self._ends: list[CompletionRow] = []
+        self._rows: list[StateRow | CompletionRow] = []
+        self._written = Written()
         self._last: dict[tuple[int, int, int, int, int, int], StateRow] = {}
         self._completed: set[tuple[int, int, int]] = set()
 
-    def take(self, row: Row) -> None:
+    def take(self, row: Row, place: Place) -> None:
         match row.get("type"):
             case "state":
-                self._state(row)
+                self._state(row, place)
             case "done":
-                self._done(row)
+                self._done(row, place)
             case "rank":
                 self._rank(row)
             case "group":
@@ -133,8 +136,12 @@ class _Reader:
             case other:
                 raise BadRow(f"'type' is {other!r:.40}, not one of format, rank, group, state, done")
 
+    def refuse_strays(self, rows: Rows, sources: Sequence[Source]) -> None:
+        found = self._written.refuse_strays(rows, sources, list(self._member_of))
+        self._rows = list(compress(self._rows, ~found))
+
     def recording(self, rows: Rows, name: str) -> Recording:
-        if not self._states and not self._ends:
+        if not self._rows:
             raise InvalidInput(
                 "holds no progress: not one state or done line that can be used",
                 where=name,
@@ -146,8 +153,8 @@ class _Reader:
             members=members,
             groups=tuple(group for _, group in self._groups.values()),
             ops=tuple(self._ops),
-            completions=completions(self._ends),
-            states=states(self._states),
+            completions=completions(row for row in self._rows if isinstance(row, CompletionRow)),
+            states=states(row for row in self._rows if isinstance(row, StateRow)),
             notes=rows.notes(),
             tainted=self._tainted(rows),
         )
@@ -183,7 +190,7 @@ class _Reader:
         if len(self._members_of) < len(self._groups):
             self._members_of.append(frozenset(members))
 
-    def _state(self, row: Row) -> None:
+    def _state(self, row: Row, place: Place) -> None:
         rank = integer(row, "rank")
         try:
             group, member = self._place(row, rank)
@@ -194,7 +201,7 @@ class _Reader:
             if way not in WAYS:
                 raise BadRow(f"'way' is {way!r:.40}, not one of {', '.join(WAYS)}")
             state = StateRow(
-                time=number(row, "time"),
+                time=moment(row, "time"),
                 group=group,
                 member=member,
                 seq=integer(row, "seq"),
@@ -214,23 +221,27 @@ class _Reader:
             self._check_progress(state)
         except BadRow as bad:
             raise BadRow(bad.reason, rank=rank) from None
-        self._states.append(state)
+        self._rows.append(state)
+        self._written.add(state.time, state.member, place)
 
-    def _done(self, row: Row) -> None:
+    def _done(self, row: Row, place: Place) -> None:
         rank = integer(row, "rank")
         try:
             group, member = self._place(row, rank)
-            end, seq = number(row, "time"), integer(row, "seq")
-            start = number(row, "start") if row.get("start") is not None else math.nan
+            end, seq = moment(row, "time"), integer(row, "seq")
+            start = moment(row, "start") if row.get("start") is not None else math.nan
             if start > end:
                 raise BadRow("the duration is negative: 'start' lies after 'time'")
+            if end - start > LONGEST_PAUSE:
+                raise BadRow("'start' lies more than a day before 'time'")
             if (group, member, seq) in self._completed:
                 raise BadRow("the same rank completes the same collective twice")
             completion = CompletionRow(end, start, group, member, seq, self._op(row), integer(row, "bytes"))
         except BadRow as bad:
             raise BadRow(bad.reason, rank=rank) from None
         self._completed.add((group, member, seq))
-        self._ends.append(completion)
+        self._rows.append(completion)
+        self._written.add(completion.end, completion.member, place)
 
     def _check_progress(self, state: StateRow) -> None:
         key = (state.group, state.member, state.seq, state.channel, state.peer, state.way)

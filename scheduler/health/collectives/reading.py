@@ -126,6 +126,8 @@ def _first_bytes(path: str) -> bytes:
         if path == STDIN:
             peek = getattr(getattr(sys.stdin, "buffer", None), "peek", None)
             return bytes(peek(2)[:2]) if peek is not None else b""
+        if not Path(path).is_file():  # of a pipe nothing can be put back
+            return b""
         with Path(path).open("rb") as file:
             return file.read(2)
     except (OSError, ValueError):

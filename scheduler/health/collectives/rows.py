@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 from topology.errors import InvalidInput
@@ -19,6 +19,12 @@ Row = Mapping[str, Any]
 
 LARGEST = 2**62
 """Largest integer of a field; sums of two still fit 64 bits."""
+
+LATEST = 1e11
+"""Latest time in seconds since 1970, about the year 5000: what lies beyond is milliseconds or less."""
+
+DIGITS = 4_300
+"""Python reads no longer whole numbers from text."""
 
 
 class BadRow(Exception):
@@ -93,8 +99,10 @@ def parse_object(line: str) -> Row:
         value = json.loads(line)
     except RecursionError:
         raise BadRow("is nested too deep") from None
-    except ValueError:
+    except json.JSONDecodeError:
         raise BadRow("is not JSON, or was cut off") from None
+    except ValueError:
+        raise BadRow(f"holds a number of more than {DIGITS:,} digits") from None
     if not isinstance(value, dict):
         raise BadRow("is not a JSON object")
     return value
@@ -117,9 +125,26 @@ def number(row: Row, key: str) -> float:
     :raises BadRow: missing, or something else: NaN and negative ones too.
     """
     value = _present(row, key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+    try:
+        # Whole numbers of more than 308 digits are no floats.
+        made = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else -1.0
+    except OverflowError:
+        made = inf
+    if not isfinite(made) or made < 0:
         raise BadRow(f"{key!r} is {_shown(value)}, not a number of at least 0")
-    return float(value)
+    return made
+
+
+def moment(row: Row, key: str, *, unit: float = 1.0) -> float:
+    """A time in seconds since 1970.
+
+    :param unit: seconds that 1 stands for in the row.
+    :raises BadRow: missing, or something else, or later than :data:`LATEST`.
+    """
+    seconds = number(row, key) * unit
+    if seconds > LATEST:
+        raise BadRow(f"{key!r} is {_shown(row[key])}, no time of this age: is its unit right?")
+    return seconds
 
 
 def text(row: Row, key: str) -> str:
@@ -162,4 +187,7 @@ def _present(row: Row, key: str) -> Any:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, int) and abs(value) > LARGEST:
+        # To spell out thousands of digits takes Python long, and of more than DIGITS it refuses to.
+        return f"a number of about {value.bit_length() * 0.30103:,.0f} digits"
     return repr(value)[:40]

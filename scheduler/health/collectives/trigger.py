@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from math import ceil
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,13 @@ MOST_RANKS = 10
 
 ROUND = 2 / 3
 """How much of a round the second half of a window must hold for a rate."""
+
+PAUSE = 1.2
+"""A pause of so many windows holds a whole empty window, wherever the grid of a tenth of a window lies."""
+
+FORGOTTEN = 3.0
+"""Windows without any record after which a look raises no alarm: the pause is then one that the rate had before, and a
+failure needs a rank that stands in a collective now."""
 
 AlarmKind = Literal["failure", "straggler"]
 
@@ -99,21 +107,44 @@ def watched_members(recording: Recording, most: int = MOST_RANKS) -> dict[int, i
     return dict(distinct[round(i * (len(distinct) - 1) / (most - 1))] for i in range(most))
 
 
-def looks(recording: Recording, settings: Settings) -> Iterator[float]:
-    """The instants at which the job is looked at; the last one is the end of the recording."""
-    time = recording.start + settings.period
-    while time < recording.end:
-        yield time
-        time += settings.period
-    yield recording.end
+class Look(NamedTuple):
+    """A look that raised alarms.
+
+    :param number: how many looks there were up to this one, itself included.
+    """
+
+    time: float
+    number: int
+    alarms: list[Alarm]
 
 
-def alarms(recording: Recording, settings: Settings) -> Iterator[tuple[float, list[Alarm]]]:
-    """Each look, with the alarms it raised."""
+def looks(recording: Recording, settings: Settings) -> int:
+    """How many looks the whole recording takes; the last one is at its end."""
+    return max(1, ceil((recording.end - recording.start) / settings.period - 1e-9))
+
+
+def alarms(recording: Recording, settings: Settings) -> Iterator[Look]:
+    """The looks that raise alarms, in order of time."""
     lives = [_life(recording, member, group) for member, group in watched_members(recording).items()]
-    for time in looks(recording, settings):
-        raised = (_judge(life, time, settings) for life in lives)
-        yield time, [alarm for alarm in raised if alarm is not None]
+    events = np.sort(
+        np.concatenate([np.zeros(0), *(column for life in lives for column in (life.ends, life.standing))])
+    )
+    reach = max(FORGOTTEN * settings.window, settings.quiet)
+    last, number = looks(recording, settings), 1
+    while number <= last:
+        time = recording.end if number == last else recording.start + settings.period * number
+        known = int(np.searchsorted(events, time, side="right"))
+        if known == 0 or time - events[known - 1] > reach:
+            if known == len(events):
+                return
+            # One less than the quotient, as it is rounded.
+            ahead = int((events[known] - recording.start) / settings.period) - 1
+            number = max(number + 1, min(ahead, last))
+            continue
+        raised = [alarm for life in lives if (alarm := _judge(life, time, settings)) is not None]
+        if raised:
+            yield Look(time, number, raised)
+        number += 1
 
 
 def too_short(recording: Recording, settings: Settings) -> bool:
@@ -157,6 +188,8 @@ def _stands(life: _Life, time: float, settings: Settings) -> bool:
 
 
 def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: Settings) -> Alarm | None:
+    if _had_an_empty_window(ends, time, window):
+        return None
     starts = np.arange(float(ends[0]) if len(ends) else time, time - 2 * window, window / 10)
     if len(starts) < 10 * (settings.history - 1) + 1:
         return None
@@ -171,6 +204,12 @@ def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: Se
     if not ratios:
         return None
     return Alarm(time, "straggler", life.member, max(ratios), time - window)
+
+
+def _had_an_empty_window(ends: Seconds, time: float, window: float) -> bool:
+    """Whether a rate of nothing is one that the rank had before, so that no rate is below all of them."""
+    pauses = np.diff(ends, append=time)
+    return bool(np.any((pauses > PAUSE * window) & (ends + PAUSE * window <= time - window)))
 
 
 def _within(ends: Seconds, amount: Seconds, starts: Seconds, window: float) -> Seconds:

@@ -27,6 +27,8 @@ DOUBT = {"certain": "", "likely": "likely ", "possible": "possibly "}
 def verdict(diagnosis: Diagnosis) -> str:
     """What happened and who is to blame, in one or two sentences."""
     if diagnosis.status == "healthy":
+        if not diagnosis.settled:
+            return "nothing shows that a collective stands still or that a rank is behind"
         return "no collective stands still and no watched rank has become slow"
     what = "the job stands still" if diagnosis.status == "failure" else "the job has become slow"
     if not diagnosis.settled:
@@ -37,6 +39,8 @@ def verdict(diagnosis: Diagnosis) -> str:
     names = _few([_place(diagnosis, culprit.member) for culprit in diagnosis.culprits], last=" or ")
     if diagnosis.cause == "unreachable":
         names = _few([_place(diagnosis, culprit.member) for culprit in diagnosis.culprits])
+    if not diagnosis.settled:
+        return f"{what}{where}: {DOUBT[diagnosis.certainty or 'possible']}{names}, as {blame_sentence(diagnosis)}"
     return f"{what}{where}; to blame is {DOUBT[diagnosis.certainty or 'possible']}{names}: {blame_sentence(diagnosis)}"
 
 

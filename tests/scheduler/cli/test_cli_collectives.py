@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,3 +109,14 @@ def test_the_converter_can_be_had(arnold: Arnold) -> None:
     out = arnold("health", "collectives", "--converter").out
     compile(out, "flight_recorder_to_json.py", "exec")
     assert "PlainUnpickler" in out
+
+
+def test_a_pipe_is_read_whole(arnold: Arnold, trace: Path, tmp_path: Path) -> None:
+    """What recognises pickles takes nothing away from what can be read once, as in `collectives <(zcat ...)`."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(trace.read_bytes()))
+    writer.start()
+    ran = arnold("health", "collectives", pipe, "--json")
+    writer.join()
+    assert (ran.code, ran.json["status"]) == (0, "failure")

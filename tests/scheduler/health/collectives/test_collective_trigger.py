@@ -39,7 +39,7 @@ def recording(ends: list[float], *, standing: list[float] | None = None, size: i
 
 def raised(made: Recording) -> list[tuple[float, AlarmKind]]:
     """Times and kinds of all alarms."""
-    return [(time, alarm.kind) for time, found in alarms(made, Settings()) for alarm in found]
+    return [(time, alarm.kind) for time, _, found in alarms(made, Settings()) for alarm in found]
 
 
 def every(seconds: float, start: float, end: float) -> list[float]:
