@@ -14,6 +14,7 @@ from scheduler.extender.gangs.annotations import (
     parse_alpha,
     parse_avoid,
     parse_degrees,
+    parse_level,
     parse_size,
 )
 from scheduler.extender.gangs.parallelism import format_parallelism
@@ -66,7 +67,7 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Un
         parallelism=degrees,
         gpus_per_node=gpus,
         alpha=DEFAULT_ALPHA if asked.alpha is None else parse_alpha(asked.alpha),
-        level=asked.level or None,
+        level=parse_level(asked.level) if asked.level else None,
         avoid="price" if asked.avoid is None else parse_avoid(asked.avoid),
     )
     return _with_wishes(job, asked.wishes, size)
@@ -132,6 +133,8 @@ def _with_wishes(job: Job, wishes: tuple[Wish, ...], size: int) -> Understood:
     holds: list[Hold] = []
     notes: list[str] = []
     for wish in wishes:
+        if wish.level is not None:
+            parse_level(wish.level, key=wish.source)
         if wish.level is not None and wish.hard:
             holds += holds_for(job, wish, wish.level)
             notes.append(f"{wish.source}: kept inside one domain of {wish.level}")
