@@ -73,7 +73,7 @@ def filter_nodes(state: State, args: FilterArgs, now: datetime, policy: QueuePol
     """Which of the nodes asked about a pod may use.
 
     :param policy: which nodes a pod without a gang leaves to gangs that were announced.
-    :raises InvalidInput: a node without a name.
+    :raises InvalidInput: a node without a name; nodes and names that are not the same.
     """
     pod, names = args.pod, args.names
     found = state.plan_of_pod(pod.uid)

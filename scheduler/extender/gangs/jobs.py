@@ -25,6 +25,9 @@ from topology.errors import InvalidJob
 
 DEFAULT_ALPHA = 0.5
 
+MOST_HOLDS = 64
+"""Requirements of one gang that its GangPlan can hold (maxItems of the CRD)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Understood:
@@ -129,7 +132,10 @@ def _without_degrees(size: int, gpus: int, slices: set[int]) -> Parallelism:
 
 
 def _with_wishes(job: Job, wishes: tuple[Wish, ...], size: int) -> Understood:
-    """The job with what peers' annotations add; a soft wish gives way to our own annotation."""
+    """The job with what peers' annotations add; a soft wish gives way to our own annotation.
+
+    :raises InvalidGang: a level that is none, slices that are no groups, or more than a GangPlan holds.
+    """
     holds: list[Hold] = []
     notes: list[str] = []
     for wish in wishes:
@@ -141,9 +147,17 @@ def _with_wishes(job: Job, wishes: tuple[Wish, ...], size: int) -> Understood:
         elif wish.level is not None and job.level is None:
             job = job.replace(level=wish.level)
             notes.append(f"{wish.source}: domains of {wish.level} count")
+    unique = tuple(dict.fromkeys(holds))
+    if len(unique) > MOST_HOLDS:
+        raise InvalidGang(
+            f"its pods require {len(unique)} different things of the network, at most {MOST_HOLDS} are read",
+            reason="TooManyWishes",
+            where=wishes[0].source,
+            fix="give all pods of a gang the same annotations",
+        )
     return Understood(
         size=size,
-        job=replace(job, holds=tuple(dict.fromkeys(holds))),
+        job=replace(job, holds=unique),
         tiers=tuple(wish for wish in wishes if wish.level is None),
         notes=tuple(notes),
     )
