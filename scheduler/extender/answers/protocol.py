@@ -41,7 +41,7 @@ class _NodeName(msgspec.Struct, frozen=True, gc=False):
 class FilterArgs(msgspec.Struct, frozen=True, rename="pascal", dict=True):
     """``ExtenderArgs``: a pod, and the nodes that the scheduler's own plugins let pass.
 
-    Exactly one of ``nodes`` and ``node_names`` is set, by the scheduler's configuration; both null ask about no node.
+    The scheduler sets one of ``nodes`` and ``node_names``, by its configuration; both null ask about no node.
     """
 
     pod: Pod
@@ -52,16 +52,20 @@ class FilterArgs(msgspec.Struct, frozen=True, rename="pascal", dict=True):
     def names(self) -> Sequence[str]:
         """The nodes asked about, in the order in which they came.
 
-        :raises InvalidInput: a node without a name.
+        :raises InvalidInput: a node without a name; nodes and names that are not the same.
         """
-        if self.node_names is not None:
-            return self.node_names
         if self.nodes is None:
-            return ()
+            return self.node_names or ()
         try:
-            return [_node_name.decode(raw).metadata.name for raw in self.nodes.items or ()]
+            names = [_node_name.decode(raw).metadata.name for raw in self.nodes.items or ()]
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             raise _refused("ExtenderArgs", error) from None
+        if self.node_names is not None and self.node_names != names:
+            raise InvalidInput(
+                f"Nodes has {len(names)} nodes, NodeNames {len(self.node_names)}, and they are not the same",
+                fix="send Nodes, or NodeNames (nodeCacheCapable: true), and null for the other",
+            )
+        return names
 
 
 class FilterResult(_Message, frozen=True):

@@ -19,6 +19,7 @@ from scheduler.extender.gangs import GangKey
 from scheduler.extender.objects import Pod
 from scheduler.extender.plans import Phase, Plan
 from scheduler.extender.state import State
+from scheduler.extender.texts import clip
 from scheduler.queue.types import QueuePolicy
 
 MAY_BIND = frozenset({Phase.PLANNED, Phase.RELEASED, Phase.BOUND})
@@ -72,7 +73,7 @@ def filter_nodes(state: State, args: FilterArgs, now: datetime, policy: QueuePol
     """Which of the nodes asked about a pod may use.
 
     :param policy: which nodes a pod without a gang leaves to gangs that were announced.
-    :raises InvalidInput: a node without a name.
+    :raises InvalidInput: a node without a name; nodes and names that are not the same.
     """
     pod, names = args.pod, args.names
     found = state.plan_of_pod(pod.uid)
@@ -180,7 +181,8 @@ def _only(args: FilterArgs, names: Sequence[str], node: str) -> Verdict:
 
 
 def _none(args: FilterArgs, names: Sequence[str], refusal: Refusal) -> Verdict:
-    return Verdict(_answer(args, names, (), dict.fromkeys(names, refusal.sentence)), refusal)
+    # The sentence is repeated for each node; the whole of it is in the GangPlan.
+    return Verdict(_answer(args, names, (), dict.fromkeys(names, clip(refusal.sentence))), refusal)
 
 
 def _answer(args: FilterArgs, names: Sequence[str], passed: Sequence[str], refused: dict[str, str]) -> FilterResult:

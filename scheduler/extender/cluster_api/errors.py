@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import msgspec
 
+from scheduler.extender.texts import clip
 from topology.errors import ArnoldError, InvalidInput
+
+
+LONGEST_REASON = 1024
+"""Bytes of what the API server says that are repeated; it may quote the object that it refuses."""
 
 
 class InvalidKubeconfig(InvalidInput):
@@ -98,7 +103,7 @@ def refusal(status: int, body: bytes, *, where: str, retry_after: float = 0.0) -
         said = msgspec.json.decode(body, type=_Status)
     except (msgspec.DecodeError, UnicodeDecodeError):
         said = _Status(message=body[:200].decode("utf-8", "replace").strip())
-    message = said.message or f"HTTP {status} without a reason"
+    message = clip(said.message, LONGEST_REASON) or f"HTTP {status} without a reason"
     kind = _KINDS.get(status, Refused)
     return kind(
         f"the API server answered {status}: {message}",

@@ -18,6 +18,7 @@ from typing import Literal
 from scheduler.extender.cluster_api.api import ClusterApi, Document
 from scheduler.extender.cluster_api.errors import ClusterError
 from scheduler.extender.cluster_api.resource import EVENTS, Resource
+from scheduler.extender.texts import clip
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ class EventRecorder:
             "reason": reason,
             "type": kind,
             "regarding": regarding.reference(),
-            "note": _short(note),
+            "note": clip(note, LONGEST_NOTE),
         }
         try:
             self._queue.put_nowait((namespace, document))
@@ -117,10 +118,3 @@ class EventRecorder:
                 await self._api.create(EVENTS, document, namespace=namespace)
             except ClusterError as error:
                 logger.info("an event was not posted: %s", error)
-
-
-def _short(note: str) -> str:
-    encoded = note.encode()
-    if len(encoded) <= LONGEST_NOTE:
-        return note
-    return encoded[: LONGEST_NOTE - 3].decode("utf-8", "ignore") + "..."

@@ -14,6 +14,7 @@ from scheduler.extender.controller.words import counted
 from scheduler.extender.controller.writer import GANGPLANS, Writer
 from scheduler.extender.gangs import GangKey
 from scheduler.extender.plans import Plan, object_name
+from scheduler.extender.texts import clip
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class Actor:
             self.events.say(regarding, reason="CannotBind", note=note, action="Repair", kind="Warning")
             return
         await self.writer.recreate(pod, action.why)
-        note = f"deleted, to be made anew by its {pod.owner.kind}: {action.why}"
+        note = f"deleted, to be made anew by its {clip(pod.owner.kind)}: {action.why}"
         self.events.say(regarding, reason="Recreated", note=note, action="Repair", kind="Warning")
         extra = {"gang": str(action.key), "pod": f"{pod.namespace}/{pod.name}"}
         logger.info("the pod is made anew: %s", action.why, extra=extra)

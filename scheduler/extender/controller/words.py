@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduler.extender.plans import Plan
+from scheduler.extender.texts import clip
 
 _SHOWN = 3
 
@@ -18,7 +19,7 @@ def named(names: Iterable[str]) -> str:
     """The first few names, and how many more there are."""
     everyone = list(names)
     more = len(everyone) - _SHOWN
-    return ", ".join(everyone[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(clip, everyone[:_SHOWN])) + (f" and {more} more" if more > 0 else "")
 
 
 def worth(plan: Plan) -> str:

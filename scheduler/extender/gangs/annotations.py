@@ -9,6 +9,7 @@ from typing import cast, get_args
 from scheduler.extender.gangs.parallelism import parse_parallelism
 from scheduler.extender.gangs.types import Asked, InvalidGang, Wish
 from scheduler.extender.names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM
+from scheduler.extender.texts import LONGEST
 from scheduler.job import Avoid, Parallelism
 from topology.errors import InvalidJob, did_you_mean
 
@@ -72,6 +73,23 @@ def parse_alpha(text: str) -> float:
     return alpha
 
 
+def parse_level(text: str, *, key: str = LEVEL) -> str:
+    """A node label that may be a level; whether the cluster has it is asked when the gang is planned.
+
+    :param key: the annotation that names it.
+    :raises InvalidGang: it is longer than any text of a user that is repeated.
+    """
+    size = len(text.encode("utf-8", "replace"))
+    if size > LONGEST:
+        raise InvalidGang(
+            f"{text[:40]!r}... is no node label: it has {size:,} bytes",
+            reason="InvalidLevel",
+            where=key,
+            fix=f"name a node label of at most {LONGEST} bytes",
+        )
+    return text
+
+
 def parse_avoid(text: str) -> Avoid:
     """What to do about slow nodes.
 
@@ -79,7 +97,7 @@ def parse_avoid(text: str) -> Avoid:
     """
     known = get_args(Avoid)
     if text not in known:
-        hint = did_you_mean(text, known)
+        hint = did_you_mean(text[:40], known)
         raise InvalidGang(
             f"{text[:40]!r} is not known",
             reason="InvalidAvoid",

@@ -14,6 +14,7 @@ from scheduler.extender.gangs.annotations import (
     parse_alpha,
     parse_avoid,
     parse_degrees,
+    parse_level,
     parse_size,
 )
 from scheduler.extender.gangs.parallelism import format_parallelism
@@ -23,6 +24,9 @@ from scheduler.job import Hold, Job, Parallelism
 from topology.errors import InvalidJob
 
 DEFAULT_ALPHA = 0.5
+
+MOST_HOLDS = 64
+"""Requirements of one gang that its GangPlan can hold (maxItems of the CRD)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Un
         parallelism=degrees,
         gpus_per_node=gpus,
         alpha=DEFAULT_ALPHA if asked.alpha is None else parse_alpha(asked.alpha),
-        level=asked.level or None,
+        level=parse_level(asked.level) if asked.level else None,
         avoid="price" if asked.avoid is None else parse_avoid(asked.avoid),
     )
     return _with_wishes(job, asked.wishes, size)
@@ -128,19 +132,32 @@ def _without_degrees(size: int, gpus: int, slices: set[int]) -> Parallelism:
 
 
 def _with_wishes(job: Job, wishes: tuple[Wish, ...], size: int) -> Understood:
-    """The job with what peers' annotations add; a soft wish gives way to our own annotation."""
+    """The job with what peers' annotations add; a soft wish gives way to our own annotation.
+
+    :raises InvalidGang: a level that is none, slices that are no groups, or more than a GangPlan holds.
+    """
     holds: list[Hold] = []
     notes: list[str] = []
     for wish in wishes:
+        if wish.level is not None:
+            parse_level(wish.level, key=wish.source)
         if wish.level is not None and wish.hard:
             holds += holds_for(job, wish, wish.level)
             notes.append(f"{wish.source}: kept inside one domain of {wish.level}")
         elif wish.level is not None and job.level is None:
             job = job.replace(level=wish.level)
             notes.append(f"{wish.source}: domains of {wish.level} count")
+    unique = tuple(dict.fromkeys(holds))
+    if len(unique) > MOST_HOLDS:
+        raise InvalidGang(
+            f"its pods require {len(unique)} different things of the network, at most {MOST_HOLDS} are read",
+            reason="TooManyWishes",
+            where=wishes[0].source,
+            fix="give all pods of a gang the same annotations",
+        )
     return Understood(
         size=size,
-        job=replace(job, holds=tuple(dict.fromkeys(holds))),
+        job=replace(job, holds=unique),
         tiers=tuple(wish for wish in wishes if wish.level is None),
         notes=tuple(notes),
     )

@@ -5,6 +5,8 @@ A gang is named by our label, or by whatever else says that pods belong together
 pods are a gang only when they ask for it: by our gate, or by an annotation ``gang-size`` or ``parallelism``.
 
 A pod without GPUs is no member: launchers, drivers and initialisers of a job go where they like.
+
+Names of gangs that Kubernetes does not bound are; a gang with a longer one is known by a short name, and invalid.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from scheduler.extender.gangs.types import GangKey, InvalidGang, Member, Wish
 from scheduler.extender.gangs.wishes import wishes_of, wishes_of_group
 from scheduler.extender.names import GANG, GANG_SIZE, GATE, PARALLELISM
 from scheduler.extender.objects import Owner, Pod
+from scheduler.extender.texts import LONGEST, clip, short_name
 
 Owners = Mapping[str, Owner]
 """Makers of pods, and PodGroups, that are known: by UID and by ``kind/namespace/name``; none need be."""
@@ -48,23 +51,25 @@ def recognise(pod: Pod, owners: Owners) -> Member | None:
     form = next((form for form in _forms(pod, owners) if form.declared or _asks(pod)), None)
     if form is None:
         return None
-    problem = None
+    name = short_name(form.name)
+    problem = None if name == form.name else _name_too_long(pod, form.name)
     try:
         gpus = pod.gpus
     except ValueError as error:
-        gpus, problem = 1, _invalid(pod, "InvalidGpus", str(error), "write a whole number of GPUs")
+        gpus = 1
+        problem = problem or _invalid(pod, "InvalidGpus", clip(str(error)), "write a whole number of GPUs")
     if not gpus and GANG not in pod.labels:
         return None
     if not gpus:
         fix = f"ask for whole nodes (nvidia.com/gpu), or take the label {GANG} off pods that need no node of their own"
-        problem = _invalid(pod, "NoGpus", "asks for no GPUs", fix)
+        problem = problem or _invalid(pod, "NoGpus", "asks for no GPUs", fix)
     index = None
     try:
         index = index_of(pod)
     except InvalidGang as error:
         problem = problem or error
     return Member(
-        key=GangKey(pod.namespace, form.name),
+        key=GangKey(pod.namespace, name),
         pod=pod,
         dialect=form.dialect,
         asked=asked_by(pod.annotations, _wishes(pod, form, owners)),
@@ -95,7 +100,8 @@ def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:
         yield _grouped("native-pod-group", pod, name, owners)
     if spec.workload_ref is not None and spec.workload_ref.name:
         parts = (spec.workload_ref.name, spec.workload_ref.pod_group, spec.workload_ref.pod_group_replica_key)
-        yield _Form("native-workload", "-".join(part for part in parts if part), True)
+        # Three names that are each short enough may be too long together; that is nobody's mistake.
+        yield _Form("native-workload", short_name("-".join(part for part in parts if part)), True)
     if name := labels.get(d.POD_GROUP):
         yield _grouped("pod-group", pod, name, owners)
     if name := labels.get(d.KUEUE_GROUP):
@@ -155,6 +161,12 @@ def _jobset_size(pod: Pod, name: str, owners: Owners) -> int | None:
         return sum(job.pods for job in jobset.spec.replicated_jobs or ()) or None
     except ValueError:
         return None
+
+
+def _name_too_long(pod: Pod, name: str) -> InvalidGang:
+    size = len(name.encode("utf-8", "replace"))
+    message = f"names a gang with {size:,} bytes, beginning with {name[:40]!r}"
+    return _invalid(pod, "InvalidName", message, f"give the gang a name of at most {LONGEST} bytes")
 
 
 def _invalid(pod: Pod, reason: str, message: str, fix: str) -> InvalidGang:

@@ -1,13 +1,15 @@
 """A connection to the server: uvicorn's, with the limits that it lacks.
 
 Uvicorn bounds neither the time that a request may take to arrive nor the size of its head; whoever sends a byte a
-minute would hold a connection for ever.
+minute would hold a connection for ever.  Nor does it tell clients apart: whoever reaches the port could use up the
+connections of kube-scheduler, which has a certificate.  So a client without one gets one answer for each connection,
+and of such connections the newest stay: a probe, which is answered at once, finds a place however many others come.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -16,6 +18,32 @@ from uvicorn.server import ServerState
 HEAD_BYTES = 64 * 1024
 """Longest request line with headers."""
 
+MOST_STRANGERS = 64
+"""Connections of clients without a certificate at a time; a kubelet has two probes, and asks every few seconds."""
+
+LINGER_SECONDS = 0.5
+"""How long a client may take to read our last word; a connection over TLS would wait 30 s for the client's own."""
+
+
+class Strangers:
+    """The connections of clients without a certificate: the newest so many, the oldest are cut off."""
+
+    def __init__(self, most: int = MOST_STRANGERS) -> None:
+        self._most = most
+        self._there: dict[Connection, None] = {}
+
+    def enter(self, connection: Connection) -> None:
+        """One more is there."""
+        self._there[connection] = None
+        if len(self._there) > self._most:
+            oldest = next(iter(self._there))
+            self.leave(oldest)
+            oldest.transport.abort()
+
+    def leave(self, connection: Connection) -> None:
+        """It is gone."""
+        self._there.pop(connection, None)
+
 
 class Connection(HttpToolsProtocol):
     """One connection.
@@ -23,9 +51,11 @@ class Connection(HttpToolsProtocol):
     Requests find in their ``state`` whether the client showed a certificate: ``authenticated``.
 
     :cvar arrive_seconds: a request must be complete so long after its first byte, or after the connection was opened.
+    :cvar strangers: those that showed none; a server has its own.
     """
 
-    arrive_seconds = 10.0
+    arrive_seconds: ClassVar[float] = 10.0
+    strangers: ClassVar[Strangers] = Strangers()
 
     def __init__(
         self,
@@ -38,6 +68,7 @@ class Connection(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._in_head = False
         self._head = 0
+        self._stranger = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """The connection stands; over TLS, after the handshake."""
@@ -45,6 +76,12 @@ class Connection(HttpToolsProtocol):
         encrypted = transport.get_extra_info("ssl_object")
         shown = encrypted is not None and bool(encrypted.getpeercert())
         self.app_state = {**self.app_state, "authenticated": shown}
+        self._stranger = encrypted is not None and not shown
+        if self._stranger:
+            # Uvicorn's own limit is for clients with a certificate: others neither count there nor meet it.
+            self.connections.discard(self)
+            self.limit_concurrency = None
+            self.strangers.enter(self)
         self._expect()
 
     def data_received(self, data: bytes) -> None:
@@ -58,6 +95,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
         self._arrived()
+        self.strangers.leave(self)
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
@@ -70,11 +108,25 @@ class Connection(HttpToolsProtocol):
         """Its head is here."""
         self._in_head = False
         super().on_headers_complete()
+        if self._stranger:
+            # As if the client had asked for it; the answer has not begun.
+            self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         """All of it is here."""
         self._arrived()
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """The answer is sent."""
+        super().on_response_complete()
+        if self._stranger:
+            self._hang_up()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP."""
+        super().send_400_response(msg)
+        self._hang_up()
 
     def _expect(self) -> None:
         if self._deadline is None:
@@ -93,4 +145,9 @@ class Connection(HttpToolsProtocol):
         answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
         if not answering and not self.transport.is_closing():
             self.transport.write(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Close the connection, whether the client agrees or not."""
         self.transport.close()
+        self.loop.call_later(LINGER_SECONDS, self.transport.abort)

@@ -12,7 +12,12 @@ from typing import Literal
 
 import msgspec
 
+from scheduler.extender.texts import clip
+
 Format = Literal["json", "text"]
+
+LONGEST_MESSAGE, LONGEST_EXTRA = 4096, 512
+"""Bytes of a message, and of each key beside it, in one line; traces of faults of ours are written whole."""
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
@@ -26,9 +31,9 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": clip(record.getMessage(), LONGEST_MESSAGE),
         }
-        fields |= {key: value for key, value in vars(record).items() if key not in _OWN}
+        fields |= _extras(record)
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
         return msgspec.json.encode(fields, enc_hook=str).decode()
@@ -40,8 +45,19 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         line = super().format(record)
-        extras = [f"{key}={value}" for key, value in vars(record).items() if key not in _OWN]
+        extras = [f"{key}={value}" for key, value in _extras(record).items()]
         return f"{line}  [{' '.join(extras)}]" if extras else line
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """The line without its trace."""
+        record.message = clip(record.message, LONGEST_MESSAGE)
+        return super().formatMessage(record)
+
+
+def _extras(record: logging.LogRecord) -> dict[str, object]:
+    """What was said beside the message."""
+    found = ((key, value) for key, value in vars(record).items() if key not in _OWN)
+    return {key: clip(value, LONGEST_EXTRA) if isinstance(value, str) else value for key, value in found}
 
 
 def set_up_logs(*, level: str, form: Format) -> None:

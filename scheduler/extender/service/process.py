@@ -50,7 +50,7 @@ from scheduler.extender.objects import decode_node, decode_owner, decode_pod
 from scheduler.extender.reservations import decode_reservation
 from scheduler.extender.service.app import Backend, create_app
 from scheduler.extender.service.background import Background
-from scheduler.extender.service.connection import Connection
+from scheduler.extender.service.connection import MOST_STRANGERS, Connection, Strangers
 from scheduler.extender.service.intake import Intake
 from scheduler.extender.service.kinds import OWNERS
 from scheduler.extender.service.live import live_policy
@@ -71,7 +71,7 @@ KEEP_ALIVE_SECONDS = 120
 """An idle connection is kept for longer than Go clients keep theirs (90 s), so that they never meet a closed one."""
 
 MOST_CONNECTIONS = 1_000
-"""Connections and requests at once; kube-scheduler needs a handful."""
+"""Connections and requests at once of clients that may ask; kube-scheduler needs a handful."""
 
 SWITCH_SECONDS = 0.001
 """The solver's thread lets the event loop in after so long; Python's default of 5 ms would delay every answer."""
@@ -215,6 +215,7 @@ class _Process:
 
         class Limited(Connection):
             arrive_seconds = settings.arrive_seconds
+            strangers = Strangers()
 
         app = create_app(backend, Intake(settings.body_limit), mutual_tls=self.tls is not None)
         tls = self.tls
@@ -230,7 +231,8 @@ class _Process:
                 server_header=False,
                 date_header=False,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
-                limit_concurrency=MOST_CONNECTIONS,
+                # Uvicorn counts requests of both kinds of clients.
+                limit_concurrency=MOST_CONNECTIONS + MOST_STRANGERS,
                 timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
                 ssl_context_factory=None if tls is None else lambda *_: tls.context,
             )

@@ -9,6 +9,7 @@ from scheduler.extender.cluster_api import PODS, EventRecorder, Regarding
 from scheduler.extender.names import GANG, GATE, SCHEDULER
 from scheduler.extender.objects import Pod
 from scheduler.extender.state import State
+from scheduler.extender.texts import clip
 
 LOOK_SECONDS = 5.0
 """How often pods are looked at."""
@@ -34,7 +35,7 @@ def strays(state: State) -> Iterator[tuple[Pod, str]]:
 
 
 def _why(pod: Pod) -> str:
-    scheduler = pod.spec.scheduler_name
+    scheduler = clip(pod.spec.scheduler_name or "none")
     if scheduler != SCHEDULER:
         return f"its scheduler is {scheduler}. To fix: set schedulerName: {SCHEDULER}, or take the gate off"
     return f"it belongs to no gang that needs GPUs. To fix: name one in the label {GANG}, or take the gate off"

@@ -183,3 +183,15 @@ def test_any_json_under_the_right_names_is_read_or_refused(message: dict[str, An
         list(decode_filter(body).names)
     with suppress(InvalidInput):
         _ = decode_preempt(body).candidates
+
+
+def test_nodes_and_names_that_contradict_each_other() -> None:
+    """The scheduler sends one of the two; who sends both, and different ones, is told so."""
+    nodes = {"items": [node_json("n1"), node_json("n2")]}
+    for names in ([], ["n1"], ["n2", "n1"], ["n1", "n2", "n3"]):
+        request = {"Pod": pod_json("p"), "Nodes": nodes, "NodeNames": names}
+        with pytest.raises(InvalidInput, match=f"Nodes has 2 nodes, NodeNames {len(names)}") as error:
+            _ = decode_filter(json.dumps(request).encode()).names
+        assert "nodeCacheCapable" in error.value.fix
+    request = {"Pod": pod_json("p"), "Nodes": nodes, "NodeNames": ["n1", "n2"]}
+    assert list(decode_filter(json.dumps(request).encode()).names) == ["n1", "n2"]

@@ -393,6 +393,17 @@ def test_slices_that_are_no_groups_are_refused(size: str, degrees: str | None) -
     assert found.problem.reason == "UnsupportedSlice"
 
 
+def test_pods_that_each_require_something_else() -> None:
+    """33 pods, each with a level of its own for both families: 66 requirements, and a GangPlan holds 64."""
+    pods = [
+        decode_pod(member_json("g", rank, 33, {"kai.scheduler/topology-required-placement": f"level-{rank}"}))
+        for rank in range(33)
+    ]
+    found = gang(pods)
+    assert found.problem is not None
+    assert (found.problem.reason, "66" in found.problem.message) == ("TooManyWishes", True)
+
+
 def test_our_level_comes_before_a_peers_preference() -> None:
     """A requirement stays."""
     annotations = {

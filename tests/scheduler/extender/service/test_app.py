@@ -202,3 +202,12 @@ def test_fuzz(pod: Any, nodes: Any, whole: bool) -> None:
 def test_fuzz_bytes(body: bytes) -> None:
     """Bytes that are no JSON at all."""
     assert Client(state_of(minipods(2))).post("/filter", body).status == 200
+
+
+def test_filter_with_nodes_and_other_names(state: State) -> None:
+    """Both forms at once that contradict each other: what the scheduler shows says so, and it is no fault of ours."""
+    items = [node_json(name) for name in NODES]
+    for pod in (member_json("g", 0, 4), pod_json("single"), pod_json("none", gpus=0)):
+        answer = Client(state).post("/filter", {"Pod": pod, "Nodes": {"items": items}, "NodeNames": NODES[:3]})
+        assert answer.status == 200
+        assert "Nodes has 8 nodes, NodeNames 3" in answer.json["Error"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -13,7 +14,7 @@ import pytest
 import trustme
 import uvicorn
 
-from scheduler.extender.service.connection import HEAD_BYTES, Connection
+from scheduler.extender.service.connection import HEAD_BYTES, MOST_STRANGERS, Connection, Strangers
 from scheduler.extender.service.tls import RotatingContext, TlsFiles
 from topology.errors import InvalidInput
 
@@ -34,14 +35,18 @@ async def app(
 
 
 @asynccontextmanager
-async def serving(context: ssl.SSLContext | None = None, *, seconds: float = 10.0) -> AsyncIterator[int]:
+async def serving(
+    context: ssl.SSLContext | None = None, *, seconds: float = 10.0, most: int | None = None
+) -> AsyncIterator[int]:
     """Serve while the block runs.
 
+    :param most: connections at once.
     :returns: the port.
     """
 
     class Limited(Connection):
         arrive_seconds = seconds
+        strangers = Strangers()
 
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]
@@ -50,6 +55,7 @@ async def serving(context: ssl.SSLContext | None = None, *, seconds: float = 10.
         ws="none",
         lifespan="off",
         log_config=None,
+        limit_concurrency=most,
         ssl_context_factory=None if context is None else lambda *_: context,
     )
     server = uvicorn.Server(config)
@@ -89,11 +95,11 @@ async def send(port: int, request: bytes, *, tls: ssl.SSLContext | None = None, 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
-def run(scenario: Awaitable[None]) -> None:
+def run(scenario: Awaitable[None], *, seconds: float = 20) -> None:
     """Run a scenario on the event loop that the service uses."""
     uvloop = pytest.importorskip("uvloop")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(asyncio.wait_for(scenario, 20))
+        runner.run(asyncio.wait_for(scenario, seconds))
 
 
 def test_slow_heads() -> None:
@@ -258,3 +264,111 @@ def test_files_that_cannot_be_used_from_the_start(files: TlsFiles, tmp_path: Pat
     with pytest.raises(InvalidInput, match="not PEM") as error:
         RotatingContext(files)
     assert error.value.where == "--client-ca"
+
+
+# Clients without a certificate
+
+
+HELD = 2 * MOST_STRANGERS
+"""Connections that somebody without a certificate opens and keeps as they are: all that the server takes at once."""
+
+
+@asynccontextmanager
+async def opened(
+    port: int, tls: ssl.SSLContext, request: bytes = b"", *, times: int = 1
+) -> AsyncIterator[list[asyncio.StreamReader]]:
+    """Connections that each send something and are left alone, as long as the block runs."""
+    pairs = []
+    try:
+        for _ in range(times):
+            pairs.append(await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname="localhost"))
+            pairs[-1][1].write(request)
+        yield [reader for reader, _ in pairs]
+    finally:
+        for _, writer in pairs:
+            writer.transport.abort()
+
+
+async def ended(reader: asyncio.StreamReader) -> bool:
+    """Whether the server has hung up, or does so at once."""
+    try:
+        await asyncio.wait_for(reader.read(), 0.01)
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+    return True
+
+
+def test_clients_without_a_certificate_are_answered_once(files: TlsFiles, tmp_path: Path) -> None:
+    """Who shows none, as probes do, has one answer for each connection; who shows one keeps his."""
+    authority = Authority(tmp_path, "ca")
+    install(files, authority, authority)
+
+    async def scenario() -> None:
+        async with serving(RotatingContext(files).context) as port:
+            # Two requests at once are still one answer.
+            for request in (GET, GET + GET):
+                async with opened(port, authority.client(shows=None), request) as (stranger,):
+                    answer = await asyncio.wait_for(stranger.read(), 5)
+                    assert answer.count(b"HTTP/1.1 200") == 1
+                    assert b"connection: close" in answer.lower()
+            async with opened(port, authority.client(shows=authority), GET + GET) as (known,):
+                for _ in range(2):
+                    answer = await asyncio.wait_for(known.readuntil(b"known"), 5)
+                    assert answer.count(b"HTTP/1.1 200") == 1
+                assert not await ended(known)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("request_", [b"", GET[:10], GET], ids=["silent", "half a request", "answered"])
+def test_any_number_of_clients_without_a_certificate(files: TlsFiles, tmp_path: Path, request_: bytes) -> None:
+    """As many as the server takes at once, who keep their connections, shut out neither a client with a certificate
+    nor a probe; and most of them are cut off.
+    """
+    authority = Authority(tmp_path, "ca")
+    install(files, authority, authority)
+
+    async def scenario() -> None:
+        without = authority.client(shows=None)
+        async with (
+            serving(RotatingContext(files).context, most=HELD) as port,
+            opened(port, without, request_, times=HELD) as held,
+        ):
+            known = await send(port, GET, tls=authority.client(shows=authority))
+            assert known.startswith(b"HTTP/1.1 200")
+            probe = await send(port, GET, tls=without)
+            assert probe.startswith(b"HTTP/1.1 200")
+            assert sum([not await ended(reader) for reader in held]) <= MOST_STRANGERS
+
+    run(scenario())
+
+
+def test_a_slow_client_that_does_not_hang_up(files: TlsFiles, tmp_path: Path) -> None:
+    """Half a request, and no word at the end of TLS either: the connection is gone all the same."""
+    authority = Authority(tmp_path, "ca")
+    install(files, authority, authority)
+
+    async def scenario() -> None:
+        async with serving(RotatingContext(files).context, seconds=0.2) as port:
+            loop = asyncio.get_running_loop()
+            raw = socket.create_connection(("127.0.0.1", port))
+            client, server = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = authority.client(shows=authority).wrap_bio(client, server, server_hostname="localhost")
+            raw.setblocking(False)
+            while True:
+                try:
+                    tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    await loop.sock_sendall(raw, server.read())
+                    client.write(await loop.sock_recv(raw, 65_536))
+            tls.write(GET[:10])
+            await loop.sock_sendall(raw, server.read())
+            # What comes is never looked at, so the end of TLS is never answered.
+            while await loop.sock_recv(raw, 65_536):
+                pass
+            raw.close()
+
+    run(scenario(), seconds=5)

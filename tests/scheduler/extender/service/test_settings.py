@@ -137,3 +137,14 @@ def test_readiness() -> None:
     assert readiness.synced
     pods.problem = None
     assert readiness.reasons() == []
+
+
+@pytest.mark.parametrize("formatter", [JsonLines(), TextLines("%(message)s")])
+def test_lines_of_the_log_are_short(formatter: logging.Formatter) -> None:
+    """However long a text is that came into a message, or beside it, a line stays one that can be read."""
+    record = logging.makeLogRecord({"msg": "%s is wrong", "args": ("x" * 200_000,), "gang": "y" * 200_000})
+    line = formatter.format(record)
+    # A message has 4,096 bytes, an extra 512; the rest is time, level, logger and keys.
+    assert len(line.encode()) < 5_120
+    assert "xxx..." in line
+    assert "yyy..." in line

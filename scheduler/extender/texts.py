@@ -1,0 +1,36 @@
+"""Texts of users, cut to a length that is safe to repeat.
+
+Annotations and the references of a pod to its owner may have 256 kB.  Such a text would come back in the name of a gang,
+in each sentence about it, and in an answer to Filter once for each node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+LONGEST = 253
+"""Bytes of the longest text of a user that is repeated anywhere: what Kubernetes allows to a name of an object."""
+
+_CUT = "..."
+
+
+def clip(text: str, most: int = LONGEST) -> str:
+    """A text of at most so many bytes of UTF-8: itself, or its beginning and three dots.
+
+    :param most: at least 3.
+    """
+    # No character has less than one byte: most texts need not be encoded.
+    if 4 * len(text) <= most:
+        return text
+    encoded = text[: most + 1].encode("utf-8", "replace")
+    if len(encoded) <= most and len(text) <= most:
+        return text
+    return encoded[: most - len(_CUT)].decode("utf-8", "ignore") + _CUT
+
+
+def short_name(name: str) -> str:
+    """A name of at most :data:`LONGEST` bytes: itself, or its beginning and a hash that tells it from others."""
+    if len(name.encode("utf-8", "replace")) <= LONGEST:
+        return name
+    digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return f"{clip(name, LONGEST - len(digest) - 1)}-{digest}"
