@@ -1,7 +1,7 @@
 """Alpha and beta from a model description: how much a job gains from aligning its DP groups, and its PP groups.
 
-The Arnold paper (arXiv 2509.15940, sections 3.2 and 4.1) derives two ratios of a job from its communication volumes and
-looks up the nearest measured job in a characterisation table; alpha is the share that DP alignment has in the gains
+The Arnold paper (arXiv 2509.15940, section 5.2 and appendix) derives two ratios of a job from its communication volumes
+and looks up the nearest measured job in a characterisation table; alpha is the share that DP alignment has in the gains
 measured there.  There is no interpolation.
 
 The paper takes the Euclidean distance of (r1, r2), in which r2, a few hundred times larger, decides alone.  Here the
@@ -123,7 +123,7 @@ class Affinity:
 
 
 def volumes(model: Model, parallelism: Parallelism) -> Volumes:
-    """Communication volumes of one stage (paper, section 4.1).
+    """Communication volumes of one stage (paper, appendix).
 
     DP: ``h (V + s) + (l / pp) (4h^2 + 2h + 8h^2 + 7h)`` parameters, the last two terms being the MLP.  With experts
     they become the layer norm, the router and ``E / ep`` experts of two matrices, of which ``top_k`` compute a token

@@ -1,6 +1,6 @@
 """Every number that the models are calibrated on, with its source.
 
-All are of the Arnold paper's characterisation (arXiv 2509.15940, section 3: NCCL tests, and the share of communication
+All are of the Arnold paper's characterisation (arXiv 2509.15940, section 4: NCCL tests, and the share of communication
 in production steps) or, where that is silent, of a source that is named.  None is of its evaluation: what aligning
 groups was measured to gain is what the models are to predict.
 """

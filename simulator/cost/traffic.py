@@ -1,6 +1,6 @@
 """What a job sends between nodes in one step.
 
-The volumes are those of the placement's own affinity (:func:`scheduler.affinity.volumes`; paper, section 4.1), cut to
+The volumes are those of the placement's own affinity (:func:`scheduler.affinity.volumes`; paper, appendix), cut to
 nodes: what replicas in one node have in common crosses the network once, what they send each crosses for each.
 """
 

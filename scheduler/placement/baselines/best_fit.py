@@ -1,6 +1,6 @@
 """best-fit: always the minipod with the least room left.
 
-Source: arXiv 2509.15940, section 5.  Read literally: a node goes to the minipod with the fewest free nodes that still
+Source: arXiv 2509.15940, section 7.1.  Read literally: a node goes to the minipod with the fewest free nodes that still
 has one, so minipods fill up one after another from the fullest on.  Good against fragmentation, blind to spread: on a
 fragmented cluster it collects the crumbs first.
 """

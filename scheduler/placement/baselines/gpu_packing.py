@@ -1,6 +1,6 @@
 """gpu-packing: as few minipods as possible.
 
-Source: arXiv 2509.15940, section 5.  The largest minipods first, since no other choice uses fewer; the remainder goes
+Source: arXiv 2509.15940, section 7.1.  The largest minipods first, since no other choice uses fewer; the remainder goes
 to the smallest minipod that holds it, which keeps the larger ones whole.
 """
 

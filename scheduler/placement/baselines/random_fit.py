@@ -1,6 +1,6 @@
 """random-fit: any free node will do.
 
-Source: arXiv 2509.15940, section 5, which does not say what is drawn; here every cell draws a free node of the whole
+Source: arXiv 2509.15940, section 7.1, which does not say what is drawn; here every cell draws a free node of the whole
 cluster, each with equal probability.
 """
 

@@ -19,9 +19,9 @@ from simulator.records import JobRecord
 from tests.simulator.clusters import racks
 from tests.simulator.engine.naive import Naive, replay
 from tests.simulator.engine.runs import finished, placed_run
-from tests.simulator.engine.traces import traces
+from tests.simulator.engine.traces import SHAPES, traces
 from topology.build import build_cluster
-from topology.cluster import Cluster
+from topology.cluster import Cluster, Node
 
 Gang = tuple[int, int, int]
 """Submission, duration and whole nodes of a job."""
@@ -55,12 +55,23 @@ class Promising(FifoBackfill):
         return holds
 
 
-@given(records=traces(most=20))
-@settings(max_examples=150)
-def test_the_first_is_never_delayed(records: list[JobRecord]) -> None:
-    """With exact predictions it starts by the first shadow time that was ever computed for it, whoever passed it."""
+MIXED = build_cluster(
+    ["rack"], [Node(f"n{i}", (f"r{i % 3}",), gpus, gpus) for i, gpus in enumerate([8] * 6 + [16] * 2)]
+)
+
+
+@pytest.mark.parametrize("cluster", [racks(6, per_rack=3), MIXED], ids=["equal", "two larger nodes"])
+@given(data=st.data())
+@settings(max_examples=120)
+def test_the_first_is_never_delayed(cluster: Cluster, data: st.DataObject) -> None:
+    """With exact predictions it starts by the first shadow time that was ever computed for it, whoever passed it.
+
+    Whole nodes, parts of nodes, and on the second cluster jobs that only the larger nodes can hold.
+    """
+    larger = [(16, 1), (12, 1), (32, 2), (24, 2)] if cluster is MIXED else []
+    records = data.draw(traces(most=20, shapes=[*SHAPES, *larger]))
     policy = Promising()
-    engine = placed_run(racks(6, per_rack=3), records, policy)
+    engine = placed_run(cluster, records, policy)
     for key, promised in policy.promised.items():
         assert isinstance(key, int)
         assert engine.jobs[key].started <= promised

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from simulator.records import JobRecord
@@ -11,11 +13,14 @@ SHAPES = [(0.25, 1), (1, 1), (3, 1), (8, 1), (16, 2), (24, 3), (8, 2), (12, 2), 
 
 
 @st.composite
-def traces(draw: st.DrawFn, *, most: int = 16) -> list[JobRecord]:
-    """Jobs in order of submission, for a cluster of at least six nodes."""
+def traces(draw: st.DrawFn, *, most: int = 16, shapes: Sequence[tuple[float, int]] = SHAPES) -> list[JobRecord]:
+    """Jobs in order of submission, for a cluster of at least six nodes.
+
+    :param shapes: GPUs and nodes that jobs may ask for.
+    """
     rows = draw(
         st.lists(
-            st.tuples(st.integers(0, 12), st.integers(1, 9), st.sampled_from(SHAPES), st.integers(0, 2), st.booleans()),
+            st.tuples(st.integers(0, 12), st.integers(1, 9), st.sampled_from(shapes), st.integers(0, 2), st.booleans()),
             min_size=1,
             max_size=most,
         )
