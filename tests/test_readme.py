@@ -1,0 +1,169 @@
+"""README is true: its commands run, its files are those that the demo saves, its output is what comes out."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+pytestmark = pytest.mark.xdist_group("readme")  # its commands are run once, by one worker
+
+KUBECTL = shutil.which("kubectl") is not None
+
+ELSEWHERE = {
+    "make demo": ("make -n demo", "takes minutes; .ci/run makes the environment and runs the demo"),
+    "make test ": ("make -n test", "would run itself"),
+    ". .venv/bin/activate": ("", "the environment that runs the tests may be another"),
+    "uv tool install .": ("", "takes minutes; .ci/run installs the wheel into a clean environment"),
+    "arnold demo --save try": ("arnold demo --save try --time-limit 0.01", "all algorithms take half a minute"),
+    "podman build": ("", "needs an engine; .ci/run follows the steps of the Containerfile"),
+    "podman push": ("", "needs a registry"),
+    "kubectl apply -k deploy": ("kubectl kustomize deploy" if KUBECTL else "", "needs a cluster; rendered instead"),
+    "kubectl -n arnold-system rollout": ("", "needs a cluster; tests/e2e install it on one"),
+    "kubectl apply -f manifests/examples/indexed-job.yaml": (
+        "test -s manifests/examples/indexed-job.yaml",
+        "needs a cluster; tests/e2e place it on one",
+    ),
+    "kubectl get gangplans": ("", "needs a cluster"),
+}
+"""Beginning of a line -> what is run in its place, and why.  Every other line is run as it stands."""
+
+STAY = "On Kubernetes"
+"""The section whose commands are called in the clone; those of all others follow each other, from the clone on."""
+
+DURATION = re.compile(r"\b\d+\.\d+ s\)")
+"""Time that a solver took: no test of what is said."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block.
+
+    :param section: heading above it.
+    :param language: word after the fence.
+    """
+
+    section: str
+    language: str
+    text: str
+
+
+def blocks() -> list[Block]:
+    """All fenced blocks, in order."""
+    found = []
+    fence = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+    for part in README.split("\n## "):
+        section = part.partition("\n")[0]
+        found += [Block(section, *match) for match in fence.findall(part)]
+    return found
+
+
+BLOCKS = blocks()
+COMMANDS = [block for block in BLOCKS if block.language == "sh"]
+
+
+def as_run(line: str) -> str:
+    """A line of a block as it is run here."""
+    return next((instead for beginning, (instead, _) in ELSEWHERE.items() if line.startswith(beginning)), line)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what README's commands use of a clone."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "manifests", folder / "manifests")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outputs(clone: Path) -> list[str]:
+    """What each block of commands printed, run one after the other in the folder where the last one ended."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    left_in = clone / "left-in"
+    here, printed = clone, []
+    for block in COMMANDS:
+        script = "\n".join(as_run(line) for line in block.text.splitlines())
+        done = subprocess.run(
+            ["sh", "-ec", f'{script}\npwd > "$LEFT_IN"'],
+            cwd=clone if block.section == STAY else here,
+            env=os.environ | {"PATH": path, "LEFT_IN": str(left_in)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{block.text}\n{done.stdout}{done.stderr}"
+        if block.section != STAY:
+            here = Path(left_in.read_text().rstrip("\n"))
+        printed.append(done.stdout)
+    return printed
+
+
+def test_every_exception_is_used() -> None:
+    """No line is left out that README no longer has."""
+    lines = [line for block in COMMANDS for line in block.text.splitlines()]
+    assert [beginning for beginning in ELSEWHERE if not any(line.startswith(beginning) for line in lines)] == []
+
+
+def test_every_block_is_of_a_kind_that_is_checked() -> None:
+    """Commands are run; output, rows and the job are compared: a block of another kind would go unchecked."""
+    kinds = [block.language for block in BLOCKS]
+    assert set(kinds) == {"sh", "text", "csv", "yaml"}
+    # Output follows the commands that it is of.
+    assert all(kinds[i - 1] == "sh" for i, kind in enumerate(kinds) if kind == "text")
+
+
+def test_output_is_what_comes_out(outputs: Sequence[str]) -> None:
+    """Every block of output is found in what the commands above it printed; `...` stands for anything."""
+    compared = 0
+    for before, block in pairwise(BLOCKS):
+        if block.language == "text":
+            printed = DURATION.sub("0 s)", outputs[COMMANDS.index(before)])
+            pieces = [re.escape(piece.strip("\n")) for piece in DURATION.sub("0 s)", block.text).split("...")]
+            assert re.search(".*".join(pieces), printed, re.DOTALL), f"{block.text}\nis not in\n{printed}"
+            compared += 1
+    assert compared
+
+
+def test_files_are_those_of_the_demo(clone: Path, outputs: Sequence[str]) -> None:
+    """The job is shown whole, of the cluster the head and other lines of the file, in their order."""
+    for block in BLOCKS:
+        if block.language == "yaml":
+            assert block.text == (clone / "try" / "job.yaml").read_text()
+        if block.language == "csv":
+            lines = (clone / "try" / "cluster.csv").read_text().splitlines()
+            shown = block.text.splitlines()
+            assert shown[0] == lines[0]
+            assert [line for line in lines if line in shown] == shown
+
+
+@pytest.mark.skipif(not KUBECTL, reason="kubectl, which renders the manifests, is not here")
+def test_images_are_those_that_are_named(outputs: Sequence[str]) -> None:
+    """After the kustomization of README no image is left that only its author has."""
+    (rendered,) = [out for block, out in zip(COMMANDS, outputs, strict=True) if "kustomization.yaml" in block.text]
+    images = set(re.findall(r"^ +image: (\S+)", rendered, re.MULTILINE))
+    assert {image.partition(":")[0] for image in images} == {
+        "registry.example.com/arnold",
+        "registry.k8s.io/kube-scheduler",
+    }
+
+
+def test_every_size_is_held() -> None:
+    """The Makefile says of the download what README says, and `.ci/run` compares each size of README with its own."""
+    prose = " ".join(README.split())
+    (said,) = re.findall(r"about \d+ MB to download", prose)
+    assert said in (ROOT / "Makefile").read_text(encoding="utf-8")
+    compared = re.findall(r'^stated_size "([^"]+)"', (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(re.findall(r"about [\d.]+ [MG]B ([\w ]+)", prose)) == sorted(compared)
