@@ -61,8 +61,10 @@ class FittedTable:
         )
         for i in columns:
             header = self.headers[i]
-            justify = "left" if i == 0 or header in self.left else "right"
-            made.add_column(header, justify=justify, overflow="fold", no_wrap=i == 0, width=widths.get(i))
+            left = i == 0 or header in self.left
+            made.add_column(
+                header, justify="left" if left else "right", overflow="fold", no_wrap=i == 0, width=widths.get(i)
+            )
         for row, style in zip(self._rows, self._styles, strict=True):
             made.add_row(*(row[i] for i in columns), style=style)
         yield made
