@@ -76,7 +76,7 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         row_colours=ramp(9),
         interactive=interactive,
         bars=bool(plan.bars),
-        runs=[one.algorithm for one in placed],
+        choices=[one.algorithm for one in placed] if interactive and len(placed) > 1 else [],
         algorithms=algorithm_rows(outcomes, placed),
         infeasible=bool(placed) and any(outcome.status == "infeasible" for outcome in outcomes),
         chosen_name=chosen.algorithm,

@@ -331,6 +331,30 @@ def test_on_a_telephone_the_map_comes_into_sight(page: str, tmp_path: Path) -> N
     assert 'data-seen="false true false false run"' in shown.dom
 
 
+def test_a_single_placement_offers_no_choice(tmp_path: Path) -> None:
+    """There is nothing to choose from, and nothing goes wrong without the list of algorithms."""
+    page = placement_page(four_minipods(), JOB, [judge("exact", four_minipods(), JOB, by_stage())])
+    shown = show(page, tmp_path, width=1280)
+    assert shown.said == []
+    assert "data-run=" not in shown.dom
+    assert 'id="run"' not in shown.dom
+    assert "1.75 proved objective" in text_of(shown.dom)
+
+
+def test_a_long_list_of_cheaper_pairs_says_how_many_are_left_out() -> None:
+    """60 x 12 cells spread over all of 50 minipods leave 50 x 12 - 1 cheaper pairs; 400 are listed, 199 counted."""
+    cluster, job = minipods(minipods=50, nodes=1_600), Job("wide", Parallelism(tp=8, pp=12, dp=60), alpha=0.5)
+    # the next row and the next column are on the next minipod: rows touch 12 of them, columns all 50
+    row, column = np.indices((60, 12))
+    nodes = ((row + column) % 50 * 32 + row // 50 * 12 + column).astype(np.int32)
+    outcome = judge("apart", cluster, job, Proposal(nodes, refutations=(Refutation((1, 1), "edges", "720 cells"),)))
+    assert outcome.evaluation is not None
+    assert (outcome.evaluation.dp, outcome.evaluation.pp) == (50, 12)
+    page = placement_page(cluster, job, [outcome])
+    assert len(reasons_of(page)) == 400
+    assert "And 199 more; arnold explain --json lists all." in text_of(page)
+
+
 def test_without_scripts_the_page_is_about_the_first(page: str) -> None:
     """All that the script exchanges stands there for the first placement."""
     bare = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
