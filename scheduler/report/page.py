@@ -82,7 +82,7 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         chosen_name=chosen.algorithm,
         bound=_bound_mark(chosen, placed),
         cheaper=len(cheaper),
-        refutations=refutation_rows(cheaper) if chosen.proposal.refutations else [],
+        refutations=refutation_rows(cheaper) if any(pair.refutation for pair in cheaper) else [],
         prices=price_rows(chosen),
         families=FAMILIES,
         notes=chosen.notes,
