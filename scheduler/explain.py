@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scheduler.job import Job
 from scheduler.outcome import TOLERANCE, Outcome
-from scheduler.placement.types import Refutation
+from scheduler.placement.types import Pair, Refutation
 from scheduler.spread import job_level, objective_of
 from topology.cluster import Cluster
 
@@ -29,7 +29,8 @@ class CheaperPair:
 def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[CheaperPair, ...]:
     """Every pair (S, R) that would cost less than the outcome's placement, dearest first.
 
-    A pair refuted in the outcome's proposal rules out every pair that is as small in both.
+    A pair refuted in the outcome's proposal rules out every pair that is as small in both.  Where the placement is
+    proved optimal, its bound rules out the rest: what a pair would cost counts the least that soft terms can add.
 
     :param outcome: with a placement.
     :returns: pairs with S up to the rows, R up to the columns, both up to the number of domains.
@@ -38,7 +39,7 @@ def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[Cheaper
         return ()
     refutations = sorted(outcome.proposal.refutations, key=lambda refutation: refutation.pair)
     pairs = [
-        CheaperPair(dp, pp, cost, _covering(refutations, dp, pp))
+        CheaperPair(dp, pp, cost, _covering(refutations, dp, pp) or _by_bound(outcome, (dp, pp)))
         for dp, pp, cost in _pairs(cluster, job)
         if cost < outcome.objective - TOLERANCE
     ]
@@ -65,3 +66,12 @@ def _pairs(cluster: Cluster, job: Job) -> Iterator[tuple[int, int, float]]:
 def _covering(refutations: Sequence[Refutation], dp: int, pp: int) -> Refutation | None:
     """The refuted pair closest above (dp, pp)."""
     return next((known for known in refutations if known.pair[0] >= dp and known.pair[1] >= pp), None)
+
+
+def _by_bound(outcome: Outcome, pair: Pair) -> Refutation | None:
+    """The certified bound as what rules out a pair that is said to cost less."""
+    if outcome.status != "optimal":
+        return None
+    return Refutation(
+        pair, "bound", f"no placement can have an objective below {outcome.objective:.4g}, all terms counted"
+    )

@@ -119,8 +119,9 @@ def _heading(document: ExplainDocument) -> str:
         return "Nothing can be cheaper"
     without = any(option.chosen and option.way == "avoid" for option in document.options)
     where = " without slow nodes" if without else ""
+    why = "why it cannot be" if document.status == "optimal" else "what is known of it"
     pairs = "1 pair" if len(document.cheaper) == 1 else f"{len(document.cheaper):,} pairs"
-    return f"What would be cheaper, and why it cannot be{where}: {pairs} of (DP spread, PP spread)"
+    return f"What would be cheaper, and {why}{where}: {pairs} of (DP spread, PP spread)"
 
 
 def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:

@@ -117,7 +117,7 @@ def _print_domains(out: Console, instance: Instance, outcome: Outcome) -> None:
     level = job_level(cluster, instance.job)
     cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))
     usable = count_nodes(level, admissible(cluster, instance.job))
-    title = f"Cells in {plural(np.count_nonzero(cells), level.name)}"
+    title = f"Cells in {plural(int(np.count_nonzero(cells)), level.name)}"
     rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"], spare=[""])
     used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
     for k in used[:LONGEST]:

@@ -69,9 +69,8 @@ def _print(document: PeersDocument) -> None:
     out = console()
     out.print(document.verdict, style=SO_SO if document.conflict else GOOD)
     title = "Checkpoint peers"
-    rows = table("node", "rank", "row (dp)", "stage (pp)", "backup on", "rank", "shares", title=title)
-    for column in (4, 6):
-        rows.columns[column].justify = "left"
+    headers = ("node", "rank", "row (dp)", "stage (pp)", "backup on", "rank", "shares")
+    rows = table(*headers, title=title, left=["backup on", "shares"])
     for peer in document.peers[:LONGEST]:
         shares = ", ".join(peer.shares) or "-"
         cells = (str(peer.node_rank), str(peer.dp), str(peer.pp), peer.peer_node, str(peer.peer), shares)

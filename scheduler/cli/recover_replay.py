@@ -95,10 +95,8 @@ def _print(document: ReplayDocument, machines: Machines) -> None:
     good = document.answer == "culprit" or (document.answer == "plan" and document.unique)
     out.print(document.verdict, style=GOOD if good else BAD if document.answer == "nobody" else SO_SO)
     title = f"{document.groups} groups of {document.group_size} machines, DP {document.k} each"
-    rows = table(
-        "group", "first run (horizontal)", "second run (vertical)", title=title, left=["first run (horizontal)"]
-    )
-    rows.columns[2].justify = "left"
+    runs = ("first run (horizontal)", "second run (vertical)")
+    rows = table("group", *runs, title=title, left=runs)
     for group in range(min(document.groups, LONGEST)):
         cells = []
         for cut, failed in (

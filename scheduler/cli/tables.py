@@ -61,8 +61,10 @@ class FittedTable:
         )
         for i in columns:
             header = self.headers[i]
-            justify = "left" if i == 0 or header in self.left else "right"
-            made.add_column(header, justify=justify, overflow="fold", no_wrap=i == 0, width=widths.get(i))
+            left = i == 0 or header in self.left
+            made.add_column(
+                header, justify="left" if left else "right", overflow="fold", no_wrap=i == 0, width=widths.get(i)
+            )
         for row, style in zip(self._rows, self._styles, strict=True):
             made.add_row(*(row[i] for i in columns), style=style)
         yield made
@@ -70,14 +72,12 @@ class FittedTable:
     def _fit(self, room: int) -> tuple[list[int], dict[int, int], int]:
         """Which columns are shown, the widths of those that must not break, and the blanks between columns."""
         for columns in self._choices():
-            full = {i: max(_longest(self.headers[i].splitlines()), self._widest(i)) for i in columns}
-            if _total(full.values(), GAP) <= room:
-                return columns, {}, GAP
-            least = {i: max(_longest(self.headers[i].split()), min(self._widest(i), ENOUGH)) for i in columns}
-            # the last column takes what is left: its cells break no sooner than those of the others
-            unbroken = {i: least[i] for i in columns[1:-1] if self._widest(i) <= ENOUGH}
-            if _total(least.values(), GAP) <= room:
-                return columns, unbroken, GAP
+            for parts in (str.splitlines, str.split):
+                least = {i: max(_longest(parts(self.headers[i])), min(self._widest(i), ENOUGH)) for i in columns}
+                # the last column takes what is left: its cells break no sooner than those of the others
+                unbroken = {i: least[i] for i in columns[1:-1] if self._widest(i) <= ENOUGH}
+                if _total(least.values(), GAP) <= room:
+                    return columns, unbroken, GAP
         return columns, unbroken if _total(least.values(), TIGHT) <= room else {}, TIGHT
 
     def _choices(self) -> Iterator[list[int]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from math import log
 
 from scheduler.job import Job
 from scheduler.outcome import Outcome
 from scheduler.placement.types import Pair
-from scheduler.report.labelling import Point, place_labels
+from scheduler.report.labelling import Box, Point, place_labels
 from topology.drawing.labels import several
 from topology.drawing.svg import number
 
@@ -39,21 +40,23 @@ class _Scale:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (log(pp) - log(0.75)) / (log(self.most_pp) - log(0.75))
 
 
-def front_chart(job: Job, outcome: Outcome, others: Sequence[Outcome], level: str) -> str:
+def front_chart(job: Job, outcome: Outcome, placed: Sequence[Outcome], level: str) -> str:
     """The chart as one ``<svg>``.
 
-    :param outcome: whose front, refutations and placement are shown.
-    :param others: other algorithms, shown as small labelled dots.
+    :param outcome: whose front and refutations are shown.
+    :param placed: outcomes with a placement, in the order of their numbers on the page; each has a ring, ``<circle
+        data-ring="number">``, of which that of ``outcome`` is seen.  Those of other algorithms are small labelled dots.
     :param level: name of the level that spread counts.
     """
     refuted = [refutation.pair for refutation in outcome.proposal.refutations]
     dots: dict[Pair, list[str]] = {}
-    for other in others:
-        if other.evaluation is not None:
-            dots.setdefault((other.evaluation.dp, other.evaluation.pp), []).append(other.algorithm)
+    rings = [(one.evaluation.dp, one.evaluation.pp) for one in placed if one.evaluation is not None]
+    for other, pair in zip(placed, rings, strict=True):
+        if other is not outcome:
+            dots.setdefault(pair, []).append(other.algorithm)
     front = [(point.dp, point.pp) for point in outcome.proposal.pareto]
     chosen = [] if outcome.evaluation is None else [(outcome.evaluation.dp, outcome.evaluation.pp)]
-    seen: list[Pair] = [*front, *dots, *chosen]
+    seen: list[Pair] = [*front, *rings]
     scale = _Scale(1.45 * max((dp for dp, _ in seen), default=2), 1.3 * max((pp for _, pp in seen), default=2))
     title = f"Pareto front of DP and PP spread: {', '.join(f'({dp}, {pp})' for dp, pp in front) or 'not known'}"
     parts = [
@@ -63,7 +66,8 @@ def front_chart(job: Job, outcome: Outcome, others: Sequence[Outcome], level: st
         *_axes(scale, level),
         *(_equal_cost(job, outcome.objective, scale) if outcome.objective is not None else ()),
         *_steps(front, scale),
-        *_dots(outcome, chosen, dots, scale),
+        *_dots(outcome, dots, scale),
+        *_rings(outcome, placed, rings, scale),
         *_names(front, chosen, dots, scale),
         "</svg>",
     ]
@@ -133,27 +137,44 @@ def _equal_cost(job: Job, objective: float, scale: _Scale) -> Iterator[str]:
 
 def _steps(front: Sequence[Pair], scale: _Scale) -> Iterator[str]:
     """The border of what can be had, as a stair through the front."""
-    corners: list[str] = []
+    corners = _corners(front, scale)
+    if corners:
+        points = " ".join(f"{number(x)},{number(y)}" for x, y in corners)
+        yield f'<polyline class="stair" points="{points}"/>'
+
+
+def _corners(front: Sequence[Pair], scale: _Scale) -> list[tuple[float, float]]:
+    """Corners of the stair, from the upper left to the lower right."""
+    corners: list[tuple[float, float]] = []
     last_pp = scale.most_pp
     for dp, pp in sorted(front):
-        x = number(scale.x(dp))
-        corners += [f"{x},{number(scale.y(last_pp))}", f"{x},{number(scale.y(pp))}"]
+        corners += [(scale.x(dp), scale.y(last_pp)), (scale.x(dp), scale.y(pp))]
         last_pp = pp
-    if corners:
-        corners.append(f"{number(WIDTH - RIGHT)},{number(scale.y(last_pp))}")
-        yield f'<polyline class="stair" points="{" ".join(corners)}"/>'
+    return [*corners, (WIDTH - RIGHT, scale.y(last_pp))] if corners else []
 
 
-def _dots(outcome: Outcome, chosen: Sequence[Pair], dots: Mapping[Pair, Sequence[str]], scale: _Scale) -> Iterator[str]:
-    """Other algorithms below, the front above them, a ring around what was chosen."""
+def _treads(front: Sequence[Pair], scale: _Scale) -> list[Box]:
+    """The lines of the stair as boxes, which labels keep off."""
+    return [
+        (min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)) for (x0, y0), (x1, y1) in pairwise(_corners(front, scale))
+    ]
+
+
+def _dots(outcome: Outcome, dots: Mapping[Pair, Sequence[str]], scale: _Scale) -> Iterator[str]:
+    """Other algorithms below, the front above them."""
     for pair, names in dots.items():
         yield _circle(scale, pair, OTHER, "other", f"{', '.join(names)}\n{_spreads(pair)}")
     for point in outcome.proposal.pareto:
         pair = (point.dp, point.pp)
         kind, words = ("proved", "proved") if point.proved else ("unproved", "not proved")
         yield _circle(scale, pair, FRONT, f"point {kind}", f"{_spreads(pair)}\n{words}")
-    for pair in chosen:
-        yield _circle(scale, pair, CHOSEN, "chosen", f"chosen: {_spreads(pair)}")
+
+
+def _rings(outcome: Outcome, placed: Sequence[Outcome], rings: Sequence[Pair], scale: _Scale) -> Iterator[str]:
+    """A ring around each placement; that of the outcome is seen."""
+    for i, (one, pair) in enumerate(zip(placed, rings, strict=True)):
+        ring = f'data-ring="{i}"' + ("" if one is outcome else " hidden")
+        yield _circle(scale, pair, CHOSEN, "chosen", f"{one.algorithm}: {_spreads(pair)}", more=ring)
 
 
 def _names(
@@ -166,9 +187,8 @@ def _names(
     ]
     for (dp, pp), names in dots.items():
         text = names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
-        radius = FRONT if (dp, pp) in front else OTHER
-        points.append(Point(scale.x(dp), scale.y(pp), radius, text, 10.5, "note"))
-    for label in place_labels(points, within=(LEFT, 0.0, WIDTH, HEIGHT - BOTTOM)):
+        points.append(Point(scale.x(dp), scale.y(pp), FRONT, text, 10.5, "note"))
+    for label in place_labels(points, within=(LEFT, 0.0, WIDTH, HEIGHT - BOTTOM), lines=_treads(front, scale)):
         yield (
             f'<text class="{label.point.kind}" x="{number(label.x)}" y="{number(label.y)}" '
             f'font-size="{number(label.point.size)}">{escape(label.point.text)}</text>'
@@ -179,6 +199,7 @@ def _spreads(pair: Pair) -> str:
     return f"DP spread {pair[0]}, PP spread {pair[1]}"
 
 
-def _circle(scale: _Scale, pair: Pair, radius: float, kind: str, tip: str) -> str:
+def _circle(scale: _Scale, pair: Pair, radius: float, kind: str, tip: str, *, more: str = "") -> str:
     x, y = number(scale.x(pair[0])), number(scale.y(pair[1]))
-    return f'<circle class="{kind}" cx="{x}" cy="{y}" r="{number(radius)}" data-tip="{escape(tip)}"/>'
+    more = f" {more}" if more else ""
+    return f'<circle class="{kind}" cx="{x}" cy="{y}" r="{number(radius)}" data-tip="{escape(tip)}"{more}/>'

@@ -1,7 +1,8 @@
-"""The job's own grid: one column a pipeline (PP group), one line a stage (DP group), coloured by domain.
+"""The job's own grid: one line a row (PP group), one column a stage (DP group), coloured by domain.
 
-The number of colours in a line is the DP spread of that stage, the number of colours in a column the PP spread of that
-pipeline: the objective can be read off.
+The number of colours in a row is the PP spread of that pipeline, the number of colours in a column the DP spread of
+that stage: the objective can be read off.  A job of many rows is cut into blocks of rows that stand side by side; each
+is a drawing of its own, so that a page can stand as many beside each other as its screen has room for.
 """
 
 from __future__ import annotations
@@ -18,113 +19,150 @@ from topology.cluster import IntArray
 from topology.drawing.sizing import text_width
 from topology.drawing.svg import number
 
-WIDTH = 1200.0
-LEFT, TOP, RIGHT = 58.0, 16.0, 14.0
-"""Room for the names of stages, for the numbers of rows above each strip, and for half a number at the right."""
+WIDTH = 1140.0
+"""Of all blocks side by side, gaps included: what a page on a laptop has."""
+
+LEFT, TOP, RIGHT = 34.0, 16.0, 1.0
+"""Room for the numbers of rows, for the numbers of stages, and for the stroke of a cell that is lit."""
 
 GAP = 12.0
-"""Between strips."""
+"""Between blocks."""
 
-LARGEST, LEAST = 60.0, 6.5
-"""Widths of a cell, with the gap to its neighbour; a job too long for the least is cut into strips."""
+LARGEST, BESIDE, LEAST = 60.0, 16.0, 6.5
+"""Most width of a cell with its gap, where there is one block; where there are several, so that two fit on a telephone
+(2 x (34 + 8 x 16) + 12 pixels for eight stages); and the least."""
 
-HIGHEST, LINE, MOST_NAMED = 20.0, 12.0, 16
-"""Most height of a stage's line; least height, so that it can be named; stages up to which the least is kept."""
+LINES = (20.0, 18.0, 16.0, 14.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0)
+"""Heights of a row to try, the largest first."""
+
+HEIGHTS = (320.0, 640.0, 1280.0)
+"""Heights of a block to try, the lowest first: half a screen, one, and two."""
+
+LANDSCAPE = 1.25
+"""Width by height of a cell at least, where there is a choice: names lie within a row, not across."""
 
 FONT = 10.0
+FEW = 10
+"""Rows of a block up to which each has its number, if there is room."""
+
 STEPS = (1, 2, 5, 10, 20, 25, 50, 100, 250, 500, 1000)
-"""Rows between two numbers of the axis."""
+"""Rows, or stages, between two numbers of an axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """Where cells stand.
 
-    :param per_strip: rows of the job in one strip.
+    :param each: rows in one block.
     :param pitch: width of a cell with the gap.
     :param line: height of a cell with the gap.
     """
 
     rows: int
     columns: int
-    per_strip: int
+    each: int
     pitch: float
     line: float
 
     @property
-    def strips(self) -> int:
-        return ceil(self.rows / self.per_strip)
+    def blocks(self) -> list[range]:
+        """Rows of each block."""
+        return [range(first, min(first + self.each, self.rows)) for first in range(0, self.rows, self.each)]
 
     @property
-    def strip_height(self) -> float:
-        return TOP + self.columns * self.line + GAP
+    def width(self) -> float:
+        """Of a block."""
+        return LEFT + self.columns * self.pitch + RIGHT
 
-    def x(self, row: float) -> float:
-        return LEFT + row % self.per_strip * self.pitch
+    def x(self, column: float) -> float:
+        return LEFT + column * self.pitch
 
-    def y(self, row: int, column: float) -> float:
-        return row // self.per_strip * self.strip_height + TOP + column * self.line
+    def y(self, row: float) -> float:
+        """Within the block of the row."""
+        return TOP + row % self.each * self.line
 
 
 def _plan(rows: int, columns: int) -> _Plan:
-    room = WIDTH - LEFT - RIGHT
-    per_strip = ceil(rows / ceil(rows * LEAST / room))
-    pitch = min(LARGEST, room / per_strip)
-    line = min(max(pitch, LINE), HIGHEST) if columns <= MOST_NAMED else min(pitch, LINE)
-    return _Plan(rows, columns, per_strip, pitch, line)
+    """The largest cells with which the whole job fits; beyond that small ones, and as high as it gets."""
+    for height in HEIGHTS:
+        for line in LINES:
+            blocks = ceil(rows / max(1, int((height - TOP) / line)))
+            room = (WIDTH - (blocks - 1) * GAP) / blocks - LEFT - RIGHT
+            pitch = min(room / columns, LARGEST if blocks == 1 else BESIDE)
+            if pitch >= (LEAST if blocks == 1 else max(LEAST, LANDSCAPE * line)):
+                return _Plan(rows, columns, _tidy(ceil(rows / blocks)), pitch, line)
+    beside = max(1, int((WIDTH + GAP) / (LEFT + columns * LEAST + RIGHT + GAP)))
+    return _Plan(rows, columns, _tidy(ceil(rows / beside)), LEAST, LINES[-1])
+
+
+def _tidy(rows: int) -> int:
+    """Rows of a block, so that the next one begins with a number that its axis has."""
+    return rows if rows <= STEPS[2] else ceil(rows / STEPS[2]) * STEPS[2]
 
 
 def grid_drawing(runs: Sequence[IntArray], names: Sequence[str], colours: Sequence[str], *, title: str) -> str:
-    """The grid as one ``<svg>``, coloured for the first run, with labels for every run (those of others hidden).
+    """The grid as ``<svg>`` blocks in one ``<div>``, coloured for the first run, with labels for every run (those of
+    others hidden).
 
     Cell (row, column) is the (row * columns + column)-th ``<rect class="g">``; the labels of run i are in
-    ``<g data-labels="i">``.
+    ``<g data-labels="i">``, one in each block.
 
     :param runs: for each placement shape [rows, columns], the domain of each cell.
     :param names: of the domains.
     :param colours: of the domains.
     :param title: what a screen reader says.
     """
-    domains = runs[0]
-    plan = _plan(*domains.shape)
-    height = plan.strips * plan.strip_height - GAP
+    plan = _plan(*runs[0].shape)
+    labels = [_labels(plan, run, names) for run in runs]
     parts = [
-        f'<svg class="grid" viewBox="0 0 {number(WIDTH)} {number(height)}" width="{number(WIDTH)}" '
-        f'height="{number(height)}" role="img" aria-label="{escape(title)}">',
-        *_axes(plan),
+        f'<div class="blocks" role="group" aria-label="{escape(title)}" style="--block:{number(plan.width)}px">',
+        *(_block(plan, rows, runs[0], colours, [found[i] for found in labels]) for i, rows in enumerate(plan.blocks)),
+        "</div>",
     ]
+    return "\n".join(parts)
+
+
+def _block(plan: _Plan, rows: range, domains: IntArray, colours: Sequence[str], labels: Sequence[Sequence[str]]) -> str:
+    height = TOP + len(rows) * plan.line + RIGHT
+    title = f"Row {rows[0]}" if len(rows) == 1 else f"Rows {rows[0]} to {rows[-1]}"
     size = f'width="{number(plan.pitch - 0.7)}" height="{number(plan.line - 0.7)}"'
-    for row in range(plan.rows):
-        x = number(plan.x(row))
+    parts = [
+        f'<svg class="grid" viewBox="0 0 {number(plan.width)} {number(height)}" width="{number(plan.width)}" '
+        f'height="{number(height)}" role="img" aria-label="{title}">',
+        *_axes(plan, rows),
+    ]
+    for row in rows:
+        y = number(plan.y(row))
         for column in range(plan.columns):
             colour = colours[domains[row, column]]
-            parts.append(f'<rect class="g" x="{x}" y="{number(plan.y(row, column))}" {size} fill="{colour}"/>')
-    for i, run in enumerate(runs):
-        parts.append(f'<g data-labels="{i}"{" hidden" if i else ""}>')
-        parts.extend(_labels(plan, run, names))
-        parts.append("</g>")
+            parts.append(f'<rect class="g" x="{number(plan.x(column))}" y="{y}" {size} fill="{colour}"/>')
+    for i, texts in enumerate(labels):
+        parts += [f'<g data-labels="{i}"{" hidden" if i else ""}>', *texts, "</g>"]
     return "\n".join([*parts, "</svg>"])
 
 
-def _axes(plan: _Plan) -> Iterator[str]:
-    """Names of the stages at the left and numbers of rows above each strip."""
-    step = next((n for n in STEPS if n * plan.pitch >= 36), plan.rows)
-    every = ceil(FONT / plan.line)
-    for row in range(0, plan.rows, step):
-        x, y = number(plan.x(row) + plan.pitch / 2), number(plan.y(row, 0) - 6)
-        yield f'<text class="note" x="{x}" y="{y}" font-size="10" text-anchor="middle">{row}</text>'
-    for strip in range(plan.strips):
-        for column in range(0, plan.columns, every):
-            y = number(plan.y(strip * plan.per_strip, column + 0.5) + 3.2)
-            yield (
-                f'<text class="note" x="{number(LEFT - 8)}" y="{y}" font-size="10" '
-                f'text-anchor="end">stage {column}</text>'
-            )
+def _axes(plan: _Plan, rows: range) -> Iterator[str]:
+    """Numbers of rows at the left, numbers of stages above."""
+    every = FONT if plan.each <= FEW else 3 * FONT
+    for row in range(rows[0], rows[-1] + 1, _step(plan.line, every)):
+        yield _mark(LEFT - 6, plan.y(row) + plan.line / 2 + 3.2, str(row), "end")
+    for column in range(0, plan.columns, _step(plan.pitch, 6.0 + text_width(str(plan.columns), FONT))):
+        yield _mark(plan.x(column) + plan.pitch / 2, TOP - 5, str(column), "middle")
+
+
+def _step(pitch: float, room: float) -> int:
+    """Cells from one number to the next, for numbers that take so much room."""
+    return next((step for step in STEPS if step * pitch >= room), STEPS[-1])
+
+
+def _mark(x: float, y: float, text: str, anchor: str) -> str:
+    place = f'x="{number(x)}" y="{number(y)}" font-size="{number(FONT)}" text-anchor="{anchor}"'
+    return f'<text class="note" {place}>{text}</text>'
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
-    """A rectangle of cells of one domain: rows ``first`` to before ``stop``, columns ``top`` to before ``bottom``."""
+class _Patch:
+    """A rectangle of cells of one domain: columns ``first`` to before ``stop``, rows ``top`` to before ``bottom``."""
 
     first: int
     stop: int
@@ -137,34 +175,40 @@ class _Block:
         return (self.stop - self.first) * (self.bottom - self.top)
 
 
-def _labels(plan: _Plan, domains: IntArray, names: Sequence[str]) -> Iterator[str]:
-    """The name of each domain in the middle of its largest block, where it fits."""
-    largest: dict[int, _Block] = {}
-    for block in _blocks(plan, domains):
-        if block.domain not in largest or block.area > largest[block.domain].area:
-            largest[block.domain] = block
-    for domain, block in sorted(largest.items()):
-        width = (block.stop - block.first) * plan.pitch
-        if plan.line >= FONT and text_width(names[domain], FONT) + 6 <= width:
-            x = number(plan.x(block.first) + width / 2)
-            y = number(plan.y(block.first, (block.top + block.bottom) / 2) + 3.4)
-            yield f'<text class="tag" x="{x}" y="{y}" font-size="10">{escape(names[domain])}</text>'
+def _labels(plan: _Plan, domains: IntArray, names: Sequence[str]) -> list[list[str]]:
+    """For each block the names of domains, each once in the job: in the middle of its largest patch, where it fits."""
+    largest: dict[int, tuple[int, _Patch]] = {}
+    for i, rows in enumerate(plan.blocks):
+        for patch in _patches(domains, rows):
+            if patch.domain not in largest or patch.area > largest[patch.domain][1].area:
+                largest[patch.domain] = i, patch
+    found: list[list[str]] = [[] for _ in plan.blocks]
+    for domain, (i, patch) in sorted(largest.items()):
+        width, height = (patch.stop - patch.first) * plan.pitch, (patch.bottom - patch.top) * plan.line
+        if height >= FONT + 1 and text_width(names[domain], FONT) + 6 <= width:
+            x, y = plan.x((patch.first + patch.stop) / 2), plan.y(patch.top) + height / 2 + 3.4
+            found[i].append(
+                f'<text class="tag" x="{number(x)}" y="{number(y)}" font-size="{number(FONT)}">'
+                f"{escape(names[domain])}</text>"
+            )
+    return found
 
 
-def _blocks(plan: _Plan, domains: IntArray) -> Iterator[_Block]:
-    """Rectangles of one domain: stretches of a line that span the same rows in the lines below belong together."""
+def _patches(domains: IntArray, rows: range) -> Iterator[_Patch]:
+    """Rectangles of one domain in a block: stretches of a row that span the same columns in the rows below belong
+    together.
+    """
     open_runs: dict[tuple[int, int, int], int] = {}
-    for column in range(plan.columns + 1):
-        runs = list(_runs(plan, domains[:, column])) if column < plan.columns else []
+    for row in range(rows[0], rows[-1] + 2):
+        runs = list(_runs(domains[row])) if row in rows else []
         for run in [run for run in open_runs if run not in runs]:
-            yield _Block(*run, top=open_runs.pop(run), bottom=column)
+            yield _Patch(*run, top=open_runs.pop(run), bottom=row)
         for run in runs:
-            open_runs.setdefault(run, column)
+            open_runs.setdefault(run, row)
 
 
-def _runs(plan: _Plan, line: IntArray) -> Iterator[tuple[int, int, int]]:
-    """Stretches of one domain in a line, cut where a strip ends: first row, row after the last, domain."""
-    cuts = set(np.flatnonzero(np.diff(line)) + 1) | set(range(0, plan.rows, plan.per_strip)) | {plan.rows}
-    borders = sorted(int(cut) for cut in cuts)
+def _runs(row: IntArray) -> Iterator[tuple[int, int, int]]:
+    """Stretches of one domain in a row: first column, column after the last, domain."""
+    borders = [0, *(int(cut) + 1 for cut in np.flatnonzero(np.diff(row))), len(row)]
     for first, stop in pairwise(borders):
-        yield first, stop, int(line[first])
+        yield first, stop, int(row[first])

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 
 from topology.drawing.sizing import text_width
 
+BOLD = 1.13
+"""How much wider bold type is."""
+
+APART = 2.5
+"""Least distance of a label from what stands beside it: half the width of a digit, so that two do not read as one."""
+
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 
@@ -17,7 +23,7 @@ class Point:
 
     :param radius: of the dot drawn there.
     :param size: of the type.
-    :param kind: class of the style sheet for its label.
+    :param kind: class of the style sheet for its label; ``name`` is bold.
     """
 
     x: float
@@ -37,17 +43,20 @@ class PlacedLabel:
     point: Point
 
 
-def place_labels(points: Sequence[Point], *, within: Box) -> Iterator[PlacedLabel]:
+def place_labels(points: Sequence[Point], *, within: Box, lines: Sequence[Box] = ()) -> Iterator[PlacedLabel]:
     """Place labels, the first points first; a label that finds no room is left out.
 
     :param within: where labels may stand.
+    :param lines: which labels keep off, as boxes without width or height.
     """
     taken: list[Box] = [(p.x - p.radius, p.y - p.radius, p.x + p.radius, p.y + p.radius) for p in points]
+    taken += lines
     for point in points:
-        width = text_width(point.text, point.size)
+        width = text_width(point.text, point.size) * (BOLD if point.kind == "name" else 1.0)
         for left, base in _places(point, width):
             box = (left, base - 0.8 * point.size, left + width, base + 0.25 * point.size)
-            if _inside(box, within) and not any(_overlap(box, other) for other in taken):
+            around = (box[0] - APART, box[1], box[2] + APART, box[3])
+            if _inside(box, within) and not any(_overlap(around, other) for other in taken):
                 taken.append(box)
                 yield PlacedLabel(left, base, point)
                 break

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from scheduler.documents.words import decimal
+from scheduler.explain import cheaper_pairs
 from scheduler.job import FAMILIES, Job
-from scheduler.outcome import TOLERANCE, Outcome
+from scheduler.outcome import Outcome
 from scheduler.report.front import front_chart
 from scheduler.report.grid import grid_drawing
 from scheduler.report.painting import Painting, paint
-from scheduler.report.rows import algorithm_rows, price_rows, refutation_rows, spread_rows
-from scheduler.report.words import seconds, verdict
-from scheduler.spread import job_level, objective_of
+from scheduler.report.panel import Panel, panel
+from scheduler.report.rows import algorithm_rows, price_rows, refutation_rows
+from scheduler.spread import job_level
 from topology.cluster import Cluster, IntArray
 from topology.drawing.labels import plural, several
 from topology.drawing.layout import Layout, layout
@@ -43,19 +45,21 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
     if not outcomes:
         raise InvalidInput("a page needs at least one outcome", fix="run at least one algorithm")
     chosen = outcomes[0]
-    placed = [outcome for outcome in outcomes if outcome.evaluation is not None]
-    runs = [(outcome.algorithm, outcome.proposal.nodes) for outcome in placed if outcome.proposal.nodes is not None]
+    placed = [outcome for outcome in outcomes if outcome.proposal.nodes is not None and outcome.evaluation is not None]
     level = job_level(cluster, job)
     plan = layout(cluster)
     painting = paint(cluster, job, chosen)
     interactive = chosen.evaluation is not None and not plan.bars and job.grid.cells <= MOST_CELLS
+    cheaper = cheaper_pairs(cluster, job, chosen)
+    panels = {id(one): panel(cluster, job, one, main=chosen, cheaper=cheaper) for one in [chosen, *placed]}
     raw = {
         "cluster": _cluster_drawing(cluster, plan, painting, chosen, title=title or job.name),
-        "front": front_chart(job, chosen, outcomes[1:], level.name),
-        "grid": _grid(cluster, job, [nodes for _, nodes in runs]) if interactive else "",
+        "front": front_chart(job, chosen, placed, level.name),
+        "grid": _grid(cluster, job, placed) if interactive else "",
         "style": asset(OWN, "pages.css") + asset(OWN, "placement.css"),
         "behaviour": asset(OWN, "placement.js") if interactive else "",
     }
+    runs = [(one, panels[id(one)]) for one in placed]
     return render(
         OWN,
         "placement.html.j2",
@@ -65,21 +69,21 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         grid_shape=job.grid,
         level=level.name,
         levels=several(level.name),
-        verdict=verdict(job, chosen, level),
-        proved=chosen.status == "optimal",
+        panel=panels[id(chosen)],
         placed=chosen.evaluation is not None,
-        facts=_facts(cluster, job, chosen, level.name),
+        objective="" if chosen.objective is None else decimal(chosen.objective),
         stages=list(enumerate(painting.stage_colours)),
         row_colours=ramp(9),
         interactive=interactive,
         bars=bool(plan.bars),
-        runs=[name for name, _ in runs],
+        choices=[one.algorithm for one in placed] if interactive and len(placed) > 1 else [],
         algorithms=algorithm_rows(outcomes, placed),
+        infeasible=bool(placed) and any(outcome.status == "infeasible" for outcome in outcomes),
         chosen_name=chosen.algorithm,
         bound=_bound_mark(chosen, placed),
-        refutations=refutation_rows(job, chosen),
+        cheaper=len(cheaper),
+        refutations=refutation_rows(cheaper) if any(pair.refutation for pair in cheaper) else [],
         prices=price_rows(chosen),
-        spreads=spread_rows(chosen),
         families=FAMILIES,
         notes=chosen.notes,
         summary=_counts(painting),
@@ -108,38 +112,11 @@ def _note(cluster: Cluster, nodes: IntArray | None) -> Callable[[Shape], str]:
     return lambda shape: f"{int(used[shape.nodes].sum()):,}/{len(shape.nodes):,}"
 
 
-def _grid(cluster: Cluster, job: Job, placements: Sequence[IntArray]) -> str:
+def _grid(cluster: Cluster, job: Job, placed: Sequence[Outcome]) -> str:
     level = job_level(cluster, job)
     title = f"Cells of the job by {level.name}: {plural(job.grid.rows, 'row')}, {plural(job.grid.columns, 'stage')}"
-    runs = [level.domain_of[nodes] for nodes in placements]
+    runs = [level.domain_of[one.proposal.nodes] for one in placed]
     return grid_drawing(runs, level.domains, wheel(len(level)), title=title)
-
-
-def _facts(cluster: Cluster, job: Job, chosen: Outcome, level: str) -> list[tuple[str, str, str]]:
-    """Large number, what it is, small print."""
-    worth = chosen.evaluation
-    if worth is None or chosen.bound is None:
-        return []
-    flagged = [
-        i for i, flag in cluster.flags.items() if flag.slowdown > 1.0 and cluster.free_gpus[i] == cluster.gpus[i]
-    ]
-    weights = f"{decimal(job.alpha)} x {worth.dp} + {decimal(job.beta)} x {worth.pp}"
-    soft = worth.objective - objective_of(job, worth.dp, worth.pp)
-    if soft > TOLERANCE:
-        weights += f" + {decimal(soft)} of soft terms"
-    bound = "proved: nothing is lower" if chosen.status == "optimal" else f"nothing below {decimal(chosen.bound)}"
-    facts = [
-        (decimal(worth.objective), "objective", f"{weights}; {bound}"),
-        (str(worth.dp), "DP spread", f"{several(level)} that the widest DP group touches"),
-        (str(worth.pp), "PP spread", f"{several(level)} that the widest PP group touches"),
-        (f"{job.grid.cells:,}", "nodes", f"{job.grid.rows:,} rows x {plural(job.grid.columns, 'stage')}"),
-        (seconds(chosen.proposal.solve_seconds), "to solve", chosen.algorithm),
-    ]
-    if flagged:
-        avoided = len(flagged) - len(worth.flagged)
-        noun = "flagged node" if avoided == 1 else "flagged nodes"
-        facts.append((str(avoided), f"{noun} avoided", f"{len(worth.flagged)} of {len(flagged)} used"))
-    return facts
 
 
 def _bound_mark(chosen: Outcome, placed: Sequence[Outcome]) -> float | None:
@@ -154,7 +131,7 @@ def _counts(painting: Painting) -> list[tuple[str, str, str]]:
 
 
 def _data(
-    cluster: Cluster, job: Job, plan: Layout, painting: Painting, runs: Sequence[tuple[str, IntArray]]
+    cluster: Cluster, job: Job, plan: Layout, painting: Painting, runs: Sequence[tuple[Outcome, Panel]]
 ) -> dict[str, Any]:
     """What the script knows: squares as :func:`node_data` has them, and every placement as positions of squares."""
     level = job_level(cluster, job)
@@ -173,13 +150,18 @@ def _data(
             "domain": list(wheel(len(level))),
         },
         "runs": [
-            {"name": name, "cells": position[nodes.ravel()].tolist(), "notes": _notes(cluster, plan, nodes)}
-            for name, nodes in runs
+            {
+                "name": one.algorithm,
+                "cells": position[one.proposal.nodes].ravel().tolist(),
+                "notes": _notes(cluster, plan, one.proposal.nodes),
+            }
+            | asdict(shown)
+            for one, shown in runs
         ],
     }
 
 
-def _notes(cluster: Cluster, plan: Layout, nodes: IntArray) -> dict[str, str]:
+def _notes(cluster: Cluster, plan: Layout, nodes: IntArray | None) -> dict[str, str]:
     """Notes of all labelled boxes for one placement, by the number of the frame."""
     note = _note(cluster, nodes)
     return {str(i): note(frame.shape) for i, frame in enumerate(plan.frames) if frame.header}

@@ -1,9 +1,10 @@
 "use strict";
-// Which placement is drawn, how its cells are coloured, and which row and column are lit.  Geometry is not touched.
+// Which placement is shown, how its cells are coloured, and which row and column are lit.  Geometry is not touched.
 const CLASS_OF = { o: "open", p: "partly", b: "busy" };
 const cellsOfGrid = [...document.querySelectorAll("svg.grid .g")];
 const gridIndex = new Map(cellsOfGrid.map((cell, i) => [cell, i]));
 const select = document.getElementById("run");
+const sentence = document.getElementById("verdict");
 let run = 0;
 let mode = "stage";
 let cellAt = new Map(); // square -> cell of the run that is drawn
@@ -30,13 +31,33 @@ function draw() {
     note.textContent = page.runs[run].notes[note.dataset.frame];
   });
   document.querySelectorAll("[data-labels]").forEach((g) => g.toggleAttribute("hidden", Number(g.dataset.labels) !== run));
+  document.querySelectorAll("[data-ring]").forEach((ring) => ring.toggleAttribute("hidden", Number(ring.dataset.ring) !== run));
+  tell(page.runs[run]);
   if (select) select.value = String(run);
   document.querySelectorAll(".run-name").forEach((name) => { name.textContent = page.runs[run].name; });
-  document.querySelectorAll("tr[data-run]").forEach((row) => row.classList.toggle("on", Number(row.dataset.run) === run));
+  document.querySelectorAll("tr[data-run]").forEach((row) => {
+    const on = Number(row.dataset.run) === run;
+    row.classList.toggle("on", on);
+    row.querySelector("button").setAttribute("aria-pressed", String(on));
+  });
   document.querySelectorAll("[data-key]").forEach((key) => { key.hidden = key.dataset.key !== mode; });
   document.querySelectorAll("[data-mode]").forEach((button) => {
     button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
   });
+}
+
+// The sentence, the tiles and the spread at every level.
+function tell(shown) {
+  if (sentence.textContent !== shown.verdict) sentence.textContent = shown.verdict;
+  document.querySelectorAll("[data-fact]").forEach((tile) => {
+    const [value, name, small] = shown.facts[tile.dataset.fact];
+    tile.querySelector("span").textContent = value;
+    tile.querySelector("dt").textContent = name;
+    tile.querySelector(".small").textContent = small;
+  });
+  document.querySelectorAll(".facts .seal").forEach((seal) => { seal.hidden = !shown.proved; });
+  const numbers = shown.spreads.flatMap(([, families]) => families);
+  document.querySelectorAll("[data-spread]").forEach((cell, i) => { cell.textContent = numbers[i]; });
 }
 
 function listDomains(cells) {
@@ -107,6 +128,17 @@ function choose(number) {
   draw();
 }
 
+// Up to the map, with the tiles and the sentence above it where there is room; from the list of algorithms the arrow keys
+// go on to the next one.
+function goUp() {
+  const map = document.getElementById("on-cluster").closest("section");
+  const above = (part) => map.getBoundingClientRect().top - part.getBoundingClientRect().top;
+  const first = [sentence, document.querySelector(".facts"), map].find((part) => above(part) < 0.4 * innerHeight);
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  first.scrollIntoView({ block: "start", behavior: still ? "auto" : "smooth" });
+  select.focus({ preventScroll: true });
+}
+
 moreLines.push((i) => (cellAt.has(i) ? [lineOfCell(cellAt.get(i))] : []));
 tipOf.push((element) => {
   if (!gridIndex.has(element)) return null;
@@ -119,7 +151,10 @@ document.querySelectorAll("[data-mode]").forEach((button) => {
   button.addEventListener("click", () => { mode = button.dataset.mode; draw(); });
 });
 document.querySelectorAll("tr[data-run]").forEach((row) => {
-  row.addEventListener("click", () => choose(Number(row.dataset.run)));
+  row.addEventListener("click", () => {
+    choose(Number(row.dataset.run));
+    goUp();
+  });
 });
 if (select) select.addEventListener("change", () => choose(Number(select.value)));
 draw();

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.documents.words import decimal
-from scheduler.job import FAMILIES, Job
+from scheduler.documents.words import decimal, status_words, why_not
+from scheduler.explain import CheaperPair
 from scheduler.outcome import Outcome
-from scheduler.report.words import STATUS, seconds, widest_refutations
-from scheduler.spread import objective_of
+from scheduler.report.words import seconds
 
 MOST_REFUTATIONS = 400
-"""Refuted pairs that a page lists at most."""
-
-RULED_OUT = "none by its rule"
-"""Status of an algorithm that finds the job infeasible while others place it."""
+"""Cheaper pairs that a page lists at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +39,10 @@ class AlgorithmRow:
 
 @dataclass(frozen=True, slots=True)
 class RefutationRow:
-    """One pair and why it cannot be had."""
+    """One pair and why it cannot be had.
+
+    :param by: the bound or search that rules it out; empty = it goes with another pair, or is open.
+    """
 
     pair: str
     cost: str
@@ -79,17 +78,14 @@ def algorithm_rows(outcomes: Sequence[Outcome], placed: Sequence[Outcome]) -> li
             outcome.proposal.lower_bound is None,
         ),
     )
-    return [
-        _algorithm_row(outcome, number.get(id(outcome)), best=best, worst=worst, others_fit=bool(placed))
-        for outcome in ordered
-    ]
+    return [_algorithm_row(outcome, number.get(id(outcome)), best=best, worst=worst) for outcome in ordered]
 
 
-def _algorithm_row(outcome: Outcome, run: int | None, *, best: float, worst: float, others_fit: bool) -> AlgorithmRow:
+def _algorithm_row(outcome: Outcome, run: int | None, *, best: float, worst: float) -> AlgorithmRow:
     worth, objective = outcome.evaluation, outcome.objective
     return AlgorithmRow(
         name=outcome.algorithm,
-        status=RULED_OUT if outcome.status == "infeasible" and others_fit else STATUS[outcome.status],
+        status=status_words(outcome.status, outcome.stopped_at),
         proved=outcome.status == "optimal",
         run=run,
         objective="" if objective is None else decimal(objective),
@@ -110,17 +106,19 @@ def _gap(outcome: Outcome) -> str:
     return "0" if outcome.gap == 0.0 else f"{outcome.gap:.1%}"
 
 
-def refutation_rows(job: Job, outcome: Outcome) -> list[RefutationRow]:
-    """Pairs that were refuted, by DP spread, those that others cover left out; at most :data:`MOST_REFUTATIONS`."""
-    return [
-        RefutationRow(
-            pair=f"({refutation.pair[0]}, {refutation.pair[1]})",
-            cost=decimal(objective_of(job, *refutation.pair)),
-            by=refutation.by,
-            sentence=refutation.sentence,
-        )
-        for refutation in widest_refutations(outcome)[:MOST_REFUTATIONS]
-    ]
+def refutation_rows(cheaper: Sequence[CheaperPair]) -> list[RefutationRow]:
+    """Each cheaper pair and what rules it out, smaller ones behind the one that they go with; at most
+    :data:`MOST_REFUTATIONS`.
+    """
+    rows = []
+    for one in why_not(cheaper):
+        rows.append(_refutation_row(one.pair, one.by, one.sentence))
+        rows += [_refutation_row(pair, "", one.rest) for pair in one.with_it]
+    return rows[:MOST_REFUTATIONS]
+
+
+def _refutation_row(pair: CheaperPair, by: str, sentence: str) -> RefutationRow:
+    return RefutationRow(f"({pair.dp}, {pair.pp})", cost=decimal(pair.objective), by=by, sentence=sentence)
 
 
 def price_rows(outcome: Outcome) -> list[PriceRow]:
@@ -129,16 +127,9 @@ def price_rows(outcome: Outcome) -> list[PriceRow]:
         PriceRow(
             admitted="none" if option.slowest <= 1.0 else f"up to {option.slowest:g}x",
             objective="" if option.objective is None else decimal(option.objective),
-            step_time="" if option.step_time is None else f"{option.step_time:.3f}",
+            step_time="" if option.step_time is None else f"{option.step_time:.3f} x ideal",
             chosen=option.chosen,
             sentence=option.sentence,
         )
         for option in outcome.proposal.prices
     ]
-
-
-def spread_rows(outcome: Outcome) -> list[tuple[str, list[int]]]:
-    """Level and its largest spread of each family, in the order of ``FAMILIES``."""
-    if outcome.evaluation is None:
-        return []
-    return [(level, [spread[family] for family in FAMILIES]) for level, spread in outcome.evaluation.by_level.items()]

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from scheduler.documents.words import decimal
+from collections.abc import Sequence
+
+from scheduler.documents.words import decimal, status_words
+from scheduler.explain import CheaperPair
 from scheduler.job import Job
 from scheduler.outcome import TOLERANCE, Outcome
-from scheduler.placement.types import Refutation
-from scheduler.spread import objective_of
+from scheduler.spread import Evaluation
 from topology.cluster import Level
 from topology.drawing.labels import plural
-
-STATUS = {
-    "optimal": "proved optimal",
-    "feasible": "valid",
-    "infeasible": "infeasible",
-    "timeout": "out of time",
-    "gave-up": "nothing found",
-    "refused": "refused",
-}
-"""Statuses of an outcome as they are shown."""
 
 
 def seconds(value: float) -> str:
@@ -30,51 +22,50 @@ def seconds(value: float) -> str:
     return f"{value:.3g} s"
 
 
-def widest_refutations(outcome: Outcome) -> list[Refutation]:
-    """Refutations that no other covers: refuting (S, R) refutes every pair that is at most S and at most R.
-
-    By DP spread; one a pair.
-    """
-    widest: list[Refutation] = []
-    for refutation in sorted(outcome.proposal.refutations, key=lambda r: (-r.pair[0], -r.pair[1])):
-        if not widest or refutation.pair[1] > widest[-1].pair[1]:
-            widest.append(refutation)
-    return widest[::-1]
-
-
-def cheaper_pairs(job: Job, outcome: Outcome, domains: int) -> int:
-    """How many pairs that would cost less than what was found are refuted.
-
-    :param domains: domains of the level that spread counts: no group can touch more.
-    """
-    if outcome.evaluation is None:
-        return 0
-    limit = objective_of(job, outcome.evaluation.dp, outcome.evaluation.pp) - TOLERANCE
-    refuted = [refutation.pair for refutation in widest_refutations(outcome)]
-    return sum(
-        objective_of(job, dp, pp) < limit and any(dp <= s and pp <= r for s, r in refuted)
-        for dp in range(1, min(domains, job.grid.rows) + 1)
-        for pp in range(1, min(domains, job.grid.columns) + 1)
-    )
-
-
-def verdict(job: Job, outcome: Outcome, level: Level) -> str:
+def verdict(job: Job, outcome: Outcome, level: Level, cheaper: Sequence[CheaperPair]) -> str:
     """What is known about the placement, in a few sentences.
 
     :param level: the level that spread counts.
+    :param cheaper: pairs of spreads that would cost less.
     """
     if outcome.evaluation is None or outcome.bound is None or outcome.gap is None:
         return f"No placement: {outcome.reason}."
-    worth = outcome.evaluation
-    start = (
+    start = _spreads(job, outcome.evaluation, level)
+    if outcome.status != "optimal":
+        return (
+            f"{start}{_stopped(outcome)} Not proved optimal: no placement can have an objective below "
+            f"{decimal(outcome.bound)}, so the best possible is at most {outcome.gap:.1%} lower than this one."
+        )
+    how = ""
+    if cheaper and all(pair.refutation is not None for pair in cheaper):
+        each = "The one cheaper pair" if len(cheaper) == 1 else f"Each of the {len(cheaper):,} cheaper pairs"
+        how = f" {each} of spreads was refuted."
+    return f"{start} Proved optimal: no valid placement has a smaller objective.{how}"
+
+
+def beside(job: Job, outcome: Outcome, level: Level, main: Outcome) -> str:
+    """What is to be said of the placement of another algorithm, in a few sentences.
+
+    :param main: the outcome that the page is about.
+    """
+    if outcome.evaluation is None or main.evaluation is None:
+        return f"No placement: {outcome.reason or main.reason}."
+    mine, other = outcome.evaluation.objective, main.evaluation.objective
+    times = "the same as that of" if abs(mine - other) <= TOLERANCE else f"{mine / other:.2f} times that of"
+    return (
+        f"{_spreads(job, outcome.evaluation, level)}{_stopped(outcome)} Objective {decimal(mine)}, {times} "
+        f"{main.algorithm} ({decimal(other)}, {status_words(main.status, main.stopped_at)})."
+    )
+
+
+def _spreads(job: Job, worth: Evaluation, level: Level) -> str:
+    return (
         f"{plural(job.grid.cells, 'node')} on {plural(len(worth.domains), level.name)}: a DP group touches at most "
         f"{plural(worth.dp, level.name)}, a PP group at most {plural(worth.pp, level.name)}."
     )
-    if outcome.status == "optimal":
-        cheaper = cheaper_pairs(job, outcome, len(level))
-        how = f" Each of the {plural(cheaper, 'cheaper pair')} of spreads was refuted." if cheaper > 1 else ""
-        return f"{start} Proved optimal: no valid placement has a smaller objective.{how}"
-    return (
-        f"{start} Not proved optimal: no placement can have an objective below {decimal(outcome.bound)}, so the best "
-        f"possible is at most {outcome.gap:.1%} lower than this one."
-    )
+
+
+def _stopped(outcome: Outcome) -> str:
+    if outcome.stopped_at is None:
+        return ""
+    return f" {status_words(outcome.status, outcome.stopped_at).capitalize()}."

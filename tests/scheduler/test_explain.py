@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scheduler.documents.words import why_not
 from scheduler.explain import cheaper_pairs, maximal
-from scheduler.job import Hold, Job, Parallelism
+from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.outcome import judge, run
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, Proposal, Refutation
@@ -120,6 +120,23 @@ def test_every_cheaper_pair_has_its_reason_in_words() -> None:
     with_them = [[(pair.dp, pair.pp) for pair in one.with_it] for one in why_not(pairs)]
     assert with_them == [[], [(2, 2), (3, 1), (1, 2), (2, 1), (1, 1)], []]
     assert [one.rest for one in why_not(pairs)][:2] == ["open as well", "ruled out with (3, 2)"]
+
+
+def test_the_bound_rules_out_what_soft_terms_make_dearer() -> None:
+    """2 x 2 cells in racks of 2 cost 0.5 x 1 + 0.5 x 2 = 1.5, and 2.0 for the two racks of a row in the soft term: 3.5.
+    Of a pair only the least of the soft term is known, one rack, so (1, 2) looks cheaper, at 2.5; the proof is of the
+    whole objective.
+    """
+    cluster = racks(2, 2, 2)
+    wanted = job(2, 2).replace(counts=(Count("pp", "rack", 1.0),))
+    nodes = np.array([[0, 2], [1, 3]], dtype=np.int32)
+    proved = judge("test", cluster, wanted, Proposal(nodes, lower_bound=3.5))
+    assert (proved.status, proved.objective) == ("optimal", 3.5)
+    reasons = why_not(cheaper_pairs(cluster, wanted, proved))
+    assert {one.by for one in reasons} == {"bound"}
+    assert "no placement can have an objective below 3.5" in reasons[0].sentence
+    open_still = judge("test", cluster, wanted, Proposal(nodes, lower_bound=3.0))
+    assert {one.by for one in why_not(cheaper_pairs(cluster, wanted, open_still))} == {""}
 
 
 @given(

@@ -36,6 +36,24 @@ document.addEventListener("pointermove", showTip);
 document.addEventListener("pointerdown", showTip);
 document.addEventListener("scroll", () => tip.classList.remove("on"), { passive: true });
 
+// What is larger than its frame can be scrolled from the keyboard too, under the name of its section.
+function reach() {
+  document.querySelectorAll(".scroll, .list").forEach((frame) => {
+    const cut = frame.scrollWidth > frame.clientWidth + 1 || frame.scrollHeight > frame.clientHeight + 1;
+    const heading = frame.closest("section")?.querySelector("h2");
+    frame.classList.toggle("cut", cut);
+    if (!cut) {
+      ["tabindex", "role", "aria-label"].forEach((name) => frame.removeAttribute(name));
+      return;
+    }
+    frame.tabIndex = 0;
+    frame.setAttribute("role", "group");
+    frame.setAttribute("aria-label", heading ? heading.textContent.trim() : "Drawing");
+  });
+}
+addEventListener("resize", reach);
+reach();
+
 document.getElementById("theme").addEventListener("click", () => {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const now = root.dataset.theme || (dark ? "dark" : "light");

@@ -41,7 +41,7 @@ def svg_drawing(
     width, height = number(layout.width + 2), number(layout.height + 2)
     parts = [
         f'<svg class="cluster" viewBox="-1 -1 {width} {height}" width="{width}" height="{height}" role="img" '
-        f'style="max-width:{number(MOST_SCALE * layout.width)}px" aria-label="{escape(title)}">',
+        f'style="--drawn:{width}px;max-width:{number(MOST_SCALE * layout.width)}px" aria-label="{escape(title)}">',
         *_frames(layout, tip),
         *_squares(layout, paint, classes),
         *(piece for bar in layout.bars for piece in _bar(bar, paint, classes, tip)),

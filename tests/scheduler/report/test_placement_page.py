@@ -2,16 +2,19 @@
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from scheduler.job import Count, Job, Parallelism
+from scheduler.job import FAMILIES, Count, Job, Parallelism
 from scheduler.outcome import Outcome, judge
 from scheduler.placement.types import ParetoPoint, PriceOption, Proposal, Refutation
 from scheduler.report import placement_page
+from tests.browser import show
 from tests.markup import tags
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
@@ -37,11 +40,11 @@ def by_stage() -> Proposal:
     return Proposal(
         np.arange(16, dtype=np.int32).reshape(2, 8).T.copy(),
         lower_bound=1.75,
-        pareto=(ParetoPoint(1, 2, proved=True), ParetoPoint(3, 1, proved=False)),
+        pareto=(ParetoPoint(1, 2, proved=True), ParetoPoint(6, 1, proved=False)),
         refutations=(
             Refutation((1, 1), "edges", "one minipod has 8 nodes and the job 16 cells"),
-            Refutation((2, 1), "product", "a minipod < holds 4 rows"),
-            Refutation((2, 1), "coverage", "found later"),
+            Refutation((4, 1), "product", "a minipod < holds 4 rows"),
+            Refutation((4, 1), "coverage", "found later"),
         ),
         prices=(PriceOption(1.3, 1.75, 1.04, chosen=True, sentence="n09 is worth its slowness"),),
         solve_seconds=0.0123,
@@ -55,15 +58,22 @@ def scattered() -> Proposal:
     return Proposal(np.array(free, dtype=np.int32).reshape(8, 2), solve_seconds=2.5)
 
 
+def in_columns() -> Proposal:
+    """Stage 0 on mp1 and mp2, stage 1 on mp3 and mp4, with the slow node in use: S = 2, R = 2, which costs 2.0."""
+    free = [0, 18, 1, 19, 2, 20, 3, 21, 8, 26, 9, 27, 10, 28, 11, 29]
+    return Proposal(np.array(free, dtype=np.int32).reshape(8, 2), complete=False, solve_seconds=5.2)
+
+
 @pytest.fixture(scope="module")
 def outcomes() -> list[Outcome]:
-    """A proved placement, a worse one, and two algorithms without."""
+    """A proved placement, a worse one, two algorithms without, and one that its limit stopped."""
     cluster = four_minipods()
     return [
         judge("exact", cluster, JOB, by_stage()),
         judge("scatter", cluster, JOB, scattered()),
         judge("whole-domain", cluster, JOB, Proposal(None, infeasible="no minipod has 16 nodes")),
-        judge("slowpoke", cluster, JOB, Proposal(None, complete=False, solve_seconds=60.0)),
+        replace(judge("slowpoke", cluster, JOB, Proposal(None, complete=False, solve_seconds=60.0)), stopped_at=60.0),
+        replace(judge("halfway", cluster, JOB, in_columns()), stopped_at=5.0),
     ]
 
 
@@ -82,8 +92,8 @@ def data_of(page: str) -> dict[str, Any]:
 
 
 def text_of(page: str) -> str:
-    """The page without markup, script and style, as one line."""
-    bare = re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", page, flags=re.DOTALL)
+    """The page without markup, script, style and what is hidden, as one line."""
+    bare = re.sub(r'<(script|style).*?</\1>|<span [^>]*hidden(="")?>[^<]*</span>|<[^>]+>', " ", page, flags=re.DOTALL)
     return re.sub(r"\s+", " ", unescape(bare))
 
 
@@ -117,8 +127,8 @@ def test_cells_are_drawn_where_the_placement_says(outcomes: list[Outcome], page:
 def test_every_placement_can_be_drawn(outcomes: list[Outcome], page: str) -> None:
     """The data holds both placements cell by cell, with the node ranks and domains that the evaluator uses."""
     cluster, data = four_minipods(), data_of(page)
-    assert [run["name"] for run in data["runs"]] == ["exact", "scatter"]
-    for run, outcome in zip(data["runs"], outcomes, strict=False):
+    assert [run["name"] for run in data["runs"]] == ["exact", "scatter", "halfway"]
+    for run, outcome in zip(data["runs"], [outcomes[0], outcomes[1], outcomes[4]], strict=True):
         assert outcome.proposal.nodes is not None
         assert outcome.evaluation is not None
         nodes = [cluster.index(data["names"][square]) for square in run["cells"]]
@@ -132,14 +142,14 @@ def test_every_placement_can_be_drawn(outcomes: list[Outcome], page: str) -> Non
 
 def test_boxes_count_the_cells_of_each_placement(page: str) -> None:
     """Beside mp1 stands 8 of 8 for the first placement, 4 of 8 for the second."""
-    first, second = (run["notes"] for run in data_of(page)["runs"])
+    first, second, _ = (run["notes"] for run in data_of(page)["runs"])
     assert first["0"] == "8/8"
     assert second["0"] == "4/8"
     assert re.search(r'<text class="note" data-frame="0"[^>]*>8/8</text>', page)
 
 
 def test_the_grid_shows_the_spread(page: str) -> None:
-    """16 cells, coloured by minipod: stage 0 in one colour, stage 1 in another, both named."""
+    """16 cells, row by row, coloured by minipod: stage 0 in one colour, stage 1 in another, both named."""
     colours = re.findall(r'<rect class="g"[^>]*fill="(#\w+)"/>', page)
     assert len(colours) == 16
     assert len(set(colours[0::2])) == len(set(colours[1::2])) == 1
@@ -147,44 +157,112 @@ def test_the_grid_shows_the_spread(page: str) -> None:
     assert re.findall(r'<text class="tag"[^>]*>(\w+)</text>', page)[:2] == ["mp1", "mp2"]
 
 
+def cells_of(page: str) -> list[tuple[int, float, float]]:
+    """Block, x and y of each cell of the job's grid, in the order in which they are drawn."""
+    blocks = re.findall(r'<svg class="grid".*?</svg>', page, re.DOTALL)
+    return [
+        (i, float(x), float(y))
+        for i, block in enumerate(blocks)
+        for x, y in re.findall(r'<rect class="g" x="([\d.]+)" y="([\d.]+)"', block)
+    ]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 8), (1, 1), (8, 2), (150, 8), (46, 8), (8, 64), (1560, 8)])
+def test_rows_of_the_job_are_rows_of_the_drawing(rows: int, columns: int) -> None:
+    """Cells of a PP group stand side by side on one line, those of a DP group below each other; what does not fit below
+    each other goes on in the next block, and no block is higher than a screen.
+    """
+    cluster, job = minipods(minipods=50, nodes=12_500), Job("llm", Parallelism(tp=8, pp=columns, dp=rows))
+    nodes = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
+    page = placement_page(cluster, job, [judge("in-order", cluster, job, Proposal(nodes))])
+    cells = np.array(cells_of(page)).reshape(rows, columns, 3)
+    block, x, y = cells[..., 0], cells[..., 1], cells[..., 2]
+    assert (y == y[:, :1]).all()
+    assert (block == block[:, :1]).all()
+    assert (x == x[:1]).all()
+    assert (np.diff(x, axis=1) > 0).all()
+    further = np.diff(block[:, 0]) > 0
+    assert (np.diff(y[:, 0])[~further] > 0).all()
+    assert (np.diff(y[:, 0])[further] < 0).all()
+    assert y.max() < 700
+    assert (block.max() > 0) == (rows > 40)
+    said = "row numbers at the left" if rows > 1 else "each column one stage (DP group). Colours in a row: PP spread."
+    assert "Each row is one pipeline (PP group)" in text_of(page)
+    assert said in text_of(page)
+
+
 def test_the_verdict_says_what_was_proved(page: str) -> None:
-    """Cheaper than (1, 2) at 1.75 are (1, 1), (2, 1) and (3, 1), and refuted are the first two."""
+    """Cheaper than (1, 2) at 1.75 are (3, 1) at 1.5, (2, 1) at 1.25 and (1, 1): all below (3, 1), which is refuted."""
     text = text_of(page)
     assert "16 nodes on 2 minipods: a DP group touches at most 1 minipod, a PP group at most 2 minipods." in text
-    assert "Proved optimal: no valid placement has a smaller objective. Each of the 2 cheaper pairs" in text
+    assert "Proved optimal: no valid placement has a smaller objective. Each of the 3 cheaper pairs" in text
 
 
-def test_refutations_that_others_cover_are_left_out(page: str) -> None:
-    """(2, 1) covers (1, 1); of two reasons for one pair the first is kept; markup in a reason is text."""
-    assert "a minipod &lt; holds 4 rows" in page
-    assert "one minipod has 8 nodes" not in page
+def reasons_of(page: str) -> list[list[str]]:
+    """Cells of the table of cheaper pairs."""
+    body = page.split('class="reasons"')[1].partition("</table>")[0].partition("<tbody>")[2]
+    return [
+        [text_of(cell).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", row)] for row in body.split("</tr>")[:-1]
+    ]
+
+
+def test_every_cheaper_pair_stands_there_with_what_rules_it_out(page: str) -> None:
+    """As many rows as the verdict counts, (1, 1) among them, and none for (4, 1), which costs as much as was found: it
+    is named where it rules out (3, 1).  Of two reasons for one pair the first is kept; markup in a reason is text.
+    """
+    assert reasons_of(page) == [
+        ["(3, 1)", "1.5", "product : not even (4, 1) can be had: a minipod < holds 4 rows"],
+        ["(2, 1)", "1.25", "ruled out with (3, 1)"],
+        ["(1, 1)", "1.0", "ruled out with (3, 1)"],
+    ]
     assert "found later" not in page
-    assert "(2, 1) 1.25 product : a minipod < holds 4 rows" in text_of(page)
+
+
+def test_what_is_open_is_said_to_be_open() -> None:
+    """Only (1, 1) is refuted: the others that would cost less than (4, 2) at 2.5 stand there as open; without any
+    refutation there is no table, but how many pairs would be cheaper.
+    """
+    cluster = four_minipods()
+    known = Proposal(scattered().nodes, refutations=(Refutation((1, 1), "edges", "16 cells"),))
+    page = placement_page(cluster, JOB, [judge("exact", cluster, JOB, known)])
+    assert reasons_of(page)[0] == [
+        "(3, 2)",
+        "2.25",
+        "open: not settled within the time; a longer --time-limit may help",
+    ]
+    assert ["(1, 1)", "1.0", "edges : 16 cells"] in reasons_of(page)
+    # S up to 4 domains and R up to 2 stages, without (4, 2) itself
+    assert len(reasons_of(page)) == 7
+    text = text_of(placement_page(cluster, JOB, [judge("scatter", cluster, JOB, scattered())]))
+    assert "scatter rules nothing out: 7 pairs of spreads would cost less than its 2.5." in text
 
 
 def test_the_comparison_is_sorted_by_worth(page: str) -> None:
     """Best first, failures last with their reason; bars in proportion; the gap only where a bound is vouched for."""
-    rows = [text_of(row) for row in re.findall(r"<tr.*?</tr>", page.split('class="algorithms"')[1], re.DOTALL)[1:5]]
+    rows = [text_of(row) for row in re.findall(r"<tr.*?</tr>", page.split('class="algorithms"')[1], re.DOTALL)[1:6]]
     assert rows[0].split() == ["exact", "1.75", "1.00x", "1", "2", "proved", "optimal", "0", "12.3", "ms"]
-    assert rows[1].split() == ["scatter", "2.5", "1.43x", "4", "2", "valid", "2.5", "s"]
-    assert "no minipod has 16 nodes none by its rule" in rows[2]
-    assert "time ran out before a valid placement was found out of time 60 s" in rows[3]
+    assert rows[1].split() == ["halfway", "2.0", "1.14x", "2", "2", "stopped", "at", "5", "s", "5.2", "s"]
+    assert rows[2].split() == ["scatter", "2.5", "1.43x", "4", "2", "feasible", "2.5", "s"]
+    assert "no minipod has 16 nodes infeasible" in rows[3]
+    assert "time ran out before a valid placement was found stopped at 60 s 60 s" in rows[4]
+    assert "the algorithm's own rule admits no placement" in text_of(page)
     assert "width:100.0%" in page
     assert "width:70.0%" in page
 
 
 def test_the_chart_shows_front_and_others(page: str) -> None:
-    """A proved point, an unproved one, the ring around what was chosen, a dot for the other algorithm, the shade."""
+    """A proved point, an unproved one, dots for the others, the shade, and a ring for each placement: one is seen."""
     chart = page.split('<svg class="front"')[1].partition("</svg>")[0]
     assert chart.count('class="point proved"') == chart.count('class="point unproved"') == 1
-    assert chart.count('class="chosen"') == chart.count('class="other"') == chart.count('class="impossible"') == 1
-    assert re.findall(r">(\(\d, \d\)|scatter)<", chart) == ["(1, 2)", "(3, 1)", "scatter"]
+    assert (chart.count('class="other"'), chart.count('class="impossible"')) == (2, 1)
+    assert re.findall(r'data-ring="(\d)"( hidden)?', chart) == [("0", ""), ("1", " hidden"), ("2", " hidden")]
+    assert re.findall(r">(\(\d, \d\)|scatter|halfway)<", chart) == ["(1, 2)", "(6, 1)", "scatter", "halfway"]
 
 
 def test_slow_nodes_and_notes_are_told(page: str) -> None:
     """How slowness was weighed, what the run has to say, and how many flagged nodes were kept out of the job."""
     text = text_of(page)
-    assert "up to 1.3x 1.75 1.040 n09 is worth its slowness" in text
+    assert "up to 1.3x 1.75 1.040 x ideal n09 is worth its slowness" in text
     assert "n09 is used although slow" in text
     assert "1 flagged node avoided 1 of 2 used" in text
 
@@ -207,6 +285,101 @@ def test_a_job_that_does_not_fit_still_has_a_page() -> None:
     assert 'class="n placed' not in page
     assert '<svg class="front"' not in page
     assert "data-mode" not in page.split("</style>")[1]
+
+
+CHOOSE = """
+  const seen = (part) => {
+    const box = inside.querySelector(part).getBoundingClientRect();
+    return box.top >= 0 && box.top < inside.defaultView.innerHeight / 2;
+  };
+  const button = [...inside.querySelectorAll("tr[data-run] button")].find((one) => one.textContent === "halfway");
+  button.focus();
+  const before = seen("#on-cluster");
+  button.click();
+  const parts = ["#on-cluster", ".facts", "#verdict"].map(seen);
+  inside.documentElement.dataset.seen = [before, ...parts, inside.activeElement.id].join(" ");
+"""
+"""What Enter on the button of an algorithm does, and what is seen then."""
+
+
+def test_choosing_an_algorithm_changes_all_that_is_said_of_a_placement(page: str, tmp_path: Path) -> None:
+    """Tiles, sentence, spread at every level, ring, map and names follow; map, tiles and sentence come into sight, and
+    the keyboard goes on with the list of algorithms.
+    """
+    shown = show(page, tmp_path, width=1280, act=CHOOSE)
+    assert shown.said == []
+    text = text_of(shown.dom)
+    assert "2.0 objective 0.25 x 2 + 0.75 x 2; nothing below 1.75 2 DP spread" in text
+    assert re.search(r'<span class="seal" hidden="">proved', shown.dom)
+    assert "5.2 s to solve halfway" in text
+    said = "16 nodes on 4 minipods: a DP group touches at most 2 minipods, a PP group at most 2 minipods."
+    assert f"{said} Stopped at 5 s. Objective 2.0, 1.14 times that of exact (1.75, proved optimal)." in text
+    outcome = judge("halfway", four_minipods(), JOB, in_columns())
+    assert outcome.evaluation is not None
+    expected = [outcome.evaluation.by_level[level][family] for level in ("minipod", "rack") for family in FAMILIES]
+    assert [int(number) for number in re.findall(r"data-spread=\"\">(\d+)<", shown.dom)] == expected
+    assert re.findall(r'data-ring="(\d)"( hidden)?', shown.dom) == [("0", " hidden"), ("1", " hidden"), ("2", "")]
+    assert set(re.findall(r'class="run-name">(\w+)<', shown.dom)) == {"halfway"}
+    pressed = re.findall(r'class="link" aria-pressed="(\w+)">(\w+)<', shown.dom)
+    assert [name for on, name in pressed if on == "true"] == ["halfway"]
+    assert 'data-seen="false true true true run"' in shown.dom
+
+
+def test_on_a_telephone_the_map_comes_into_sight(page: str, tmp_path: Path) -> None:
+    """There is no room for tiles and map: the map counts."""
+    shown = show(page, tmp_path, width=400, act=CHOOSE)
+    assert 'data-seen="false true false false run"' in shown.dom
+
+
+def test_a_single_placement_offers_no_choice(tmp_path: Path) -> None:
+    """There is nothing to choose from, and nothing goes wrong without the list of algorithms."""
+    page = placement_page(four_minipods(), JOB, [judge("exact", four_minipods(), JOB, by_stage())])
+    shown = show(page, tmp_path, width=1280)
+    assert shown.said == []
+    assert "data-run=" not in shown.dom
+    assert 'id="run"' not in shown.dom
+    assert "1.75 proved objective" in text_of(shown.dom)
+
+
+def test_a_long_list_of_cheaper_pairs_says_how_many_are_left_out() -> None:
+    """60 x 12 cells spread over all of 50 minipods leave 50 x 12 - 1 cheaper pairs; 400 are listed, 199 counted."""
+    cluster, job = minipods(minipods=50, nodes=1_600), Job("wide", Parallelism(tp=8, pp=12, dp=60), alpha=0.5)
+    # the next row and the next column are on the next minipod: rows touch 12 of them, columns all 50
+    row, column = np.indices((60, 12))
+    nodes = ((row + column) % 50 * 32 + row // 50 * 12 + column).astype(np.int32)
+    outcome = judge("apart", cluster, job, Proposal(nodes, refutations=(Refutation((1, 1), "edges", "720 cells"),)))
+    assert outcome.evaluation is not None
+    assert (outcome.evaluation.dp, outcome.evaluation.pp) == (50, 12)
+    page = placement_page(cluster, job, [outcome])
+    assert len(reasons_of(page)) == 400
+    assert "And 199 more; arnold explain --json lists all." in text_of(page)
+
+
+def test_without_scripts_the_page_is_about_the_first(page: str) -> None:
+    """All that the script exchanges stands there for the first placement."""
+    bare = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    text = text_of(bare)
+    assert "1.75 proved objective 0.25 x 1 + 0.75 x 2; proved: nothing is lower" in text
+    assert "12.3 ms to solve exact" in text
+    assert re.findall(r"data-spread>(\d)<", bare)[3:5] == ["1", "2"]
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_browser_shows_it(page: str, tmp_path: Path, width: int) -> None:
+    """Nothing is on the console, the page is no wider than the screen, what is wider scrolls within and can be reached
+    with the keyboard, and the tooltip, which is empty, is not read out.
+    """
+    shown = show(page, tmp_path, width=width)
+    assert shown.said == []
+    assert shown.width <= width
+    reached = re.findall(r'class="scroll cut" tabindex="0" role="group" aria-label="([^"]+)"', shown.dom)
+    assert ("Every algorithm on this job" in reached) == (width == 400)
+    assert '<div id="tip" aria-hidden="true"' in shown.dom
+
+
+def test_tables_have_no_empty_headers(page: str) -> None:
+    """A column without a name says nothing to a screen reader."""
+    assert not re.findall(r"<th[^>]*></th>", page)
 
 
 def test_no_outcome_no_page() -> None:

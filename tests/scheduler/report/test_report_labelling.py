@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.report.labelling import PlacedLabel, Point, place_labels
+from scheduler.report.labelling import APART, BOLD, Box, PlacedLabel, Point, place_labels
 from scheduler.report.words import seconds
 from topology.drawing.labels import plural
 from topology.drawing.sizing import text_width
@@ -18,29 +18,36 @@ points = st.lists(
         st.just(5.0),
         st.sampled_from(["(4, 4)", "gpu-packing", "best-fit +3"]),
         st.just(11.0),
-        st.just("note"),
+        st.sampled_from(["note", "name"]),
     ),
     max_size=12,
 )
+steps = st.lists(st.tuples(st.floats(0, 300), st.floats(0, 200), st.booleans()), max_size=4).map(
+    lambda found: [(0.0, y, 300.0, y) if flat else (x, 0.0, x, 200.0) for x, y, flat in found]
+)
+"""Lines through the whole chart, flat or upright."""
 
 
 def box(label: PlacedLabel) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of a label."""
-    width = text_width(label.point.text, label.point.size)
+    width = text_width(label.point.text, label.point.size) * (BOLD if label.point.kind == "name" else 1.0)
     return label.x, label.y - 0.8 * label.point.size, label.x + width, label.y + 0.25 * label.point.size
 
 
-@given(points)
-def test_labels_lie_apart_and_inside(wanted: list[Point]) -> None:
-    """However crowded the points, labels neither overlap each other nor leave the chart, nor cover a point."""
-    placed = [box(label) for label in place_labels(wanted, within=WITHIN)]
+@given(wanted=points, lines=steps)
+def test_labels_lie_apart_and_inside(wanted: list[Point], lines: list[Box]) -> None:
+    """However crowded the points, labels neither touch each other nor leave the chart, nor cover a point or a line."""
+    placed = [box(label) for label in place_labels(wanted, within=WITHIN, lines=lines)]
     for i, (left, top, right, bottom) in enumerate(placed):
         assert left >= 0
         assert top >= 0
         assert right <= 300
         assert bottom <= 200
         for other in placed[:i]:
-            assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
+            beside = right + APART <= other[0] or other[2] + APART <= left
+            assert beside or bottom <= other[1] or other[3] <= top
+        for x0, y0, x1, y1 in lines:
+            assert not (left < x1 and x0 < right and top < y1 and y0 < bottom)
         for point in wanted:
             assert not (left < point.x < right and top < point.y < bottom)
 

@@ -22,10 +22,10 @@ from simulator.report.page.job_list import chosen_jobs
 from simulator.report.page.simulation import Told
 from simulator.report.page.waits import wait_rows
 from simulator.words import duration, percent, plain
+from tests.browser import show
 from tests.markup import tags
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, Twice, random_records, replayed
-from tests.simulator.report.browser import show
 from topology.drawing.layout import layout
 
 

@@ -23,6 +23,7 @@ FLAGS = (
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--enable-logging=stderr",
+    "--force-prefers-reduced-motion",
     "--virtual-time-budget=10000",
     "--dump-dom",
 )
