@@ -94,6 +94,7 @@ def with_gpus(
     counts = Counter(count for count in told.values() if count)
     usual = counts.most_common(1)[0][0] if counts else DEFAULT_GPUS
     gpus = np.full(len(cluster), gpus_per_node or usual, dtype=np.int32)
+    silent = len(cluster) - len(told) if gpus_per_node is None else 0
     notes = []
     if gpus_per_node is None:
         for name, count in told.items():
@@ -101,12 +102,12 @@ def with_gpus(
         if told:
             words = ", ".join(f"{count} on {nodes:,} nodes" for count, nodes in counts.most_common())
             notes.append(f"GPUs from the list of nodes, as {source} does not say them: {words}")
-        if silent := len(cluster) - len(told):
+        if silent:
             notes.append(
                 f"{usual} GPUs a node assumed ({silent:,} nodes): {source} does not say; give --gpus-per-node N "
                 "if they have another number"
             )
-    filled = cluster.replace(gpus=gpus, free_gpus=gpus.copy())
+    filled = cluster.replace(gpus=gpus, free_gpus=gpus.copy(), gpus_assumed=silent > 0)
     if bare := [name for name, count in told.items() if not count]:
         notes.append(f"nodes without GPUs, left out: {some(bare)}")
         filled = subset(filled, np.delete(np.arange(len(cluster), dtype=np.int32), [cluster.index_of[n] for n in bare]))

@@ -47,7 +47,7 @@ class ClusterCsv:
         depth = _check_header(table.header, table.header_place)
         rows = _nodes(table, depth)
         cluster = build_cluster(table.header[1 : depth + 1], rows, where=table.places)
-        return Reading(cluster, says_gpus=bool({GPUS, FREE_GPUS} & {*table.header}))
+        return Reading(cluster.replace(gpus_assumed=not {GPUS, FREE_GPUS} & {*table.header}))
 
 
 def _check_header(header: tuple[str, ...], where: str) -> int:

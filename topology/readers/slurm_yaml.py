@@ -92,7 +92,7 @@ class SlurmYaml:
             switches = _switches(document, rows, (number, "tree", "switches"))
             _check_any(switches, document.where(number, "tree"))
             cluster = tree_cluster(switches)
-            return Reading(cluster, (*notes, *trunk_notes(cluster)), says_gpus=False)
+            return Reading(cluster, (*notes, *trunk_notes(cluster)))
         if chosen.block is not None:
             blocks = _switches(
                 document,
@@ -101,7 +101,7 @@ class SlurmYaml:
             )
             _check_any(blocks, document.where(number, "block"))
             sizes, place = chosen.block.block_sizes, document.where(number, "block", "block_sizes")
-            return Reading(block_cluster(blocks, sizes, place=place), notes, says_gpus=False)
+            return Reading(block_cluster(blocks, sizes, place=place), notes)
         raise InvalidTopology(
             f"topology {chosen.topology!r} is neither a tree nor blocks",
             where=document.where(number),
