@@ -146,7 +146,7 @@ def test_simulate_with_failures(arnold: Arnold, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("question", ["reserve", "fragmentation", "grow"])
 @pytest.mark.parametrize("option", [["--busy", "b.txt"], ["--gpus-per-node", "4"], ["--levels", "a"]])
-def test_what_lies_over_no_cluster_is_refused(arnold: Callable[..., Any], question: str, option: list[str]) -> None:
+def test_what_lies_over_no_cluster_is_refused(arnold: Arnold, question: str, option: list[str]) -> None:
     """Without --cluster there is nothing to lay it over: it is not lost silently."""
     ran = arnold("capacity", question, *option)
     assert (ran.code, ran.out) == (2, "")

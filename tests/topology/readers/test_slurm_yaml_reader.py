@@ -74,6 +74,13 @@ def test_of_several_the_default_is_read() -> None:
     assert no_default.cluster.levels[0].name == "block-16"
 
 
+def test_one_topology_alone() -> None:
+    """Slurm takes a mapping at the root as a list of one."""
+    alone = "\n".join(line[2:] for line in TREE.splitlines()[1:])
+    assert read(alone).cluster.names == read(TREE).cluster.names
+    assert SlurmYaml().recognises(alone)
+
+
 def test_flat_with_options() -> None:
     """Since 26.05 flat may be a mapping; `flat: false` says nothing, beside whatever stands there."""
     assert len(read(f"{TREE}- topology: t\n  flat: {{alpha_step_rank: true}}\n").cluster) == 4
@@ -94,7 +101,8 @@ def test_flat_with_options() -> None:
         (FLAT, "neither a tree nor blocks", "f:1", "cluster_default"),
         ("- topology: t\n  ring: {rings: []}\n", "neither a tree nor blocks", "f:1", "cluster_default"),
         ("- topology: t\n  tree: {switches: []}\n", "no switches", "f:2", "at least one"),
-        ("topology: t\ntree: {switches: []}\n", "valid list", "f:1", "correct the file"),
+        ("topology: t\ntree: {switches: []}\n", "no switches", "f:2", "at least one"),
+        ("topology: t\ntree: {switches: []}\nflat: true\n", "at once", "f:3", "one of them"),
         ("[]", "empty", "f", "describe one"),
         (f"{TREE}  flat: true\n", "'topo1' is tree and flat at once", "f:12", "one of them"),
         (f"{TREE}  flat: {{alpha_step_rank: true}}\n", "tree and flat at once", "f:12", "one of them"),
