@@ -179,7 +179,13 @@ def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
             continue
         outcome = _solved(cluster, job.replace(gpus_per_node=size), solver, limits)
         if outcome is not None:
-            sentence = f"Use the nodes of {size} GPUs (gpus_per_node: {size}){_worth(outcome)}."
+            nodes = f"Use the nodes of {size} GPUs (gpus_per_node: {size}"
+            if cluster.gpus_assumed:
+                nodes += (
+                    f"), if they have {size}, which is assumed: the cluster file does not say it (--gpus-per-node "
+                    f"{job.gpus_per_node} if they have {job.gpus_per_node}"
+                )
+            sentence = f"{nodes}){_worth(outcome)}."
             yield Change("other-node-size", sentence, outcome)
 
 

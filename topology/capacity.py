@@ -27,7 +27,7 @@ def most_together(cluster: Cluster, nodes: npt.NDArray[np.bool_]) -> int:
     return int(count_nodes(trunks, nodes).max())
 
 
-def together(cluster: Cluster, nodes: IntArray, wanted: int) -> IntArray:
+def together(cluster: Cluster, nodes: npt.NDArray[np.intp], wanted: int) -> npt.NDArray[np.intp]:
     """Those of the given nodes among which a job of a certain size is to choose its own.
 
     :param nodes: indices, ascending.

@@ -87,6 +87,7 @@ class Cluster:
     :param free_gpus: shape [nodes], GPUs not in use, 0 .. gpus.
     :param levels: from the broadest to the closest.
     :param flags: findings about nodes, at most one a node, active ones only.
+    :param gpus_assumed: whether nothing says how many GPUs some nodes have, so that a usual number was taken.
     :param joined: whether something joins the domains of the broadest level; false = a job lies inside one of them.
     """
 
@@ -95,6 +96,7 @@ class Cluster:
     free_gpus: IntArray
     levels: tuple[Level, ...]
     flags: Mapping[int, NodeFlag]
+    gpus_assumed: bool = False
     joined: bool = True
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,14 @@ from topology.errors import InvalidInput, TooLarge
 
 STDIN = "-"
 """The file name that means standard input."""
+
+_GZIP = b"\x1f\x8b"
+"""First bytes of a gzip file, RFC 1952."""
+
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+"""For zlib: the largest window, behind the header of gzip."""
+
+_IF_LARGER = "split it, or leave out what is not needed"
 
 MAX_BYTES = 256 * 1024 * 1024
 """Largest input; ``kubectl get nodes -o json`` of 10,000 nodes is about 100 MB."""
@@ -60,18 +69,41 @@ class Places(Sequence[str]):
 
 
 def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: bool = False) -> Source:
-    """Read a text file, or standard input for ``-``.
+    """Read a text file, plain or packed with gzip, or standard input for ``-``.
 
+    :param max_bytes: of the file, and of its text when it is unpacked.
     :param may_be_empty: whether nothing is an answer too, as of a list.
     :raises InvalidInput: missing, a directory, unreadable, empty, binary, not UTF-8.
     :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
     """
-    return decode_source(*read_bytes(path, max_bytes=max_bytes), may_be_empty=may_be_empty)
+    name, data = read_bytes(path, max_bytes=max_bytes)
+    if data.startswith(_GZIP):
+        data = _unpacked(name, data, max_bytes)
+    return decode_source(name, data, may_be_empty=may_be_empty)
 
 
-def read_bytes(
-    path: str | Path, *, max_bytes: int, if_larger: str = "split it, or leave out what is not needed"
-) -> tuple[str, bytes]:
+def _unpacked(name: str, data: bytes, max_bytes: int) -> bytes:
+    """The content of a gzip file, of one member or several.
+
+    :raises InvalidInput: damaged or cut off.
+    :raises TooLarge: more than ``max_bytes``; no more than that is ever unpacked.
+    """
+    text = b""
+    while data.startswith(_GZIP):
+        unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW)
+        try:
+            text += unpacker.decompress(data, max_bytes + 1 - len(text))
+        except zlib.error:
+            raise InvalidInput("the gzip stream is damaged", where=name, fix="copy the file again") from None
+        if len(text) > max_bytes:
+            raise TooLarge(f"is larger than {max_bytes // 2**20} MB when unpacked", where=name, fix=_IF_LARGER)
+        if not unpacker.eof:
+            raise InvalidInput("the gzip stream is cut off", where=name, fix="copy the file again")
+        data = unpacker.unused_data
+    return text
+
+
+def read_bytes(path: str | Path, *, max_bytes: int, if_larger: str = _IF_LARGER) -> tuple[str, bytes]:
     """Read a file, or standard input for ``-``, whatever is in it.
 
     :param if_larger: what to do about a file that is too large.
@@ -106,7 +138,7 @@ def decode_source(name: str, data: bytes, *, may_be_empty: bool = False) -> Sour
     :param may_be_empty: whether nothing is an answer too, as of a list.
     :raises InvalidInput: empty, binary, not UTF-8.
     """
-    if data.startswith(b"\x1f\x8b"):
+    if data.startswith(_GZIP):
         raise InvalidInput("is compressed with gzip", where=name, fix=f"pass it through gunzip: gunzip -c {name}")
     if (zero := data.find(b"\0")) >= 0:
         raise InvalidInput(

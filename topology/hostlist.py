@@ -67,6 +67,19 @@ def fold_hostlist(names: Iterable[str]) -> str:
     return ",".join(words)
 
 
+def spell_names(names: Iterable[str]) -> str:
+    """The names for a person: a hostlist of those that can stand in one, and the others in quotes one by one.
+
+    >>> spell_names(["n1", "gpu node 1", "n2"])
+    "n[1-2],'gpu node 1'"
+    """
+    plain: list[str] = []
+    odd: list[str] = []
+    for name in names:
+        (plain if _NAME.fullmatch(name) else odd).append(name)
+    return ",".join([*([fold_hostlist(plain)] if plain else []), *map(repr, odd)])
+
+
 def check_name(name: str) -> None:
     """Whether a name can stand in a hostlist and in Slurm's files.
 

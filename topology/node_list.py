@@ -43,13 +43,13 @@ class NodeList:
 
     :param source: what it is called.
     :param nodes: name of a node of the cluster -> what the list says of it.
-    :param strangers: names of nodes that the cluster does not have.
+    :param strangers: names of nodes that the cluster does not have, and where each stands first.
     :param states: whether it is Slurm's, which says the state of every node there is.
     """
 
     source: str
     nodes: Mapping[str, Listed]
-    strangers: tuple[str, ...]
+    strangers: Mapping[str, str]
     states: bool
 
 
@@ -63,10 +63,10 @@ def read_node_list(source: Source, cluster: Cluster) -> NodeList:
     rows = slurm_nodes(source, cluster.index_of)
     found = _plain(source, cluster) if rows is None else _stated(source, rows, cluster)
     if found.strangers and not found.nodes:
-        name = found.strangers[0]
+        name, place = next(iter(found.strangers.items()))
         raise InvalidTopology(
-            f"the cluster has none of the nodes listed: {some(found.strangers)}",
-            where=source.name,
+            f"the cluster has none of the nodes listed: {some([*found.strangers])}",
+            where=place,
             fix=f"{did_you_mean(name, cluster.names)}use names of the cluster file; if no node of it is in use, "
             "leave --busy out",
         )
@@ -94,6 +94,7 @@ def with_gpus(
     counts = Counter(count for count in told.values() if count)
     usual = counts.most_common(1)[0][0] if counts else DEFAULT_GPUS
     gpus = np.full(len(cluster), gpus_per_node or usual, dtype=np.int32)
+    silent = len(cluster) - len(told) if gpus_per_node is None else 0
     notes = []
     if gpus_per_node is None:
         for name, count in told.items():
@@ -101,12 +102,12 @@ def with_gpus(
         if told:
             words = ", ".join(f"{count} on {nodes:,} nodes" for count, nodes in counts.most_common())
             notes.append(f"GPUs from the list of nodes, as {source} does not say them: {words}")
-        if silent := len(cluster) - len(told):
+        if silent:
             notes.append(
                 f"{usual} GPUs a node assumed ({silent:,} nodes): {source} does not say; give --gpus-per-node N "
                 "if they have another number"
             )
-    filled = cluster.replace(gpus=gpus, free_gpus=gpus.copy())
+    filled = cluster.replace(gpus=gpus, free_gpus=gpus.copy(), gpus_assumed=silent > 0)
     if bare := [name for name, count in told.items() if not count]:
         notes.append(f"nodes without GPUs, left out: {some(bare)}")
         filled = subset(filled, np.delete(np.arange(len(cluster), dtype=np.int32), [cluster.index_of[n] for n in bare]))
@@ -142,7 +143,7 @@ def _notes(cluster: Cluster, one: NodeList, here: Mapping[int, Listed]) -> Itera
         if missing := [name for i, name in enumerate(cluster.names) if i not in here]:
             yield f"not listed in {one.source}, and taken as free: {some(missing)}"
     if one.strangers:
-        yield f"listed in {one.source} and no nodes of the cluster, left out: {some(one.strangers)}"
+        yield f"listed in {one.source} and no nodes of the cluster, left out: {some([*one.strangers])}"
     differing = [
         cluster.names[i] for i, listed in here.items() if listed.gpus is not None and listed.gpus != cluster.gpus[i]
     ]
@@ -159,30 +160,33 @@ def _counted(states: Counter[str]) -> str:
 
 def _plain(source: Source, cluster: Cluster) -> NodeList:
     """A node or hostlist a line; a node may be listed more than once."""
-    names: dict[str, None] = {}
+    places: dict[str, str] = {}
     budget = 4 * MAX_NODES
     for number, line in enumerate(source.text.splitlines(), 1):
         text = line.split("#", 1)[0].strip()
+        place = source.at(number)
         if text in cluster.index_of:
-            names[text] = None
+            places.setdefault(text, place)
         elif text:
-            listed = expand_hostlist(text, where=source.at(number), limit=min(MAX_NODES, budget))
-            budget -= len(listed)
-            names.update(dict.fromkeys(listed))
-    known = {name: Listed(Use.IN_USE) for name in names if name in cluster.index_of}
-    return NodeList(source.name, known, tuple(name for name in names if name not in known), states=False)
+            names = expand_hostlist(text, where=place, limit=min(MAX_NODES, budget))
+            budget -= len(names)
+            for name in names:
+                places.setdefault(name, place)
+    known = {name: Listed(Use.IN_USE) for name in places if name in cluster.index_of}
+    strangers = {name: place for name, place in places.items() if name not in known}
+    return NodeList(source.name, known, strangers, states=False)
 
 
 def _stated(source: Source, rows: Sequence[SlurmNode], cluster: Cluster) -> NodeList:
     """What Slurm says; a node that is listed more than once, in several partitions, is as bad as its worst state."""
     known: dict[str, Listed] = {}
-    strangers: dict[str, None] = {}
+    strangers: dict[str, str] = {}
     for row in rows:
         if row.name not in cluster.index_of:
-            strangers[row.name] = None
+            strangers.setdefault(row.name, row.place)
             continue
         use, before = use_of(row.state), known.get(row.name)
         if before is None or use > before.use:
             gpus = row.gpus if row.gpus is not None or before is None else before.gpus
             known[row.name] = Listed(use, "+".join(row.state).lower(), gpus)
-    return NodeList(source.name, known, tuple(strangers), states=True)
+    return NodeList(source.name, known, strangers, states=True)

@@ -126,13 +126,14 @@ def _from_json(source: Source) -> Iterator[SlurmNode]:
             where=source.name,
             fix="give the output of `scontrol show nodes --json` or `sinfo -N --json`, or a node or hostlist a line",
         )
-    for i, node in enumerate(found.nodes or []):
+    # the line of each of many nodes would take longer to find than the nodes themselves
+    place = source.name
+    for node in found.nodes or []:
         gpus = None if node.gres is None else gpus_of(node.gres)
-        yield SlurmNode(node.name, node.words(), gpus, document.where("nodes", i))
-    for i, row in enumerate(found.sinfo or []):
+        yield SlurmNode(node.name, node.words(), gpus, place)
+    for row in found.sinfo or []:
         gpus = None if row.gres.total is None else gpus_of(row.gres.total)
         for hostlist in row.nodes.nodes:
-            place = document.where("sinfo", i)
             for name in expand_hostlist(hostlist, where=place):
                 yield SlurmNode(name, tuple(row.node.state), gpus, place)
 

@@ -41,5 +41,6 @@ def subset(cluster: Cluster, nodes: IntArray) -> Cluster:
         free_gpus=cluster.free_gpus[nodes],
         levels=tuple(levels),
         flags={int(new_index[node]): flag for node, flag in cluster.flags.items() if kept[node]},
+        gpus_assumed=cluster.gpus_assumed,
         joined=cluster.joined,
     )

@@ -29,7 +29,8 @@ EXAMPLES = """\b
 Examples:
   arnold place --cluster cluster.csv --job job.yaml
   arnold place --cluster cluster.csv --job job.yaml --json > placement.json
-  arnold place --cluster topology.conf --busy busy.txt --flags flags.yaml --job job.yaml --html placement.html
+  sinfo -N -h -o "%N %t %G" > nodes.txt
+  arnold place --cluster topology.conf --busy nodes.txt --flags flags.yaml --job job.yaml --html placement.html
   arnold place --cluster cluster.csv --job job.yaml --flags flags.jsonl
   kubectl get nodes -o json | arnold place --cluster - --job job.yaml --level rack --alpha 0.7
 """

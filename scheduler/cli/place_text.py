@@ -17,7 +17,7 @@ from scheduler.placement.admission import admissible
 from scheduler.spread import job_level, objective_of
 from topology.capacity import count_nodes
 from topology.drawing.labels import plural
-from topology.hostlist import fold_hostlist
+from topology.hostlist import spell_names
 
 if TYPE_CHECKING:
     from scheduler.cli.instance import Instance
@@ -131,7 +131,7 @@ def _print_domains(out: Console, instance: Instance, outcome: Outcome) -> None:
 
 def shown(names: Iterable[str]) -> str:
     """Names as a hostlist, cut short where it does not fit on a line."""
-    folded = fold_hostlist(names)
+    folded = spell_names(names)
     return folded if len(folded) <= LONGEST_NAMES else f"{folded[: LONGEST_NAMES - 3]}..."
 
 

@@ -92,7 +92,8 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
     """
     from topology.hostlist import expand_hostlist
 
-    names = list(dict.fromkeys(name for text in hostlists for name in expand_hostlist(text, where="--lost")))
+    listed = ([text] if text in cluster.index_of else expand_hostlist(text, where="--lost") for text in hostlists)
+    names = list(dict.fromkeys(name for part in listed for name in part))
     for name in names:
         if name not in cluster.index_of:
             raise UnknownName(

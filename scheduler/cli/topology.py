@@ -60,12 +60,17 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
     What the new format cannot carry is said on standard error and left out.
     """
     from scheduler.documents.topology import convert_document
+    from topology.errors import InvalidInput
     from topology.files import write_file
     from topology.writers import load_writer
 
     writer = load_writer(to)
     topology = load_state(file, **state)
-    rendering = writer.write(topology.cluster)
+    try:
+        rendering = writer.write(topology.cluster)
+    except InvalidInput as error:
+        error.where = error.where or file
+        raise
     if output is not None:
         write_file(output, rendering.text)
     if as_json:

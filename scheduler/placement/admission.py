@@ -47,6 +47,8 @@ def shortage(cluster: Cluster, job: Job) -> str:
     faulty = cluster.slowdown == FAULTY
     in_use = cluster.free_gpus != cluster.gpus
     whole_nodes = "" if fits_size.any() else ": ask for whole nodes"
+    if whole_nodes and cluster.gpus_assumed:
+        whole_nodes = f", which is assumed: give --gpus-per-node {job.gpus_per_node} if that is what they have"
     held = {
         f"with another number of GPUs{whole_nodes}": ~fits_size,
         "faulty": fits_size & faulty,

@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from simulator.capacity.shape import JobShape
+from topology.capacity import most_together
 from topology.cluster import Cluster
 
 Family = Literal["dp", "pp"]
@@ -50,7 +49,7 @@ class Prober:
 
     def most_rows(self, shape: JobShape) -> int:
         """PP groups for which there are nodes, whatever their spread."""
-        return int(np.count_nonzero(admissible(self.cluster, shape.job(1)))) // shape.row
+        return most_together(self.cluster, admissible(self.cluster, shape.job(1))) // shape.row
 
     def place(self, shape: JobShape, rows: int, alpha: float) -> Outcome:
         """What the algorithm makes of a job.

@@ -26,6 +26,7 @@ from simulator.engine.placed import PlacedRoom
 from simulator.engine.run import run
 from simulator.prediction import predict_all
 from simulator.records import JobRecord
+from topology.capacity import most_together
 from topology.cluster import Cluster
 from topology.drawing.labels import plural
 from topology.errors import InvalidInput
@@ -205,7 +206,7 @@ def reserve(
 
 
 def _check_fits(question: ReserveQuestion, cluster: Cluster) -> None:
-    usable = int(np.count_nonzero(admissible(cluster, question.shape.job(1))))
+    usable = most_together(cluster, admissible(cluster, question.shape.job(1)))
     if question.nodes > usable:
         size = question.shape.gpus_per_node
         raise InvalidInput(

@@ -51,8 +51,7 @@ def cluster_of(*, cluster: str | None, made: str, busy_share: float, seed: int, 
     """
     if cluster is not None:
         return cluster_with_notes(cluster, state), cluster
-    if given := [f"--{name.replace('_', '-')}" for name, value in state.items() if value not in (None, ())]:
-        raise InvalidInput(f"{given[0]} belongs to a cluster file", where=given[0], fix="give --cluster FILE too")
+    check_no_state(state)
     from topology.generate import fragment, minipods
 
     pods, size = sizes_of(made)
@@ -71,6 +70,16 @@ def cluster_with_notes(path: str, state: Mapping[str, Any]) -> Cluster:
     for note in notes:
         click.echo(note, err=True)
     return cluster
+
+
+def check_no_state(state: Mapping[str, Any]) -> None:
+    """Refuse what lies over a cluster file where there is none, rather than lose it.
+
+    :param state: what ``state_options`` give.
+    :raises InvalidInput: one of them was given.
+    """
+    if given := [f"--{name.replace('_', '-')}" for name, value in state.items() if value not in (None, ())]:
+        raise InvalidInput(f"{given[0]} belongs to a cluster file", where=given[0], fix="give --cluster FILE too")
 
 
 def shapes_of(shapes: Sequence[str], cluster: Cluster) -> tuple[JobShape, ...]:

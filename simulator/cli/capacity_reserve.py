@@ -9,7 +9,7 @@ import click
 from scheduler.cli.command import JsonCommand
 from scheduler.cli.instance import FILE, finite, state_options
 from scheduler.cli.output import progress
-from simulator.cli.capacity_cluster import cluster_with_notes, sizes_of
+from simulator.cli.capacity_cluster import check_no_state, cluster_with_notes, sizes_of
 from simulator.cli.capacity_show import figure_options, show
 
 EXAMPLES = """\b
@@ -92,7 +92,11 @@ def command(
     from simulator.shapes import node_size
 
     minipods, minipod_nodes = sizes_of(made)
-    own = None if cluster is None else cluster_with_notes(cluster, state)
+    own = None
+    if cluster is None:
+        check_no_state(state)
+    else:
+        own = cluster_with_notes(cluster, state)
     shape, rows = parse_job(job) if own is None else parse_job(job, gpus_per_node=node_size(own))
     question = ReserveQuestion(
         minipods=minipods,

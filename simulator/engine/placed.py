@@ -135,12 +135,12 @@ class PlacedRoom:
             if not len(rows):
                 return None
             return Found((int(_parts(rows, 1, free=self.free, idle=self._idle, levels=self._levels)[0]),))
-        rows = together(self.cluster, (fits & self.usable(job)).nonzero()[0], job.nodes)
-        if not len(rows):
+        among = together(self.cluster, (fits & self.usable(job)).nonzero()[0], job.nodes)
+        if not len(among):
             return None
         if not self._is_gang(job.nodes, job.gpus):
-            return self._found(_parts(rows, job.nodes, free=self.free, idle=self._idle, levels=self._levels))
-        return self._placed(job, rows)
+            return self._found(_parts(among, job.nodes, free=self.free, idle=self._idle, levels=self._levels))
+        return self._placed(job, among)
 
     def _placed(self, job: SimJob, rows: Rows) -> Found | None:
         free = np.zeros_like(self.free)

@@ -1,5 +1,6 @@
 """Reading untrusted text and writing whole files."""
 
+import gzip
 import io
 import os
 import sys
@@ -50,6 +51,26 @@ def test_what_is_not_text_is_refused(content: bytes, complaint: str, line: str) 
         decode_source("f", content)
     assert caught.value.where == f"f{line}"
     assert caught.value.fix
+
+
+def test_a_file_may_be_packed(tmp_path: Path) -> None:
+    """With gzip, in one member or in several, as traces may be."""
+    file = tmp_path / "cluster.csv.gz"
+    file.write_bytes(gzip.compress(b"node,rack\n") + gzip.compress(b"n1,r\n"))
+    assert read_source(file).text == "node,rack\nn1,r\n"
+
+
+def test_a_packed_file_is_never_larger_than_any_other(tmp_path: Path) -> None:
+    """A megabyte of zeros takes a thousand bytes; one that is cut off or damaged says so."""
+    file = tmp_path / "f.gz"
+    packed = gzip.compress(b" " * 2**20)
+    file.write_bytes(packed)
+    with pytest.raises(TooLarge, match="when unpacked"):
+        read_source(file, max_bytes=2**19)
+    for content, complaint in ((packed[:-9], "cut off"), (b"\x1f\x8b\x00rubbish", "damaged")):
+        file.write_bytes(content)
+        with pytest.raises(InvalidInput, match=complaint):
+            read_source(file)
 
 
 @pytest.mark.parametrize("path", ["no-such-file", ".", "a\0b"])

@@ -38,7 +38,7 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
         name = _fresh(f"new{last + i + 1}", taken)
         rows.append(Node(name, (*broad, *closer), gpus, gpus))
     grown_cluster = build_cluster([one.name for one in cluster.levels], rows, flags=cluster.flags.values())
-    return grown_cluster.replace(joined=cluster.joined)
+    return grown_cluster.replace(gpus_assumed=cluster.gpus_assumed, joined=cluster.joined)
 
 
 def _as_row(cluster: Cluster, i: int) -> Node:

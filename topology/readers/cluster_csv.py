@@ -16,13 +16,15 @@ from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean
 from topology.files import Source
 from topology.flags import HEALTHY, parse_slowdown
-from topology.readers.table import Table, read_header, read_table
+from topology.readers.table import Table, read_table
 from topology.readers.types import Reading
 
 NODE = "node"
 GPUS, FREE_GPUS = "gpus", "free_gpus"
 ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown")
 
+_SEPARATORS = (";", "\t", "|")
+_BETWEEN = re.compile(r"[,;\t|]")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,12}")
 
 
@@ -34,8 +36,9 @@ class ClusterCsv:
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:
-        """The first column of the first line is ``node``."""
-        return read_header(head)[:1] == (NODE,)
+        """The first column of the first line is ``node``; or nearly so, to say what is wrong with it."""
+        first = _BETWEEN.split(head.lstrip().split("\n", 1)[0])[0]
+        return first.strip(" \"'").lower() == NODE
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the table.
@@ -47,13 +50,16 @@ class ClusterCsv:
         depth = _check_header(table.header, table.header_place)
         rows = _nodes(table, depth)
         cluster = build_cluster(table.header[1 : depth + 1], rows, where=table.places)
-        return Reading(cluster, says_gpus=bool({GPUS, FREE_GPUS} & {*table.header}))
+        return Reading(cluster.replace(gpus_assumed=not {GPUS, FREE_GPUS} & {*table.header}))
 
 
 def _check_header(header: tuple[str, ...], where: str) -> int:
     """Number of level columns."""
     if header[:1] != (NODE,):
         first = header[0] if header else ""
+        if separator := next((one for one in _SEPARATORS if first.lower().startswith(f"{NODE}{one}")), ""):
+            what = "tabs" if separator == "\t" else repr(separator)
+            raise InvalidInput(f"the columns are separated by {what}", where=where, fix="separate them by commas")
         raise InvalidInput(
             f"the first column is {first!r}", where=where, fix=f"{did_you_mean(first, [NODE])}name it {NODE!r}"
         )

@@ -54,4 +54,4 @@ class Lingjun:
             )
             for ip, dsw, psw, asw in table.rows
         )
-        return Reading(build_cluster(LEVELS, rows, where=table.places), says_gpus=False)
+        return Reading(build_cluster(LEVELS, rows, where=table.places).replace(gpus_assumed=True))

@@ -68,15 +68,15 @@ def load_topology(
     except InvalidInput as error:
         error.where = error.where or source.name
         raise
-    if gpus_per_node is not None and reading.says_gpus:
+    cluster, notes = reading.cluster, list(reading.notes)
+    if gpus_per_node is not None and not cluster.gpus_assumed:
         raise InvalidInput(
             f"{source.name} says itself how many GPUs its nodes have",
             where="--gpus-per-node",
             fix="leave --gpus-per-node out, or correct the file",
         )
-    cluster, notes = reading.cluster, list(reading.notes)
     lists = [read_node_list(read_source(file, may_be_empty=True), cluster) for file in busy]
-    if not reading.says_gpus:
+    if cluster.gpus_assumed:
         cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
         notes += more
     for one in lists:

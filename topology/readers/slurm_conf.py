@@ -90,7 +90,7 @@ class SlurmConf:
             )
         if blocks:
             cluster = block_cluster(blocks, sizes or sorted(shown_sizes), place=sizes_place)
-            return Reading(cluster, says_gpus=False)
+            return Reading(cluster)
         if not switches:
             raise InvalidTopology(
                 "the file describes no switch and no block",
@@ -98,7 +98,7 @@ class SlurmConf:
                 fix="add lines such as SwitchName=s1 ...",
             )
         cluster = tree_cluster(switches)
-        return Reading(cluster, trunk_notes(cluster), says_gpus=False)
+        return Reading(cluster, trunk_notes(cluster))
 
 
 def _lines(source: Source) -> Iterator[tuple[str, dict[str, str]]]:

@@ -1,4 +1,4 @@
-"""Slurm's ``topology.yaml`` (25.05 and later): a list of topologies, each a tree, blocks, or flat.
+"""Slurm's ``topology.yaml`` (25.05 and later): a list of topologies, or one alone, each a tree, blocks, or flat.
 
 Source: the manual page topology.yaml(5).  Of several topologies the first with ``cluster_default: true`` counts, else
 the first that is not flat.
@@ -82,41 +82,43 @@ class SlurmYaml:
         :raises TooLarge: more nodes than a cluster has.
         """
         document = load_document(source, syntax="yaml")
-        topologies = document.parse(list[_Topology])
-        _check_kinds(document, topologies)
+        alone = isinstance(document.data, dict)
+        topologies = [document.parse(_Topology)] if alone else document.parse(list[_Topology])
+        paths: list[tuple[int, ...]] = [() if alone else (i,) for i in range(len(topologies))]
+        for path, topology in zip(paths, topologies, strict=True):
+            _check_kind(document, topology, path)
         number = _chosen(topologies, source)
-        chosen = topologies[number]
+        chosen, here = topologies[number], paths[number]
         notes = () if len(topologies) == 1 else (f"of {len(topologies)} topologies, {chosen.topology!r} was read",)
         if chosen.tree is not None:
             rows = [(switch.switch, switch.children, switch.nodes) for switch in chosen.tree.switches]
-            switches = _switches(document, rows, (number, "tree", "switches"))
-            _check_any(switches, document.where(number, "tree"))
+            switches = _switches(document, rows, (*here, "tree", "switches"))
+            _check_any(switches, document.where(*here, "tree"))
             cluster = tree_cluster(switches)
-            return Reading(cluster, (*notes, *trunk_notes(cluster)), says_gpus=False)
+            return Reading(cluster, (*notes, *trunk_notes(cluster)))
         if chosen.block is not None:
             blocks = _switches(
                 document,
                 [(block.block, None, block.nodes) for block in chosen.block.blocks],
-                (number, "block", "blocks"),
+                (*here, "block", "blocks"),
             )
-            _check_any(blocks, document.where(number, "block"))
-            sizes, place = chosen.block.block_sizes, document.where(number, "block", "block_sizes")
-            return Reading(block_cluster(blocks, sizes, place=place), notes, says_gpus=False)
+            _check_any(blocks, document.where(*here, "block"))
+            sizes, place = chosen.block.block_sizes, document.where(*here, "block", "block_sizes")
+            return Reading(block_cluster(blocks, sizes, place=place), notes)
         raise InvalidTopology(
             f"topology {chosen.topology!r} is neither a tree nor blocks",
-            where=document.where(number),
+            where=document.where(*here),
             fix="mark a tree or block topology with cluster_default: true",
         )
 
 
-def _check_kinds(document: Document, topologies: Sequence[_Topology]) -> None:
-    for i, topology in enumerate(topologies):
-        if len(kinds := topology.kinds()) > 1:
-            raise InvalidTopology(
-                f"topology {topology.topology!r} is {' and '.join(kinds)} at once",
-                where=document.where(i, kinds[1]),
-                fix="make it one of them; a second one is an entry of its own",
-            )
+def _check_kind(document: Document, topology: _Topology, path: tuple[int, ...]) -> None:
+    if len(kinds := topology.kinds()) > 1:
+        raise InvalidTopology(
+            f"topology {topology.topology!r} is {' and '.join(kinds)} at once",
+            where=document.where(*path, kinds[1]),
+            fix="make it one of them; a second one is an entry of its own",
+        )
 
 
 def _chosen(topologies: Sequence[_Topology], source: Source) -> int:

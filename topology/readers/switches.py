@@ -51,7 +51,7 @@ def tree_cluster(switches: Sequence[Switch]) -> Cluster:
         rows += [Node(name, here, DEFAULT_GPUS, DEFAULT_GPUS) for name in switch.nodes]
         places += [switch.place] * len(switch.nodes)
     cluster = build_cluster([f"level-{i}" for i in range(depth)], rows, where=places)
-    return cluster.replace(joined=len(cluster.levels[0]) == 1)
+    return cluster.replace(gpus_assumed=True, joined=len(cluster.levels[0]) == 1)
 
 
 def trunk_notes(cluster: Cluster) -> tuple[str, ...]:
@@ -97,7 +97,8 @@ def block_cluster(blocks: Sequence[Switch], sizes: Sequence[int], *, place: str)
         here = (*path, block.name)
         rows += [Node(name, here, DEFAULT_GPUS, DEFAULT_GPUS) for name in block.nodes]
         places += [block.place] * len(block.nodes)
-    return build_cluster([*(f"block-{size}" for _, size in aggregates), "block"], rows, where=places)
+    cluster = build_cluster([*(f"block-{size}" for _, size in aggregates), "block"], rows, where=places)
+    return cluster.replace(gpus_assumed=True)
 
 
 def _check_unique(switches: Sequence[Switch], what: str) -> dict[str, Switch]:

@@ -87,4 +87,5 @@ class Topograph:
             for i in kept
             if repeated[i]
         )
-        return Reading(build_cluster([names[i] for i in kept], rows, where=places), notes, says_gpus=False)
+        cluster = build_cluster([names[i] for i in kept], rows, where=places)
+        return Reading(cluster.replace(gpus_assumed=True), notes)

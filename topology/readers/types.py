@@ -15,14 +15,13 @@ from topology.files import Source
 class Reading:
     """A cluster and what its reader had to decide.
 
+    :param cluster: where the text says nothing of GPUs, with :data:`~topology.cluster.DEFAULT_GPUS` and
+        ``gpus_assumed``.
     :param notes: what a user should know, one sentence each: which labels were taken as levels, what was left out.
-    :param says_gpus: whether the text says how many GPUs nodes have; false = all have
-        :data:`~topology.cluster.DEFAULT_GPUS`, which the reader assumed.
     """
 
     cluster: Cluster
     notes: tuple[str, ...] = ()
-    says_gpus: bool = True
 
 
 class TopologyReader(Protocol):

@@ -6,17 +6,12 @@ from collections.abc import Iterable
 
 from scheduler.health.recovery.machines import Machines
 from scheduler.health.recovery.verdict import Eviction, group_name
-from topology.errors import InvalidInput
-from topology.hostlist import fold_hostlist
+from topology.hostlist import spell_names
 
 
 def machine_names(machines: Machines, which: Iterable[int]) -> str:
     """Names of machines as a hostlist; one by one where a name is none that a hostlist can carry."""
-    names = [machines.name(machine) for machine in which]
-    try:
-        return fold_hostlist(names)
-    except InvalidInput:
-        return ", ".join(names)
+    return spell_names(machines.name(machine) for machine in which)
 
 
 def evict_sentence(eviction: Eviction) -> str:

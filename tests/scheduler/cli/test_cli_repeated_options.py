@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -102,3 +104,23 @@ def test_standard_input_once_also_among_repeated_files(arnold: Arnold, cluster_f
     ran = arnold("topology", "validate", cluster_file, "--busy", "-", "--busy", "-")
     assert ran.code == 2
     assert "standard input" in ran.err
+
+
+def test_lost_nodes_are_merged(arnold: Arnold, cluster_file: Path, job_file: Path, tmp_path: Path) -> None:
+    """Two lists are one; a node that both name is lost once."""
+    saved = tmp_path / "placement.json"
+    arnold("place", "--cluster", cluster_file, "--job", job_file, "--output", saved)
+    used = sorted(cell["node"] for cell in json.loads(saved.read_text())["assignment"])
+    repair = ("repair", "--cluster", cluster_file, "--placement", saved, "--json")
+    one = arnold(*repair, "--lost", f"{used[0]},{used[1]}").json
+    two = arnold(*repair, "--lost", used[0], "--lost", f"{used[1]},{used[0]}").json
+    assert one["lost"] == two["lost"] == used[:2]
+    assert len(two["moves"]) == 2
+
+
+def test_an_empty_list_on_standard_input(arnold: Arnold, cluster_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `squeue` prints on an idle cluster: nothing more is in use, and nothing is wrong."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    before = arnold("topology", "validate", cluster_file, "--json").json["cluster"]
+    ran = arnold("topology", "validate", cluster_file, "--busy", "-", "--json")
+    assert (ran.code, ran.json["cluster"]["free"]) == (0, before["free"])

@@ -49,7 +49,7 @@ def trunks_of(cluster: Cluster, nodes: np.ndarray) -> set[int]:
 
 @pytest.mark.parametrize("name", algorithm_names())
 def test_every_algorithm_stays_in_one_trunk(name: str) -> None:
-    """8 cells on trunks of 6 and 8 nodes fit in the second alone, where a rule that goes by name would begin in the first."""
+    """8 cells on trunks of 6 and 8 nodes fit in the second alone; a rule that goes by name would begin in the first."""
     cluster = forest((3, 3), (4, 4))
     outcome = run(load_algorithm(name), cluster, job(2, 4), LIMITS)
     if outcome.proposal.nodes is not None:

@@ -142,3 +142,12 @@ def test_simulate_with_failures(arnold: Arnold, tmp_path: Path) -> None:
     refused = arnold(*files, "--spares", 2)
     assert refused.code == 2
     assert "--failures" in refused.out
+
+
+@pytest.mark.parametrize("question", ["reserve", "fragmentation", "grow"])
+@pytest.mark.parametrize("option", [["--busy", "b.txt"], ["--gpus-per-node", "4"], ["--levels", "a"]])
+def test_what_lies_over_no_cluster_is_refused(arnold: Arnold, question: str, option: list[str]) -> None:
+    """Without --cluster there is nothing to lay it over: it is not lost silently."""
+    ran = arnold("capacity", question, *option)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{option[0]} belongs to a cluster file" in ran.err

@@ -56,3 +56,13 @@ def test_a_job_that_no_trunk_holds_could_never_run(
     code = run(["simulate", "--cluster", str(cluster), "--trace", str(trace(tmp_path, 72))])
     assert code == 2
     assert "the cluster has 8" in capsys.readouterr().err
+
+
+def test_capacity_counts_in_one_trunk(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 14 free nodes a job can have 8: four PP groups of two, whatever the spread."""
+    code = run(["capacity", "fragmentation", "--cluster", str(cluster), "--shape", "8x2", "--json"])
+    out = capsys.readouterr()
+    assert code == 0, out.err
+    assert "switches with none above them: 2 (a, b)" in out.err
+    (shape,) = json.loads(out.out)["shapes"]
+    assert shape["most_nodes"] == 8

@@ -70,6 +70,44 @@ def test_blocks_and_what_they_are_joined_to() -> None:
     assert cluster.node("node128").path == ("block1..block4", "block3..block4", "block4")
 
 
+SHOWN_TREE = """\
+SwitchName=s0 Level=0 LinkSpeed=1 Nodes=dev[0-5]
+SwitchName=s1 Level=0 LinkSpeed=1 Nodes=dev[6-11]
+SwitchName=s2 Level=0 LinkSpeed=1 Nodes=dev[12-17]
+SwitchName=s3 Level=1 LinkSpeed=1 Nodes=dev[0-17] Switches=s[0-2]
+"""
+
+SHOWN_BLOCKS = """\
+BlockName=block1 BlockIndex=0 Nodes=node[001-032] BlockSize=30
+BlockName=block2 BlockIndex=1 Nodes=node[033-064] BlockSize=30
+BlockName=block3 BlockIndex=2 Nodes=node[065-096] BlockSize=30
+BlockName=block4 BlockIndex=3 Nodes=node[097-128] BlockSize=30
+AggregatedBlock=block[1-2] BlockIndex=4 Nodes=node[001-064] BlockSize=60
+AggregatedBlock=block[3-4] BlockIndex=5 Nodes=node[065-128] BlockSize=60
+AggregatedBlock=block[1-4] BlockIndex=6 Nodes=node[001-128] BlockSize=120
+"""
+
+
+@pytest.mark.parametrize(("shown", "file"), [(SHOWN_TREE, TREE), (SHOWN_BLOCKS, BLOCKS)], ids=["tree", "block"])
+def test_what_scontrol_shows_is_the_file(shown: str, file: str) -> None:
+    """`scontrol show topology` is the same cluster: there the nodes of a switch of switches are all those below it."""
+    assert SlurmConf().recognises(shown)
+    one, other = read(shown).cluster, read(file).cluster
+    assert [level.name for level in one.levels] == [level.name for level in other.levels]
+    assert {node.name: node.path for node in one} == {node.name: node.path for node in other}
+
+
+def test_trunks_that_nothing_joins() -> None:
+    """Slurm runs no job across switches without one above them: the reader says so, and the cluster knows it."""
+    reading = read("SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-4]\n")
+    assert reading.cluster.trunks is reading.cluster.levels[0]
+    assert "switches with none above them: 2 (a, b)" in reading.notes[0]
+    assert (read(TREE).cluster.trunks, read(TREE).notes) == (None, ())
+    # blocks lie side by side, and Slurm joins them freely
+    assert read(BLOCKS).cluster.trunks is None
+    assert read("BlockName=b1 Nodes=n1\nBlockName=b2 Nodes=n2\n").cluster.trunks is None
+
+
 def test_blocks_without_sizes_are_one_level() -> None:
     """And a last, incomplete group of blocks is a group all the same."""
     assert [level.name for level in read("BlockName=b Nodes=n[1-2]\n").cluster.levels] == ["block"]

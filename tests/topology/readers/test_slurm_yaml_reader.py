@@ -74,6 +74,19 @@ def test_of_several_the_default_is_read() -> None:
     assert no_default.cluster.levels[0].name == "block-16"
 
 
+def test_one_topology_alone() -> None:
+    """Slurm takes a mapping at the root as a list of one."""
+    alone = "\n".join(line[2:] for line in TREE.splitlines()[1:])
+    assert read(alone).cluster.names == read(TREE).cluster.names
+    assert SlurmYaml().recognises(alone)
+
+
+def test_flat_with_options() -> None:
+    """Since 26.05 flat may be a mapping; `flat: false` says nothing, beside whatever stands there."""
+    assert len(read(f"{TREE}- topology: t\n  flat: {{alpha_step_rank: true}}\n").cluster) == 4
+    assert len(read(f"{TREE}  flat: false\n").cluster) == 4
+
+
 @pytest.mark.parametrize(
     ("text", "complaint", "where", "fix"),
     [
@@ -88,8 +101,15 @@ def test_of_several_the_default_is_read() -> None:
         (FLAT, "neither a tree nor blocks", "f:1", "cluster_default"),
         ("- topology: t\n  ring: {rings: []}\n", "neither a tree nor blocks", "f:1", "cluster_default"),
         ("- topology: t\n  tree: {switches: []}\n", "no switches", "f:2", "at least one"),
-        ("topology: t\ntree: {switches: []}\n", "valid list", "f:1", "correct the file"),
+        ("topology: t\ntree: {switches: []}\n", "no switches", "f:2", "at least one"),
+        ("topology: t\ntree: {switches: []}\nflat: true\n", "at once", "f:3", "one of them"),
         ("[]", "empty", "f", "describe one"),
+        (f"{TREE}  flat: true\n", "'topo1' is tree and flat at once", "f:12", "one of them"),
+        (f"{TREE}  flat: {{alpha_step_rank: true}}\n", "tree and flat at once", "f:12", "one of them"),
+        (f"{BLOCKS}  ring: {{rings: []}}\n", "block and ring at once", "f:17", "one of them"),
+        (f"{BLOCKS}  torus3d: {{toruses: []}}\n", "block and torus3d at once", "f:17", "one of them"),
+        (f"{BLOCKS}  tree: {{switches: []}}\n", "tree and block at once", "f:4", "one of them"),
+        (f"{TREE}- topology: t\n  flat: sometimes\n", "flat", "f:13", "correct"),
     ],
 )
 def test_bad_files_are_refused(text: str, complaint: str, where: str, fix: str) -> None:
