@@ -8,6 +8,7 @@ attribute, so that looking at it costs no start-up time, as reading the metadata
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 
 DISTRIBUTION = "arnold-scheduler"
@@ -25,7 +26,16 @@ def check_packages(*names: str) -> None:
             place = getattr(package, "__file__", None) or ", ".join(package.__path__)
             raise ImportError(
                 f"the package {name!r} at {place} does not belong to {DISTRIBUTION}: another distribution has replaced "
-                "it or stands before it on the path\n"
-                "To fix: give Arnold an environment of its own (pipx makes one), or uninstall the other distribution "
-                f"and install {DISTRIBUTION} again"
+                f"it or stands before it on the path\nTo fix: {_remedy(place)}"
             )
+
+
+def _remedy(place: str) -> str:
+    """What to do, by how the package came to stand there."""
+    for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        if folder and place.startswith(os.path.join(os.path.abspath(folder), "")):  # noqa: PTH100, PTH118
+            return "run it without PYTHONPATH, which puts that folder first: env -u PYTHONPATH arnold ..."
+    return (
+        "give Arnold an environment of its own (pipx makes one), or uninstall the other distribution "
+        f"and install {DISTRIBUTION} again"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -64,3 +65,17 @@ def test_foreign_topology(site: Path) -> None:
     assert done.returncode == 1
     assert "ImportError: the package 'topology' at" in done.stderr
     assert "To fix:" in done.stderr
+
+
+def test_a_module_topology_on_pythonpath(site: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The usual trap: a topology.py of one's own and PYTHONPATH=.; told without a traceback, and what to unset."""
+    trap = tmp_path_factory.mktemp("repository")
+    (trap / "topology.py").write_text("ranks = 8\n")
+    (site / "arnold").write_text("import sys\nfrom scheduler.cli import main\nmain()\n")
+    env = {"PYTHONPATH": f"{trap}{os.pathsep}{site}"}
+    command = [sys.executable, "-P", str(site / "arnold"), "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | env)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: the package 'topology' at {trap / 'topology.py'} does not belong")
+    assert "To fix: run it without PYTHONPATH" in done.stderr
+    assert "Traceback" not in done.stderr

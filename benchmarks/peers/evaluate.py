@@ -15,8 +15,9 @@ from benchmarks.report import section, table
 from scheduler.health.peers.denoise import DENOISERS, load_denoiser
 from scheduler.health.peers.lstm_vae import LstmVae
 from scheduler.health.peers.metrics import PAPER_ORDER
-from scheduler.health.peers.pipeline import Settings, Stretch, detect
+from scheduler.health.peers.pipeline import Settings, detect
 from scheduler.health.peers.streams import Recording
+from scheduler.health.peers.stretches import Stretch
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,10 @@ from benchmarks.peers.streams import SECONDS, SHAPES, healthy_job, recording
 from scheduler.health.peers.denoise import Denoiser
 from scheduler.health.peers.lstm_vae import LstmVae
 from scheduler.health.peers.metrics import in_order
-from scheduler.health.peers.pipeline import Settings, Stretch, examine
+from scheduler.health.peers.pipeline import Settings, examine
 from scheduler.health.peers.priority import Labelled, learn_order
 from scheduler.health.peers.streams import FloatArray, Recording, align
+from scheduler.health.peers.stretches import Stretch
 
 Detector = Callable[[Recording], Stretch | None]
 """The first alert on a recording."""

@@ -14,8 +14,9 @@ import numpy as np
 from benchmarks.peers.faults import KINDS, Effect, Fault, inject
 from benchmarks.peers.streams import healthy_job, recording
 from scheduler.health.peers.distance import default_threshold
-from scheduler.health.peers.pipeline import Settings, Stretch, detect, scores
+from scheduler.health.peers.pipeline import Settings, detect, scores
 from scheduler.health.peers.streams import FloatArray, align
+from scheduler.health.peers.stretches import Stretch
 from topology.files import write_file
 
 WIDTH, LEFT, RIGHT = 760, 62, 24

@@ -148,7 +148,7 @@ def _say(document: WatchDocument, *, as_json: bool) -> None:
         )
         events = document.recorded.events if document.recorded else []
         written = "".join(f"; {event.event} {event.node} in the store" for event in events)
-        click.echo(f"{at} {what}{written}".encode(errors="replace"))
+        click.echo(f"{at} {what}{written}")
     sys.stdout.flush()
 
 

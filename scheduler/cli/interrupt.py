@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 
 INTERRUPTED = 130
 
@@ -39,5 +40,6 @@ def _watch() -> None:
         for child in sys.modules["multiprocessing"].active_children():
             child.terminate()
     show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
-    os.write(sys.stderr.fileno(), f"{show_cursor}\nInterrupted.\n".encode())
+    with suppress(OSError):
+        os.write(sys.stderr.fileno(), f"{show_cursor}\nInterrupted.\n".encode())
     os._exit(INTERRUPTED)

@@ -71,8 +71,14 @@ def console() -> Console:
     """The console for text results, on stdout; names of users are never taken for markup."""
     from rich.console import Console
 
+    class Plain(Console):
+        """A console that leaves it to the run what follows when the reader of the output stops reading."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    return Plain(highlight=False, markup=False, emoji=False, width=width)
 
 
 @contextmanager

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 
 import click
 
 from scheduler.cli.commands import arnold
 from scheduler.cli.interrupt import INTERRUPTED
 from scheduler.cli.output import emit_json
+from scheduler.cli.streams import settle_streams, silence
 from topology.errors import ArnoldError, TooLarge
 
 FAULT = 1
@@ -29,6 +29,7 @@ def run(args: Sequence[str]) -> int:
     :returns: the exit code.
     """
     as_json = "--json" in args
+    settle_streams()
     try:
         if "_ARNOLD_COMPLETE" in os.environ:
             arnold.main(list(args), prog_name="arnold")
@@ -36,10 +37,10 @@ def run(args: Sequence[str]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        _silence_stdout()
+        silence(sys.stdout)
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        click.echo("\nInterrupted.", err=True)
+        _say("\nInterrupted.")
         return INTERRUPTED
     except Exception as error:
         explained = _explain(error)
@@ -49,7 +50,7 @@ def run(args: Sequence[str]) -> int:
             traceback.print_exception(error)
         code = _report(explained, as_json=as_json)
         if isinstance(explained, _Refused):
-            _silence_stdout()
+            silence(sys.stdout)
     return code
 
 
@@ -61,7 +62,7 @@ def _invoke(args: Sequence[str]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.exceptions.NoArgsIsHelpError as missing:
-        click.echo(missing.format_message(), err=True)
+        _say(missing.format_message())
         return missing.exit_code
 
 
@@ -128,14 +129,17 @@ def _report(error: ArnoldError, *, as_json: bool) -> int:
         try:
             emit_json(error_document(error))
         except OSError:
-            _silence_stdout()
+            silence(sys.stdout)
         else:
             return error.exit_code
-    click.echo(f"Error: {error}", err=True)
+    _say(f"Error: {error}")
     return error.exit_code
 
 
-def _silence_stdout() -> None:
-    """Keep the interpreter from complaining once more when it closes stdout."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _say(sentence: str) -> None:
+    """Tell on stderr; where that cannot be written to, the exit code has to do."""
+    try:
+        click.echo(sentence, err=True)
+        sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Literal
 
 from scheduler.documents.common import Document, NodeFlagDoc
 from scheduler.documents.error import ErrorDoc, error_document
@@ -34,6 +35,10 @@ class StretchDoc(Document):
     """It went on to the end of the recording."""
     late: float | None
     """Seconds by which it follows its peers, where that alone makes it stand out, which is no alert."""
+    doubt: Literal["busier", "idle-peers", "many"] | None
+    """Why it is no alert although it lasted long enough: it works more than its peers, which is no fault; its peers
+    idle; or so many machines stand out that they are no peers. null = it is one, or did not last.
+    """
 
 
 class ExaminedDoc(Document):
@@ -153,4 +158,5 @@ def _stretch(one: Stretch) -> StretchDoc:
         peers=one.peers,
         lasting=one.lasting,
         late=one.late,
+        doubt=one.doubt,
     )

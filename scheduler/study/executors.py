@@ -1,16 +1,21 @@
 """Where the runs of a study happen: here, in processes of this machine, or on a Dask cluster.
 
-Whatever it is, the same items give the same results; only their order differs.
+Whatever it is, the same items give the same results; only their order differs.  No process of a study outlives it: an
+end by SIGTERM stops them, and each watches whether the process that started it is still there.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
-from typing import Any, Protocol, TypeVar
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context, parent_process
+from threading import Thread, current_thread, main_thread
+from types import FrameType
+from typing import Any, Protocol, Self, TypeVar
 
 from topology.errors import ArnoldError
 
@@ -57,11 +62,15 @@ class Processes:
     def run(self, work: Callable[[S, T], R], shared: S, items: Sequence[T]) -> Iterator[R]:
         """Results as they come."""
         count = min(self._count, len(items))
-        with ProcessPoolExecutor(count, get_context("spawn"), initializer=_receive, initargs=(shared,)) as pool:
+        over = False
+        pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=_receive, initargs=(shared,))
+        with _Termination() as termination, pool:
             try:
                 futures = [pool.submit(_work, work, item) for item in items]
-                for future in as_completed(futures):
-                    yield future.result()
+                with termination.now():
+                    for future in as_completed(futures):
+                        yield future.result()
+                over = True
             except BrokenProcessPool as error:
                 raise WorkerLost(
                     "a process of the study died",
@@ -69,7 +78,50 @@ class Processes:
                     fix="if memory ran out, run fewer at once; rows that were saved are kept",
                 ) from error
             finally:
+                if not over:
+                    for process in active_children():
+                        process.terminate()
                 pool.shutdown(cancel_futures=True)
+
+
+class _Termination:
+    """SIGTERM ends this process in an orderly way, but never while the pool holds a lock of its own.
+
+    Where something else has been made of the signal, or this is not the main thread, nothing is changed.
+    """
+
+    def __init__(self) -> None:
+        self._asked = 0
+        self._at_once = False
+        self._ours = False
+
+    def __enter__(self) -> Self:
+        default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        self._ours = default and current_thread() is main_thread()
+        if self._ours:
+            signal.signal(signal.SIGTERM, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    @contextmanager
+    def now(self) -> Iterator[None]:
+        """Let it end the process at any moment of this block, by SystemExit."""
+        self._at_once = True
+        try:
+            if self._asked:
+                raise SystemExit(128 + self._asked)
+            yield
+        finally:
+            self._at_once = False
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        self._asked = number
+        if self._at_once:
+            self._at_once = False  # a second signal must not interrupt the clean-up
+            raise SystemExit(128 + number)
 
 
 _received: list[Any] = []
@@ -77,7 +129,19 @@ _received: list[Any] = []
 
 
 def _receive(shared: Any) -> None:
+    Thread(target=_end_with_parent, name="parent", daemon=True).start()
     _received[:] = [shared]
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the process that started this one, be it by SIGKILL, and end too.
+
+    A worker waits for work on a pipe whose other end its fellows hold as well: it would never learn of it otherwise.
+    """
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(work: Callable[[Any, T], R], item: T) -> R:

@@ -19,6 +19,7 @@ from simulator.cli.trace_options import take_trace, trace_options
 from topology.errors import InvalidTopology
 
 if TYPE_CHECKING:
+    from simulator.checkpoints import CheckpointFile
     from simulator.past.history import History
     from simulator.replay import Replay
 
@@ -128,7 +129,9 @@ def command(
     Jobs that a cluster could never hold are said before the run starts; with --lenient they are left out and counted.
     Ctrl-C leaves a checkpoint if one is asked for, and no half-written result.
     """
-    from simulator.checkpoints import CheckpointFile
+    from contextlib import nullcontext
+
+    from simulator.alone import held_alone
     from simulator.cli.interruption import asked_to_stop
     from simulator.cli.progress import run_progress
     from simulator.engine.overload import Overload
@@ -138,26 +141,40 @@ def command(
 
     outputs = take_outputs(options)
     replay, told = _prepare(options)
-    engine, file = replay.engine, None
+    engine = replay.engine
     diary = keep_diary(engine)
     started = perf_counter()
-    if checkpoint is None:
-        engine.begin()
-    else:
-        file = CheckpointFile(checkpoint, replay)
-        if file.begin():
-            click.echo(f"Going on from {checkpoint}: {engine.completed:,} jobs have ended.", err=True)
-    with run_progress(len(engine.jobs)) as show_progress, asked_to_stop() as interrupted:
-        save = None if file is None else file.save
-        watch = Watch(progress=show_progress, interrupted=interrupted, save=save, every=checkpoint_every)
-        run(engine, watch, overload=Overload(years=max_backlog_years))
-    seconds = perf_counter() - started if file is None else file.wall_seconds
-    past = history(engine, diary, replay.places)
-    notes = write_outputs(outputs, replay, past, title=Path(replay.trace.source).name)
-    _tell(replay, past, seconds, [*told, *notes], as_json=as_json)
-    if file is not None:
-        file.remove()
+    with nullcontext() if checkpoint is None else held_alone(checkpoint):
+        file = _begin(replay, checkpoint)
+        try:
+            with run_progress(len(engine.jobs)) as show_progress, asked_to_stop() as interrupted:
+                save = None if file is None else file.save
+                watch = Watch(progress=show_progress, interrupted=interrupted, save=save, every=checkpoint_every)
+                run(engine, watch, overload=Overload(years=max_backlog_years))
+        except KeyboardInterrupt:
+            if file is not None:
+                click.echo(f"\nSaved in {checkpoint}: the same command goes on from there.", err=True)
+            raise
+        seconds = perf_counter() - started if file is None else file.wall_seconds
+        past = history(engine, diary, replay.places)
+        notes = write_outputs(outputs, replay, past, title=Path(replay.trace.source).name)
+        _tell(replay, past, seconds, [*told, *notes], as_json=as_json)
+        if file is not None:
+            file.remove()
     return 0
+
+
+def _begin(replay: Replay, checkpoint: str | None) -> CheckpointFile | None:
+    """Begin the run, or go on where its checkpoint says."""
+    if checkpoint is None:
+        replay.engine.begin()
+        return None
+    from simulator.checkpoints import CheckpointFile
+
+    file = CheckpointFile(checkpoint, replay)
+    if file.begin():
+        click.echo(f"Going on from {checkpoint}: {replay.engine.completed:,} jobs have ended.", err=True)
+    return file
 
 
 def _prepare(options: dict[str, Any]) -> tuple[Replay, tuple[str, ...]]:

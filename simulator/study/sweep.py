@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from scheduler.study.executors import Executor
+from simulator.alone import held_alone
 from simulator.study.one import Row, run_point
 from simulator.study.plan import Inputs, Point, fingerprint
 from simulator.study.rows import INPUTS, Journal, point_of, read_rows, write_rows
@@ -41,9 +43,23 @@ def sweep(
         inputs stay in it.
     :param version: of the program, part of the inputs.
     :param step: called after each run with a short sentence.
-    :raises InvalidInput: the file has rows of other inputs.
+    :raises InvalidInput: the file has rows of other inputs, or another study is writing it.
     :raises ArnoldError: a run cannot begin, or a worker died; rows that are done are kept in the journal.
     """
+    with nullcontext() if out is None else held_alone(out):
+        return _sweep(inputs, points, executor, title=title, version=version, out=out, step=step)
+
+
+def _sweep(
+    inputs: Inputs,
+    points: Sequence[Point],
+    executor: Executor,
+    *,
+    title: str,
+    version: str,
+    out: str | None,
+    step: Callable[[str], None],
+) -> Swept:
     mark = fingerprint(inputs, version=version)
     journal = None if out is None else Journal(out, mark)
     done = _there(out, mark, journal)

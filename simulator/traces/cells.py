@@ -43,6 +43,8 @@ def number(cell: Any, column: str) -> float:
     """
     try:
         value = float(cell)
+    except OverflowError:
+        value = math.inf  # a whole number of more than 308 digits, as JSON may hold
     except (TypeError, ValueError):
         what = f"is {str(cell)[:60]!r}, not a number" if cell not in ("", None) else "is empty"
         raise BadRow("not a number", f"{column} {what}", fix=f"give {column} as a number") from None

@@ -6,9 +6,10 @@ worth, and when not to believe it.
 """
 
 from scheduler.health.peers.denoise import DENOISERS, Denoiser, load_denoiser
-from scheduler.health.peers.pipeline import Examined, Settings, Stretch, detect
+from scheduler.health.peers.pipeline import Settings, detect
 from scheduler.health.peers.readers import Columns, load_recording
 from scheduler.health.peers.streams import Recording, Samples
+from scheduler.health.peers.stretches import Examined, Stretch
 from scheduler.health.peers.verdict import Verdict, judge
 
 __all__ = [

@@ -18,23 +18,26 @@ class Metric:
     :param name: our name for it.
     :param title: its name in a sentence.
     :param noticeable: a difference below this, in the metric's own unit, is nothing to speak of.
+    :param idle: a machine at this level or below it does not work; ``None`` = the metric does not tell.
     :param aliases: the names that exporters use, in lower case.
     """
 
     name: str
     title: str
     noticeable: float
+    idle: float | None = None
     aliases: tuple[str, ...] = ()
 
 
 KNOWN: tuple[Metric, ...] = (
-    Metric("pfc_tx_packet_rate", "PFC Tx packet rate", 100.0, ("pfc_tx", "pfc_tx_packets", "tx_pfc_packet_rate")),
-    Metric("cpu_usage", "CPU usage", 2.0, ("cpu", "cpu_utilization", "cpu_util")),
-    Metric("gpu_duty_cycle", "GPU duty cycle", 2.0, ("dcgm_fi_dev_gpu_util", "gpu_utilization", "gpu_util")),
-    Metric("gpu_power_draw", "GPU power draw", 10.0, ("dcgm_fi_dev_power_usage", "gpu_power", "gpu_power_usage")),
+    Metric("pfc_tx_packet_rate", "PFC Tx packet rate", 100.0, None, ("pfc_tx", "pfc_tx_packets", "tx_pfc_packet_rate")),
+    Metric("cpu_usage", "CPU usage", 2.0, 2.0, ("cpu", "cpu_utilization", "cpu_util")),
+    Metric("gpu_duty_cycle", "GPU duty cycle", 2.0, 2.0, ("dcgm_fi_dev_gpu_util", "gpu_utilization", "gpu_util")),
+    Metric("gpu_power_draw", "GPU power draw", 10.0, None, ("dcgm_fi_dev_power_usage", "gpu_power", "gpu_power_usage")),
     Metric(
         "gpu_graphics_engine_activity",
         "GPU graphics-engine activity",
+        0.02,
         0.02,
         ("dcgm_fi_prof_gr_engine_active", "gr_engine_active"),
     ),
@@ -42,10 +45,15 @@ KNOWN: tuple[Metric, ...] = (
         "gpu_tensor_activity",
         "GPU tensor activity",
         0.02,
+        None,
         ("dcgm_fi_prof_pipe_tensor_active", "tensor_active", "tensor_core_activity"),
     ),
     Metric(
-        "nvlink_bandwidth", "NVLink bandwidth", 0.0, ("dcgm_fi_dev_nvlink_bandwidth_total", "nvlink_bandwidth_total")
+        "nvlink_bandwidth",
+        "NVLink bandwidth",
+        0.0,
+        None,
+        ("dcgm_fi_dev_nvlink_bandwidth_total", "nvlink_bandwidth_total"),
     ),
 )
 """In the order of the Minder paper (arXiv 2411.01791, section 4.3), which a decision tree learnt from its faults."""
@@ -53,6 +61,11 @@ KNOWN: tuple[Metric, ...] = (
 PAPER_ORDER: tuple[str, ...] = tuple(metric.name for metric in KNOWN)
 
 _BY_NAME = {alias: metric for metric in KNOWN for alias in (metric.name, *metric.aliases)}
+
+_WORK = re.compile(
+    r"(?:^|_)(?:gpu|sm|tensor|fp\d+|nvlink|gr|graphics|dram|mem|memory)_.*(?:util|duty|activ|occup|power|band)"
+)
+"""Names of metrics of which a GPU that works has more."""
 
 _STEP_TIME = re.compile(r"(?:step|iter|iteration|batch|mini_?batch)s?_?(?:time|seconds|duration|ms)")
 
@@ -71,6 +84,21 @@ def title(name: str) -> str:
 def noticeable(name: str) -> float:
     """The smallest difference in the metric's own unit that means anything; 0 = not known."""
     return _BY_NAME[name].noticeable if name in _BY_NAME else 0.0
+
+
+def is_work(name: str) -> bool:
+    """Whether a metric says how much a GPU works, so that more of it than peers have is no fault."""
+    return _WORK.search(name) is not None
+
+
+def idle_level(name: str) -> float | None:
+    """The level at or below which a machine does not work, in the metric's own unit; ``None`` = it does not tell."""
+    return _BY_NAME[name].idle if name in _BY_NAME else None
+
+
+def tells_idleness(name: str) -> bool:
+    """Whether a metric tells for all others that a machine does not train: that of its GPUs."""
+    return is_work(name) and idle_level(name) is not None
 
 
 def is_step_time(name: str) -> bool:

@@ -14,9 +14,11 @@ import numpy as np
 
 from scheduler.health.peers.denoise import Denoiser, Level
 from scheduler.health.peers.distance import Candidates, candidates, default_threshold
+from scheduler.health.peers.doubt import doubted
 from scheduler.health.peers.lag import lag
 from scheduler.health.peers.metrics import PAPER_ORDER, in_order, is_step_time, noticeable
 from scheduler.health.peers.streams import BoolArray, FloatArray, Grid, IntArray, Recording, align
+from scheduler.health.peers.stretches import Examined, Stretch
 from topology.errors import InvalidInput
 
 LEAST_MACHINES = 4
@@ -58,56 +60,6 @@ class Settings:
     denoiser: Denoiser = field(default_factory=Level)
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A machine that stood out for a while in one metric.
-
-    :param start: time at which the first of its windows began, seconds.
-    :param end: time at which the last one ended.
-    :param alert: time at which it had lasted long enough; ``None`` = it never had.
-    :param score: median over its windows.
-    :param own: the machine's median value meanwhile, in the metric's unit.
-    :param peers: the other machines' median value meanwhile.
-    :param lasting: it went on to the end of the recording.
-    :param late: seconds by which it follows its peers, where that alone makes it stand out
-        (:mod:`~scheduler.health.peers.lag`): then it is no alert.  ``None`` = it does not, or there was no alert.
-    """
-
-    metric: str
-    machine: str
-    start: float
-    end: float
-    alert: float | None
-    score: float
-    own: float
-    peers: float
-    lasting: bool
-    late: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """What was seen in one metric.
-
-    :param step: seconds between samples.
-    :param needed: seconds for which a machine has to be the candidate here.
-    :param stretches: of candidates, the longest first.
-    :param silent: machines without a sample at the end of the recording, or at all.
-    """
-
-    metric: str
-    machines: int
-    step: float
-    needed: float
-    stretches: tuple[Stretch, ...]
-    silent: tuple[str, ...]
-
-    @property
-    def alerts(self) -> list[Stretch]:
-        """Stretches that lasted long enough, in order of time."""
-        return sorted((one for one in self.stretches if one.alert is not None), key=lambda one: one.start)
-
-
 def detect(recording: Recording, settings: Settings, *, everything: bool = False) -> Iterator[Examined]:
     """Examine metrics in order until one raises an alert; one of a step time does not end the search for its cause.
 
@@ -122,7 +74,8 @@ def detect(recording: Recording, settings: Settings, *, everything: bool = False
             fix="give the metrics of all machines of the job",
         )
     for name in in_order(recording.metrics, settings.order):
-        examined = examine(align(recording.metrics[name], step=settings.step, machines=machines), settings)
+        found = examine(align(recording.metrics[name], step=settings.step, machines=machines), settings)
+        examined = doubted(found, recording)
         yield examined
         if examined.alerts and not is_step_time(name) and not everything:
             return

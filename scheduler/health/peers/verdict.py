@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from scheduler.health.peers.metrics import is_step_time, title
-from scheduler.health.peers.pipeline import Examined, Stretch
 from scheduler.health.peers.streams import Recording
+from scheduler.health.peers.stretches import Doubt, Examined, Stretch
 from topology.drawing.labels import plural
 from topology.flags import FAULTY, NodeFlag
 
 SOURCE = "peers"
 """Who says so, in flags."""
+
+
+CANNOT_TELL: tuple[Doubt, ...] = ("idle-peers", "many")
+"""Doubts that leave it open whether a machine is at fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,9 @@ def _flag(found: list[Stretch], recording: Recording, peers: int) -> NodeFlag:
 
 def _headline(flags: Sequence[NodeFlag], recording: Recording, examined: Sequence[Examined]) -> str:
     machines = len(recording.machines)
+    unsure = [_cannot_tell(one) for one in examined if any(s.doubt in CANNOT_TELL for s in one.stretches)]
+    if not flags and unsure:
+        return f"whether a machine of {machines} is at fault cannot be told: {'; '.join(unsure)}"
     if not flags:
         asked = f"{len(examined)} metrics" if len(examined) != 1 else title(examined[0].metric)
         return f"no machine of {machines} stands out for long enough: {asked} compared"
@@ -123,13 +130,43 @@ def _headline(flags: Sequence[NodeFlag], recording: Recording, examined: Sequenc
     return "; ".join(words)
 
 
+def _doubtful(examined: Examined, doubt: Doubt) -> list[str]:
+    """Machines whose alerts are doubted for this reason, in order of their names."""
+    return sorted({one.machine for one in examined.stretches if one.doubt == doubt})
+
+
+def _cannot_tell(examined: Examined) -> str:
+    """Why nothing is said of the machines that stand out in a metric."""
+    many, among_idle = _doubtful(examined, "many"), _doubtful(examined, "idle-peers")
+    reasons = []
+    if many:
+        reasons.append(
+            f"{len(many)} of {examined.machines} stand out in {title(examined.metric)}, so they are no peers"
+        )
+    if among_idle:
+        reasons.append(f"{_few(among_idle)} stands out in {title(examined.metric)} among machines that idle")
+    return "; ".join(reasons)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
 def _notes(examined: Sequence[Examined]) -> list[str]:
     """What limits the verdict."""
     notes = []
     silent = sorted({machine for one in examined for machine in one.silent})
     if silent:
-        names = ", ".join(silent[:5]) + (", ..." if len(silent) > 5 else "")
-        notes.append(f"{plural(len(silent), 'machine')} had fallen silent by the end, which is not judged: {names}")
+        notes.append(
+            f"{plural(len(silent), 'machine')} had fallen silent by the end, which is not judged: {_few(silent)}"
+        )
+    for one in examined:
+        busier = _doubtful(one, "busier")
+        if busier:
+            who = f"{plural(len(busier), 'machine')} not judged: {_few(busier)}"
+            notes.append(f"more {title(one.metric)} than peers have is no fault; {who}")
+        if any(s.doubt in CANNOT_TELL for s in one.stretches):
+            notes.append(f"not judged: {_cannot_tell(one)}")
     shifted = {one.machine: one.late for each in examined for one in each.stretches if one.late is not None}
     for machine, late in sorted(shifted.items()):
         when = f"{abs(late):g} s {'later' if late > 0 else 'earlier'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scheduler.cli.run import run
+from simulator.alone import held_alone
 
 Simulate = Callable[..., Any]
 
@@ -267,6 +269,7 @@ def test_an_interrupted_run_leaves_a_checkpoint_and_goes_on(
         patched.setattr("simulator.cli.interruption.asked_to_stop", _at_once)
         ran = simulate("--jobs-out", str(resumed), "--checkpoint", str(path), trace=trace)
     assert (ran.code, resumed.exists(), path.exists()) == (130, False, True)
+    assert f"Saved in {path}: the same command goes on from there." in ran.err
     other = simulate("--policy", "shortest-first", "--checkpoint", str(path), "--json", trace=trace)
     assert "another trace, cluster or settings" in other.json["error"]["message"]
     again = simulate("--jobs-out", str(resumed), "--checkpoint", str(path), "--json", trace=trace)
@@ -274,6 +277,20 @@ def test_an_interrupted_run_leaves_a_checkpoint_and_goes_on(
     assert "Going on from" in again.err
     assert resumed.read_bytes() == whole.read_bytes()
     assert not path.exists()
+
+
+def test_two_runs_on_one_checkpoint(simulate: Simulate, tmp_path: Path) -> None:
+    """The second is refused, and names the first; a lock that a crash left behind holds nobody up."""
+    path, lock = tmp_path / "run.json", tmp_path / "run.json.lock"
+    with held_alone(str(path)):
+        ran = simulate("--checkpoint", str(path), "--json")
+        assert ran.code == 2
+        assert ran.json["error"]["message"] == f"another run is using it: process {os.getpid()}"
+        assert ran.json["error"]["where"] == str(path)
+    assert not lock.exists()
+    lock.write_text("4711")
+    assert simulate("--checkpoint", str(path), "--json").code == 0
+    assert not lock.exists()
 
 
 class _at_once:  # noqa: N801

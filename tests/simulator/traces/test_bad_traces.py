@@ -190,3 +190,19 @@ def test_json_lines_that_lack_a_key(tmp_path: Path) -> None:
     file.write_text(lacks + good, encoding="utf-8")
     with pytest.raises(TraceFormatError, match="the column 'gpus' is missing"):
         read_trace(file, lenient=True)
+
+
+@pytest.mark.parametrize(
+    ("digits", "message"), [(400, "gpus is inf"), (5_000, "holds a number of more than 4,300 digits")]
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_whole_numbers_beyond_all_floats(digits: int, message: str, *, first: bool, tmp_path: Path) -> None:
+    """JSON holds integers of any length: told with the line, also where the format has to be recognised by it."""
+    good = '{"job_id": "good", "submit_time": 0, "duration": 10, "gpus": 1}\n'
+    bad = '{"job_id": "a", "submit_time": 0, "duration": 10, "gpus": ' + "9" * digits + "}\n"
+    file = tmp_path / "jobs.jsonl"
+    file.write_text(bad + good if first else good + bad)
+    with pytest.raises(TraceFormatError, match=message) as error:
+        read_trace(file)
+    assert error.value.where == f"{file}:{1 if first else 2}"
+    assert [record.job_id for record in read_trace(file, lenient=True).records] == ["good"]

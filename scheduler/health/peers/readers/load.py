@@ -34,6 +34,12 @@ def load_recording(
         recording = read_parquet(name, data, chosen, lenient=lenient)
     elif data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         recording = read_prometheus(decode_source(name, data), lenient=lenient)
+    elif data.lstrip()[:7] in (b"# HELP ", b"# TYPE "):
+        raise InvalidInput(
+            "is one scrape of an exporter: how a metric was at one moment",
+            where=name,
+            fix="ask Prometheus, which scrapes it, for a range: /api/v1/query_range",
+        )
     elif b"\0" in data[:4096] or data.startswith(b"\x80"):
         raise InvalidInput(
             "is binary and not Parquet",

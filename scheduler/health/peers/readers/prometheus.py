@@ -112,7 +112,7 @@ def _series(one: Any, where: str, labels: Sequence[str]) -> tuple[str, str, np.n
         name = name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() and ":" in name else name
     try:
         values = np.array(one.get("values") or [], dtype=np.float64).reshape(-1, 2)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         raise InvalidInput(
             "has a value that is not [seconds, number]", where=where, fix="give what /api/v1/query_range returns"
         ) from None

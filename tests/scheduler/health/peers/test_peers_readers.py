@@ -269,3 +269,19 @@ def test_bad_series(read: Read, bad: Any, words: str) -> None:
     found = read(text, lenient=True)
     assert found.machines == ["n1"]
     assert any("left out a series" in note for note in found.notes)
+
+
+def test_a_scrape_of_an_exporter_is_told_from_a_table(read: Read) -> None:
+    """The text of dcgm-exporter shows one moment: a range of Prometheus is asked for, not a column."""
+    text = b"# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization.\n# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n"
+    with pytest.raises(InvalidInput, match="one scrape of an exporter") as caught:
+        read(text + b'DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 98\n')
+    assert "query_range" in caught.value.fix
+
+
+def test_a_whole_number_beyond_all_floats_is_refused(read: Read) -> None:
+    """JSON may hold an integer of 400 digits: refused with its series."""
+    answer = {"metric": {"node": "n1"}, "values": [[1.0, 10**400]]}
+    body = {"status": "success", "data": {"resultType": "matrix", "result": [answer]}}
+    with pytest.raises(InvalidInput, match="not \\[seconds, number\\]"):
+        read(json.dumps(body).encode())
