@@ -29,6 +29,8 @@ def decide_waiting(context: Context, gang: Gang, plan: Plan | None) -> None:
             _tell(context, gang, plan, phase=Phase.WAITING, reason="Incomplete", message=gang.waits)
     elif held := _held_by_others(gang):
         _tell(context, gang, plan, phase=Phase.WAITING, reason="OtherGates", message=held)
+    elif chosen := _chosen_by_themselves(context, gang, plan):
+        _tell(context, gang, plan, phase=Phase.INVALID, reason="ChoosesNodes", message=chosen)
     elif not _take_again(context, gang, plan):
         context.decision.hungry.append(context.key)
 
@@ -44,6 +46,30 @@ def _held_by_others(gang: Gang) -> str:
     waiting = [member.pod for member in gang.members if member is not None and member.pod.gated_by(GATE)]
     gates = {gate.name: None for pod in waiting for gate in pod.spec.scheduling_gates or () if gate.name != GATE}
     return f"its pods are held by other scheduling gates too: {named(gates)}" if gates else ""
+
+
+def _chosen_by_themselves(context: Context, gang: Gang, plan: Plan | None) -> str:
+    """Which pods name a node, or are on one, that no plan gave to them; empty = none.
+
+    Anybody may write a node into a pod.  Were it taken for that of a plan which is lost, the gang would pass all that
+    wait, and choose.  A gang that is on its nodes already, all of it, has passed without us: its plan says where it is.
+    """
+    pods = [(rank, member.pod) for rank, member in enumerate(gang.members) if member is not None]
+    there = all(pod.node is not None for _, pod in pods)
+    remembered = dict(enumerate(plan.nodes)) if plan is not None else {}
+    chosen = []
+    for rank, pod in pods:
+        node = None if pod.released or pod.gated_by(GATE) else pod.node or pod.pin
+        if node is None or remembered.get(rank) == node:
+            continue
+        if not there or context.fleet.promised_to(node) is not None:
+            chosen.append(f"{pod.name} ({node})")
+    if not chosen:
+        return ""
+    return (
+        f"{counted(len(chosen), 'pod')} of it chose a node without a plan: {named(chosen)}\nTo fix: create them without "
+        "spec.nodeName, and without metadata.name in their node affinity"
+    )
 
 
 def _tell(context: Context, gang: Gang, plan: Plan | None, *, phase: Phase, reason: str, message: str) -> None:
@@ -90,14 +116,14 @@ def _take_again(context: Context, gang: Gang, plan: Plan | None) -> bool:
 
 
 def _from_pods(gang: Gang, plan: Plan | None) -> Plan | None:
-    """The plan of a gang whose own was deleted, read off its pods that are bound or pinned.
+    """The plan of a gang whose own was deleted, read off its pods that are bound or were released.
 
     Other ranks get nodes that are not there, so that a repair gives them some; no node has a space in its name.
 
     :returns: ``None`` where there is nothing to read, or a rank is done and nobody knows where it was.
     """
     pods = [None if member is None else member.pod for member in gang.members]
-    known = [None if pod is None or pod.gated_by(GATE) else pod.node or pod.pin for pod in pods]
+    known = [None if pod is None else pod.node or (pod.pin if pod.released else None) for pod in pods]
     there = [node for node in known if node is not None]
     if not there or len(set(there)) < len(there) or None in pods:
         return None
