@@ -23,7 +23,7 @@ RANK = f"{GROUP}/rank"
 """Label: node rank of the pod, unless its controller numbers it."""
 
 RELEASED = f"{GROUP}/released"
-"""Label, ``true``: the pod was pinned to its node by a plan.  An admission policy lets nobody but the extender write it."""
+"""Label, ``true``: the pod was pinned to its node by a plan; an admission policy keeps it for the extender."""
 
 PLANNED = f"{GROUP}/Planned"
 """Condition of a member that came without the gate: it has a node, which is told to it alone."""

@@ -1,7 +1,7 @@
 """Texts of users, cut to a length that is safe to repeat.
 
-Annotations and the references of a pod to its owner may have 256 kB.  Such a text would come back in the name of a gang,
-in each sentence about it, and in an answer to Filter once for each node.
+Annotations may have 256 kB, and so may the reference of a pod to its owner.  Such a text would come back in the name of
+a gang, in each sentence about it, and in an answer to Filter once for each node.
 """
 
 from __future__ import annotations

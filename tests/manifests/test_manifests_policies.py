@@ -268,6 +268,6 @@ def test_extender_makes_no_pod_one_that_may_be_stopped(plane: ControlPlane, acco
         plane.admin.create(pod(f"meta-{name}", member=False, schedulerName=names.SCHEDULER, **spec))
         where = f"{path('pods', 'default')}/meta-{name}/status"
         change = {"metadata": {"annotations": {names.PREEMPTIBLE: "true"}}}
-        with pytest.raises(ApiError, match="on no node, or that it may stop|no metadata with a status"):
+        with pytest.raises(ApiError, match=r"on no node, or that it may stop|no metadata with a status"):
             extender.request("PATCH", where, change, content_type=strategic)
         assert "annotations" not in plane.admin.get("pods", f"meta-{name}", "default")["metadata"]

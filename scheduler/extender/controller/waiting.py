@@ -67,8 +67,8 @@ def _chosen_by_themselves(context: Context, gang: Gang, plan: Plan | None) -> st
     if not chosen:
         return ""
     return (
-        f"{counted(len(chosen), 'pod')} of it chose a node without a plan: {named(chosen)}\nTo fix: create them without "
-        "spec.nodeName, and without metadata.name in their node affinity"
+        f"{counted(len(chosen), 'pod')} of it chose a node without a plan: {named(chosen)}\n"
+        "To fix: create them without spec.nodeName, and without metadata.name in their node affinity"
     )
 
 
