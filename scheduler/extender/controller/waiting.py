@@ -15,6 +15,9 @@ from scheduler.extender.plans import Phase, Plan
 PREEMPTED = "Preempted"
 """Reason of a plan whose nodes were given back for another gang; as long as it says so, its pods are evicted."""
 
+LOST = "PlanLost"
+"""Reason of a gang that has nodes for some pods only, and whose plan is gone."""
+
 
 def decide_waiting(context: Context, gang: Gang, plan: Plan | None) -> None:
     """What to do about a gang whose plan holds no nodes."""
@@ -98,6 +101,9 @@ def _tell(context: Context, gang: Gang, plan: Plan | None, *, phase: Phase, reas
 def _take_again(context: Context, gang: Gang, plan: Plan | None) -> bool:
     """Take the nodes again that released or bound pods are on already: a new plan is not free to choose.
 
+    Nodes for the others of a gang whose plan is lost are new ones.  While gangs wait it gets none: a pod that was once
+    released can be given to any gang, by its labels, and its fellows would pass the queue.
+
     :returns: whether there is anything to take.
     """
     remembered = plan if plan is not None and plan.nodes else None
@@ -106,13 +112,25 @@ def _take_again(context: Context, gang: Gang, plan: Plan | None) -> bool:
     if base is None or sight is None or not sight.matching or not sight.started:
         return False
     unfit = context.unfit(sight)
-    if unfit.move:
+    if unfit.move and remembered is None and (waiting := _in_the_queue(context)):
+        message = (
+            f"its plan is lost, and {counted(len(unfit.move), 'pod')} of it have no node; others wait too: "
+            f"{named(waiting)}\nTo fix: wait until they are placed, or delete all its pods to have it planned as a whole"
+        )
+        _tell(context, gang, plan, phase=Phase.QUEUED, reason=LOST, message=message)
+    elif unfit.move:
         why = unfit.why if remembered else "its plan is lost, and its pods that have nodes keep them"
         context.do(Repair(base, nodes_of(base, unfit.move), why))
     else:
         note = f"the nodes of the plan before are free: {counted(len(base.nodes), 'pod')} go on"
         context.do(Write(context.renewed(base, gang), events=(Say("Planned", note),)))
     return True
+
+
+def _in_the_queue(context: Context) -> list[str]:
+    """The other gangs that wait for nodes which they could have."""
+    plans = (plan for plan in context.plans.values() if plan.key != context.key and plan.phase is Phase.QUEUED)
+    return [str(plan.key) for plan in plans if plan.reason != LOST and plan.would_fit_if_empty is not False]
 
 
 def _from_pods(gang: Gang, plan: Plan | None) -> Plan | None:

@@ -824,6 +824,29 @@ def test_a_gang_that_binds_itself_to_promised_nodes() -> None:
     assert {world.state.fleet.promised_to(node) for node in before} <= {key("g"), None}
 
 
+def test_a_released_pod_brings_no_others_past_the_queue() -> None:
+    """Its owner gives a pod that runs to another gang, by its labels, and makes fellows for it: they wait, as all do."""
+    world = World()
+    world.gang("small", 1, owner=OWNER)
+    world.settle()
+    world.bind("small-0")
+    world.gang("first", 8, owner=OWNER)
+    world.settle()
+    assert (world.phase("small"), world.phase("first")) == (Phase.BOUND, Phase.QUEUED)
+    world.change("small-0", lambda pod: pod["metadata"]["labels"].update({"arnold.dev/gang": "g"}))
+    world.change("small-0", lambda pod: pod["metadata"]["annotations"].update({"arnold.dev/gang-size": "4"}))
+    for rank in range(1, 4):
+        world.add(member_json("g", rank, 4, owner=OWNER))
+    world.settle()
+    plan = world.plan("g")
+    assert (plan.phase, plan.reason, plan.nodes) == (Phase.QUEUED, "PlanLost", ())
+    assert "team/first" in plan.message
+    # When nobody waits any more there is nobody to pass.
+    world.delete(*(f"first-{rank}" for rank in range(8)))
+    world.settle()
+    assert world.phase("g") is Phase.RELEASED
+
+
 def test_a_single_name_that_all_pods_admit_is_a_selector() -> None:
     """A gang of one pod may ask for a node by name behind the gate; it waits for its turn, and for that node."""
     world = World()
