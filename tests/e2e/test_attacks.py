@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -200,7 +201,7 @@ def test_plans_go_with_their_namespace(arnold_plane: ControlPlane, cluster: Clus
     with running(plane, levels=level_labels(cluster)) as arnold:
         for name in ("leaving", "foreground"):
             plane.admin.create_all(gang("llm", name, size=4, parallelism="tp=8,dp=4"))
-            wait_until(lambda name=name: plan_in(plane.admin, "llm", name, "Bound"), "the gang on its nodes")
+            wait_until(partial(plan_in, plane.admin, "llm", name, "Bound"), "the gang on its nodes")
         # What the extender would do for itself, the others do.
         arnold.extender.kill()
         plane.admin.request("DELETE", "api/v1/namespaces/leaving")

@@ -115,7 +115,7 @@ def _take_again(context: Context, gang: Gang, plan: Plan | None) -> bool:
     if unfit.move and remembered is None and (waiting := _in_the_queue(context)):
         message = (
             f"its plan is lost, and {counted(len(unfit.move), 'pod')} of it have no node; others wait too: "
-            f"{named(waiting)}\nTo fix: wait until they are placed, or delete all its pods to have it planned as a whole"
+            f"{named(waiting)}\nTo fix: wait for them, or delete all its pods to have it planned as a whole"
         )
         _tell(context, gang, plan, phase=Phase.QUEUED, reason=LOST, message=message)
     elif unfit.move:

@@ -825,7 +825,7 @@ def test_a_gang_that_binds_itself_to_promised_nodes() -> None:
 
 
 def test_a_released_pod_brings_no_others_past_the_queue() -> None:
-    """Its owner gives a pod that runs to another gang, by its labels, and makes fellows for it: they wait, as all do."""
+    """Its owner gives a pod that runs to another gang, by its labels, and makes fellows for it: they wait in turn."""
     world = World()
     world.gang("small", 1, owner=OWNER)
     world.settle()
