@@ -71,7 +71,7 @@ def test_every_live_policy_is_described() -> None:
 
 def test_every_policy_about_users_is_described() -> None:
     """The table of admission policies that hold users is those that the manifests have."""
-    table = PAGE.partition("| policy | |")[2].partition("\n\n")[0]
+    table = PAGE.partition("| admission policy | |")[2].partition("\n\n")[0]
     described = {row.split("`")[1] for row in table.splitlines()[2:]}
     assert described == {thing["metadata"]["name"] for thing in read("base/policies.yaml")}
 
