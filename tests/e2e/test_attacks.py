@@ -140,23 +140,23 @@ def self_pinned(name: str, namespace: str, nodes: tuple[str, ...] | list[str]) -
     return made
 
 
-def test_a_plan_is_lost_while_its_gang_is_released(
-    arnold_plane: ControlPlane, namespace: str, cluster: Cluster
-) -> None:
+def test_a_plan_is_lost_while_its_gang_is_released(arnold_plane: ControlPlane, namespace: str) -> None:
     """The extender dies half way, and the GangPlan is deleted: back again, it knows its own pods by their mark."""
     plane = arnold_plane
+    cluster = generate("minipods", minipods=4, nodes=64)
+    make_real(plane.admin, cluster)
     with running(plane, levels=level_labels(cluster), options=[SLOWLY]) as arnold, guarded(plane):
         arnold.scheduler.kill()
-        plane.admin.create_all(gang("llm", namespace, size=12, parallelism="tp=8,pp=2,dp=6"))
-        wait_until(lambda: gated(plane.admin, namespace) < 9, "some gates to come off", every=0.01)
+        plane.admin.create_all(gang("llm", namespace, size=48, parallelism="tp=8,pp=4,dp=12"))
+        wait_until(lambda: gated(plane.admin, namespace) < 48, "some gates to come off", every=0.01)
         arnold.extender.kill()
         before = {thing["metadata"]["name"]: pin_of(thing) for thing in plane.admin.all("pods", namespace)}
         released = {name: node for name, node in before.items() if node}
-        assert 0 < len(released) < 12
+        assert 0 < len(released) < 48
         plane.admin.delete("gangplans", "llm", namespace)
         arnold.extender.start()
         arnold.scheduler.start()
-        wait_until(lambda: len(bound(plane.admin, namespace)) == 12, "12 pods on nodes", seconds=120.0)
+        wait_until(lambda: len(bound(plane.admin, namespace)) == 48, "48 pods on nodes", seconds=120.0)
         assert bound(plane.admin, namespace).items() >= released.items()
 
 
