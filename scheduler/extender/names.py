@@ -22,6 +22,9 @@ GANG = f"{GROUP}/gang"
 RANK = f"{GROUP}/rank"
 """Label: node rank of the pod, unless its controller numbers it."""
 
+RELEASED = f"{GROUP}/released"
+"""Label, ``true``: the pod was pinned to its node by a plan; an admission policy keeps it for the extender."""
+
 PLANNED = f"{GROUP}/Planned"
 """Condition of a member that came without the gate: it has a node, which is told to it alone."""
 
@@ -72,6 +75,7 @@ __all__ = [
     "PLURAL",
     "PREEMPTIBLE",
     "RANK",
+    "RELEASED",
     "RESERVATION_KIND",
     "RESERVATION_PLURAL",
     "SCHEDULER",

@@ -1,7 +1,7 @@
 """Texts of users, cut to a length that is safe to repeat.
 
-Annotations and the references of a pod to its owner may have 256 kB.  Such a text would come back in the name of a gang,
-in each sentence about it, and in an answer to Filter once for each node.
+Annotations may have 256 kB, and so may the reference of a pod to its owner.  Such a text would come back in the name of
+a gang, in each sentence about it, and in an answer to Filter once for each node.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ def clip(text: str, most: int = LONGEST) -> str:
 
     :param most: at least 3.
     """
-    # No character has less than one byte: most texts need not be encoded.
-    if 4 * len(text) <= most:
-        return text
+    # A character has one byte at least: what comes after so many cannot stay.
     encoded = text[: most + 1].encode("utf-8", "replace")
-    if len(encoded) <= most and len(text) <= most:
+    if len(encoded) <= most:
         return text
     return encoded[: most - len(_CUT)].decode("utf-8", "ignore") + _CUT
 

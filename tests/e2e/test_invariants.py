@@ -6,7 +6,8 @@ import base64
 import uuid
 import zlib
 
-from tests.e2e.harness.client import Object
+from tests.e2e.harness.arnold import SYSTEM
+from tests.e2e.harness.client import Object, path
 from tests.e2e.harness.invariants import half_placed, off_plan, promised_twice, used_twice
 from tests.e2e.harness.nodes import node
 from tests.e2e.harness.plane import ControlPlane
@@ -55,6 +56,7 @@ def _write_plan(plane: ControlPlane, namespace: str, name: str, phase: str, pod_
         "kind": "GangPlan",
         "metadata": {"name": name, "namespace": namespace},
     }
-    plane.admin.create({**about, "spec": {"gang": name}})
+    extender = plane.service_account_client("arnold-extender", SYSTEM)
+    made = extender.create({**about, "spec": {"gang": name}})
     status: Object = {"phase": phase, "boundPods": 0, "conditions": [], "assignment": {"nodes": nodes, "pods": pods}}
-    plane.admin.patch("gangplans", name, {"status": status}, namespace, subresource="status")
+    extender.request("PUT", f"{path('gangplans', namespace)}/{name}/status", {**made, "status": status})

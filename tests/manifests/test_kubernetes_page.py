@@ -17,7 +17,7 @@ from scheduler.extender.service.live import NOT_LIVE
 from scheduler.extender.service.metrics import Metrics
 from scheduler.job import Parallelism
 from scheduler.queue.registry import policy_names
-from tests.manifests.rendering import MANIFESTS
+from tests.manifests.rendering import MANIFESTS, read
 
 PAGE = (MANIFESTS.parent / "docs" / "kubernetes.md").read_text(encoding="utf-8")
 
@@ -67,6 +67,13 @@ def test_every_live_policy_is_described() -> None:
     described = {row.split("`")[1] for row in table.splitlines()[2:]}
     assert described == {*policy_names()} - NOT_LIVE.keys()
     assert all(f"`{name}`" in PAGE for name in NOT_LIVE)
+
+
+def test_every_policy_about_users_is_described() -> None:
+    """The table of admission policies that hold users is those that the manifests have."""
+    table = PAGE.partition("| admission policy | |")[2].partition("\n\n")[0]
+    described = {row.split("`")[1] for row in table.splitlines()[2:]}
+    assert described == {thing["metadata"]["name"] for thing in read("base/policies.yaml")}
 
 
 @pytest.mark.parametrize("phase", [*Phase, *ReservationPhase])

@@ -26,8 +26,9 @@ PIN = {
 RELEASE = [
     {"op": "remove", "path": "/spec/schedulingGates/0"},
     {"op": "add", "path": "/spec/affinity", "value": PIN},
+    {"op": "add", "path": "/metadata/labels/arnold.dev~1released", "value": "true"},
 ]
-"""What the extender sends: the gate goes, the node is pinned."""
+"""What the extender sends: the gate goes, the node is pinned, the pod is marked."""
 
 
 def pod(name: str, *, member: bool = True, gpus: int = 8, **spec: Any) -> Object:
@@ -115,6 +116,11 @@ def test_extender_releases_a_pod(plane: ControlPlane, accounts: Accounts) -> Non
     assert "schedulingGates" not in spec
     assert spec["affinity"] == PIN
 
+    plane.admin.create(pod("no-labels", member=False, schedulerName=names.SCHEDULER, schedulingGates=[GATE]))
+    labels = {"op": "add", "path": "/metadata/labels", "value": {names.RELEASED: "true"}}
+    about = accounts("arnold-extender").patch("pods", "no-labels", [*RELEASE[:2], labels], "default")["metadata"]
+    assert about["labels"] == {names.RELEASED: "true"}
+
 
 @pytest.mark.parametrize(
     ("name", "change", "why"),
@@ -125,6 +131,25 @@ def test_extender_releases_a_pod(plane: ControlPlane, accounts: Accounts) -> Non
         ("owner", {"op": "add", "path": "/metadata/finalizers", "value": ["x.com/y"]}, "no finalizers"),
         ("taint", {"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}, "no toleration"),
         ("gates", {"op": "remove", "path": "/spec/schedulingGates/0"}, "no other"),
+        ("unlabel", {"op": "remove", "path": "/metadata/labels/arnold.dev~1rank"}, "no labels"),
+        ("relabel", {"op": "replace", "path": "/metadata/labels/arnold.dev~1rank", "value": "1"}, "no labels"),
+        ("deadline", {"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}, "ends no pod"),
+        ("selector", {"op": "add", "path": "/spec/nodeSelector", "value": {"no": "node"}}, "no node selector"),
+        (
+            "preferred",
+            {
+                "op": "add",
+                "path": "/spec/affinity",
+                "value": {
+                    "nodeAffinity": {
+                        "preferredDuringSchedulingIgnoredDuringExecution": [
+                            {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}
+                        ]
+                    }
+                },
+            },
+            "no affinity but the required",
+        ),
     ],
 )
 def test_extender_changes_nothing_else(
@@ -156,12 +181,15 @@ def test_extender_makes_a_pinned_pod_anew(plane: ControlPlane, accounts: Account
         ("owned", [reference], pinned, ""),
         ("alone", [], pinned, "only pods that a controller makes anew"),
         ("free", [reference], {}, "only pods that it pinned"),
+        ("own-pin", [reference], pinned, "only pods that it pinned"),
         ("running", [reference], {**pinned, "nodeName": "node-0"}, "no pod that is on a node"),
     ]
     for name, owners, spec, why in cases:
         thing = pod(f"anew-{name}", **spec)
         thing["metadata"]["ownerReferences"] = owners
         plane.admin.create(thing)
+        if name not in ("free", "own-pin", "running"):
+            extender.patch("pods", f"anew-{name}", [RELEASE[0], RELEASE[2]], "default")
         if why:
             with pytest.raises(ApiError, match=why):
                 extender.delete("pods", f"anew-{name}", "default")
@@ -230,3 +258,16 @@ def test_extender_tells_a_pod_that_it_has_a_node(plane: ControlPlane, accounts: 
     for name, status, why in refused:
         with pytest.raises(ApiError, match=why):
             tell(name, status)
+
+
+def test_extender_makes_no_pod_one_that_may_be_stopped(plane: ControlPlane, accounts: Accounts) -> None:
+    """With a status comes metadata: labels and annotations stay as they are there too, on pods that run and others."""
+    extender = accounts("arnold-extender")
+    strategic = "application/strategic-merge-patch+json"
+    for name, spec in (("runs", {"nodeName": "node-0"}), ("waits", {})):
+        plane.admin.create(pod(f"meta-{name}", member=False, schedulerName=names.SCHEDULER, **spec))
+        where = f"{path('pods', 'default')}/meta-{name}/status"
+        change = {"metadata": {"annotations": {names.PREEMPTIBLE: "true"}}}
+        with pytest.raises(ApiError, match=r"on no node, or that it may stop|no metadata with a status"):
+            extender.request("PATCH", where, change, content_type=strategic)
+        assert "annotations" not in plane.admin.get("pods", f"meta-{name}", "default")["metadata"]

@@ -10,7 +10,6 @@ import msgspec
 from scheduler.extender.texts import clip
 from topology.errors import ArnoldError, InvalidInput
 
-
 LONGEST_REASON = 1024
 """Bytes of what the API server says that are repeated; it may quote the object that it refuses."""
 

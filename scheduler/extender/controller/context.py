@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -38,11 +38,13 @@ class Unfit:
 class Context:
     """One gang, and what is known of the world when it is decided about.
 
+    :param plans: of all gangs.
     :param decision: what was decided so far, about all gangs.
     """
 
     key: GangKey
     fleet: Fleet
+    plans: Mapping[GangKey, Plan]
     now: datetime
     terms: Terms
     decision: Decision

@@ -48,7 +48,7 @@ def decide(
     """
     decision = Decision()
     for key in sorted({*state.plans, *(gang.key for gang in state.gangs())}) if keys is None else keys:
-        context = Context(key, state.fleet, now, terms, decision)
+        context = Context(key, state.fleet, state.plans, now, terms, decision)
         gang, plan = state.gang(key), state.plans.get(key)
         if gang is None or gang.over:
             if plan is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -66,7 +65,7 @@ class Sight:
     @cached_property
     def started(self) -> bool:
         """Whether a pod was released or bound: its node is decided, and a new plan would not be free any more."""
-        return any(pod.node is not None or pod.pin is not None for _, pod, _ in self.ungated)
+        return any(pod.node is not None or pod.released for _, pod, _ in self.ungated)
 
     @property
     def ungated(self) -> Iterator[tuple[int, Pod, str]]:
@@ -77,14 +76,13 @@ class Sight:
     def outdated(self) -> tuple[tuple[int, Pod, str], ...]:
         """Released pods that are pinned to the node which their rank had before, to be made anew by their controller.
 
-        Several that are pinned to one node were pinned by whoever wrote them, and would come back the same.
+        Those that were pinned by whoever wrote them would come back the same.
         """
-        pins = Counter(pod.pin for _, pod, _ in self._pinned_elsewhere)
-        return tuple(one for one in self._pinned_elsewhere if one[1].owner is not None and pins[one[1].pin] == 1)
+        return tuple(one for one in self._pinned_elsewhere if one[1].owner is not None and one[1].released)
 
     @cached_property
     def misplaced(self) -> tuple[tuple[int, Pod, str], ...]:
-        """Other released pods that are pinned to another node than planned, and not bound."""
+        """Other pods without the gate that are pinned to another node than planned, and not bound."""
         return tuple(one for one in self._pinned_elsewhere if one not in self.outdated)
 
     @cached_property

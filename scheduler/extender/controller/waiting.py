@@ -15,6 +15,9 @@ from scheduler.extender.plans import Phase, Plan
 PREEMPTED = "Preempted"
 """Reason of a plan whose nodes were given back for another gang; as long as it says so, its pods are evicted."""
 
+LOST = "PlanLost"
+"""Reason of a gang that has nodes for some pods only, and whose plan is gone."""
+
 
 def decide_waiting(context: Context, gang: Gang, plan: Plan | None) -> None:
     """What to do about a gang whose plan holds no nodes."""
@@ -29,6 +32,8 @@ def decide_waiting(context: Context, gang: Gang, plan: Plan | None) -> None:
             _tell(context, gang, plan, phase=Phase.WAITING, reason="Incomplete", message=gang.waits)
     elif held := _held_by_others(gang):
         _tell(context, gang, plan, phase=Phase.WAITING, reason="OtherGates", message=held)
+    elif chosen := _chosen_by_themselves(context, gang, plan):
+        _tell(context, gang, plan, phase=Phase.INVALID, reason="ChoosesNodes", message=chosen)
     elif not _take_again(context, gang, plan):
         context.decision.hungry.append(context.key)
 
@@ -44,6 +49,30 @@ def _held_by_others(gang: Gang) -> str:
     waiting = [member.pod for member in gang.members if member is not None and member.pod.gated_by(GATE)]
     gates = {gate.name: None for pod in waiting for gate in pod.spec.scheduling_gates or () if gate.name != GATE}
     return f"its pods are held by other scheduling gates too: {named(gates)}" if gates else ""
+
+
+def _chosen_by_themselves(context: Context, gang: Gang, plan: Plan | None) -> str:
+    """Which pods name a node, or are on one, that no plan gave to them; empty = none.
+
+    Anybody may write a node into a pod.  Were it taken for that of a plan which is lost, the gang would pass all that
+    wait, and choose.  A gang that is on its nodes already, all of it, has passed without us: its plan says where it is.
+    """
+    pods = [(rank, member.pod) for rank, member in enumerate(gang.members) if member is not None]
+    there = all(pod.node is not None for _, pod in pods)
+    remembered = dict(enumerate(plan.nodes)) if plan is not None else {}
+    chosen = []
+    for rank, pod in pods:
+        node = None if pod.released or pod.gated_by(GATE) else pod.node or pod.pin
+        if node is None or remembered.get(rank) == node:
+            continue
+        if not there or context.fleet.promised_to(node) is not None:
+            chosen.append(f"{pod.name} ({node})")
+    if not chosen:
+        return ""
+    return (
+        f"{counted(len(chosen), 'pod')} of it chose a node without a plan: {named(chosen)}\n"
+        "To fix: create them without spec.nodeName, and without metadata.name in their node affinity"
+    )
 
 
 def _tell(context: Context, gang: Gang, plan: Plan | None, *, phase: Phase, reason: str, message: str) -> None:
@@ -72,6 +101,9 @@ def _tell(context: Context, gang: Gang, plan: Plan | None, *, phase: Phase, reas
 def _take_again(context: Context, gang: Gang, plan: Plan | None) -> bool:
     """Take the nodes again that released or bound pods are on already: a new plan is not free to choose.
 
+    Nodes for the others of a gang whose plan is lost are new ones.  While gangs wait it gets none: a pod that was once
+    released can be given to any gang, by its labels, and its fellows would pass the queue.
+
     :returns: whether there is anything to take.
     """
     remembered = plan if plan is not None and plan.nodes else None
@@ -80,7 +112,13 @@ def _take_again(context: Context, gang: Gang, plan: Plan | None) -> bool:
     if base is None or sight is None or not sight.matching or not sight.started:
         return False
     unfit = context.unfit(sight)
-    if unfit.move:
+    if unfit.move and remembered is None and (waiting := _in_the_queue(context)):
+        message = (
+            f"its plan is lost, and {counted(len(unfit.move), 'pod')} of it have no node; others wait too: "
+            f"{named(waiting)}\nTo fix: wait for them, or delete all its pods to have it planned as a whole"
+        )
+        _tell(context, gang, plan, phase=Phase.QUEUED, reason=LOST, message=message)
+    elif unfit.move:
         why = unfit.why if remembered else "its plan is lost, and its pods that have nodes keep them"
         context.do(Repair(base, nodes_of(base, unfit.move), why))
     else:
@@ -89,15 +127,21 @@ def _take_again(context: Context, gang: Gang, plan: Plan | None) -> bool:
     return True
 
 
+def _in_the_queue(context: Context) -> list[str]:
+    """The other gangs that wait for nodes which they could have."""
+    plans = (plan for plan in context.plans.values() if plan.key != context.key and plan.phase is Phase.QUEUED)
+    return [str(plan.key) for plan in plans if plan.reason != LOST and plan.would_fit_if_empty is not False]
+
+
 def _from_pods(gang: Gang, plan: Plan | None) -> Plan | None:
-    """The plan of a gang whose own was deleted, read off its pods that are bound or pinned.
+    """The plan of a gang whose own was deleted, read off its pods that are bound or were released.
 
     Other ranks get nodes that are not there, so that a repair gives them some; no node has a space in its name.
 
     :returns: ``None`` where there is nothing to read, or a rank is done and nobody knows where it was.
     """
     pods = [None if member is None else member.pod for member in gang.members]
-    known = [None if pod is None or pod.gated_by(GATE) else pod.node or pod.pin for pod in pods]
+    known = [None if pod is None else pod.node or (pod.pin if pod.released else None) for pod in pods]
     there = [node for node in known if node is not None]
     if not there or len(set(there)) < len(there) or None in pods:
         return None

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from scheduler.extender.names import GATE
 from scheduler.extender.objects import NodeSelector, Pod, Requirement, Taint
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
@@ -60,7 +59,7 @@ class Demand:
 def demand_of(pod: Pod) -> Demand:
     """What a pod asks of a node.
 
-    The name to which a pod was pinned at its release is no demand of its own: pinned pods have lost their gate.
+    The name to which a pod was pinned at its release is no demand of its own.
     """
     spec = pod.spec
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
@@ -68,7 +67,7 @@ def demand_of(pod: Pod) -> Demand:
     tolerations = ((one.key, one.operator or "Equal", one.value, one.effect) for one in spec.tolerations or ())
     return Demand(
         selector=tuple(sorted((spec.node_selector or {}).items())),
-        terms=None if required is None else _terms(required, pinned=not pod.gated_by(GATE)),
+        terms=None if required is None else _terms(required, pinned=pod.released),
         tolerations=tuple(sorted(tolerations)),
     )
 

@@ -84,10 +84,10 @@ def recognise(pod: Pod, owners: Owners) -> Member | None:
 def _asks(pod: Pod) -> bool:
     """Whether a pod that a controller made by the number is to start with the others.
 
-    It says so by an annotation or by our gate; a pin is what its release leaves of the gate.
+    It says so by an annotation or by our gate; a mark is what its release leaves of the gate.
     """
     annotations = pod.annotations
-    return GANG_SIZE in annotations or PARALLELISM in annotations or pod.gated_by(GATE) or pod.pin is not None
+    return GANG_SIZE in annotations or PARALLELISM in annotations or pod.gated_by(GATE) or pod.released
 
 
 def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:

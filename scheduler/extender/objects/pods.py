@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from scheduler.extender.names import RELEASED
 from scheduler.extender.objects.common import Amounts, Metadata, Object, OwnerReference, instant
 from topology.readers.kubernetes_gpus import pod_gpus, quantity
 
@@ -212,7 +213,7 @@ class Pod(Object, frozen=True):
     def pin(self) -> str | None:
         """The only node that its required affinity admits by name; ``None`` = it names none, or several.
 
-        A release leaves that behind in place of the gate.
+        A release leaves that behind in place of the gate; its writer may have put it there as well.
         """
         affinity = self.spec.affinity
         if affinity is None or affinity.node_affinity is None or affinity.node_affinity.required is None:
@@ -220,6 +221,11 @@ class Pod(Object, frozen=True):
         terms = affinity.node_affinity.required.node_selector_terms or ()
         names = {term.name for term in terms if term.match_fields or term.match_expressions}
         return names.pop() if len(names) == 1 else None
+
+    @property
+    def released(self) -> bool:
+        """Whether it bears the mark of a release: its pin is that of a plan, and not its writer's."""
+        return self.labels.get(RELEASED) == "true"
 
     @property
     def terminal(self) -> bool:

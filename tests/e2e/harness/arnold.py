@@ -29,6 +29,7 @@ CRDS = ("crds/gangplans.yaml", "crds/capacityreservations.yaml")
 INSTALLED = (
     "base/namespace.yaml",
     "base/admission.yaml",
+    "base/policies.yaml",
     "base/extender-rbac.yaml",
     "base/scheduler-rbac.yaml",
     "base/flow.yaml",

@@ -757,3 +757,122 @@ def test_deciding_twice_is_deciding_once(annotations: dict[str, str] | None) -> 
     for _ in range(6):
         assert world.decide() == world.decide()
         world.do(world.decide())
+
+
+# Pods that choose their nodes themselves
+
+
+def pinned_to(node: str) -> dict[str, Any]:
+    """An affinity that admits one node by name, as a release leaves it and as anybody can write it."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        }
+    }
+
+
+POD_GROUP = {"scheduling.x-k8s.io/pod-group": "jumper"}
+"""A form of gangs to which no admission policy adds the gate."""
+
+
+def jumpers(world: World, nodes: list[str], *, bound: bool = False) -> None:
+    """A gang without gate whose pods choose these nodes; ``None`` has no choice."""
+    for rank, node in enumerate(nodes):
+        spec: dict[str, Any] = {"node": node} if bound and node else {"affinity": pinned_to(node)} if node else {}
+        labels = {**POD_GROUP, "arnold.dev/rank": str(rank)}
+        notes = {"arnold.dev/gang-size": str(len(nodes))}
+        world.add(pod_json(f"jumper-{rank}", labels=labels, annotations=notes, owner=OWNER, **spec))
+
+
+def test_a_gang_that_pins_itself_does_not_jump_the_queue() -> None:
+    """Its pins are none that a plan made: it is told so, and no node is promised to it."""
+    world = World()
+    world.gang("first", 8, owner=OWNER)
+    world.add(pod_json("single", node="m0-0", phase="Running"))
+    world.settle()
+    assert world.phase("first") is Phase.QUEUED
+    jumpers(world, ["m0-1", "m0-2"])
+    world.settle()
+    plan = world.plan("jumper")
+    assert (plan.phase, plan.reason, plan.nodes) == (Phase.INVALID, "ChoosesNodes", ())
+    assert "jumper-0 (m0-1), jumper-1 (m0-2)" in plan.message
+    assert "To fix: " in plan.message
+    assert [world.state.fleet.promised_to(f"m0-{i}") for i in range(4)] == [None] * 4
+
+
+@pytest.mark.parametrize("nodes", [["m0-1", ""], ["m0-1", "m0-2"]], ids=["one of two", "all"])
+def test_a_gang_that_binds_itself_gets_no_other_nodes(nodes: list[str]) -> None:
+    """Pods that came with a node: the others get none for it; where all did, the plan says where they are."""
+    world = World()
+    jumpers(world, nodes, bound=True)
+    world.settle()
+    plan = world.plan("jumper")
+    if all(nodes):
+        assert (plan.phase, plan.nodes) == (Phase.BOUND, ("m0-1", "m0-2"))
+    else:
+        assert (plan.phase, plan.reason, plan.nodes) == (Phase.INVALID, "ChoosesNodes", ())
+
+
+def test_a_gang_that_binds_itself_to_promised_nodes() -> None:
+    """Nodes that another gang waits for are not promised a second time, whoever is on them."""
+    world = released(2)
+    before = world.plan("g").nodes
+    jumpers(world, list(before), bound=True)
+    world.do(world.decide())
+    assert world.plan("jumper").phase is Phase.INVALID
+    assert {world.state.fleet.promised_to(node) for node in before} <= {key("g"), None}
+
+
+def test_a_released_pod_brings_no_others_past_the_queue() -> None:
+    """Its owner gives a pod that runs to another gang, by its labels, and makes fellows for it: they wait in turn."""
+    world = World()
+    world.gang("small", 1, owner=OWNER)
+    world.settle()
+    world.bind("small-0")
+    world.gang("first", 8, owner=OWNER)
+    world.settle()
+    assert (world.phase("small"), world.phase("first")) == (Phase.BOUND, Phase.QUEUED)
+    world.change("small-0", lambda pod: pod["metadata"]["labels"].update({"arnold.dev/gang": "g"}))
+    world.change("small-0", lambda pod: pod["metadata"]["annotations"].update({"arnold.dev/gang-size": "4"}))
+    for rank in range(1, 4):
+        world.add(member_json("g", rank, 4, owner=OWNER))
+    world.settle()
+    plan = world.plan("g")
+    assert (plan.phase, plan.reason, plan.nodes) == (Phase.QUEUED, "PlanLost", ())
+    assert "team/first" in plan.message
+    # When nobody waits any more there is nobody to pass.
+    world.delete(*(f"first-{rank}" for rank in range(8)))
+    world.settle()
+    assert world.phase("g") is Phase.RELEASED
+
+
+def test_a_single_name_that_all_pods_admit_is_a_selector() -> None:
+    """A gang of one pod may ask for a node by name behind the gate; it waits for its turn, and for that node."""
+    world = World()
+    world.add(member_json("g", 0, 1, affinity=pinned_to("m1-2")))
+    world.settle()
+    assert (world.phase("g"), world.plan("g").nodes) == (Phase.RELEASED, ("m1-2",))
+
+
+def test_released_pods_are_recognised_when_their_plan_is_gone() -> None:
+    """Half of the gates are off when the plan is lost: the nodes of these pods are taken again, by the mark on them."""
+    world = planned()
+    before = world.plan("g").nodes
+    decision = world.decide()
+    decision.actions = decision.actions[:2]
+    world.do(decision)
+    world.state.drop_plan(key("g"))
+    world.settle()
+    assert (world.phase("g"), world.plan("g").nodes[:2]) == (Phase.RELEASED, before[:2])
+    assert all(world.pods[name]["metadata"]["labels"]["arnold.dev/released"] == "true" for name in names())
+
+
+def test_a_pin_without_a_mark_is_nobodys() -> None:
+    """The same pods without the mark, which only the extender may write: their nodes are not taken."""
+    world = released()
+    world.state.drop_plan(key("g"))
+    for name in names():
+        world.change(name, lambda pod: pod["metadata"]["labels"].pop("arnold.dev/released", None))
+    world.settle()
+    assert (world.phase("g"), world.plan("g").reason) == (Phase.INVALID, "ChoosesNodes")

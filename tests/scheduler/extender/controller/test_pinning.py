@@ -18,6 +18,7 @@ from tests.scheduler.extender.things import Json, pod_json
 LABEL = {"key": "zone", "operator": "In", "values": ["a", "b"]}
 NOT_N2 = {"key": "metadata.name", "operator": "NotIn", "values": ["n2"]}
 PIN = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+MARK = {"arnold.dev/released": "true"}
 
 
 def released(document: Json, node: str = "n1") -> Json:
@@ -39,13 +40,26 @@ def terms_of(document: Json) -> list[Json]:
 
 
 def test_a_pod_without_affinity() -> None:
-    """The gate goes, the pin comes, nothing else changes."""
+    """The gate goes, the pin and the mark come, nothing else changes."""
     before = pod_json("w", gate=True)
     after = released(before)
+    assert after["metadata"].pop("labels") == MARK
+    before["metadata"].pop("labels")
     assert after["spec"].pop("affinity") == affinity({"matchFields": [PIN]})
     assert after["spec"].pop("schedulingGates") == []
     before["spec"].pop("schedulingGates")
     assert after == before
+
+
+def test_labels_are_kept() -> None:
+    """The mark comes beside them; a pod without any is patched only if that is still so."""
+    labels = {"arnold.dev/gang": "g", "team": "a/b~c"}
+    assert released(pod_json("w", gate=True, labels=labels))["metadata"]["labels"] == labels | MARK
+    before = pod_json("w", gate=True)
+    patch = release_patch(decode_pod(before), "n1")
+    before["metadata"] |= {"labels": labels, "resourceVersion": "2"}
+    with pytest.raises(PatchFailed):
+        patched(before, patch)
 
 
 def test_gates_of_others_stay() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from scheduler.extender.controller import Decision, Forget, Recreate, Release, Repair, Tell, Terms, Write, decide
 from scheduler.extender.controller.pinning import release_patch
 from scheduler.extender.gangs import GangKey
-from scheduler.extender.names import GATE, PLANNED
+from scheduler.extender.names import GATE, PLANNED, RELEASED
 from scheduler.extender.objects import Node, decode_pod
 from scheduler.extender.planner import Round, repair_question, solve
 from scheduler.extender.plans import Phase, Plan
@@ -81,6 +81,7 @@ class World:
         document["metadata"]["uid"] = uid(f"{name}-again-{self.anew}")
         for field in ("nodeName", "affinity"):
             document["spec"].pop(field, None)
+        document["metadata"]["labels"].pop(RELEASED, None)
         document["spec"]["schedulingGates"] = [{"name": GATE}]
         self.add(document)
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.extender.fleet import demand_of
+from scheduler.extender.names import RELEASED
 from scheduler.extender.objects import Taint
 from tests.scheduler.extender.things import pod
 
@@ -62,10 +63,19 @@ def test_selectors_and_affinities(spec: dict[str, Any], accepted: bool) -> None:
 
 
 def test_a_pin_of_ours_is_no_demand() -> None:
-    """A released pod has lost its gate and names its node: its gang may still be planned elsewhere."""
-    assert demand_of(pod("p", affinity=affinity(named("n2")))).accepts("n1", LABELS)
+    """A released pod names its node and bears the mark: its gang may still be planned elsewhere."""
+    mark = {RELEASED: "true"}
+    assert demand_of(pod("p", labels=mark, affinity=affinity(named("n2")))).accepts("n1", LABELS)
     both = affinity({**term("gpu", "In", "b200"), **named("n2")})
-    assert not demand_of(pod("p", affinity=both)).accepts("n1", LABELS)
+    assert not demand_of(pod("p", labels=mark, affinity=both)).accepts("n1", LABELS)
+
+
+def test_a_pin_of_others_is_a_demand() -> None:
+    """Without the mark the name is the writer's own wish, behind the gate and without one."""
+    for gate in (True, False):
+        demand = demand_of(pod("p", gate=gate, affinity=affinity(named("n2"))))
+        assert not demand.accepts("n1", LABELS)
+        assert demand.accepts("n2", LABELS)
 
 
 @pytest.mark.parametrize(
