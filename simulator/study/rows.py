@@ -19,6 +19,9 @@ INPUTS = "arnold.inputs"
 TITLE = "arnold.title"
 """Keys of the metadata of a file."""
 
+LARGEST = 1e18
+"""No run makes a larger number, in seconds or jobs; the sum of squares of what is smaller is a float too."""
+
 _TYPES = {str: "string", float: "float64", int: "int64"}
 
 
@@ -33,6 +36,7 @@ def read_rows(path: str) -> tuple[dict[Point, Row], Mapping[str, str]]:
     :raises InvalidInput: it is no file of rows.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     try:
@@ -47,6 +51,14 @@ def read_rows(path: str) -> tuple[dict[Point, Row], Mapping[str, str]]:
         raise InvalidInput(
             f"is no file of a study: column {missing[0]!r} is missing", where=path, fix="give what --out wrote"
         )
+    for name in COLUMNS:
+        column = table.column(name)
+        numbers = pc.list_flatten(column) if pa.types.is_list(column.type) else column
+        largest = pc.max(pc.abs(numbers)).as_py() if pa.types.is_floating(numbers.type) else None
+        if largest is not None and largest > LARGEST:
+            raise InvalidInput(
+                f"is no file of a study: column {name!r} holds {largest:g}", where=path, fix="give what --out wrote"
+            )
     metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     return {point_of(row): row for row in table.select(list(COLUMNS)).to_pylist()}, metadata
 

@@ -267,3 +267,13 @@ def test_rows_are_written_whole_or_not_at_all(tmp_path: Path, rows: list[dict[st
     with pytest.raises(InvalidInput) as error:
         write_rows(str(tmp_path / "nowhere" / "s.parquet"), rows, inputs="", title="")
     assert "nowhere" in str(error.value.where)
+
+
+@pytest.mark.parametrize("column", ["wait_mean", "waiting"])
+def test_numbers_that_no_run_makes_are_refused(tmp_path: Path, rows: list[dict[str, Any]], column: str) -> None:
+    """1e308 in a file: its mean would overflow; the column is named instead, and nothing else is said."""
+    path, rows = tmp_path / "study.parquet", [dict(row) for row in rows]
+    rows[0][column] = [1e308] if isinstance(rows[0][column], list) else 1e308
+    write_rows(str(path), rows, inputs="i", title="t")
+    with pytest.raises(InvalidInput, match=f"column '{column}' holds 1e\\+308"):
+        read_rows(str(path))
