@@ -2,8 +2,8 @@
 
 A list is one node or Slurm hostlist a line (all of them in use; ``#`` begins a comment), or what Slurm says of its
 nodes (:mod:`topology.slurm_nodes`).  Nodes that the cluster does not have are counted and left out: a list of Slurm's
-has CPU and login nodes too.  A list of which the cluster has no node at all is an error, for it is a list of another
-cluster, and every node would silently be free.
+has CPU and login nodes too.  Slurm's list of the states of all nodes, of which the cluster has none, is an error: it
+is of another cluster, and every node would be free.  A plain list of nodes in use may well name CPU nodes alone.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ def read_node_list(source: Source, cluster: Cluster) -> NodeList:
     """Read a list; one without any node is an empty list.
 
     :raises InvalidInput: a line is not a node name or hostlist, or an output of Slurm is damaged.
-    :raises InvalidTopology: the cluster has none of its nodes.
+    :raises InvalidTopology: it is Slurm's, and the cluster has none of its nodes.
     :raises TooLarge: a hostlist of more nodes than a cluster has.
     """
     rows = slurm_nodes(source, cluster.index_of)
     found = _plain(source, cluster) if rows is None else _stated(source, rows, cluster)
-    if found.strangers and not found.nodes:
+    if found.states and found.strangers and not found.nodes:
         name, place = next(iter(found.strangers.items()))
         raise InvalidTopology(
             f"the cluster has none of the nodes listed: {some([*found.strangers])}",
             where=place,
-            fix=f"{did_you_mean(name, cluster.names)}use names of the cluster file; if no node of it is in use, "
-            "leave --busy out",
+            fix=f"{did_you_mean(name, cluster.names)}give the states of the nodes of this cluster, by the names of the "
+            "cluster file",
         )
     return found
 
@@ -143,7 +143,8 @@ def _notes(cluster: Cluster, one: NodeList, here: Mapping[int, Listed]) -> Itera
         if missing := [name for i, name in enumerate(cluster.names) if i not in here]:
             yield f"not listed in {one.source}, and taken as free: {some(missing)}"
     if one.strangers:
-        yield f"listed in {one.source} and no nodes of the cluster, left out: {some([*one.strangers])}"
+        everything = "" if here else ", and nothing else is listed, so every node counts as free"
+        yield f"listed in {one.source} and no nodes of the cluster, left out: {some([*one.strangers])}{everything}"
     differing = [
         cluster.names[i] for i, listed in here.items() if listed.gpus is not None and listed.gpus != cluster.gpus[i]
     ]

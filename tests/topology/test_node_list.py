@@ -59,11 +59,17 @@ def test_nodes_that_the_cluster_does_not_have_are_counted() -> None:
     assert "7 (cpu001, cpu002, cpu003, cpu004, cpu005, ...)" in notes
 
 
-@pytest.mark.parametrize("text", ["n22\nn23\n", "n22 idle\nn23 alloc\n"])
-def test_a_list_of_strangers_alone_is_an_error(text: str) -> None:
-    """It is the list of another cluster, and under it every node would silently be free."""
+def test_a_plain_list_of_strangers_alone_is_told() -> None:
+    """Where only CPU nodes run jobs, `squeue` lists no other; that every node is free then is said all the same."""
+    cluster, notes = laid("cpu001\n")
+    assert names(cluster, State.BUSY) == []
+    assert "1 (cpu001), and nothing else is listed, so every node counts as free" in notes
+
+
+def test_states_of_strangers_alone_are_an_error() -> None:
+    """They are the states of another cluster, and under them every node would be free."""
     with pytest.raises(InvalidTopology, match=r"none of the nodes listed: 2 \(n22, n23\)") as caught:
-        laid(text)
+        laid("n22 idle\nn23 alloc\n")
     assert "did you mean 'n2'?" in caught.value.fix
 
 
