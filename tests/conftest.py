@@ -12,6 +12,18 @@ from hypothesis import settings
 
 from scheduler.cli.run import run
 
+CONTROL_PLANES = {"shared_plane", "bare_plane"}
+"""Fixtures that start Kubernetes: etcd, kube-apiserver and more, built from Go modules unless they are there."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests on a control plane: ``make e2e`` runs these, ``make test`` the others."""
+    for item in items:
+        if CONTROL_PLANES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.control_plane)
+
+
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
 
