@@ -165,7 +165,8 @@ def write_file(path: str | Path, content: str | bytes) -> None:
     :raises InvalidInput: the place cannot be written to; what stood there before stands still.
     """
     target = Path(path)
-    data = content.encode() if isinstance(content, str) else content
+    # A name of a file may stand in it, and need not be UTF-8.
+    data = content.encode(errors="replace") if isinstance(content, str) else content
     try:
         if target.exists() and not target.is_file():
             target.write_bytes(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -55,9 +56,10 @@ def parse(source: Source) -> Any:
     except RecursionError:
         raise InvalidInput("is nested too deep", where=source.name, fix="flatten it") from None
     except ValueError:
-        raise InvalidInput(
-            "has a number of thousands of digits", where=source.name, fix="use a number that fits"
-        ) from None
+        # Python refuses to read more than 4,300 digits, and does not say where they are.
+        long = re.search(r"\d{4301}", source.text)
+        where = source.at(_line(source.text, long.start()) if long else None)
+        raise InvalidInput("has a number of thousands of digits", where=where, fix="use a number that fits") from None
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int:

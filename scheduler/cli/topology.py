@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -9,7 +10,7 @@ import click
 
 from scheduler.cli.command import JsonCommand
 from scheduler.cli.instance import FILE, load_state, state_options
-from scheduler.cli.output import console, emit_json, progress, table
+from scheduler.cli.output import console, emit_json, plain, progress, table
 
 if TYPE_CHECKING:
     from scheduler.documents.topology import ValidateDocument
@@ -95,11 +96,12 @@ def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **s
     topology = load_state(file, **state)
     if output is not None:
         with progress("Drawing"):
-            draw_cluster(topology.cluster, output, title=file if file != "-" else "Cluster")
+            draw_cluster(topology.cluster, output, title=plain(file) if file != "-" else "Cluster")
     if as_json:
         emit_json(show_document(topology, file, output=output))
         return
-    click.echo(text_tree(topology.cluster, depth=depth).encode())
+    # Not by click's own choice, which is UTF-8 where the encoding is ASCII.
+    click.echo(text_tree(topology.cluster, depth=depth), file=sys.stdout)
     _print_notes(topology.notes)
 
 

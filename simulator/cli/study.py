@@ -9,7 +9,7 @@ import click
 
 from scheduler.cli.command import JsonCommand
 from scheduler.cli.instance import FILE, finite, gpus_option, load_state
-from scheduler.cli.output import console, emit_json, progress
+from scheduler.cli.output import console, emit_json, plain, progress
 from simulator.cli.trace_options import take_trace, trace_options
 from topology.errors import InvalidInput
 
@@ -70,7 +70,7 @@ def command(
     grid = _grid(*named, clusters=options["clusters"], loads=loads, seeds=seeds)
     check_names(grid)
     inputs = _inputs(options)
-    title = Path(inputs.trace.source).name
+    title = plain(Path(inputs.trace.source).name)
     points = grid.points
     with progress(f"{len(points)} runs", total=len(points)) as step:
         program = version("arnold-scheduler")
@@ -109,8 +109,8 @@ def _names(text: str) -> list[str]:
 
 def _cluster_names(files: tuple[str, ...]) -> list[str]:
     """Names of clusters: those of the files without folder and suffix; the whole path where two share one."""
-    stems = [Path(file).stem for file in files]
-    return [stem if stems.count(stem) == 1 else file for stem, file in zip(stems, files, strict=True)]
+    stems = [plain(Path(file).stem) for file in files]
+    return [stem if stems.count(stem) == 1 else plain(file) for stem, file in zip(stems, files, strict=True)]
 
 
 def _loads(text: str) -> list[float]:

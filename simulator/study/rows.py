@@ -41,6 +41,10 @@ def read_rows(path: str) -> tuple[dict[Point, Row], Mapping[str, str]]:
 
     try:
         table = pq.read_table(path)
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            "has a name that is no UTF-8, as Parquet files need it", where=path, fix="rename it"
+        ) from None
     except FileNotFoundError:
         raise InvalidInput("there is no such file", where=path, fix="check the path") from None
     except (OSError, pa.ArrowException) as error:

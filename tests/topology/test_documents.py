@@ -88,7 +88,7 @@ def test_every_path_has_its_line(text: str) -> None:
         ("# nothing\n", "no data", "f"),
         ("\a", "not YAML", "f"),
         ("a: " + "1" * 5000, "thousands of digits", "f:1"),
-        ('{"a": ' + "1" * 5000 + "}", "thousands of digits", "f"),
+        ('{"a": ' + "1" * 5000 + "}", "thousands of digits", "f:1"),
         ("- " * 100_000, "deep", "f:1"),
         ("[a, " * 100_000, "deep", "f:1"),
         ("[" * 100_000, "deep", "f"),

@@ -87,6 +87,10 @@ def read_columns(path: str | Path) -> Columns:
         raise InvalidInput(
             f"cannot be read: {error.strerror or error}", where=name, fix="check the path and permissions"
         ) from None
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            "has a name that is no UTF-8, as Parquet files need it", where=name, fix="rename it"
+        ) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
         raise TraceFormatError(
             f"is not a whole Parquet file: {str(error).splitlines()[0][:200] if str(error) else type(error).__name__}",
