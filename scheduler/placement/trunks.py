@@ -43,10 +43,13 @@ class _Answer:
     time: float
 
     @property
-    def rank(self) -> tuple[float, float, bool]:
+    def rank(self) -> tuple[float, float, int, bool]:
         """By which answers are compared, the least the best."""
-        objective = inf if self.evaluation is None else self.evaluation.objective
-        return round(self.time, 9), round(objective, 9), self.proposal.nodes is None
+        if self.evaluation is None:
+            return inf, inf, 0, self.proposal.nodes is None
+        # alpha 0 or 1 gives one of the spreads no weight: of equal objectives the smaller spreads are a corner
+        spreads = self.evaluation.dp + self.evaluation.pp
+        return round(self.time, 9), round(self.evaluation.objective, 9), spreads, False
 
 
 def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:

@@ -98,7 +98,7 @@ def test_bad_jobs(place: Callable[..., Any], job: str | bytes | None, code: int,
 @pytest.mark.parametrize(
     ("option", "content", "words"),
     [
-        ("--busy", "n9\n", "n9"),
+        ("--busy", "n8 idle\nn9 down\n", "n9"),
         ("--busy", "n[1-\n", ""),
         ("--flags", "- {node: n9, kind: faulty}\n", "n9"),
         ("--flags", "- {node: n1, kind: slwo}\n", "kind"),
