@@ -156,7 +156,7 @@ def test_images_are_those_that_are_named(outputs: Sequence[str]) -> None:
     images = set(re.findall(r"^ +image: (\S+)", rendered, re.MULTILINE))
     assert {image.partition(":")[0] for image in images} == {
         "registry.example.com/arnold",
-        "registry.k8s.io/kube-scheduler",
+        "registry.example.com/kube-scheduler",
     }
 
 
