@@ -90,7 +90,7 @@ def test_a_job_that_stays_starts_exactly_where_the_first_is_not_delayed(case: tu
 
 
 @given(case=blocked(), ends=st.integers(1, 6), data=st.data())
-@settings(max_examples=400)
+@settings(max_examples=100)
 def test_a_start_gives_room_to_nobody(case: tuple[Flat, Wants], ends: int, data: st.DataObject) -> None:
     """Who was refused is refused as well when another has passed the same job: replays do not ask twice."""
     floor, head = case

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.health.collectives import diagnose_files
@@ -39,12 +39,12 @@ def recording(ends: list[float], standing: list[float]) -> Recording:
     return Recording(members, (Group("dp", "dp", (0, 1)),), ("AllReduce",), completions(done), states(rows))
 
 
-def naive(made: Recording, settings: Settings) -> list[tuple[float, str, float]]:
+def naive(made: Recording, rule: Settings) -> list[tuple[float, str, float]]:
     """Every look in turn, by the rule as the documentation says it: time, kind and ratio of each alarm."""
     ends, standing = made.completions.end, made.states.time
-    count = max(1, int(np.ceil((made.end - made.start) / settings.period - 1e-9)))
+    count = max(1, int(np.ceil((made.end - made.start) / rule.period - 1e-9)))
     found = []
-    for time in [made.start + settings.period * k for k in range(1, count)] + [made.end]:
+    for time in [made.start + rule.period * k for k in range(1, count)] + [made.end]:
         done = ends[ends <= time]
         stood = standing[standing <= time]
         seen = [*done[:1], *stood[:1]] or [*ends[:1], *standing[:1]]
@@ -53,33 +53,34 @@ def naive(made: Recording, settings: Settings) -> list[tuple[float, str, float]]
             continue
         last = done[-1] if len(done) else first
         longest = max(np.diff(done), default=0.0)
-        regular = len(done) >= max(settings.history, 2)
-        patience = settings.window / 2 if regular else settings.window * settings.history
-        if time - last >= max(patience, 2 * longest) and len(stood) and time - stood[-1] < settings.quiet:
+        regular = len(done) >= max(rule.history, 2)
+        patience = rule.window / 2 if regular else rule.window * rule.history
+        if time - last >= max(patience, 2 * longest) and len(stood) and time - stood[-1] < rule.quiet:
             found.append((time, "failure", inf))
             continue
         if not regular:
             continue
-        half = [settings.window / 2] if 2 / 3 * float(np.median(np.diff(done))) <= settings.window / 2 else []
-        for window in [settings.window, *half]:
+        half = [rule.window / 2] if 2 / 3 * float(np.median(np.diff(done))) <= rule.window / 2 else []
+        for window in [rule.window, *half]:
             starts = np.arange(done[0], time - 2 * window, window / 10)
-            if len(starts) < 10 * (settings.history - 1) + 1:
+            if len(starts) < 10 * (rule.history - 1) + 1:
                 continue
             # Bytes are the same for all, so both of the rule's rates say the same: completions in a window.
-            before = np.array([np.sum((done > s) & (done <= s + window)) for s in starts])
+            before = np.searchsorted(done, starts + window, "right") - np.searchsorted(done, starts, "right")
             now = np.sum(done > time - window)
             usual = float(np.median(before))
-            if usual > 0 and now * settings.factor <= usual and now < 0.9 * before.min():
+            if usual > 0 and now * rule.factor <= usual and now < 0.9 * before.min():
                 found.append((time, "straggler", usual / now if now else inf))
                 break
     return found
 
 
-PAUSES = st.one_of(st.floats(0.05, 3.0), st.floats(0.05, 3.0), st.floats(3.0, 300.0))
+PAUSES = st.one_of(st.floats(0.05, 3.0), st.floats(0.05, 3.0), st.floats(3.0, 100.0))
 
 
+@settings(max_examples=200)
 @given(
-    st.lists(PAUSES, max_size=60),
+    st.lists(PAUSES, max_size=40),
     st.lists(st.tuples(st.floats(0.0, 400.0), st.integers(1, 80)), max_size=3),
     st.sampled_from([3.0, 10.0]),
     st.sampled_from([2.5, 10.0]),
@@ -87,21 +88,21 @@ PAUSES = st.one_of(st.floats(0.05, 3.0), st.floats(0.05, 3.0), st.floats(3.0, 30
 def test_jumping_over_gaps_raises_what_a_walk_through_them_raises(
     pauses: list[float], stands: list[tuple[float, int]], window: float, period: float
 ) -> None:
-    """Recordings with gaps of up to five minutes: the same alarms at the same looks as by every look in turn."""
+    """Recordings with gaps of up to 100 s: the same alarms at the same looks as by every look in turn."""
     ends = np.cumsum(pauses).tolist()
     standing = sorted(start + 0.1 * i for start, count in stands for i in range(count))
-    made, settings = recording(ends, standing), Settings(window=window, period=period)
-    raised = [(look.time, one.kind, one.ratio) for look in alarms(made, settings) for one in look.alarms]
-    assert raised == [pytest.approx(one) for one in naive(made, settings)]
+    made, rule = recording(ends, standing), Settings(window=window, period=period)
+    raised = [(look.time, one.kind, one.ratio) for look in alarms(made, rule) for one in look.alarms]
+    assert raised == [pytest.approx(one) for one in naive(made, rule)]
 
 
 def test_a_gap_of_years_costs_no_looks() -> None:
     """Two completions 57 years apart: 180 million looks lie between them, and all are told of without being made."""
     made = recording([2.1, *(1.8e9 + 0.5 * i for i in range(100))], [])
-    settings = Settings()
+    rule = Settings()
     # From 2.1 s to 1.8e9 + 49.5 s, each 10 s, and one at the end.
-    assert looks(made, settings) == 180_000_005
-    assert list(alarms(made, settings)) == []
+    assert looks(made, rule) == 180_000_005
+    assert list(alarms(made, rule)) == []
     found = diagnose(made)
     assert (found.status, found.looks) == ("healthy", 180_000_005)
     assert any("nothing was recorded for 20,833 days" in note for note in found.notes)
