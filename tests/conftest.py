@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.control_plane)
 
 
+os.environ.pop("COLUMNS", None)  # the width of text must not depend on the terminal that the tests run in
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
 

@@ -7,6 +7,7 @@ terminal only; rich honours ``NO_COLOR``.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from scheduler.cli.tables import FittedTable
 
 PLAIN_WIDTH = 120
-"""Width of text that goes to a file or a pipe, and of lines of JSON."""
+"""Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON."""
 
 
 def to_json(document: BaseModel) -> str:
@@ -77,7 +78,8 @@ def console() -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    told = os.environ.get("COLUMNS", "").strip("0").isdigit()  # 0 is no width
+    width = None if sys.stdout.isatty() or told else PLAIN_WIDTH
     return Plain(highlight=False, markup=False, emoji=False, width=width)
 
 

@@ -178,7 +178,7 @@ class _Job:
 
     def _open(self, rank: int, name: str, mine: Sequence[Entry]) -> list[Entry]:
         """What a rank has not completed; operations of a group end in the order in which they were enqueued."""
-        if name in self._dumps[rank].finished:
+        if self._dumps[rank].finished(name):
             return []
         last = max((entry.seq for entry in mine if entry.completed), default=-1)
         return [entry for entry in mine if entry.seq > last]
@@ -218,7 +218,7 @@ class _Job:
         backends = {entry.backend for mine in entries.values() for entry in mine}
         known = [rank for rank in (source, target) if rank in self._dumps]
         if backends & self._timed:
-            unfinished = {rank: mine for rank, mine in entries.items() if name not in self._dumps[rank].finished}
+            unfinished = {rank: mine for rank, mine in entries.items() if not self._dumps[rank].finished(name)}
             open_ = {rank: entry for rank, mine in unfinished.items() if (entry := _first_open(mine)) is not None}
         else:
             self._untimed |= backends

@@ -57,7 +57,9 @@ class Dump:
     :param transfers: entries of each pair, in order.
     :param unnamed: transfers that do not name both their ranks -> how many.
     :param timed: backends of which an event of the device was seen: their states can be believed.
-    :param finished: groups in which this rank has completed all that it enqueued.
+    :param progress: name of the group -> number of the last operation completed, and of the last enqueued; -1 = none.
+    :param last_id: name of the group -> identifier of its last operation, which counts collectives and transfers.
+    :param mixed: groups with transfers, which may have collectives as well.
     :param lost: whether older entries have been overwritten.
     :param one_series: the recorder is that of TorchComms, which numbers the operations of all groups in one series.
     """
@@ -69,9 +71,21 @@ class Dump:
     transfers: dict[Pair, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     unnamed: Counter[str] = field(default_factory=Counter)
     timed: set[str] = field(default_factory=set)
-    finished: set[str] = field(default_factory=set)
+    progress: dict[str, tuple[int, int]] = field(default_factory=dict)
+    last_id: dict[str, int] = field(default_factory=dict)
+    mixed: set[str] = field(default_factory=set)
     lost: bool = False
     one_series: bool = False
+
+    def finished(self, group: str) -> bool:
+        """Whether this rank has completed all that it enqueued in a group, by the recorder's own count.
+
+        ProcessGroupNCCL numbers transfers and collectives apart and tells the number of whichever came last: with both
+        in a group, "completed 1, enqueued 1" may be a collective that is over and a transfer that hangs.  There the
+        count is believed only where it is of operation identifiers, as FlightRecorderHook's is.
+        """
+        done, last = self.progress.get(group, (-1, -1))
+        return done >= 0 and done == last and (group not in self.mixed or last == self.last_id.get(group))
 
 
 def read_dump(source: Source) -> Dump:
@@ -153,12 +167,14 @@ def _take(dump: Dump, entry: Any, status: Mapping[str, Any]) -> None:
     done, started, last = _progress(status.get(str(entry.get("pg_id"))))
     if state != "scheduled" or max(done, started) >= 0:
         dump.timed.add(made.backend)
-    if done >= 0 and done == last:
-        dump.finished.add(name)
+    dump.progress[name] = (done, last)
+    if type(number := entry.get("op_id")) is int:
+        dump.last_id[name] = max(number, dump.last_id.get(name, -1))
     transfer = _TRANSFER.fullmatch(what)
     if transfer is None and not entry.get("is_p2p"):
         dump.collectives[name].append(made)
         return
+    dump.mixed.add(name)
     pair = None if transfer is None else _pair(dump, name, transfer)
     if pair is None:
         dump.unnamed[op] += 1

@@ -98,6 +98,16 @@ def test_compare_tells_all_algorithms_apart(
     assert max(map(len, compared.splitlines())) <= width
 
 
+@pytest.mark.parametrize(("columns", "widest"), [("70", 70), ("", 120), ("0", 120), ("wide", 120)])
+def test_columns_holds_for_pipes_too(
+    arnold: Arnold, monkeypatch: pytest.MonkeyPatch, columns: str, widest: int
+) -> None:
+    """Text that goes to no terminal is 120 characters wide at most, or as wide as COLUMNS says."""
+    monkeypatch.setenv("COLUMNS", columns)
+    out = arnold("compare", "--list").out
+    assert widest - 40 < max(map(len, out.splitlines())) <= widest
+
+
 @pytest.mark.parametrize("width", [60, 80])
 def test_studies_tell_all_algorithms_apart(terminal: Callable[..., str], width: int) -> None:
     """The table of fragmented clusters is by algorithm too."""

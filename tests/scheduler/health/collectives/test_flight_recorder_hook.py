@@ -173,6 +173,21 @@ def test_a_status_that_all_is_done_is_believed() -> None:
     assert found.status == "healthy"
 
 
+def test_a_transfer_that_hangs_is_not_hidden_by_the_count_of_collectives() -> None:
+    """ProcessGroupNCCL counts transfers apart: all-reduce 1 is over, send 1 hangs, and the status says 1 of 1."""
+    recorders = [Recorder(rank, {"0": [0, 1]}, backend="nccl") for rank in (0, 1)]
+    # It counts operations from 1.
+    recorders[0].collective("0", state="completed", op_id=1)
+    recorders[0].transfer("0", "send 0->1", state="started", op_id=2)
+    recorders[1].collective("0", state="completed", op_id=1)
+    counts = {"last_completed_collective": 1, "last_enqueued_collective": 1, "last_started_collective": 1}
+    dumps = [recorder.source(pg_status={"0": counts}) for recorder in recorders]
+    found = diagnose_snapshot(*read_flight_recorder(dumps))
+    assert [found.all_groups[stall.group].name for stall in found.stalls] == ["0 0->1"]
+    # It was retired without completion, so it has timed out; rank 1 never came to receive.
+    assert named(found) == [(1, "certain")]
+
+
 # --- transfers --------------------------------------------------------------------------------------------------------
 
 
