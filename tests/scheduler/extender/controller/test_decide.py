@@ -876,3 +876,46 @@ def test_a_pin_without_a_mark_is_nobodys() -> None:
         world.change(name, lambda pod: pod["metadata"]["labels"].pop("arnold.dev/released", None))
     world.settle()
     assert (world.phase("g"), world.plan("g").reason) == (Phase.INVALID, "ChoosesNodes")
+
+
+# Gangs of the version before, whose pods bear a pin and no mark
+
+
+def without_mark(world: World) -> None:
+    """As releases were before there was a mark."""
+    for name in world.pods:
+        world.change(name, lambda pod: pod["metadata"]["labels"].pop("arnold.dev/released", None))
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with its plan", "plan lost too"])
+def test_a_running_gang_of_the_version_before_is_repaired(kept: bool) -> None:
+    """One of its nodes is lost: that rank moves, the others, each pinned to a node of its own, stay."""
+    world = bound()
+    without_mark(world)
+    before = world.plan("g").nodes
+    if not kept:
+        world.state.drop_plan(key("g"))
+        world.settle()
+    world.state.drop_node(before[2])
+    world.recreate("g-2")
+    world.settle()
+    after = world.plan("g").nodes
+    assert [rank for rank in range(4) if after[rank] != before[rank]] == [2]
+    assert world.pin("g-2") == after[2]
+
+
+def test_a_running_gang_of_the_version_before_that_asked_by_its_gate_alone() -> None:
+    """An Indexed Job without annotations: its pods that run are its members still, and its plan goes on."""
+    world = World()
+    about = {"name": "train", "namespace": "team", "uid": uid("train")}
+    world.state.put_owner(decode_owner({"kind": "Job", "metadata": about, "spec": {"completions": 4}}))
+    for rank in range(4):
+        labels = {"batch.kubernetes.io/job-completion-index": str(rank)}
+        world.add(pod_json(f"train-{rank}", labels=labels, gate=True, owner=OWNER))
+    world.settle()
+    world.bind(*world.pods)
+    world.settle()
+    before = world.plan("train").nodes
+    without_mark(world)
+    world.settle()
+    assert (world.phase("train"), world.plan("train").nodes) == (Phase.BOUND, before)
