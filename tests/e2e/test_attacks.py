@@ -160,6 +160,28 @@ def test_a_plan_is_lost_while_its_gang_is_released(arnold_plane: ControlPlane, n
         assert bound(plane.admin, namespace).items() >= released.items()
 
 
+def test_a_plan_is_lost_of_a_gang_without_the_gate(
+    arnold_plane: ControlPlane, namespace: str, cluster: Cluster
+) -> None:
+    """Its GangPlan goes and one of its pods is made anew: the others, which bear no mark, stay, and it runs again."""
+    plane = arnold_plane
+    pods = self_pinned("llm", namespace, cluster.names[:8])
+    for thing in pods:
+        del thing["spec"]["affinity"]
+    with running(plane, levels=level_labels(cluster)) as arnold, guarded(plane):
+        plane.admin.create_all(pods)
+        wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "the gang on its nodes")
+        arnold.extender.kill()
+        plane.admin.delete("gangplans", "llm", namespace)
+        plane.admin.delete("pods", "llm-3", namespace)
+        wait_until(lambda: plane.admin.find("pods", "llm-3", namespace) is None, "one of its pods to go")
+        others = bound(plane.admin, namespace)
+        plane.admin.create(pods[3])
+        arnold.extender.start()
+        wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "the gang on its nodes", seconds=120.0)
+        assert others.items() < bound(plane.admin, namespace).items()
+
+
 def pin_of(thing: Object) -> str:
     """The node that a pod is pinned to; empty = none."""
     required = thing["spec"].get("affinity", {}).get("nodeAffinity", {})

@@ -132,7 +132,7 @@ MARK = {names.RELEASED: "true"}
 
 
 def test_the_mark_of_a_release_cannot_be_forged(owner: Client) -> None:
-    """Not with a new pod, not on one that is there, not with its status, and not with a binding."""
+    """Not with a new pod, not on one that is there, not with its status, and not with a binding in either place."""
     refused = "leave it out"
     with pytest.raises(ApiError, match=refused):
         owner.create(pod("forged", labels=MARK))
@@ -143,8 +143,9 @@ def test_the_mark_of_a_release_cannot_be_forged(owner: Client) -> None:
             owner.request("PATCH", f"{where}{part}", {"metadata": {"labels": MARK}}, content_type=STRATEGIC)
     target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
     binding: Object = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "honest", "labels": MARK}}
-    with pytest.raises(ApiError, match=refused):
-        owner.request("POST", f"{where}/binding", {**binding, "target": target})
+    for place in (f"{where}/binding", f"api/v1/namespaces/{TEAM}/bindings"):
+        with pytest.raises(ApiError, match=refused):
+            owner.request("POST", place, {**binding, "target": target})
     assert names.RELEASED not in owner.get("pods", "honest", TEAM)["metadata"].get("labels", {})
 
 

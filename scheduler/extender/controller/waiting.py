@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from scheduler.extender.controller.actions import Evict, Repair, Say, Write
 from scheduler.extender.controller.context import Context, nodes_of, spec_of, uids_of
 from scheduler.extender.controller.sight import Sight
@@ -16,7 +18,7 @@ PREEMPTED = "Preempted"
 """Reason of a plan whose nodes were given back for another gang; as long as it says so, its pods are evicted."""
 
 LOST = "PlanLost"
-"""Reason of a gang that has nodes for some pods only, and whose plan is gone."""
+"""Reason of a gang that has nodes for some pods only, and no plan that says so."""
 
 
 def decide_waiting(context: Context, gang: Gang, plan: Plan | None) -> None:
@@ -55,23 +57,24 @@ def _chosen_by_themselves(context: Context, gang: Gang, plan: Plan | None) -> st
     """Which pods name a node, or are on one, that no plan gave to them; empty = none.
 
     Anybody may write a node into a pod.  Were it taken for that of a plan which is lost, the gang would pass all that
-    wait, and choose.  A gang that is on its nodes already, all of it, has passed without us: its plan says where it is.
+    wait, and choose.  A pod that is on a node already is there, whoever chose it: kube-scheduler leaves no mark when it
+    binds one without the gate.  Its plan says where it is, unless that node is promised to others, or is another's too.
     """
     pods = [(rank, member.pod) for rank, member in enumerate(gang.members) if member is not None]
-    there = all(pod.node is not None for _, pod in pods)
+    on = Counter(pod.node for _, pod in pods)
     remembered = dict(enumerate(plan.nodes)) if plan is not None else {}
     chosen = []
     for rank, pod in pods:
         node = None if pod.released or pod.gated_by(GATE) else pod.node or pod.pin
         if node is None or remembered.get(rank) == node:
             continue
-        if not there or context.fleet.promised_to(node) is not None:
+        if pod.node is None or on[node] > 1 or context.fleet.promised_to(node) is not None:
             chosen.append(f"{pod.name} ({node})")
     if not chosen:
         return ""
     return (
         f"{counted(len(chosen), 'pod')} of it chose a node without a plan: {named(chosen)}\n"
-        "To fix: create them without spec.nodeName, and without metadata.name in their node affinity"
+        "To fix: delete them, and create them without spec.nodeName, and without metadata.name in their node affinity"
     )
 
 
@@ -101,12 +104,13 @@ def _tell(context: Context, gang: Gang, plan: Plan | None, *, phase: Phase, reas
 def _take_again(context: Context, gang: Gang, plan: Plan | None) -> bool:
     """Take the nodes again that released or bound pods are on already: a new plan is not free to choose.
 
-    Nodes for the others of a gang whose plan is lost are new ones.  While gangs wait it gets none: a pod that was once
-    released can be given to any gang, by its labels, and its fellows would pass the queue.
+    Nodes for the others of a gang whose plan is lost are new ones.  While gangs wait it gets none: a pod that is on a
+    node can be given to any gang, by its labels, or be made there, and its fellows would pass the queue.  So would they
+    by a plan that gave its nodes back, and other nodes to the pods.
 
     :returns: whether there is anything to take.
     """
-    remembered = plan if plan is not None and plan.nodes else None
+    remembered = plan if plan is not None and plan.nodes and _agree(Sight(gang, plan)) else None
     base = remembered or _from_pods(gang, plan)
     sight = None if base is None else Sight(gang, base)
     if base is None or sight is None or not sight.matching or not sight.started:
@@ -114,17 +118,22 @@ def _take_again(context: Context, gang: Gang, plan: Plan | None) -> bool:
     unfit = context.unfit(sight)
     if unfit.move and remembered is None and (waiting := _in_the_queue(context)):
         message = (
-            f"its plan is lost, and {counted(len(unfit.move), 'pod')} of it have no node; others wait too: "
+            f"no plan says where its pods are, {counted(len(unfit.move), 'pod')} of it have no node, and others wait: "
             f"{named(waiting)}\nTo fix: wait for them, or delete all its pods to have it planned as a whole"
         )
         _tell(context, gang, plan, phase=Phase.QUEUED, reason=LOST, message=message)
     elif unfit.move:
-        why = unfit.why if remembered else "its plan is lost, and its pods that have nodes keep them"
+        why = unfit.why if remembered else "no plan says where its pods are; those that have nodes keep them"
         context.do(Repair(base, nodes_of(base, unfit.move), why))
     else:
         note = f"the nodes of the plan before are free: {counted(len(base.nodes), 'pod')} go on"
         context.do(Write(context.renewed(base, gang), events=(Say("Planned", note),)))
     return True
+
+
+def _agree(sight: Sight) -> bool:
+    """Whether a gang is as many as its plan has nodes, and no pod of it on another node than planned."""
+    return sight.matching and not sight.off_plan
 
 
 def _in_the_queue(context: Context) -> list[str]:
@@ -147,4 +156,5 @@ def _from_pods(gang: Gang, plan: Plan | None) -> Plan | None:
         return None
     nodes = tuple(node or f"rank {rank}" for rank, node in enumerate(known))
     base = plan or Plan(gang.key, Phase.WAITING)
+    base = base.replace(spread=None, objective=None, bound=None, gap=None)
     return base.replace(nodes=nodes, pods=uids_of(gang), spec=spec_of(gang, base.spec))

@@ -59,7 +59,8 @@ class Demand:
 def demand_of(pod: Pod) -> Demand:
     """What a pod asks of a node.
 
-    The name to which a pod was pinned at its release is no demand of its own.
+    The name to which a pod was pinned at its release is no demand of its own, nor is any that a bound pod bears: where
+    that goes is decided, and another pod of its gang may go elsewhere.
     """
     spec = pod.spec
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
@@ -67,7 +68,7 @@ def demand_of(pod: Pod) -> Demand:
     tolerations = ((one.key, one.operator or "Equal", one.value, one.effect) for one in spec.tolerations or ())
     return Demand(
         selector=tuple(sorted((spec.node_selector or {}).items())),
-        terms=None if required is None else _terms(required, pinned=pod.released),
+        terms=None if required is None else _terms(required, pinned=pod.released or pod.node is not None),
         tolerations=tuple(sorted(tolerations)),
     )
 

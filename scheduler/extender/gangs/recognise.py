@@ -84,10 +84,13 @@ def recognise(pod: Pod, owners: Owners) -> Member | None:
 def _asks(pod: Pod) -> bool:
     """Whether a pod that a controller made by the number is to start with the others.
 
-    It says so by an annotation or by our gate; a mark is what its release leaves of the gate.
+    It says so by an annotation or by our gate; a mark is what its release leaves of the gate.  Releases of versions
+    before the mark left the pin alone: that is believed of a pod which is there already, and gains nothing by it.
     """
     annotations = pod.annotations
-    return GANG_SIZE in annotations or PARALLELISM in annotations or pod.gated_by(GATE) or pod.released
+    if GANG_SIZE in annotations or PARALLELISM in annotations:
+        return True
+    return pod.gated_by(GATE) or pod.released or (pod.node is not None and pod.pin == pod.node)
 
 
 def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:

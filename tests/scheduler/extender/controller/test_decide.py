@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.extender.controller import Forget, Recreate, Release, Repair, Tell, Write
 from scheduler.extender.objects import decode_node, decode_owner
-from scheduler.extender.plans import Phase, canonical_uid
+from scheduler.extender.plans import Phase, Plan, canonical_uid
 from tests.scheduler.extender.controller.world import TERMS, World
 from tests.scheduler.extender.things import NOW, key, member_json, minipods, node_json, pod_json, uid
 
@@ -356,7 +356,7 @@ def test_a_plan_deleted_in_the_middle_with_no_room_left() -> None:
     world.state.drop_plan(key("g"))
     (repair,) = world.decide().actions
     assert isinstance(repair, Repair)
-    assert (repair.lost, "its plan is lost" in repair.why) == (("rank 7",), True)
+    assert (repair.lost, "no plan says" in repair.why) == (("rank 7",), True)
 
 
 # Nodes that are lost
@@ -801,17 +801,102 @@ def test_a_gang_that_pins_itself_does_not_jump_the_queue() -> None:
     assert [world.state.fleet.promised_to(f"m0-{i}") for i in range(4)] == [None] * 4
 
 
-@pytest.mark.parametrize("nodes", [["m0-1", ""], ["m0-1", "m0-2"]], ids=["one of two", "all"])
-def test_a_gang_that_binds_itself_gets_no_other_nodes(nodes: list[str]) -> None:
-    """Pods that came with a node: the others get none for it; where all did, the plan says where they are."""
+def test_a_gang_that_bound_itself_is_where_it_is() -> None:
+    """All pods came with a node: the plan says so, and gives nothing."""
     world = World()
-    jumpers(world, nodes, bound=True)
+    jumpers(world, ["m0-1", "m0-2"], bound=True)
+    world.settle()
+    assert (world.phase("jumper"), world.plan("jumper").nodes) == (Phase.BOUND, ("m0-1", "m0-2"))
+
+
+def test_a_pod_that_binds_itself_brings_no_others_past_the_queue() -> None:
+    """It came with a node: its fellows get none while another gang waits for them, and have theirs afterwards."""
+    world = World()
+    world.gang("first", 8, owner=OWNER)
+    world.add(pod_json("single", node="m0-0", phase="Running"))
+    world.settle()
+    jumpers(world, ["m0-1", ""], bound=True)
     world.settle()
     plan = world.plan("jumper")
-    if all(nodes):
-        assert (plan.phase, plan.nodes) == (Phase.BOUND, ("m0-1", "m0-2"))
-    else:
-        assert (plan.phase, plan.reason, plan.nodes) == (Phase.INVALID, "ChoosesNodes", ())
+    assert (plan.phase, plan.reason, plan.nodes) == (Phase.QUEUED, "PlanLost", ())
+    world.delete(*(f"first-{rank}" for rank in range(8)))
+    world.settle()
+    assert (world.phase("jumper"), world.plan("jumper").nodes[0]) == (Phase.RELEASED, "m0-1")
+
+
+def test_a_plan_that_expired_is_no_pass_for_a_pod_that_binds_itself() -> None:
+    """The nodes of the plan before are remembered for pods that are on them; one on another node has none of it."""
+    world = World()
+    jumpers(world, ["", ""])
+    world.settle()
+    world.later(301)
+    world.do(world.decide())
+    assert world.phase("jumper") is Phase.EXPIRED
+    elsewhere = next(f"m0-{i}" for i in range(4) if f"m0-{i}" not in world.plan("jumper").nodes)
+    world.add(pod_json("single", node="m1-3", phase="Running"))
+    world.gang("first", 8, owner=OWNER)
+    world.write(Plan(key("first"), Phase.QUEUED))
+    world.bind("jumper-0", node=elsewhere)
+    world.settle()
+    assert (world.phase("jumper"), world.plan("jumper").reason) == (Phase.QUEUED, "PlanLost")
+
+
+def test_two_pods_that_bind_themselves_to_one_node() -> None:
+    """A gang has a node for each pod, so there is no plan to be read off these."""
+    world = World()
+    jumpers(world, ["m0-1", "m0-1", ""], bound=True)
+    world.settle()
+    assert (world.phase("jumper"), world.plan("jumper").reason) == (Phase.INVALID, "ChoosesNodes")
+
+
+def ungated(world: World, *, bound: int) -> tuple[str, ...]:
+    """A gang of four without the gate, some of which the scheduler has bound as planned.
+
+    :returns: the nodes of its plan.
+    """
+    world.gang("g", 4, gate=False, owner=OWNER)
+    world.settle()
+    nodes = world.plan("g").nodes
+    for rank in range(bound):
+        world.bind(f"g-{rank}", node=nodes[rank])
+    world.settle()
+    return nodes
+
+
+@pytest.mark.parametrize("count", [1, 3, 4])
+def test_the_plan_of_a_gang_without_the_gate_is_lost(count: int) -> None:
+    """Its pods bear neither pin nor mark: those that are bound keep their nodes, the others get the best."""
+    world = World()
+    nodes = ungated(world, bound=count)
+    world.state.drop_plan(key("g"))
+    world.settle()
+    plan = world.plan("g")
+    assert plan.phase is (Phase.BOUND if count == 4 else Phase.RELEASED)
+    assert plan.nodes[:count] == nodes[:count]
+    # All four nodes of a minipod were proved best, and are again with any of them given.
+    assert set(plan.nodes) == set(nodes)
+
+
+def test_the_plan_of_a_gang_without_the_gate_is_lost_while_others_wait() -> None:
+    """Its pods that have no node get none before the others, and what would help is said: not to change the pods."""
+    world = World()
+    ungated(world, bound=3)
+    world.gang("first", 8, owner=OWNER)
+    world.settle()
+    assert world.phase("first") is Phase.QUEUED
+    world.state.drop_plan(key("g"))
+    world.settle()
+    plan = world.plan("g")
+    assert (plan.phase, plan.reason, plan.nodes) == (Phase.QUEUED, "PlanLost", ())
+    assert "team/first" in plan.message
+    assert plan.message.endswith("To fix: wait for them, or delete all its pods to have it planned as a whole")
+    # What was said helps: the gang is planned as any other, and here it is small enough not to hold the first one up.
+    world.delete(*names())
+    world.delete(*(f"first-{rank}" for rank in range(8)))
+    world.settle()
+    world.gang("g", 4, gate=False, owner=OWNER)
+    world.settle()
+    assert world.phase("g") is Phase.RELEASED
 
 
 def test_a_gang_that_binds_itself_to_promised_nodes() -> None:
@@ -876,3 +961,45 @@ def test_a_pin_without_a_mark_is_nobodys() -> None:
         world.change(name, lambda pod: pod["metadata"]["labels"].pop("arnold.dev/released", None))
     world.settle()
     assert (world.phase("g"), world.plan("g").reason) == (Phase.INVALID, "ChoosesNodes")
+
+
+# Gangs of the version before, whose pods bear a pin and no mark
+
+
+def without_mark(world: World) -> None:
+    """As releases were before there was a mark."""
+    for name in world.pods:
+        world.change(name, lambda pod: pod["metadata"]["labels"].pop("arnold.dev/released", None))
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with its plan", "plan lost too"])
+def test_a_running_gang_of_the_version_before_is_repaired(kept: bool) -> None:
+    """One of its nodes is lost: that rank moves, the others, each pinned to a node of its own, stay."""
+    world = bound()
+    without_mark(world)
+    before = world.plan("g").nodes
+    if not kept:
+        world.state.drop_plan(key("g"))
+    world.state.drop_node(before[2])
+    world.recreate("g-2")
+    world.settle()
+    after = world.plan("g").nodes
+    assert [rank for rank in range(4) if after[rank] != before[rank]] == [2]
+    assert world.pin("g-2") == after[2]
+
+
+def test_a_running_gang_of_the_version_before_that_asked_by_its_gate_alone() -> None:
+    """An Indexed Job without annotations: its pods that run are its members still, and its plan goes on."""
+    world = World()
+    about = {"name": "train", "namespace": "team", "uid": uid("train")}
+    world.state.put_owner(decode_owner({"kind": "Job", "metadata": about, "spec": {"completions": 4}}))
+    for rank in range(4):
+        labels = {"batch.kubernetes.io/job-completion-index": str(rank)}
+        world.add(pod_json(f"train-{rank}", labels=labels, gate=True, owner=OWNER))
+    world.settle()
+    world.bind(*world.pods)
+    world.settle()
+    before = world.plan("train").nodes
+    without_mark(world)
+    world.settle()
+    assert (world.phase("train"), world.plan("train").nodes) == (Phase.BOUND, before)

@@ -78,6 +78,13 @@ def test_a_pin_of_others_is_a_demand() -> None:
         assert demand.accepts("n2", LABELS)
 
 
+def test_the_name_of_a_pod_that_is_bound_is_no_demand() -> None:
+    """Whoever wrote it, it is decided, and says nothing about where another pod of its gang may go."""
+    assert demand_of(pod("p", node="n2", affinity=affinity(named("n2")))).accepts("n1", LABELS)
+    both = affinity({**term("gpu", "In", "b200"), **named("n2")})
+    assert not demand_of(pod("p", node="n2", affinity=both)).accepts("n1", LABELS)
+
+
 @pytest.mark.parametrize(
     ("toleration", "tolerated"),
     [

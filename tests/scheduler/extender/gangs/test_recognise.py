@@ -197,6 +197,19 @@ def test_any_of_three_things_makes_a_gang_of_a_job(ask: dict[str, Any]) -> None:
     assert member.key == key("j")
 
 
+def test_a_pod_on_the_node_that_it_is_pinned_to_had_the_gate() -> None:
+    """A release before there was a mark left the pin alone; on another node, or on none, a pin says nothing."""
+    field = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    job: dict[str, Any] = {"owner": ("Job", "j"), "labels": {INDEX: "0"}}
+    member = recognise(pod("p", node="n1", affinity=affinity, **job), {})
+    assert member is not None
+    assert member.key == key("j")
+    for more in ({"affinity": affinity}, {"affinity": affinity, "node": "n2"}, {"node": "n1"}):
+        assert recognise(pod("p", **job, **more), {}) is None
+
+
 def test_our_label_names_the_gang_and_the_controller_numbers_it() -> None:
     """As the examples do it: a JobSet's template with the gang label."""
     labels = {"arnold.dev/gang": "llm", **jobset("s", 2, 5)}
