@@ -201,7 +201,7 @@ def _fitting(trace: Trace, room: Room, *, lenient: bool) -> Trace:
                 raise TraceFormatError(
                     f"job {record.job_id} could never run: {error}",
                     where=trace.source,
-                    fix="give a cluster that can hold it, or leave such jobs out with --lenient",
+                    fix=f"{error.fix}, or leave such jobs out with --lenient",
                 ) from error
             misfits[record.job_id] = error.reason
     if not misfits:

@@ -27,6 +27,24 @@ def most_together(cluster: Cluster, nodes: npt.NDArray[np.bool_]) -> int:
     return int(count_nodes(trunks, nodes).max())
 
 
+def shortage_apart(cluster: Cluster, nodes: npt.NDArray[np.bool_], wanted: int) -> str:
+    """Why one job cannot have so many of the given nodes although there are enough: they lie in several trunks.
+
+    :param nodes: shape [nodes], which nodes count.
+    :returns: ``in one domain of spine, as nothing joins ...``; empty when one trunk has enough, or all have too few.
+    """
+    if (trunks := cluster.trunks) is None:
+        return ""
+    counts = count_nodes(trunks, nodes)
+    most = int(counts.argmax())
+    if not counts[most] < wanted <= counts.sum():
+        return ""
+    return (
+        f"in one domain of {trunks.name}, as nothing joins the {len(trunks)} of them; {trunks.domains[most]!r} has "
+        f"most, {counts[most]} (all together {counts.sum()})"
+    )
+
+
 def together(cluster: Cluster, nodes: npt.NDArray[np.intp], wanted: int) -> npt.NDArray[np.intp]:
     """Those of the given nodes among which a job of a certain size is to choose its own.
 

@@ -21,11 +21,11 @@ FAULTY = math.inf
 """Slowdown that stands for a node which must never be used."""
 
 
-_FACTOR = re.compile(r"[0-9]{1,18}(?:\.[0-9]{0,20})?(?:[eE][-+]?[0-9]{1,3})?")
+_FACTOR = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 
 
 def parse_slowdown(text: str) -> float:
-    """A slowdown as people write it: a factor of at least 1, or ``faulty``.
+    """A slowdown as people write it: a finite factor of at least 1, of any number of digits, or ``faulty``.
 
     :raises ValueError: neither.
     """
@@ -33,7 +33,7 @@ def parse_slowdown(text: str) -> float:
         return FAULTY
     factor = float(text) if _FACTOR.fullmatch(text.strip()) else math.nan
     if not HEALTHY <= factor < math.inf:
-        raise ValueError(f"{text[:40]!r} is neither a factor of at least 1 nor 'faulty'")
+        raise ValueError(f"{text[:40]!r} is neither a finite factor of at least 1 nor 'faulty'")
     return factor
 
 

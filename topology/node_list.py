@@ -89,8 +89,10 @@ def with_gpus(
     told = {name: listed.gpus for one in lists for name, listed in one.nodes.items() if listed.gpus is not None}
     if not any(told.values()):
         told = {}
-    if (most := max(gpus_per_node or 0, *told.values(), 0)) > MAX_GPUS:
-        raise InvalidTopology(f"{most} GPUs a node", where="--gpus-per-node", fix=f"a node has at most {MAX_GPUS} GPUs")
+    if gpus_per_node is not None and gpus_per_node > MAX_GPUS:
+        raise InvalidTopology(
+            f"{gpus_per_node} GPUs a node", where="--gpus-per-node", fix=f"a node has at most {MAX_GPUS} GPUs"
+        )
     counts = Counter(count for count in told.values() if count)
     usual = counts.most_common(1)[0][0] if counts else DEFAULT_GPUS
     gpus = np.full(len(cluster), gpus_per_node or usual, dtype=np.int32)

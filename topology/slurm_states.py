@@ -35,6 +35,7 @@ _IN_USE = frozenset({
 })  # fmt: skip
 _OFF = frozenset({"POWERED_DOWN", "POWERED_DN"})
 _NO_HINDRANCE = frozenset({"IDLE", "CLOUD", "DYNAMIC_NORM"}) | _OFF
+_KNOWN = _UNUSABLE | _IN_USE | _NO_HINDRANCE
 _WORD = re.compile(r"([A-Z_]+)([*~#!%$@^-]*)")
 
 # what the character after a state means; ~ (powered off) alone leaves an idle node free: Slurm starts it for a job
@@ -66,8 +67,7 @@ def powered_off(words: Iterable[str]) -> bool:
 def is_state(text: str) -> bool:
     """Whether a text is a state, in a spelling that is known."""
     matches = [_WORD.fullmatch(word) for word in _split([text])]
-    known = _UNUSABLE | _IN_USE | _NO_HINDRANCE
-    return bool(matches) and all(match is not None and match[1] in known for match in matches)
+    return bool(matches) and all(match is not None and match[1] in _KNOWN for match in matches)
 
 
 def _split(words: Iterable[str]) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.job import Job
-from topology.capacity import count_nodes
+from topology.capacity import shortage_apart
 from topology.cluster import Cluster
 from topology.flags import FAULTY, HEALTHY
 
@@ -42,7 +42,8 @@ def shortage(cluster: Cluster, job: Job) -> str:
     admitted = admissible(cluster, job)
     free = int(admitted.sum())
     if free >= job.grid.cells:
-        return _shortage_of_trunks(cluster, job, admitted)
+        apart = shortage_apart(cluster, admitted, job.grid.cells)
+        return apart and f"the job needs {job.grid.cells} free nodes of {job.gpus_per_node} GPUs {apart}"
     fits_size = cluster.gpus == job.gpus_per_node
     faulty = cluster.slowdown == FAULTY
     in_use = cluster.free_gpus != cluster.gpus
@@ -59,20 +60,6 @@ def shortage(cluster: Cluster, job: Job) -> str:
     return (
         f"the job needs {job.grid.cells} free nodes of {job.gpus_per_node} GPUs, the cluster has {free} of "
         f"{len(cluster)}" + (f" ({others})" if others else "")
-    )
-
-
-def _shortage_of_trunks(cluster: Cluster, job: Job, admitted: BoolArray) -> str:
-    if (trunks := cluster.trunks) is None:
-        return ""
-    free = count_nodes(trunks, admitted)
-    most = int(free.argmax())
-    if free[most] >= job.grid.cells:
-        return ""
-    return (
-        f"the job needs {job.grid.cells} free nodes of {job.gpus_per_node} GPUs in one domain of {trunks.name}, as "
-        f"nothing joins the {len(trunks)} of them; {trunks.domains[most]!r} has most, {free[most]} (all together "
-        f"{free.sum()})"
     )
 
 

@@ -25,7 +25,7 @@ from simulator.engine.job import UNITS, SimJob
 from simulator.engine.room import Found, Need
 from simulator.records import JobRecord
 from simulator.shapes import node_size, shape
-from topology.capacity import count_nodes, most_together, together
+from topology.capacity import count_nodes, most_together, shortage_apart, together
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob
 from topology.flags import HEALTHY, NodeFlag
@@ -89,10 +89,13 @@ class PlacedRoom:
                 _ = gang.grid, job_level(self.cluster, gang)
         except InvalidJob as error:
             raise Disagreement("does not cut into nodes", error.message) from error
-        room = most_together(self.cluster, self._usable_for(nodes, gpus))
-        if room < nodes:
-            what = f"{nodes} nodes with {gpus / UNITS:g} free GPUs each; the cluster has {room}"
-            raise Disagreement("larger than the cluster", what)
+        usable = self._usable_for(nodes, gpus)
+        wanted = f"{nodes} nodes with {gpus / UNITS:g} free GPUs each"
+        if (room := int(np.count_nonzero(usable))) < nodes:
+            raise Disagreement("larger than the cluster", f"{wanted}; the cluster has {room}")
+        if apart := shortage_apart(self.cluster, usable, nodes):
+            fix = "describe a switch above them if jobs can span them"
+            raise Disagreement("larger than one domain", f"{wanted} {apart}", fix=fix)
         return need
 
     def _nodes_with(self, gpus: float) -> int:

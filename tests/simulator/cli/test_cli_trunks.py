@@ -55,7 +55,11 @@ def test_a_job_that_no_trunk_holds_could_never_run(
     """9 nodes of 14, and 8 are the most in one trunk: said before the run, not waited for."""
     code = run(["simulate", "--cluster", str(cluster), "--trace", str(trace(tmp_path, 72))])
     assert code == 2
-    assert "the cluster has 8" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "9 nodes with 8 free GPUs each in one domain of" in said
+    assert "as nothing joins the 2 of them; 'b' has most, 8 (all together 14)" in said
+    assert "describe a switch above them" in said
+    assert "larger than the cluster" not in said
 
 
 def test_capacity_counts_in_one_trunk(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:

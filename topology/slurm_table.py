@@ -1,0 +1,229 @@
+"""Tables of ``sinfo``: any columns that have a node (or hostlist) and a state, with a header or without.
+
+A column of free text (``%E``, the reason) holds any number of words.  Where ``|`` stands between the columns that does
+no harm.  Where blanks do, the columns before it are counted from the left end of a row and those behind it from the
+right.  A row in which that leads to no node and state is refused: a node that is down must not get lost.
+
+Source: the manual page sinfo(1), "OUTPUT FIELD DESCRIPTIONS".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+
+from topology.errors import InvalidInput
+from topology.files import Source
+from topology.hostlist import expand_hostlist
+from topology.slurm_states import is_state, use_of
+
+_NODE_HEADERS = ("NODELIST", "NODE", "NODENAME", "HOSTNAMES", "NODE_ADDR")
+_STATE_HEADERS = ("STATE", "STATECOMPACT", "STATELONG", "STATECOMPLETE")
+_GRES_HEADERS = ("GRES", "TRES")
+_LOOSE_HEADERS = ("REASON", "RESERVATION", "COMMENT", "EXTRA")
+"""Columns of no word, or of several."""
+
+_HEADER_WITHIN = 3
+"""A few lines of notes may stand before the header."""
+
+_BESIDE = re.compile(r"CLUSTER: \S+|[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} (?:\S+ )?[0-9]{4}")
+"""Lines of no table: ``sinfo -M`` prints the name of each cluster, ``sinfo --long`` the date."""
+
+_BARS = re.compile(r"\|")
+_BLANKS = re.compile(r"[\s|]+")
+_COMMENT = re.compile(r"(?:^|\s)#[^|]*$")
+_GPUS = re.compile(r"(?:^|,)(?:gres/)?gpu(?:[:=(,]|$)")
+_RECIPE = 'give `sinfo -N -h -o "%N %t %G"`'
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row of a table.
+
+    :param nodes: a node or hostlist.
+    :param gres: generic resources, ``None`` = there is no such column.
+    :param place: where it stands.
+    """
+
+    nodes: str
+    state: str
+    gres: str | None
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line cut into fields.
+
+    :param fields: none where the line is a comment.
+    :param comment: what stands behind ``#``.
+    """
+
+    place: str
+    fields: tuple[str, ...]
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Where the fields of a row stand: from 0 at its left end, from -1 at its right end.
+
+    :param sure: whether no other reading is possible.
+    """
+
+    node: int
+    state: int
+    gres: int | None
+    sure: bool
+
+
+def table_rows(source: Source, known: Container[str]) -> list[TableRow] | None:
+    """The rows of a table of states; ``None`` = the text is no such table.
+
+    :param known: names of nodes that exist, to tell a column of nodes from others.
+    :raises InvalidInput: a row has no node and state where the others have them.
+    """
+    for between in (_BARS, _BLANKS):
+        cut = list(_cut(source, between, known))
+        lines = [line for line in cut if line.fields]
+        # a bar or two in a reason separates no columns
+        bars = between is _BARS
+        if bars and 2 * sum(len(line.fields) > 1 for line in lines) <= len(lines):
+            continue
+        found = _read(lines, known, bars=bars)
+        if found is not None:
+            for line in cut:
+                if not line.fields and _may_be_row(line.comment.split(), known):
+                    raise _unclear(line)
+            return found
+    return None
+
+
+def _cut(source: Source, between: re.Pattern[str], known: Container[str]) -> Iterator[_Line]:
+    for number, line in enumerate(source.text.splitlines(), 1):
+        comment = _COMMENT.search(line)
+        text = _COMMENT.sub("", line).strip()
+        if _BESIDE.fullmatch(text):
+            continue
+        if between is _BLANKS or not text.strip("|"):
+            text = text.strip("| \t")
+        fields = [text] if text in known else [field.strip() for field in between.split(text)] if text else []
+        if fields or comment:
+            yield _Line(source.at(number), tuple(fields), comment[0].strip() if comment else "")
+
+
+def _read(lines: Sequence[_Line], known: Container[str], *, bars: bool) -> list[TableRow] | None:
+    for i, line in enumerate(lines[:_HEADER_WITHIN]):
+        names = [field.upper() for field in line.fields]
+        if _first(names, _NODE_HEADERS) is not None and _first(names, _STATE_HEADERS) is not None:
+            for before in lines[:i]:
+                if _may_be_row(before.fields, known):
+                    raise _unclear(before)
+            # the header comes again for each cluster
+            rows = [row for row in lines[i + 1 :] if row.fields != line.fields and not _is_empty(row, known)]
+            return [_row(row, _under_header(names, row, bars=bars), known, bars=bars) for row in rows]
+    rows = [line for line in lines if not _is_empty(line, known)]
+    columns = _by_votes(rows, known)
+    return None if columns is None else [_row(row, columns, known, bars=bars) for row in rows]
+
+
+def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
+    """The columns of a line, counted from the end between which and them no free text stands."""
+    node, state = _first(names, _NODE_HEADERS) or 0, _first(names, _STATE_HEADERS) or 0
+    gres = _first(names, _GRES_HEADERS)
+    loose = [at for at, name in enumerate(names) if name in _LOOSE_HEADERS]
+    same = len(line.fields) == len(names)
+    if same or not loose:
+        return _Columns(node, state, gres, sure=same and (bars or len(loose) < 2))
+    if any(loose[0] < column < loose[-1] for column in (node, state)):
+        raise _unclear(line)
+
+    def from_end(column: int) -> int:
+        return column if column < loose[0] else column - len(names)
+
+    between = gres is None or loose[0] < gres < loose[-1]
+    return _Columns(from_end(node), from_end(state), None if between else from_end(gres or 0), sure=True)
+
+
+def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
+    """The columns where most rows have a node and a state; ``None`` = most have no state."""
+    widths = {len(line.fields) for line in rows}
+    most = max(widths, default=0)
+    if most < 2:
+        return None
+    states, nodes, gres = Counter[int](), Counter[int](), Counter[int]()
+    for line in rows:
+        size = len(line.fields)
+        for at, field in enumerate(line.fields):
+            ends = (at,) if len(widths) == 1 else (at, at - size)
+            for votes, vote in (
+                (states, is_state(field)), (nodes, _names_any(field, known)), (gres, bool(_GPUS.search(field)))
+            ):  # fmt: skip
+                if vote:
+                    votes.update(ends)
+    # of equal columns the first from the left end
+    columns = [*range(most), *(range(-most, 0) if len(widths) > 1 else ())]
+    state = max(columns, key=states.__getitem__)
+    if 2 * states[state] <= len(rows):
+        return None
+    node = max((at for at in columns if at != state), key=nodes.__getitem__)
+    return _Columns(node, state, max(columns, key=gres.__getitem__) if gres else None, sure=len(widths) == 1)
+
+
+def _row(line: _Line, columns: _Columns, known: Container[str], *, bars: bool) -> TableRow:
+    """The row of a line.
+
+    :raises InvalidInput: it has no node and state there, or may be read in another way.
+    """
+    nodes, state = _at(line, columns.node), _at(line, columns.state)
+    if not nodes or not state:
+        raise InvalidInput("the line has no state, as the others have", where=line.place, fix=_RECIPE)
+    named = _names_any(nodes, known)
+    # a later Slurm may have more states: such a word is one where nothing else can stand
+    if not is_state(state) and not (columns.sure and (bars or named)):
+        raise _unclear(line)
+    # what looks like a comment may be a reason: "#3 fails"
+    others = [*line.comment.split(), *(() if columns.sure else line.fields)]
+    if any(is_state(word) and use_of([word]) > use_of([state]) for word in others):
+        raise _unclear(line)
+    if any(word != nodes and _names_any(word, known) for word in others):
+        raise _unclear(line)
+    return TableRow(nodes, state, None if columns.gres is None else _at(line, columns.gres), line.place)
+
+
+def _unclear(line: _Line) -> InvalidInput:
+    text = " ".join([*line.fields, line.comment]).strip()
+    return InvalidInput(
+        f"which words are the node and its state is not clear: {text[:80]!r}", where=line.place, fix=_RECIPE
+    )
+
+
+def _may_be_row(words: Sequence[str], known: Container[str]) -> bool:
+    return any(map(is_state, words)) and any(_names_any(word, known) for word in words)
+
+
+def _is_empty(line: _Line, known: Container[str]) -> bool:
+    """Whether it is the row of a partition without nodes."""
+    words = [*line.fields, *line.comment.split()]
+    return "n/a" in map(str.lower, line.fields) and not any(_names_any(word, known) for word in words)
+
+
+def _at(line: _Line, column: int) -> str | None:
+    return line.fields[column] if -len(line.fields) <= column < len(line.fields) else None
+
+
+def _first(names: Sequence[str], wanted: Sequence[str]) -> int | None:
+    return next((i for i, name in enumerate(names) if name in wanted), None)
+
+
+def _names_any(field: str, known: Container[str]) -> bool:
+    if field in known:
+        return True
+    if "[" not in field and "," not in field:
+        return False
+    try:
+        return any(name in known for name in expand_hostlist(field))
+    except InvalidInput:
+        return False
