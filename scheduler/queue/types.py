@@ -142,6 +142,10 @@ class Floor(Protocol):
     def reservations(self) -> Sequence[CapacityReservation]:
         """Those announced whose job has not started, by time of arrival."""
 
+    @property
+    def trunk_of(self) -> IntArray | None:
+        """Shape [nodes], the trunk of each, where a job must lie in one of them; ``None`` = it may span the cluster."""
+
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], which could host a part of the job if the cluster were empty."""
 
@@ -242,6 +246,17 @@ def kept(holds: Sequence[Hold], job: Waiting, free: IntArray) -> Keep:
         return None
     arrays = [hold.against(job, free) for hold in holds]
     return arrays[0] if len(arrays) == 1 else np.sum(arrays, axis=0, dtype=np.int32)
+
+
+def usable_together(job: Waiting, floor: Floor) -> Sequence[BoolArray]:
+    """Among which nodes a job could lie if the cluster were empty: all that it could use, or those of each trunk.
+
+    :returns: masks of shape [nodes]; no trunk without a node for it.
+    """
+    usable, trunk_of = floor.usable(job), floor.trunk_of
+    if trunk_of is None:
+        return (usable,)
+    return [usable & (trunk_of == trunk) for trunk in np.unique(trunk_of[usable])]
 
 
 UNKNOWN = inf

@@ -73,6 +73,11 @@ class Floor:
             for arrives, one in sorted(due, key=lambda pair: (pair[0], pair[1].key))
         )
 
+    @property
+    def trunk_of(self) -> None:
+        """Nodes of Kubernetes are all joined."""
+        return
+
     def usable(self, job: WaitingJob) -> BoolArray:
         """Shape [nodes], those that a blocked gang could use; gangs that could use the same share one array."""
         names = self._usable.get(job.key, frozenset()) if isinstance(job.key, GangKey) else frozenset[str]()

@@ -49,6 +49,7 @@ class Flat:
     reservations: Sequence[CapacityReservation] = ()
     now: float = 0.0
     out: frozenset[int] = field(default_factory=frozenset)
+    trunks: Sequence[int] = ()
 
     @property
     def total(self) -> IntArray:
@@ -62,6 +63,11 @@ class Flat:
         for one in self.running:
             free[list(one.places)] -= one.gpus
         return free
+
+    @property
+    def trunk_of(self) -> IntArray | None:
+        """Those given; none where all nodes are joined."""
+        return np.array(self.trunks, dtype=np.int32) if self.trunks else None
 
     def usable(self, job: Waiting) -> BoolArray:
         """Nodes with so many GPUs."""
