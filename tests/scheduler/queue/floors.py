@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -50,6 +50,7 @@ class Flat:
     now: float = 0.0
     out: frozenset[int] = field(default_factory=frozenset)
     trunks: Sequence[int] = ()
+    closed: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
     @property
     def total(self) -> IntArray:
@@ -70,5 +71,8 @@ class Flat:
         return np.array(self.trunks, dtype=np.int32) if self.trunks else None
 
     def usable(self, job: Waiting) -> BoolArray:
-        """Nodes with so many GPUs."""
-        return np.asarray(self.total >= job.gpus)
+        """Nodes with so many GPUs, without those that are closed to the job of that key."""
+        usable = np.asarray(self.total >= job.gpus)
+        if isinstance(job.key, int):
+            usable[list(self.closed.get(job.key, ()))] = False
+        return usable

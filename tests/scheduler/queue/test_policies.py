@@ -77,6 +77,18 @@ def test_without_a_known_end_in_any_trunk_all_is_kept() -> None:
     assert (never.until, never.keep.tolist()) == (-inf, [8, 8, 8, 8])
 
 
+def test_a_node_too_many_is_one_that_the_other_can_use() -> None:
+    """Three of four nodes are needed, two come back at 5: one of the two that are free is over.
+
+    For one job that is the last of them, for another, which can use the first of them alone, that one.
+    """
+    floor = Flat(4, [Runs(1, [0, 1], ends=5)], closed={3: [0, 1, 3]})
+    policy = FifoBackfill()
+    holds = policy.holds([Wants(1, nodes=3)], floor)
+    offers = [list(policy.offers(Wants(key), floor, holds)) for key in (2, 3)]
+    assert [[listed(keep) for keep in offer] for offer in offers] == [[[0, 0, 8, 0]], [[0, 0, 0, 8]]]
+
+
 def test_whoever_is_blocked_keeps_all_it_could_use() -> None:
     """Without predictions: blocked by priority and age, two jobs of different needs; a node that is out is nobody's."""
     floor = Flat(3, [Runs(1, [0], gpus=1)], out=frozenset([2]))
