@@ -33,13 +33,11 @@ class _Answer:
 
     :param proposal: with nodes of the whole cluster.
     :param evaluation: ``None`` = no placement, or none that is valid.
-    :param slowest: slowdown of the slowest node in use; 1.0 without a placement.
     :param time: predicted step time; ``inf`` without a placement.
     """
 
     proposal: Proposal
     evaluation: Evaluation | None
-    slowest: float
     time: float
 
     @property
@@ -96,15 +94,15 @@ def _weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) ->
     :param nodes: indices of the trunk's nodes in the cluster.
     """
     if proposal.nodes is None:
-        return _Answer(proposal, None, HEALTHY, inf)
+        return _Answer(proposal, None, inf)
     chosen = nodes[proposal.nodes]
     proposal = replace(proposal, nodes=chosen)
     try:
         evaluation = evaluate(cluster, job, chosen)
     except InvalidPlacement:
-        return _Answer(proposal, None, HEALTHY, inf)
+        return _Answer(proposal, None, inf)
     slowest = max((float(cluster.slowdown[i]) for i in evaluation.flagged), default=HEALTHY)
-    return _Answer(proposal, evaluation, slowest, step_time(job, objective=evaluation.objective, slowest=slowest))
+    return _Answer(proposal, evaluation, step_time(job, objective=evaluation.objective, slowest=slowest))
 
 
 def _together(answers: Sequence[_Answer]) -> Proposal:
@@ -112,12 +110,7 @@ def _together(answers: Sequence[_Answer]) -> Proposal:
     proposals = [answer.proposal for answer in answers]
     placed = [proposal for proposal in proposals if not proposal.infeasible]
     infeasible = "" if placed else proposals[0].infeasible
-    # a trunk where slower nodes were worth their price, and that lost all the same, bounds another choice of nodes
-    bounds = [
-        answer.proposal.lower_bound
-        for answer in answers
-        if not answer.proposal.infeasible and not (answer.slowest > best.slowest and answer.proposal.complete)
-    ]
+    bounds = [proposal.lower_bound for proposal in placed]
     return replace(
         best.proposal,
         lower_bound=None if None in bounds else min((bound for bound in bounds if bound is not None), default=None),

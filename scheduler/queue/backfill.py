@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from scheduler.queue.base import BasePolicy
-from scheduler.queue.types import Floor, Hold, Waiting
+from scheduler.queue.types import BoolArray, Floor, Hold, Waiting, usable_together
 from topology.cluster import IntArray
 
 
@@ -39,8 +39,19 @@ def shadow(head: Waiting, floor: Floor) -> Hold:
     time at least as many nodes have room as the job needs: something is kept on all of them, and as many as there are
     more than it needs may be used up.  Of ``gpus`` units that it needs on a node, those that return by then need not be
     kept now; so a node that comes back by itself is not among what others miss, however many free ones there are.
+
+    Where the job must lie in one trunk, all this is so of the trunk that has room first, and nothing is kept elsewhere.
+    Of several at one time it is always the same, so that no start changes which: who was refused stays refused.
     """
-    usable = floor.usable(head)
+    found = [_shadow_among(usable, head, floor) for usable in usable_together(head, floor)]
+    known = [hold for hold in found if hold is not None]
+    if not known:
+        return Hold(-inf, np.where(floor.usable(head), floor.total, 0).astype(np.int32))
+    return min(known, key=lambda hold: hold.until)
+
+
+def _shadow_among(usable: BoolArray, head: Waiting, floor: Floor) -> Hold | None:
+    """The same among some nodes; ``None`` = by the ends that are known, the job never has room there."""
     coming: IntArray = floor.free.copy()
     have = int(np.count_nonzero(usable & (coming >= head.gpus)))
     until = floor.now
@@ -54,7 +65,7 @@ def shadow(head: Waiting, floor: Floor) -> Hold:
             coming[node] = before + one.gpus
             have += bool(usable[node] and before < head.gpus <= before + one.gpus)
     if have < head.nodes:
-        return Hold(-inf, np.where(usable, floor.total, 0).astype(np.int32))
+        return None
     missing = np.maximum(0, head.gpus - (coming - floor.free))
     keep = np.where(usable & (coming >= head.gpus), missing, 0).astype(np.int32)
     return Hold(until, keep, spare=have - head.nodes)

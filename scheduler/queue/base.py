@@ -27,7 +27,7 @@ class BasePolicy:
         if not holds:
             return _EVERYTHING
         beyond = [hold for hold in holds if not ends_by(job, floor.now, hold.until)]
-        return (kept(beyond, job, floor.free) if beyond else None,)
+        return (kept(beyond, job, floor) if beyond else None,)
 
     def victims(self, job: Waiting, floor: Floor) -> Sequence[Running]:  # noqa: ARG002
         """Nobody."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from scheduler.queue.types import Floor, Running, Waiting
+from scheduler.queue.types import BoolArray, Floor, Running, Waiting, usable_together
 
 Worth = tuple[int, float]
 """Highest priority among those to be stopped, and the GPU-seconds they have run."""
@@ -18,11 +18,23 @@ def cheapest_victims(job: Waiting, floor: Floor, *, may_stop: Callable[[Running]
     For each node that the job could use: whom to stop there, lowest priority first and youngest first among equals,
     until there is room.  Then the nodes where that costs least, by the highest priority stopped and the GPU-seconds
     lost.  At last whoever turns out not to be in the way is left alone.  Greedy: a gang on several of the nodes is
-    counted on each.
+    counted on each.  Where the job must lie in one trunk, that in which all this costs least.
 
     :returns: none when it would not help, or when there is room already.
     """
-    usable = floor.usable(job)
+    choices = []
+    for usable in usable_together(job, floor):
+        if np.count_nonzero(usable & (floor.free >= job.gpus)) >= job.nodes:
+            return ()
+        if found := _cheapest_among(usable, job, floor, may_stop=may_stop):
+            choices.append(found)
+    return min(choices, key=lambda found: _worth(found, floor.now), default=())
+
+
+def _cheapest_among(
+    usable: BoolArray, job: Waiting, floor: Floor, *, may_stop: Callable[[Running], bool]
+) -> Sequence[Running]:
+    """Those to be stopped so that a job has room among some nodes, where it has none yet; none = it would not help."""
     there: dict[int, list[Running]] = {}
     for one in floor.running:
         if may_stop(one):
@@ -30,8 +42,6 @@ def cheapest_victims(job: Waiting, floor: Floor, *, may_stop: Callable[[Running]
                 if usable[node]:
                     there.setdefault(node, []).append(one)
     clear = int(np.count_nonzero(usable & (floor.free >= job.gpus)))
-    if clear >= job.nodes:
-        return ()
     choices = []
     for node, ones in there.items():
         room = int(floor.free[node])
@@ -49,7 +59,7 @@ def cheapest_victims(job: Waiting, floor: Floor, *, may_stop: Callable[[Running]
     choices.sort(key=lambda choice: choice[:2])
     needed = choices[: job.nodes - clear]
     found = {one.key: one for _, _, chosen in needed for one in chosen}
-    return _without_idle_loss(job, floor, found)
+    return _without_idle_loss(usable, job, floor, found)
 
 
 def _worth(chosen: Sequence[Running], now: float) -> Worth:
@@ -57,9 +67,11 @@ def _worth(chosen: Sequence[Running], now: float) -> Worth:
     return max(one.priority for one in chosen), lost
 
 
-def _without_idle_loss(job: Waiting, floor: Floor, found: dict[object, Running]) -> Sequence[Running]:
-    """Spare those, the dearest first, without whose stop the job has room too."""
-    usable, free = floor.usable(job), floor.free.copy()
+def _without_idle_loss(
+    usable: BoolArray, job: Waiting, floor: Floor, found: dict[object, Running]
+) -> Sequence[Running]:
+    """Spare those, the dearest first, without whose stop the job has room among these nodes too."""
+    free = floor.free.copy()
     for one in found.values():
         free[list(one.places)] += one.gpus
     for one in sorted(found.values(), key=lambda one: (-one.priority, one.started, one.key)):

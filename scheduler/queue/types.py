@@ -142,6 +142,10 @@ class Floor(Protocol):
     def reservations(self) -> Sequence[CapacityReservation]:
         """Those announced whose job has not started, by time of arrival."""
 
+    @property
+    def trunk_of(self) -> IntArray | None:
+        """Shape [nodes], the trunk of each, where a job must lie in one of them; ``None`` = it may span the cluster."""
+
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], which could host a part of the job if the cluster were empty."""
 
@@ -159,15 +163,17 @@ class Hold:
     keep: IntArray
     spare: int = 0
 
-    def against(self, job: Waiting, free: IntArray) -> IntArray:
-        """What is kept from a job that does not end in time; of nodes that it may do without, the last are let go.
+    def against(self, job: Waiting, floor: Floor) -> IntArray:
+        """What is kept from a job that does not end in time; as many nodes as are spare are let go.
 
-        :param free: shape [nodes], units that no job holds.
+        They are the last of those that the job could use and would miss.
+
         :returns: shape [nodes], units.
         """
         if not self.spare:
             return self.keep
-        contested = np.flatnonzero((free >= job.gpus) & (free - self.keep < job.gpus))
+        free = floor.free
+        contested = np.flatnonzero(floor.usable(job) & (free >= job.gpus) & (free - self.keep < job.gpus))
         left: IntArray = self.keep.copy()
         left[contested[-self.spare :]] = 0
         return left
@@ -233,15 +239,23 @@ def surely_ends_by(job: Waiting, now: float, until: float) -> bool:
     return job.predicted_high is not None and now + job.predicted_high <= until
 
 
-def kept(holds: Sequence[Hold], job: Waiting, free: IntArray) -> Keep:
-    """What several holds keep together from a job; ``None`` = nothing.
-
-    :param free: shape [nodes], units that no job holds.
-    """
+def kept(holds: Sequence[Hold], job: Waiting, floor: Floor) -> Keep:
+    """What several holds keep together from a job; ``None`` = nothing."""
     if not holds:
         return None
-    arrays = [hold.against(job, free) for hold in holds]
+    arrays = [hold.against(job, floor) for hold in holds]
     return arrays[0] if len(arrays) == 1 else np.sum(arrays, axis=0, dtype=np.int32)
+
+
+def usable_together(job: Waiting, floor: Floor) -> Sequence[BoolArray]:
+    """Among which nodes a job could lie if the cluster were empty: all that it could use, or those of each trunk.
+
+    :returns: masks of shape [nodes]; no trunk without a node for it.
+    """
+    usable, trunk_of = floor.usable(job), floor.trunk_of
+    if trunk_of is None:
+        return (usable,)
+    return [usable & (trunk_of == trunk) for trunk in np.unique(trunk_of[usable])]
 
 
 UNKNOWN = inf

@@ -48,6 +48,11 @@ class CountedRoom:
             )
         return Need(1, units, units)
 
+    @property
+    def trunk_of(self) -> None:
+        """A pool has no trunks."""
+        return
+
     @cached_property
     def _all(self) -> BoolArray:
         return np.ones(1, dtype=np.bool_)

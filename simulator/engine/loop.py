@@ -97,6 +97,11 @@ class Engine:
             self._ending = sorted((job.ends, job.key, job) for job in self.live.values())
         return (job for _, _, job in self._ending)
 
+    @property
+    def trunk_of(self) -> IntArray | None:
+        """Shape [nodes], the trunk of each; ``None`` = a job may span the cluster."""
+        return self.room.trunk_of
+
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], which could host a part of the job if the cluster were empty."""
         return self.room.usable(job)

@@ -101,6 +101,11 @@ class PlacedRoom:
     def _nodes_with(self, gpus: float) -> int:
         return int(np.count_nonzero(self.total >= gpus * UNITS))
 
+    @property
+    def trunk_of(self) -> IntArray | None:
+        """Those of the cluster."""
+        return None if (trunks := self.cluster.trunks) is None else trunks.domain_of
+
     def usable(self, job: Waiting) -> BoolArray:
         """Nodes with so many GPUs for jobs; for a gang of whole nodes, those of its size of which all are."""
         return self._usable_for(job.nodes, job.gpus)

@@ -58,6 +58,10 @@ class Room(Protocol):
         :raises Disagreement: it could not run even if the cluster were empty.
         """
 
+    @property
+    def trunk_of(self) -> IntArray | None:
+        """Shape [nodes], the trunk of each, where a job must lie in one; ``None`` = it may span the cluster."""
+
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], which could host a part of the job if the cluster were empty."""
 

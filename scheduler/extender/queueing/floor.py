@@ -22,7 +22,8 @@ _NOTHING: Mapping[GangKey, frozenset[str]] = {}
 class Floor:
     """One look at the state; what a policy does not ask for is not computed.
 
-    :param usable: of gangs that are blocked, names of the nodes that they could use if the cluster were empty.
+    :param usable: of gangs that are blocked, names of the nodes that they could use if the cluster were empty; of the
+        others that is not known.
     """
 
     def __init__(self, state: State, now: datetime, usable: Mapping[GangKey, frozenset[str]] = _NOTHING) -> None:
@@ -73,12 +74,17 @@ class Floor:
             for arrives, one in sorted(due, key=lambda pair: (pair[0], pair[1].key))
         )
 
+    @property
+    def trunk_of(self) -> None:
+        """Nodes of Kubernetes are all joined."""
+        return
+
     def usable(self, job: WaitingJob) -> BoolArray:
-        """Shape [nodes], those that a blocked gang could use; gangs that could use the same share one array."""
-        names = self._usable.get(job.key, frozenset()) if isinstance(job.key, GangKey) else frozenset[str]()
+        """Shape [nodes], those that a job could use, all where it is not known; jobs with the same share one array."""
+        names = self._usable.get(job.key) if isinstance(job.key, GangKey) else None
         mask = self._masks.get(id(names))
         if mask is None:
-            mask = np.zeros(len(self.total), dtype=np.bool_)
-            mask[[self._rows[name] for name in names if name in self._rows]] = True
+            mask = np.full(len(self.total), names is None, dtype=np.bool_)
+            mask[[self._rows[name] for name in names or () if name in self._rows]] = True
             self._masks[id(names)] = mask
         return mask

@@ -14,12 +14,14 @@ from scheduler.outcome import run
 from scheduler.placement.admission import shortage
 from scheduler.placement.registry import algorithm_names, load_algorithm
 from scheduler.placement.repair import repair
-from scheduler.placement.types import Limits
+from scheduler.placement.trunks import propose_in_a_trunk
+from scheduler.placement.types import Limits, Proposal
 from scheduler.remedies import diagnose, nodes_to_free
 from scheduler.spread import evaluate
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import Infeasible, InvalidPlacement
+from topology.flags import NodeFlag
 from topology.subset import subset
 
 LIMITS = Limits(seconds=5.0, workers=1)
@@ -144,8 +146,6 @@ def test_the_forest_is_as_good_as_its_best_trunk(trunks: list[tuple[int, ...]], 
 
 def test_time_that_runs_out_in_a_trunk_proves_nothing() -> None:
     """An algorithm that finds nothing in one trunk leaves the bound of the other unclaimed for the cluster."""
-    from scheduler.placement.trunks import propose_in_a_trunk
-    from scheduler.placement.types import Proposal
 
     class Late:
         name, summary = "late", "gives up in the trunk of 4"
@@ -159,3 +159,29 @@ def test_time_that_runs_out_in_a_trunk_proves_nothing() -> None:
     assert proposal.nodes is not None
     assert proposal.lower_bound is None
     assert not proposal.complete
+
+
+def test_a_trunk_in_which_slow_nodes_were_chosen_still_bounds_the_answer() -> None:
+    """An algorithm proves one trunk's best and settles for a slow node in the other: the whole is not proved.
+
+    One node a rack in the first trunk: 2 cells of a DP group touch 2 racks.  In the second all nodes are in one rack,
+    two of them healthy: those are the true optimum, which the algorithm did not look for.
+    """
+
+    class Settling:
+        name, summary = "settling", "takes the last two nodes of a trunk, and claims their objective as its bound"
+
+        def place(self, cluster: Cluster, wanted: Job, limits: Limits) -> Proposal:
+            nodes = np.array([[len(cluster) - 2], [len(cluster) - 1]], dtype=np.int32)
+            return Proposal(nodes, lower_bound=evaluate(cluster, wanted, nodes).objective)
+
+    wanted, cluster = job(2, 1), forest((1, 1), (3,)).with_flags([NodeFlag("n4", "straggler", 3.0, source="test")])
+    outcome = run(Settling(), cluster, wanted, LIMITS)
+    true = run(load_algorithm("exact"), cluster, wanted, LIMITS)
+    assert outcome.evaluation is not None
+    assert true.evaluation is not None
+    # three times the step time costs more than a second rack
+    assert not outcome.evaluation.flagged
+    assert true.evaluation.objective < outcome.evaluation.objective
+    assert outcome.status == "feasible"
+    assert outcome.bound == true.objective

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -49,6 +49,8 @@ class Flat:
     reservations: Sequence[CapacityReservation] = ()
     now: float = 0.0
     out: frozenset[int] = field(default_factory=frozenset)
+    trunks: Sequence[int] = ()
+    closed: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
     @property
     def total(self) -> IntArray:
@@ -63,6 +65,14 @@ class Flat:
             free[list(one.places)] -= one.gpus
         return free
 
+    @property
+    def trunk_of(self) -> IntArray | None:
+        """Those given; none where all nodes are joined."""
+        return np.array(self.trunks, dtype=np.int32) if self.trunks else None
+
     def usable(self, job: Waiting) -> BoolArray:
-        """Nodes with so many GPUs."""
-        return np.asarray(self.total >= job.gpus)
+        """Nodes with so many GPUs, without those that are closed to the job of that key."""
+        usable = np.asarray(self.total >= job.gpus)
+        if isinstance(job.key, int):
+            usable[list(self.closed.get(job.key, ()))] = False
+        return usable

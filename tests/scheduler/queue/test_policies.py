@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -59,6 +60,35 @@ def test_backfilling_offers_everything_to_those_that_end_in_time() -> None:
     assert [[listed(keep) for keep in offer] for offer in offers] == [[None], [[0, 8]], [[0, 8]]]
 
 
+def test_the_shadow_time_is_that_of_one_trunk() -> None:
+    """Three trunks of two nodes; one node is free in two of them, whose other ones are taken until 100 and 1000.
+
+    Two nodes are free now, and no job lies on both: the first waits for 100, for which its trunk alone is kept.
+    """
+    running = [Runs(1, [1], ends=100), Runs(2, [3], ends=1000), Runs(3, [4, 5], ends=5000)]
+    hold = shadow(Wants(nodes=2), Flat(6, running, trunks=(0, 0, 1, 1, 2, 2)))
+    assert (hold.until, hold.keep.tolist(), hold.spare) == (100, [8, 0, 0, 0, 0, 0], 0)
+
+
+def test_without_a_known_end_in_any_trunk_all_is_kept() -> None:
+    """Two nodes come back at 5, in two trunks; with them no trunk has two."""
+    running = [Runs(1, [0, 2], ends=5), Runs(2, [1, 3])]
+    never = shadow(Wants(nodes=2), Flat(4, running, trunks=(0, 0, 1, 1)))
+    assert (never.until, never.keep.tolist()) == (-inf, [8, 8, 8, 8])
+
+
+def test_a_node_too_many_is_one_that_the_other_can_use() -> None:
+    """Three of four nodes are needed, two come back at 5: one of the two that are free is over.
+
+    For one job that is the last of them, for another, which can use the first of them alone, that one.
+    """
+    floor = Flat(4, [Runs(1, [0, 1], ends=5)], closed={3: [0, 1, 3]})
+    policy = FifoBackfill()
+    holds = policy.holds([Wants(1, nodes=3)], floor)
+    offers = [list(policy.offers(Wants(key), floor, holds)) for key in (2, 3)]
+    assert [[listed(keep) for keep in offer] for offer in offers] == [[[0, 0, 8, 0]], [[0, 0, 0, 8]]]
+
+
 def test_whoever_is_blocked_keeps_all_it_could_use() -> None:
     """Without predictions: blocked by priority and age, two jobs of different needs; a node that is out is nobody's."""
     floor = Flat(3, [Runs(1, [0], gpus=1)], out=frozenset([2]))
@@ -81,6 +111,22 @@ def test_victims_are_the_lowest_and_youngest_that_are_enough() -> None:
     assert {one.key for one in PriorityPreempt().victims(Wants(priority=2, nodes=2), floor)} == {2, 3}
     assert not PriorityPreempt().victims(Wants(priority=1, nodes=3), floor)
     assert not PriorityPreempt().victims(Wants(priority=0), floor)
+
+
+def test_victims_lie_in_one_trunk() -> None:
+    """Two nodes are needed.  The two of priority 0 lie in two trunks, beside one of 1 and one of 2: the former.
+
+    Nobody is stopped where a trunk has room already, and where stopping makes room in none.
+    """
+    running = [
+        Runs(number, [number], priority=priority, preemptible=True) for number, priority in enumerate((0, 2, 1, 0))
+    ]
+    floor = Flat(4, running, now=10, trunks=(1, 1, 0, 0))
+    policy = PriorityPreempt()
+    assert {one.key for one in policy.victims(Wants(priority=3, nodes=2), floor)} == {2, 3}
+    assert not policy.victims(Wants(priority=1, nodes=2), floor)
+    assert not policy.victims(Wants(priority=3, nodes=3), floor)
+    assert not policy.victims(Wants(priority=3, nodes=2), replace(floor, running=running[:2]))
 
 
 def test_nobody_is_stopped_who_is_not_in_the_way() -> None:

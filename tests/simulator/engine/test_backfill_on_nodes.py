@@ -59,17 +59,23 @@ MIXED = build_cluster(
     ["rack"], [Node(f"n{i}", (f"r{i % 3}",), gpus, gpus) for i, gpus in enumerate([8] * 6 + [16] * 2)]
 )
 
+TRUNKS = racks(8, per_rack=3, racks_per_pod=1).replace(joined=False)
+"""Of three, three and two nodes."""
 
-@pytest.mark.parametrize("cluster", [racks(6, per_rack=3), MIXED], ids=["equal", "two larger nodes"])
+
+@pytest.mark.parametrize("cluster", [racks(6, per_rack=3), MIXED, TRUNKS], ids=["equal", "two larger nodes", "trunks"])
 @given(data=st.data())
 @settings(max_examples=120)
 def test_the_first_is_never_delayed(cluster: Cluster, data: st.DataObject) -> None:
     """With exact predictions it starts by the first shadow time that was ever computed for it, whoever passed it.
 
-    Whole nodes, parts of nodes, and on the second cluster jobs that only the larger nodes can hold.
+    Whole nodes, parts of nodes, and on the second cluster jobs that only the larger nodes can hold; on the third none
+    that is larger than a trunk.
     """
     larger = [(16, 1), (12, 1), (32, 2), (24, 2)] if cluster is MIXED else []
-    records = data.draw(traces(most=20, shapes=[*SHAPES, *larger]))
+    most = 3 if cluster is TRUNKS else len(cluster)
+    shapes = [(gpus, nodes) for gpus, nodes in [*SHAPES, *larger] if nodes <= most]
+    records = data.draw(traces(most=20, shapes=shapes))
     policy = Promising()
     engine = placed_run(cluster, records, policy)
     for key, promised in policy.promised.items():

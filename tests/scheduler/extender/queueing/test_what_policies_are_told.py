@@ -83,17 +83,20 @@ def test_single_pods_run_too() -> None:
 
 
 def test_the_floor_counts_gpus() -> None:
-    """What pods hold and what is promised is not free; the nodes that a blocked gang could use are a mask."""
+    """What pods hold and what is promised is not free; the nodes that a blocked gang could use are a mask.
+
+    What another gang could use was not asked: all nodes, for all that is known.
+    """
     single = pod("s", node="m0-1", gpus=3, phase="Running")
     state = state_of(minipods(4), [single])
     state.put_plan(Plan(key("g"), Phase.PLANNED, nodes=("m0-0",), pods=(None,)))
-    state_gang = gang_pods("h", 1)
-    for one in state_gang:
+    for one in [*gang_pods("h", 1), *gang_pods("i", 1)]:
         state.put_pod(one)
     floor = Floor(state, NOW, {key("h"): frozenset({"m0-2", "gone"})})
     assert floor.total.tolist() == [8, 8, 8, 8]
     assert floor.free.tolist() == [0, 5, 8, 8]
     assert floor.usable(waiting_gang(state, gang_of(state, "h"))).tolist() == [False, False, True, False]
+    assert floor.usable(waiting_gang(state, gang_of(state, "i"))).all()
 
 
 def test_reservations_are_those_that_are_held() -> None:
