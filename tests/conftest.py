@@ -16,6 +16,9 @@ from scheduler.cli.run import run
 CONTROL_PLANES = {"shared_plane", "bare_plane"}
 """Fixtures that start Kubernetes: etcd, kube-apiserver and more, built from Go modules unless they are there."""
 
+LEFT_OPEN = "ignore:unclosed <ssl.SSLSocket:ResourceWarning"
+"""Programs are killed in the middle of connections: whichever test runs as the garbage is collected would fail."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,6 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if CONTROL_PLANES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.control_plane)
+            item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
 
 
 os.environ.pop("COLUMNS", None)  # the width of text must not depend on the terminal that the tests run in

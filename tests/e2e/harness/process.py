@@ -11,6 +11,7 @@ import subprocess
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from urllib.error import HTTPError
 
 from tests.e2e.harness.waiting import WaitedTooLong, wait_until
 
@@ -134,6 +135,9 @@ class Healthy:
         try:
             with urllib.request.urlopen(self._url, timeout=5.0, context=anybody) as answer:
                 return bool(answer.status == 200)
+        except HTTPError as refusal:
+            refusal.close()
+            return False
         except OSError:
             return False
 
