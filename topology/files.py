@@ -21,7 +21,7 @@ from topology.errors import InvalidInput, TooLarge
 STDIN = "-"
 """The file name that means standard input."""
 
-_GZIP = b"\x1f\x8b"
+GZIP = b"\x1f\x8b"
 """First bytes of a gzip file, RFC 1952."""
 
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
@@ -77,7 +77,7 @@ def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: b
     :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
     """
     name, data = read_bytes(path, max_bytes=max_bytes)
-    if data.startswith(_GZIP):
+    if data.startswith(GZIP):
         data = _unpacked(name, data, max_bytes)
     return decode_source(name, data, may_be_empty=may_be_empty)
 
@@ -89,7 +89,7 @@ def _unpacked(name: str, data: bytes, max_bytes: int) -> bytes:
     :raises TooLarge: more than ``max_bytes``; no more than that is ever unpacked.
     """
     text = b""
-    while data.startswith(_GZIP):
+    while data.startswith(GZIP):
         unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW)
         try:
             text += unpacker.decompress(data, max_bytes + 1 - len(text))
@@ -138,7 +138,7 @@ def decode_source(name: str, data: bytes, *, may_be_empty: bool = False) -> Sour
     :param may_be_empty: whether nothing is an answer too, as of a list.
     :raises InvalidInput: empty, binary, not UTF-8.
     """
-    if data.startswith(_GZIP):
+    if data.startswith(GZIP):
         raise InvalidInput("is compressed with gzip", where=name, fix=f"pass it through gunzip: gunzip -c {name}")
     if (zero := data.find(b"\0")) >= 0:
         raise InvalidInput(

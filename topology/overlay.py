@@ -1,8 +1,7 @@
 """Flags laid over a topology.
 
-Flag file: YAML or JSON, a list of flags (or an
-object with the key ``flags``, as ``arnold stragglers --json`` prints it) with the fields of
-:class:`~topology.flags.NodeFlag`; of a faulty node the slowdown may be left out.  A flag store
+Flag file: YAML or JSON, a list of flags (or an object with the key ``flags``, as ``arnold stragglers --json`` prints
+it) with the fields of :class:`~topology.flags.NodeFlag`; of a faulty node the slowdown may be left out.  A flag store
 (:mod:`topology.flag_log`), recognised by its first line, stands for the flags that it holds now.
 """
 

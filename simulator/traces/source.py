@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from topology.errors import TraceFormatError
-from topology.files import STDIN
+from topology.files import GZIP, STDIN
 
 HEAD = 65_536
 """Bytes (after unpacking) that readers look at to recognise their format."""
 
 MAX_LINE = 1_048_576
 """Longest line in bytes: what has longer ones is no trace but a binary file, or a JSON document."""
-
-GZIP = b"\x1f\x8b"
 
 
 class CutOff(TraceFormatError):

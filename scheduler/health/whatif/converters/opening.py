@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from topology.errors import InvalidInput, TraceFormatError
-
-GZIP = b"\x1f\x8b"
+from topology.files import GZIP
 
 
 @contextmanager
