@@ -42,8 +42,8 @@ def _takes_one(option: click.Option) -> bool:
 class JsonCommand(Command):
     """A command with ``--json``, passed on as ``as_json``.
 
-    :param document: ``module:name`` of the pydantic model, or union of models, that ``--json`` prints; imported only to
-        print its schema.
+    :param document: ``module:name`` of the JSON record or pydantic model, or union of them, that ``--json`` prints;
+        imported only to print its schema.
     """
 
     def __init__(self, *args: Any, document: str, **settings: Any) -> None:

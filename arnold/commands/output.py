@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
     from rich.console import Console
 
     from arnold.commands.tables import FittedTable
@@ -25,12 +24,14 @@ PLAIN_WIDTH = 120
 """Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON."""
 
 
-def to_json(document: BaseModel) -> str:
-    """A document as JSON text, keys in the order of the model's fields, short pieces on one line.
+def to_json(document: object) -> str:
+    """Return a JSON record, or a pydantic model, as JSON text: keys in order of its fields, short pieces on one line.
 
     :raises ValueError: a number is not finite; JSON has no word for it.
     """
-    return _layout(document.model_dump(mode="json"), "")
+    from topology.json_record import json_data
+
+    return _layout(json_data(type(document), document), "")
 
 
 def _layout(value: Any, indent: str) -> str:
@@ -63,7 +64,7 @@ def plain(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def emit_json(document: BaseModel) -> None:
+def emit_json(document: object) -> None:
     """Print the one JSON document of a run."""
     click.echo(to_json(document))
 

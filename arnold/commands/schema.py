@@ -34,7 +34,7 @@ def command(command: tuple[str, ...]) -> None:
     COMMAND is a command (`place`, `topology show`), or `error` for what any command prints when it fails, or one of the
     files that you write: `job`, `records`, `workload`.
     """
-    from pydantic import TypeAdapter
+    from topology.json_record import json_schema
 
     others = _others()
     if not command:
@@ -42,7 +42,7 @@ def command(command: tuple[str, ...]) -> None:
         return
     name = " ".join(command)
     document = document_at(others[name]) if name in others else _document_of(command, others)
-    schema = TypeAdapter(document).json_schema(mode="validation" if name in others else "serialization")
+    schema = json_schema(document, written=name not in others)
     title = schema.pop("title", name)
     heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
     click.echo(json.dumps(heading | schema, indent=2))
