@@ -7,10 +7,9 @@ the first call: computing with such a dataclass never loads it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import cache
 from math import inf, isinf
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -64,7 +63,7 @@ def read_json(kind: type[T], data: Any) -> T:
 
     :raises pydantic.ValidationError: a key is missing or unknown, or a value is of another type.
     """
-    adapter: TypeAdapter[T] = _adapter(kind)
+    adapter: TypeAdapter[T] = _adapter(cast("Any", kind))
     return adapter.validate_python(data)
 
 
@@ -77,7 +76,7 @@ def json_schema(kind: Any, *, written: bool) -> dict[str, Any]:
 
 
 @cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
