@@ -1,11 +1,12 @@
-"""A cluster as a forest of switches with unique names, for formats that know switches and no levels.
+"""Slurm's ``topology.conf`` and ``topology.yaml``, and the switches that formats without levels are written from.
 
-Every domain becomes a switch.  An implicit domain needs none, unless a domain with a name lies below it: then it
-becomes a switch too, so that every other switch keeps its level.
+Every domain becomes a switch with a unique name.  An implicit domain needs none, unless a domain with a name lies below
+it: then it becomes a switch too, so that every other switch keeps its level.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from topology.cluster import ROOT, Cluster, IntArray
+from topology.hostlist import check_name, fold_hostlist
 from topology.readers.switches import Switch
+from topology.writers.types import Rendering, bare_tree_losses
 
 SLURM_NAME_LENGTH = 64
 """Longest switch name of Slurm, topology.conf(5)."""
@@ -144,3 +147,52 @@ def _unique(name: str, taken: set[str]) -> str:
         candidate, number = f"{name}-{number}", number + 1
     taken.add(candidate)
     return candidate
+
+
+class SlurmConfWriter:
+    """Writer of ``topology.conf``."""
+
+    name = "slurm-conf"
+
+    def write(self, cluster: Cluster) -> Rendering:
+        """The cluster as lines of ``SwitchName=``, broad switches first.
+
+        :raises InvalidInput: a name that Slurm cannot carry.
+        """
+        forest = forest_of(cluster)
+        switches = forest.switches()
+        lines = []
+        for switch in switches:
+            check_name(switch.name)
+            key, below = ("Switches", switch.children) if switch.children else ("Nodes", switch.nodes)
+            lines.append(f"SwitchName={switch.name} {key}={fold_hostlist(below)}\n")
+        return Rendering("".join(lines), bare_tree_losses(cluster, self.name) + forest_notes(forest, switches))
+
+
+_HEAD = "- topology: default\n  cluster_default: true\n  tree:\n    switches:\n"
+
+
+class SlurmYamlWriter:
+    """Writer of ``topology.yaml``.  All names are quoted, so that a switch called ``1e3`` or ``no`` stays a name."""
+
+    name = "slurm-yaml"
+
+    def write(self, cluster: Cluster) -> Rendering:
+        """The cluster as a list of switches, broad ones first.
+
+        :raises InvalidInput: a name that Slurm cannot carry.
+        """
+        forest = forest_of(cluster)
+        switches = forest.switches()
+        entries = []
+        for switch in switches:
+            check_name(switch.name)
+            key, below = ("children", switch.children) if switch.children else ("nodes", switch.nodes)
+            entries.append(f"    - switch: {_quoted(switch.name)}\n      {key}: {_quoted(fold_hostlist(below))}\n")
+        notes = bare_tree_losses(cluster, self.name) + forest_notes(forest, switches)
+        return Rendering(_HEAD + "".join(entries), notes)
+
+
+def _quoted(text: str) -> str:
+    """A JSON string is a double-quoted YAML string."""
+    return json.dumps(text, ensure_ascii=False)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 from topology.cluster import Cluster
-from topology.writers.forest import forest_of
-from topology.writers.losses import bare_tree_losses
-from topology.writers.types import Rendering
+from topology.writers.to_slurm import forest_of
+from topology.writers.types import Rendering, bare_tree_losses
 
 
 class TopographWriter:

@@ -1,10 +1,12 @@
-"""From a path to a cluster: read, recognise, lay state over it."""
+"""From a path to a cluster: read, recognise the format, lay state over it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ from topology.files import Source, read_source
 from topology.flag_log import is_log
 from topology.node_list import read_node_list, with_gpus, with_node_list
 from topology.overlay import with_flag_file, with_flag_store
-from topology.readers.registry import load_reader, recognise
+from topology.plugins import make_named
+from topology.readers.types import TopologyReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +107,45 @@ def load_cluster(path: str | Path, **options: Any) -> Cluster:
 def _check_stdin(*paths: str | Path) -> None:
     if sum(str(path) == "-" for path in paths) > 1:
         raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
+
+
+GROUP = "arnold.topology_readers"
+
+HEAD = 65_536
+"""Characters of a text that readers look at to recognise their format."""
+
+
+def reader_names() -> tuple[str, ...]:
+    """Names of all formats that can be read, sorted."""
+    return tuple(sorted({point.name for point in _points()}))
+
+
+def load_reader(name: str) -> TopologyReader:
+    """The reader of that name; only its own module is imported.
+
+    :raises UnknownName: no installed package offers it.
+    """
+    reader: TopologyReader = make_named(name, _points(), unknown="no topology format is called", where="--format")
+    return reader
+
+
+def recognise(source: Source) -> TopologyReader:
+    """The reader of a text, by its content.
+
+    :raises InvalidInput: no reader, or more than one, recognises it.
+    """
+    readers = [load_reader(name) for name in reader_names()]
+    head = source.text[:HEAD]
+    fitting = [reader for reader in readers if reader.recognises(head)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        names = " and ".join(reader.name for reader in fitting)
+        raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
+    known = "; ".join(f"{reader.name}: {reader.summary}" for reader in readers)
+    raise InvalidInput("is in no format that is known", where=source.name, fix=f"give one of these ({known})")
+
+
+@cache
+def _points() -> EntryPoints:
+    return entry_points(group=GROUP)
