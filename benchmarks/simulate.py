@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 
-from topology.writers.cluster_csv import ClusterCsvWriter
+from topology.writers.to_csv import ClusterCsvWriter
 
 from benchmarks.commands import run_command
 from benchmarks.growth import draw_power, exponent, save
