@@ -10,7 +10,7 @@ from topology.errors import UnknownName, did_you_mean
 
 
 def make_named(name: str, points: Iterable[EntryPoint], *, unknown: str, where: str) -> Any:
-    """What the entry point of that name makes; only its own module is imported.
+    """Return what the entry point of that name makes; only its own module is imported.
 
     :param points: the entry points of one group; each names something that is called without arguments.
     :param unknown: the beginning of the message that no package offers the name.

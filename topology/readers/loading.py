@@ -92,7 +92,7 @@ def load_topology(
 
 
 def _flagged(cluster: Cluster, source: Source, now: datetime) -> tuple[Cluster, tuple[str, ...]]:
-    """The cluster with the flags of a flag file or a flag store, and notes about them."""
+    """Return the cluster with the flags of a flag file or a flag store, and notes about them."""
     if is_log(source):
         return with_flag_store(cluster, source, now=now)
     cluster, expired = with_flag_file(cluster, source, now=now)
@@ -100,7 +100,7 @@ def _flagged(cluster: Cluster, source: Source, now: datetime) -> tuple[Cluster, 
 
 
 def load_cluster(path: str | Path, **options: Any) -> Cluster:
-    """The cluster of :func:`load_topology`, with its options, for those who need nothing else."""
+    """Return the cluster of :func:`load_topology`, which takes the same options."""
     return load_topology(path, **options).cluster
 
 
@@ -116,12 +116,12 @@ HEAD = 65_536
 
 
 def reader_names() -> tuple[str, ...]:
-    """Names of all formats that can be read, sorted."""
+    """Return names of all formats that can be read, sorted."""
     return tuple(sorted({point.name for point in _points()}))
 
 
 def load_reader(name: str) -> TopologyReader:
-    """The reader of that name; only its own module is imported.
+    """Return the reader of that name; only its own module is imported.
 
     :raises UnknownName: no installed package offers it.
     """
@@ -130,7 +130,7 @@ def load_reader(name: str) -> TopologyReader:
 
 
 def recognise(source: Source) -> TopologyReader:
-    """The reader of a text, by its content.
+    """Return the reader of a text, by its content.
 
     :raises InvalidInput: no reader, or more than one, recognises it.
     """

@@ -35,14 +35,14 @@ class TopologyReader(Protocol):
 
     @property
     def summary(self) -> str:
-        """One line about the format, for people who wonder what they may give."""
+        """One line about the format, for the error message that lists what may be given."""
 
     @property
     def chooses_levels(self) -> bool:
         """Whether the format leaves open what the levels are, so that ``levels`` has a meaning."""
 
     def recognises(self, head: str) -> bool:
-        """Whether a text looks like this format, from its first few thousand characters."""
+        """Return whether a text looks like this format, from its first few thousand characters."""
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read a text of this format.

@@ -14,12 +14,12 @@ GROUP = "arnold.topology_writers"
 
 
 def writer_names() -> tuple[str, ...]:
-    """Names of all formats that can be written, sorted."""
+    """Return names of all formats that can be written, sorted."""
     return tuple(sorted({point.name for point in _points()}))
 
 
 def load_writer(name: str) -> TopologyWriter:
-    """The writer of that name; only its own module is imported.
+    """Return the writer of that name; only its own module is imported.
 
     :raises UnknownName: no installed package offers it.
     """
