@@ -2,7 +2,7 @@
 
 YAML is read by the core schema of YAML 1.2 (so ``no`` is a word and ``1e-3`` a number), keys are always strings, as in
 JSON.  What a data file does not need and a hostile one does is refused: anchors and aliases ("billion laughs"), tags,
-several documents, a key twice, deep nesting.  NaN and infinities pass: the code that gives the data a meaning refuses them.
+several documents, a key twice, deep nesting.  NaN and infinities pass: what gives the data a meaning refuses them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The network between the nodes: lowest common domain, paths, link capacity, and a networkx view of all of it.
 
-A cluster is a tree, so that what most callers ask is answered from its arrays; networkx is for analysing a graph.  A node is known by its name, a switch by its level and name, the switch above the broadest level by
-:data:`CORE`.
+A cluster is a tree, so that what most callers ask is answered from its arrays; networkx is for analysing a graph.  A
+node is known by its name, a switch by its level and name, the switch above the broadest level by :data:`CORE`.
 """
 
 from __future__ import annotations

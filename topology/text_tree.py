@@ -1,6 +1,6 @@
 """The cluster as a tree of text with counts, for terminals and logs.
 
-:func:`tree_rows` says what stands in each line, so that it can be coloured; :func:`text_tree` puts it into plain columns.
+:func:`tree_rows` says what stands in each line, so that it can be coloured; :func:`text_tree` makes plain columns.
 """
 
 from __future__ import annotations

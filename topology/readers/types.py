@@ -9,6 +9,7 @@ from typing import Protocol
 
 from topology.cluster import Cluster
 from topology.files import Source
+from topology.plugins import PluginGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +53,9 @@ class TopologyReader(Protocol):
         :raises InvalidInput: the text is not of this format, or damaged.
         :raises InvalidTopology: it says something of a cluster that cannot be.
         """
+
+
+TOPOLOGY_READERS: PluginGroup[TopologyReader] = PluginGroup(
+    "arnold.topology_readers", unknown="no topology format is called", where="--format"
+)
+"""All formats that can be read."""

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from topology.cluster import DEFAULT_GPUS, Cluster
+from topology.plugins import PluginGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,12 @@ class TopologyWriter(Protocol):
 
         :raises InvalidInput: a name that the format cannot carry.
         """
+
+
+TOPOLOGY_WRITERS: PluginGroup[TopologyWriter] = PluginGroup(
+    "arnold.topology_writers", unknown="no topology format is written under the name", where="--to"
+)
+"""All formats that can be written."""
 
 
 def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
