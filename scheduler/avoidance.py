@@ -1,6 +1,6 @@
 """Slow nodes: what it costs to avoid them, and what to use them.  Both are solved, whatever the job says.
 
-Predicted step time: :func:`scheduler.placement.exact.price.step_time` of what the evaluator says of the placement, with
+Predicted step time: :func:`scheduler.step_time.step_time` of what the evaluator says of the placement, with
 the slowest node that is really in use; 1 = no spread and no slow node.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible
-from scheduler.placement.exact.price import step_time
 from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.step_time import step_time
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.placement.exact.bounds import usable_domains
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.totals import cover_weights, minimal_patterns, usable_domains
+from scheduler.placement.exact.width_model import cover_weights, minimal_patterns
 from tests.scheduler.placement.exact.tiny import all_problems, corners, feasible, pairs, problems
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from scheduler.placement.exact.cpsat import Answer, Slice
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profiles import Profiles
+from scheduler.placement.exact.profile_search import PairProfiles
 from scheduler.placement.exact.realise import Realised
 from scheduler.placement.exact.skeleton import SkeletonModel
-from scheduler.placement.exact.workshop import Workshop
+from scheduler.placement.exact.width_model import WidthProfiles
 from scheduler.placement.types import Pair
 from tests.scheduler.placement.exact.tiny import (
     Planted,
@@ -29,11 +29,11 @@ from topology.cluster import IntArray
 
 def searched(problem: GridProblem, pair: Pair) -> Answer:
     """The answer after a few slices; a placement is checked."""
-    workshop = Workshop(problem, pair, spare_rows=spare_rows(problem, pair))
+    profiles = PairProfiles(problem, pair, spare_rows=spare_rows(problem, pair))
     for turn in range(3):
-        answer, cells = workshop.search(effort=2.0, wall=60.0, seed=turn)
+        answer, cells = profiles.search(effort=2.0, wall=60.0, seed=turn)
         if cells is not None:
-            assert problem.holds(cells)
+            assert problem.fits(cells)
             dp, pp = problem.pair_of(cells)
             assert dp <= pair[0]
             assert pp <= pair[1]
@@ -76,9 +76,9 @@ def test_no_verdict_on_equal_domains_is_false(problem: GridProblem, data: st.Dat
 def test_no_pair_of_a_placement_is_refuted(plant: Planted, seed: int) -> None:
     """On problems made for a placement, larger than can be tried by brute force, as tight as its domains are."""
     spare = spare_rows(plant.problem, plant.pair)
-    workshop = Workshop(plant.problem, plant.pair, spare_rows=spare)
+    profiles = PairProfiles(plant.problem, plant.pair, spare_rows=spare)
     for turn in range(2):
-        answer, cells = workshop.search(effort=0.25, wall=60.0, seed=seed + turn)
+        answer, cells = profiles.search(effort=0.25, wall=60.0, seed=seed + turn)
         assert answer != "no"
         if cells is not None:
             return
@@ -88,18 +88,18 @@ def test_what_a_slice_leaves_the_next_goes_on_with() -> None:
     """Too little effort for one profile is no verdict; more of it finds that no rows lie on two of three domains that
     serve a column each: 2 x 3 cells on 2 + 2 + 2 with S = 1 need R = 3.
     """
-    workshop = Workshop(GridProblem(2, 3, (2, 2, 2)), (1, 2), spare_rows=2)
-    assert workshop.search(effort=0.0, wall=60.0, seed=0) == ("unknown", None)
-    assert workshop.search(effort=1.0, wall=60.0, seed=0) == ("no", None)
+    profiles = PairProfiles(GridProblem(2, 3, (2, 2, 2)), (1, 2), spare_rows=2)
+    assert profiles.search(effort=0.0, wall=60.0, seed=0) == ("unknown", None)
+    assert profiles.search(effort=1.0, wall=60.0, seed=0) == ("no", None)
 
 
 def test_a_profile_left_in_the_first_slice_is_built_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """That a search for its skeleton runs out of time excludes nothing."""
-    workshop = Workshop(*FEASIBLE, spare_rows=3)
+    profiles = PairProfiles(*FEASIBLE, spare_rows=3)
     monkeypatch.setattr(SkeletonModel, "find", lambda *_: ("unknown", None))
-    assert workshop.search(effort=2.0, wall=60.0, seed=0) == ("unknown", None)
+    assert profiles.search(effort=2.0, wall=60.0, seed=0) == ("unknown", None)
     monkeypatch.undo()
-    assert workshop.search(effort=2.0, wall=60.0, seed=1)[0] == "yes"
+    assert profiles.search(effort=2.0, wall=60.0, seed=1)[0] == "yes"
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_what_is_excluded_has_no_skeleton(
     """2 x 2 cells on domains too small for them: the widths on the largest domains are excluded if they are too."""
     told: list[tuple[int, ...]] = []
     stream = iter([("yes", np.array(widths, dtype=np.int32)), ("no", None), ("no", None)])
-    monkeypatch.setattr(Profiles, "next", lambda *_: next(stream))
-    monkeypatch.setattr(Profiles, "exclude", lambda _, these: told.append(tuple(these.tolist())))
-    Workshop(GridProblem(2, 2, capacities), (2, 2), spare_rows=2).search(effort=1.0, wall=60.0, seed=0)
+    monkeypatch.setattr(WidthProfiles, "next", lambda *_: next(stream))
+    monkeypatch.setattr(WidthProfiles, "exclude", lambda _, these: told.append(tuple(these.tolist())))
+    PairProfiles(GridProblem(2, 2, capacities), (2, 2), spare_rows=2).search(effort=1.0, wall=60.0, seed=0)
     assert told == [excluded]
 
 
@@ -130,25 +130,25 @@ FEASIBLE = GridProblem(3, 3, (7, 1, 1)), (2, 2)
 
 def test_a_skeleton_that_is_not_realised_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """When rows cannot be made of the only skeleton in time, the pair stays open, however long the search goes on."""
-    workshop = Workshop(*COLUMNS, spare_rows=3)
-    monkeypatch.setattr("scheduler.placement.exact.workshop.realise", lambda *_, **__: Realised(None))
+    profiles = PairProfiles(*COLUMNS, spare_rows=3)
+    monkeypatch.setattr("scheduler.placement.exact.profile_search.realise", lambda *_, **__: Realised(None))
     for turn in range(3):
-        assert workshop.search(effort=2.0, wall=60.0, seed=turn) == ("unknown", None)
+        assert profiles.search(effort=2.0, wall=60.0, seed=turn) == ("unknown", None)
     monkeypatch.undo()
-    assert workshop.search(effort=2.0, wall=60.0, seed=3)[0] == "yes"
+    assert profiles.search(effort=2.0, wall=60.0, seed=3)[0] == "yes"
 
 
 def test_a_profile_missed_at_first_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solver that says at first, wrongly, that there are no profiles, is corrected by the second search."""
-    truly = Profiles.next
+    truly = WidthProfiles.next
 
-    def next_profile(self: Profiles, limit: Slice) -> tuple[Answer, IntArray | None]:
+    def next_profile(self: WidthProfiles, limit: Slice) -> tuple[Answer, IntArray | None]:
         return ("no", None) if limit.light else truly(self, limit)
 
-    monkeypatch.setattr(Profiles, "next", next_profile)
-    workshop = Workshop(*FEASIBLE, spare_rows=3)
-    assert workshop.search(effort=2.0, wall=60.0, seed=0) == ("unknown", None)
-    assert workshop.search(effort=2.0, wall=60.0, seed=1)[0] == "yes"
+    monkeypatch.setattr(WidthProfiles, "next", next_profile)
+    profiles = PairProfiles(*FEASIBLE, spare_rows=3)
+    assert profiles.search(effort=2.0, wall=60.0, seed=0) == ("unknown", None)
+    assert profiles.search(effort=2.0, wall=60.0, seed=1)[0] == "yes"
 
 
 def test_one_false_verdict_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,5 +159,5 @@ def test_one_false_verdict_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
         return ("no", None) if limit.light else truly(self, limit, widths)
 
     monkeypatch.setattr(SkeletonModel, "find", find)
-    workshop = Workshop(*FEASIBLE, spare_rows=3)
-    assert workshop.search(effort=2.0, wall=60.0, seed=0) == ("unknown", None)
+    profiles = PairProfiles(*FEASIBLE, spare_rows=3)
+    assert profiles.search(effort=2.0, wall=60.0, seed=0) == ("unknown", None)

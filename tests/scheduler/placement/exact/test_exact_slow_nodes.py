@@ -6,8 +6,7 @@ import pytest
 
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import Outcome, run
-from scheduler.placement.exact import price
-from scheduler.placement.exact.algorithm import Exact
+from scheduler.placement.exact.algorithm import Exact, thresholds
 from scheduler.placement.types import Limits, PriceOption
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
@@ -150,14 +149,7 @@ def test_thresholds(avoid: str, expected: tuple[float, ...]) -> None:
         Node("small", ("m",), 4, 4, 4.0),
     ]
     job = Job("job", COLUMN, avoid=avoid)  # type: ignore[arg-type]
-    assert price.thresholds(build_cluster(["minipod"], nodes), job) == expected
-
-
-def test_step_time_in_numbers() -> None:
-    """(1 + 0.023 * (3 - 1)) * (1 + 0.5 * 8 / 11) for f = 1.5, m = 8, p = 4; under ``ignore`` the first factor alone."""
-    job = Job("job", Parallelism(tp=8, dp=2, pp=4), microbatches=8)
-    assert price.step_time(job, objective=3.0, slowest=1.5) == pytest.approx(1.046 * (1 + 4 / 11))
-    assert price.step_time(job.replace(avoid="ignore"), objective=3.0, slowest=1.5) == pytest.approx(1.046)
+    assert thresholds(build_cluster(["minipod"], nodes), job) == expected
 
 
 def test_the_options_in_words() -> None:

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.job import Hold, Job, Parallelism
-from scheduler.placement.exact.choice import choose_domains
-from scheduler.placement.exact.instance import Instance
+from scheduler.placement.exact.problem import GridReduction
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
 
@@ -31,7 +30,7 @@ def column(*sizes: int) -> IntArray:
 def chosen(cluster: Cluster, part_of_cell: IntArray) -> list[int]:
     """The minipod of each part."""
     job = Job("job", Parallelism(tp=8, dp=part_of_cell.size))
-    domains = choose_domains(Instance(cluster, job, 1.5), part_of_cell)
+    domains = GridReduction(cluster, job, 1.5).domain_of_cell(part_of_cell)
     return [int(domains[part_of_cell == part][0]) for part in np.unique(part_of_cell)]
 
 
@@ -83,6 +82,6 @@ def test_parts_are_named_as_the_problem_numbers_domains() -> None:
 def test_blocks_are_counted_in_nodes() -> None:
     """A part of one block of 4 cells: m0 has 4 healthy nodes and room for two blocks, m1 3 and a slow one."""
     job = Job("job", Parallelism(tp=8, dp=4, ep=4), holds=(Hold("ep", "minipod"),))
-    instance = Instance(minipods((4, 4), (3, 1)), job, 1.5)
-    assert instance.room.tolist() == [2, 1]
-    assert choose_domains(instance, np.zeros((1, 1), dtype=np.int32)).tolist() == [[0]]
+    reduction = GridReduction(minipods((4, 4), (3, 1)), job, 1.5)
+    assert reduction.room.tolist() == [2, 1]
+    assert reduction.domain_of_cell(np.zeros((1, 1), dtype=np.int32)).tolist() == [[0]] * 4

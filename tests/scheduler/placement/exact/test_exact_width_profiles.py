@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from scheduler.placement.exact.bounds import usable_domains
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profiles import Profiles
 from scheduler.placement.exact.skeleton import SkeletonModel
-from scheduler.placement.exact.totals import usable_domains
+from scheduler.placement.exact.width_model import WidthProfiles
 from scheduler.placement.types import Pair
 from tests.scheduler.placement.exact.brute_force import width_profiles
 from tests.scheduler.placement.exact.tiny import alike, all_problems, pairs, spare_rows
@@ -26,7 +26,7 @@ TINY = [problem for problem in all_problems(rows=3, columns=3, domains=3, larges
 
 def stream(problem: GridProblem, pair: Pair, without: tuple[int, ...] | None = None) -> Iterator[tuple[int, ...]]:
     """All profiles, with the slack that the search allows; where asked for, those left when one is excluded."""
-    profiles = Profiles(problem, pair, spare_rows=spare_rows(problem, pair))
+    profiles = WidthProfiles(problem, pair, spare_rows=spare_rows(problem, pair))
     if without is not None:
         profiles.exclude(np.array(without, dtype=np.int32))
     while True:
@@ -132,7 +132,7 @@ def test_the_same_widths_on_the_largest_domains(problem: GridProblem, data: st.D
     drawn = data.draw(st.lists(st.integers(0, problem.columns), min_size=len(capacities), max_size=len(capacities)))
     widths = np.minimum(drawn, capacities).astype(np.int32)
     assume(widths.any())
-    moved = Profiles(problem, pair, spare_rows=problem.rows).on_largest(widths)
+    moved = WidthProfiles(problem, pair, spare_rows=problem.rows).on_largest(widths)
     assert dominates(named(capacities, moved), named(capacities, widths))
     assert (np.diff((moved > 0).astype(int)) <= 0).all()
     for k in range(1, len(moved)):
@@ -152,7 +152,7 @@ def test_the_same_widths_on_the_largest_domains(problem: GridProblem, data: st.D
 )
 def test_on_the_largest_in_numbers(widths: tuple[int, ...], moved: tuple[int, ...]) -> None:
     """Five domains, the second and third and the last two equal."""
-    profiles = Profiles(GridProblem(4, 4, (5, 4, 4, 3, 3)), (3, 3), spare_rows=4)
+    profiles = WidthProfiles(GridProblem(4, 4, (5, 4, 4, 3, 3)), (3, 3), spare_rows=4)
     assert tuple(profiles.on_largest(np.array(widths, dtype=np.int32))) == moved
 
 
@@ -165,7 +165,7 @@ def test_fewer_domains_may_do_where_more_do_not() -> None:
     """
     problem, pair = GridProblem(9, 2, (9, 3, 3, 3, 2)), (3, 2)
     cells = np.array([[0, 1 + row // 3] for row in range(9)])
-    assert problem.holds(cells)
+    assert problem.fits(cells)
     assert problem.pair_of(cells) == pair
     assert (1, 1, 1, 1, 2) in stream(problem, pair)
     assert (1, 1, 1, 1, 0) in stream(problem, pair, without=(1, 1, 1, 1, 2))
