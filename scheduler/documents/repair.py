@@ -11,7 +11,7 @@ from scheduler.documents.common import ClusterDoc, Document, SpreadDoc, cluster_
 from scheduler.documents.job import JobDocument
 from scheduler.documents.place import CellDoc, assignment_docs
 from scheduler.job import Family, Job
-from scheduler.placement.repair import Repair
+from scheduler.repair import Repair
 from scheduler.spread import Evaluation, job_level
 from topology.cluster import Cluster
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.placement.admission import BoolArray
-from scheduler.placement.repair.bands import bands_of, move_segments
+from scheduler.placement.moves.segments import bands_of, move_segments
 from scheduler.placement.types import Limits
 from scheduler.spread import spread
 from topology.cluster import IntArray

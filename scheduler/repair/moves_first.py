@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from scheduler.outcome import trivial_bound
-from scheduler.placement.repair.choices import choices, trimmed
-from scheduler.placement.repair.greedy import greedy_targets
-from scheduler.placement.repair.model import Goal, RepairModel, Step
-from scheduler.placement.repair.nearest import nearest_nodes
-from scheduler.placement.repair.situation import Situation
+from scheduler.placement.moves.move_choices import greedy_targets, trimmed
+from scheduler.placement.moves.move_model import Goal, GoalValue, MoveModel
 from scheduler.placement.types import Limits
+from scheduler.repair.nearest import nearest_nodes
+from scheduler.repair.situation import Situation, choices
 from scheduler.spread import Evaluation, evaluate
 from topology.cluster import IntArray
 from topology.errors import InvalidPlacement, SolverTimeout
@@ -19,12 +18,12 @@ from topology.flags import HEALTHY
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RepairPlan:
     """A repaired placement with what is certified about it.
 
     :param nodes: shape [rows, columns].
-    :param fewest_moves: see :class:`~scheduler.placement.repair.result.Repair`.
-    :param objective_bound: see :class:`~scheduler.placement.repair.result.Repair`.
+    :param fewest_moves: see :class:`~scheduler.repair.Repair`.
+    :param objective_bound: see :class:`~scheduler.repair.Repair`.
     """
 
     nodes: IntArray
@@ -34,7 +33,7 @@ class Plan:
     notes: tuple[str, ...] = ()
 
 
-def fewest_moves(found: Situation, limits: Limits) -> Plan:
+def fewest_moves(found: Situation, limits: Limits) -> RepairPlan:
     """Take as few slow nodes as possible, then move as few cells as possible, then reach the best objective.
 
     :raises SolverTimeout: time ran out before a repair was found.
@@ -43,7 +42,7 @@ def fewest_moves(found: Situation, limits: Limits) -> Plan:
     offered = choices(found)
     if not (whole := offered.few):
         offered = trimmed(offered)
-    model = RepairModel(offered, replace(limits, workers=1))
+    model = MoveModel(offered, replace(limits, workers=1))
     quick = greedy_targets(offered)
     model.suggest(quick)
     steps = climb(model, ("slow", "moves", "objective", "touches"), deadline)
@@ -64,9 +63,9 @@ def fewest_moves(found: Situation, limits: Limits) -> Plan:
     )
 
 
-def climb(model: RepairModel, goals: tuple[Goal, ...], deadline: float) -> dict[Goal, Step]:
+def climb(model: MoveModel, goals: tuple[Goal, ...], deadline: float) -> dict[Goal, GoalValue]:
     """Meet one goal after another until time runs out; the last breaks ties only, and gets a tenth of the time left."""
-    steps: dict[Goal, Step] = {}
+    steps: dict[Goal, GoalValue] = {}
     for goal in goals:
         now = monotonic()
         until = now + (deadline - now) / 10 if goal == "touches" else deadline
@@ -76,16 +75,16 @@ def climb(model: RepairModel, goals: tuple[Goal, ...], deadline: float) -> dict[
     return steps
 
 
-def plan_of(found: Situation, depth: int, domain_of_cell: IntArray, *, fewest: int) -> Plan:
+def plan_of(found: Situation, depth: int, domain_of_cell: IntArray, *, fewest: int) -> RepairPlan:
     """A plan from the domain of each cell, nothing certified but the number of moves given.
 
     :raises InvalidPlacement: the domains break a rule of the job.
     """
     nodes = nearest_nodes(found, depth, domain_of_cell)
-    return Plan(nodes, evaluate(found.cluster, found.job, nodes), fewest, trivial_bound(found.job))
+    return RepairPlan(nodes, evaluate(found.cluster, found.job, nodes), fewest, trivial_bound(found.job))
 
 
-def cost_of(found: Situation, plan: Plan) -> tuple[int, int]:
+def cost_of(found: Situation, plan: RepairPlan) -> tuple[int, int]:
     """Slow nodes newly taken, and moved cells."""
     slow = found.spare[plan.nodes] & (found.slowdown[plan.nodes] > HEALTHY)
     return int(slow.sum()), int((plan.nodes != found.old).sum())

@@ -12,6 +12,7 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.placement.admission import BoolArray, admissible
 from scheduler.placement.blocks import blocks_at, capacity_by_level
+from scheduler.placement.moves.move_choices import MoveChoices, closest_depth
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.errors import Infeasible, UnknownName
 from topology.flags import FAULTY, HEALTHY
@@ -76,6 +77,45 @@ def situation(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str]) 
     if _room(after, job, admitted) < job.grid.cells:
         raise _shortage(found, gone)
     return found
+
+
+def choices(found: Situation, movable: BoolArray | None = None) -> MoveChoices:
+    """The choices for some cells; by default those that a repair with the fewest moves can need.
+
+    Blocks are equal, so a block without a lost node never has to make room for one with: that one goes where the other
+    would have gone.  Hence only blocks with lost nodes move, together with what holds at broader levels tie to them.
+
+    :param movable: shape [rows, columns], cells that may change their domain, with those tied to them.
+    """
+    cluster, job = found.cluster, found.job
+    depth = closest_depth(cluster, job)
+    domain_of = cluster.levels[depth].domain_of
+    blocks = blocks_at(cluster, job, depth)
+    tied = blocks_at(cluster, job, 0).of_cell
+    movable = np.isin(tied, tied[~found.stays if movable is None else movable | ~found.stays])
+    count, block_of = blocks.rows * blocks.columns, blocks.of_cell
+    home = np.empty(count, dtype=np.int32)
+    home[block_of] = domain_of[found.old]
+    domains = len(cluster.levels[depth])
+    fixed = np.bincount(domain_of[found.old[~movable]], minlength=domains)
+    room = (np.bincount(domain_of[found.admitted], minlength=domains) - fixed) // blocks.size
+    slow = np.bincount(domain_of[found.spare & (found.slowdown > HEALTHY)], minlength=domains)
+    healthy = np.bincount(domain_of[found.admitted], minlength=domains) - slow - fixed
+    targets = np.flatnonzero(room > 0)
+    return MoveChoices(
+        cluster=cluster,
+        job=job,
+        old=found.old,
+        depth=depth,
+        block_of=block_of,
+        size=blocks.size,
+        movers=np.unique(block_of[movable]).astype(np.int32),
+        home=home,
+        lost=np.bincount(block_of[~found.stays], minlength=count).astype(np.int32),
+        targets=targets.astype(np.int32),
+        room=room[targets].astype(np.int32),
+        healthy=healthy[targets].astype(np.int32),
+    )
 
 
 def _admitted(cluster: Cluster, job: Job, old: IntArray) -> BoolArray:

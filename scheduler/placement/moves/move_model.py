@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from scheduler.placement.blocks import blocks_at
-from scheduler.placement.repair.choices import Choices
-from scheduler.placement.repair.terms import Term, ancestors, integer_weights, terms_of
+from scheduler.placement.moves.move_choices import MoveChoices, ObjectiveTerm, ancestors, integer_weights, terms_of
 from scheduler.placement.types import Limits
 from scheduler.spread import Evaluation
 from topology.cluster import IntArray
@@ -29,7 +28,7 @@ equals blocks that leave their domain."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GoalValue:
     """How far a goal was reached.
 
     :param value: its value in the answer.
@@ -40,21 +39,21 @@ class Step:
     bound: int
 
 
-class RepairModel:
+class MoveModel:
     """Where movers may go, and what that costs.
 
     :param choices: the movers and their targets.
     :param limits: workers and seed of the solver; the deadline is given to :meth:`minimise`.
     """
 
-    def __init__(self, choices: Choices, limits: Limits) -> None:
+    def __init__(self, choices: MoveChoices, limits: Limits) -> None:
         from ortools.sat.python import cp_model
 
         self._choices = choices
         self._limits = limits
         self._model = cp_model.CpModel()
         self._x = self._assignment()
-        self.terms = terms_of(choices.found.cluster, choices.found.job)
+        self.terms = terms_of(choices.cluster, choices.job)
         self.weights, self.scale = integer_weights(self.terms)
         self._keep_holds()
         self._goals: dict[Goal, cp_model.LinearExpr | int] = {"moves": self._moves(), "slow": self._slow()}
@@ -64,7 +63,7 @@ class RepairModel:
 
     def value_of(self, evaluation: Evaluation) -> int:
         """The objective of a placement, scaled as in the model."""
-        levels = self._choices.found.cluster.levels
+        levels = self._choices.cluster.levels
         spreads = (evaluation.by_level[levels[term.depth].name][term.family] for term in self.terms)
         return sum(weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
 
@@ -82,7 +81,7 @@ class RepairModel:
             for j, choice in enumerate(row):
                 self._model.add_hint(choice, j == target)
 
-    def minimise(self, goal: Goal, deadline: float) -> Step | None:
+    def minimise(self, goal: Goal, deadline: float) -> GoalValue | None:
         """Meet a goal as well as time allows, and keep it while later goals are met.
 
         :param deadline: by the monotonic clock.
@@ -92,7 +91,7 @@ class RepairModel:
 
         expression = self._goals[goal]
         if isinstance(expression, int):
-            return Step(expression, expression)
+            return GoalValue(expression, expression)
         solver = cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = max(0.01, deadline - monotonic())
         solver.parameters.num_workers = self._limits.workers
@@ -104,7 +103,7 @@ class RepairModel:
             return None
         chosen = [[solver.boolean_value(choice) for choice in row] for row in self._x]
         self.answer = np.array(chosen).argmax(axis=1).astype(np.int32)
-        step = Step(round(solver.objective_value), int(np.ceil(solver.best_objective_bound - 1e-6)))
+        step = GoalValue(round(solver.objective_value), int(np.ceil(solver.best_objective_bound - 1e-6)))
         self.at_most(goal, step.value)
         self.suggest(self.answer)
         return step
@@ -144,7 +143,7 @@ class RepairModel:
 
     def _keep_holds(self) -> None:
         """Blocks of a broader hold stay in one domain of its level; the closest blocks do so by being one choice."""
-        cluster, job = self._choices.found.cluster, self._choices.found.job
+        cluster, job = self._choices.cluster, self._choices.job
         for hold in job.holds:
             above = cluster.level_index(hold.level)
             if above == self._choices.depth:
@@ -169,12 +168,12 @@ class RepairModel:
         stay = _sum(row[home] for row, home in homes if home >= 0)
         return _sum(weighted), (len(self._x) + 1) * _sum(touches) - stay
 
-    def _spread(self, term: Term) -> tuple[cp_model.IntVar, list[cp_model.IntVar]]:
+    def _spread(self, term: ObjectiveTerm) -> tuple[cp_model.IntVar, list[cp_model.IntVar]]:
         """Largest number of domains a group of the family touches, and the touches that movers may add."""
         choices, model = self._choices, self._model
-        cluster = choices.found.cluster
-        domain_of = cluster.levels[term.depth].domain_of[choices.found.old]
-        group_of = choices.found.job.grid.groups[term.family]
+        cluster = choices.cluster
+        domain_of = cluster.levels[term.depth].domain_of[choices.old]
+        group_of = choices.job.grid.groups[term.family]
         moving = np.isin(choices.block_of, choices.movers)
         touched = np.zeros((int(group_of.max()) + 1, len(cluster.levels[term.depth])), dtype=np.bool_)
         touched[group_of[~moving], domain_of[~moving]] = True
@@ -196,7 +195,7 @@ class RepairModel:
     def _choices_by_domain(self, above: int) -> list[dict[int, list[cp_model.IntVar]]]:
         """For each mover the choices that put it into each domain of a broader level (or the same)."""
         choices = self._choices
-        domains = ancestors(choices.found.cluster, choices.depth, above)[choices.targets].tolist()
+        domains = ancestors(choices.cluster, choices.depth, above)[choices.targets].tolist()
         places: list[dict[int, list[cp_model.IntVar]]] = []
         for row in self._x:
             by_domain: dict[int, list[cp_model.IntVar]] = {domain: [] for domain in domains}

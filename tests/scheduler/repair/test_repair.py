@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.placement.admission import admissible
 from scheduler.placement.blocks import blocks_at
-from scheduler.placement.repair import Prefer, Repair, repair
-from scheduler.placement.repair.model import RepairModel
+from scheduler.placement.moves.move_model import MoveModel
 from scheduler.placement.types import Limits, Proposal
+from scheduler.repair import Prefer, Repair, repair
 from scheduler.spread import evaluate
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
@@ -349,7 +349,7 @@ def test_the_placement_before_has_to_be_valid() -> None:
 
 def test_out_of_time_the_quick_answer_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the solver finds nothing in time, each cell goes where it adds least; nothing more is claimed."""
-    monkeypatch.setattr(RepairModel, "minimise", lambda *_: None)
+    monkeypatch.setattr(MoveModel, "minimise", lambda *_: None)
     result = repair(cluster_of(("m0", 2), ("m1", 1), ("m0", 1)), grid(2, 1), cells([0], [1]), ["n0"])
     assert moved(result) == {0: 3}
     assert result.after.objective == 1.0
@@ -363,7 +363,7 @@ def test_out_of_time_without_a_repair(monkeypatch: pytest.MonkeyPatch) -> None:
     Both expert groups of two keep to a rack each, and all four cells to a minipod.  With n0 lost only m2 has room for
     all; the quick answer leaves the first group in m0, where there is room for one.
     """
-    monkeypatch.setattr(RepairModel, "minimise", lambda *_: None)
+    monkeypatch.setattr(MoveModel, "minimise", lambda *_: None)
     cluster = cluster_of(("m0", 4), ("m1", 2), ("m2", 2), ("m2", 2))
     holds = (Hold("ep", "rack"), Hold("pp", "minipod"))
     job = Job("job", Parallelism(tp=8, dp=2, pp=2, ep=2), level="minipod", holds=holds)
@@ -373,7 +373,7 @@ def test_out_of_time_without_a_repair(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_too_many_choices_are_trimmed_and_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the roomiest minipod is tried, m2, though m1 would be as good; the objective is then not proved."""
-    monkeypatch.setattr("scheduler.placement.repair.choices.LARGEST", 1)
+    monkeypatch.setattr("scheduler.placement.moves.move_choices.LARGEST", 1)
     cluster = cluster_of(("m0", 2), ("m1", 1), ("m2", 2))
     result = repair(cluster, grid(2, 1), cells([0], [1]), ["n0"])
     assert moved(result) == {0: 3}
@@ -386,7 +386,7 @@ def test_a_job_too_large_for_all_cells_to_move(monkeypatch: pytest.MonkeyPatch) 
     """As in the two orders above, with a model of at most 12 choices: the four cells that the best placement moves,
     times three minipods.  The answer is as good, and fewer moves are not ruled out.
     """
-    monkeypatch.setattr("scheduler.placement.repair.choices.LARGEST", 12)
+    monkeypatch.setattr("scheduler.placement.moves.move_choices.LARGEST", 12)
     cluster = cluster_of(("m0", 4), ("m1", 4), ("m2", 4))
     old = cells([0, 4], [1, 5], [2, 6], [3, 7])
     result = repair(cluster, grid(4, 2, 0.8), old, ["n0"], prefer="objective", limits=ONE_WORKER, algorithm=TryAll())
@@ -426,7 +426,7 @@ def test_few_moves_are_found_without_letting_all_cells_move(
         def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
             return Proposal(known.T if transposed else known)
 
-    monkeypatch.setattr("scheduler.placement.repair.choices.LARGEST", largest)
+    monkeypatch.setattr("scheduler.placement.moves.move_choices.LARGEST", largest)
     job = grid(2, 10, 0.9, counts=counts) if transposed else grid(10, 2, 0.1, counts=counts)
     old = lines.T.copy() if transposed else lines
     result = repair(cluster, job, old, ["n0"], prefer="objective", limits=ONE_WORKER, algorithm=Known())

@@ -12,23 +12,81 @@ In both, healthy spares go first: a slow node is newly taken only where the job 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from time import perf_counter
+from typing import Literal
 
 import numpy as np
 
 from scheduler.job import Job
 from scheduler.placement.registry import load_algorithm
-from scheduler.placement.repair.moves_first import Plan, fewest_moves
-from scheduler.placement.repair.objective_first import best_objective
-from scheduler.placement.repair.result import Move, Prefer, Repair
-from scheduler.placement.repair.situation import Situation, situation
 from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.repair.moves_first import RepairPlan, fewest_moves
+from scheduler.repair.objective_first import best_objective
+from scheduler.repair.situation import Situation, situation
 from scheduler.spread import Evaluation, evaluate
 from topology.cluster import Cluster, IntArray
 
-__all__ = ["Move", "Prefer", "Repair", "repair"]
-
 _DEFAULT_LIMITS = Limits()
+
+Prefer = Literal["moves", "objective"]
+"""What comes first: the fewest moved cells, or the best objective."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One cell that changes its node.
+
+    :param row: row of the cell: which PP group.
+    :param column: column of the cell: which stage.
+    :param node_rank: rank of the cell among the job's nodes; it does not change.
+    :param source: index of the node it leaves.
+    :param target: index of the node it goes to.
+    """
+
+    row: int
+    column: int
+    node_rank: int
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A placement after a repair, and what is known of it.
+
+    :param nodes: shape [rows, columns], index of the node of each cell.
+    :param moves: the cells that change their node, by rank.
+    :param before: worth of the placement before nodes were lost.
+    :param after: worth of the placement now.
+    :param prefer: the order that was asked for.
+    :param fewest_moves: certified: no valid placement moves fewer cells than this (with the best objective known, when
+        the objective comes first).
+    :param objective_bound: certified: no valid placement has a smaller objective (of those with as few moves, when
+        moves come first).
+    :param notes: what a user should know, one sentence each.
+    :param solve_seconds: wall time of the repair.
+    """
+
+    nodes: IntArray
+    moves: tuple[Move, ...]
+    before: Evaluation
+    after: Evaluation
+    prefer: Prefer
+    fewest_moves: int
+    objective_bound: float
+    notes: tuple[str, ...] = ()
+    solve_seconds: float = 0.0
+
+    @property
+    def moves_proved(self) -> bool:
+        """Whether fewer moved cells are impossible."""
+        return self.fewest_moves >= len(self.moves)
+
+    @property
+    def objective_proved(self) -> bool:
+        """Whether a better objective is impossible."""
+        return self.objective_bound >= self.after.objective - 1e-9
 
 
 def repair(
@@ -82,10 +140,10 @@ def _worth_before(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     return evaluate(cluster.replace(free_gpus=free, flags=flags), job, nodes)
 
 
-def _plan(found: Situation, prefer: Prefer, limits: Limits, algorithm: PlacementAlgorithm | None) -> Plan:
+def _plan(found: Situation, prefer: Prefer, limits: Limits, algorithm: PlacementAlgorithm | None) -> RepairPlan:
     if found.stays.all():
         now = evaluate(found.cluster, found.job, found.old)
-        return Plan(found.old, now, 0, now.objective, ("no node of the job is lost: nothing moves",))
+        return RepairPlan(found.old, now, 0, now.objective, ("no node of the job is lost: nothing moves",))
     if prefer == "moves":
         return fewest_moves(found, limits)
     return best_objective(found, limits, algorithm or load_algorithm("exact"))

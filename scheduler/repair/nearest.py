@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.placement.repair.situation import Situation
 from scheduler.placement.seating.nodes import natural
+from scheduler.repair.situation import Situation
 from topology.cluster import IntArray
 
 Cells = npt.NDArray[np.int64]

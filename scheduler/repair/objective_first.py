@@ -15,15 +15,14 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.outcome import TOLERANCE, run, trivial_bound
 from scheduler.placement.admission import BoolArray
-from scheduler.placement.repair.bands import bands_of, move_segments
-from scheduler.placement.repair.choices import choices
-from scheduler.placement.repair.model import RepairModel
-from scheduler.placement.repair.moves_first import Plan, climb, cost_of, fewest_moves, plan_of
-from scheduler.placement.repair.nearest import nearest_nodes
-from scheduler.placement.repair.relabel import relabel
-from scheduler.placement.repair.situation import Situation
-from scheduler.placement.repair.terms import closest_depth
+from scheduler.placement.moves.move_choices import closest_depth
+from scheduler.placement.moves.move_model import MoveModel
+from scheduler.placement.moves.relabel import relabel
+from scheduler.placement.moves.segments import bands_of, move_segments
 from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.repair.moves_first import RepairPlan, climb, cost_of, fewest_moves, plan_of
+from scheduler.repair.nearest import nearest_nodes
+from scheduler.repair.situation import Situation, choices
 from scheduler.spread import evaluate
 from topology.capacity import count_nodes
 from topology.cluster import IntArray
@@ -35,7 +34,7 @@ _NEARBY = 0.6
 of the time it may take."""
 
 
-def best_objective(found: Situation, limits: Limits, algorithm: PlacementAlgorithm) -> Plan:
+def best_objective(found: Situation, limits: Limits, algorithm: PlacementAlgorithm) -> RepairPlan:
     """Reach the best objective that ``algorithm`` finds when all may move, then move as few cells as possible.
 
     What the algorithm finds is put aside where it takes more slow nodes than the repair with the fewest moves.
@@ -107,7 +106,9 @@ def _bare(job: Job) -> bool:
     return not job.holds and not job.counts
 
 
-def _fewest_moves_for(found: Situation, start: Plan, near: Plan, limits: Limits, deadline: float) -> Plan:
+def _fewest_moves_for(
+    found: Situation, start: RepairPlan, near: RepairPlan, limits: Limits, deadline: float
+) -> RepairPlan:
     """Move as few cells as possible for the objective of a placement.
 
     Few moves lie near the lost nodes: first the lines that lost one may change and a few others, then ever more, until
@@ -150,13 +151,13 @@ def _widening(found: Situation, seed: int) -> Iterator[BoolArray]:
 
 
 def _search(
-    found: Situation, movable: BoolArray, target: Plan, *, hint: Plan, limits: Limits, until: float
-) -> Plan | None:
+    found: Situation, movable: BoolArray, target: RepairPlan, *, hint: RepairPlan, limits: Limits, until: float
+) -> RepairPlan | None:
     """The fewest moves among some cells for the objective of a plan; the bound is one for those cells alone."""
     offered = choices(found, movable)
     if not offered.few or monotonic() > until:
         return None
-    model = RepairModel(offered, limits)
+    model = MoveModel(offered, limits)
     model.suggest(offered.target_of_mover(found.cluster.levels[offered.depth].domain_of[hint.nodes]))
     model.at_most("objective", model.value_of(target.evaluation))
     steps = climb(model, ("slow", "moves", "touches"), until)

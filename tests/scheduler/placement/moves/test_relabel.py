@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from scheduler.placement.repair.relabel import relabel
+from scheduler.placement.moves.relabel import relabel
 from scheduler.spread import spread
 from topology.cluster import IntArray
 
