@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.placement.seating.nodes import natural
+from scheduler.placement.node_order import natural
 from scheduler.repair.situation import Situation
 from topology.cluster import IntArray
 

@@ -8,13 +8,12 @@ import pytest
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import run
 from scheduler.placement.heuristic import Heuristic
-from scheduler.placement.peers import kueue, slurm
-from scheduler.placement.peers.kai import kai
-from scheduler.placement.peers.kube import kube_scheduler
-from scheduler.placement.peers.names import natural
-from scheduler.placement.peers.sampling import Window, sample_size
-from scheduler.placement.peers.slurm import place_segment, slurm_block, slurm_tree
-from scheduler.placement.peers.volcano import volcano_hard, volcano_partitions, volcano_soft
+from scheduler.placement.node_order import natural
+from scheduler.placement.schedulers import kueue, slurm
+from scheduler.placement.schedulers.kai import kai
+from scheduler.placement.schedulers.kube import Window, kube_scheduler, sample_size
+from scheduler.placement.schedulers.slurm import place_segment, slurm_block, slurm_tree
+from scheduler.placement.schedulers.volcano import volcano_hard, volcano_partitions, volcano_soft
 from scheduler.placement.types import Limits
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
@@ -64,23 +63,23 @@ def reason(algorithm: Heuristic, cluster: Cluster, job: Job) -> str:
 
 def test_kueue_takes_the_tightest_domain_that_holds_the_job() -> None:
     """Four pods on minipods of 9, 5 and 4: best fit is the 4."""
-    assert cells(kueue.preferred(), pods(9, 5, 4), grid(2, 2)) == {"m2": 4}
+    assert cells(kueue.kueue(), pods(9, 5, 4), grid(2, 2)) == {"m2": 4}
 
 
 def test_kueue_takes_the_roomiest_first_and_the_last_by_best_fit() -> None:
     """Ten pods on 6, 5, 7, 4: the 7, and for the other three the 4."""
-    assert cells(kueue.preferred(), pods(6, 5, 7, 4), grid(5, 2)) == {"m2": 7, "m3": 3}
+    assert cells(kueue.kueue(), pods(6, 5, 7, 4), grid(5, 2)) == {"m2": 7, "m3": 3}
 
 
 def test_kueue_ranks_follow_names_not_the_order_of_choice() -> None:
     """Of m2 (chosen first) and m0, the ranks begin in m0."""
-    assert [name[:2] for name in nodes(kueue.preferred(), pods(3, 1, 5), grid(4, 2))] == ["n0"] * 3 + ["n2"] * 5
+    assert [name[:2] for name in nodes(kueue.kueue(), pods(3, 1, 5), grid(4, 2))] == ["n0"] * 3 + ["n2"] * 5
 
 
 def test_kueue_required_refuses_what_no_domain_holds() -> None:
     """Eight pods, the largest minipod has five: preferred places them, required says how many fit."""
     assert "one domain allows to fit only 5 out of 8 pods" in reason(kueue.required(), pods(5, 5), grid(4, 2))
-    assert cells(kueue.preferred(), pods(5, 5), grid(4, 2)) == {"m0": 5, "m1": 3}
+    assert cells(kueue.kueue(), pods(5, 5), grid(4, 2)) == {"m0": 5, "m1": 3}
 
 
 def test_kueue_descends_by_the_roomiest_racks_of_all_chosen_domains() -> None:
@@ -88,7 +87,7 @@ def test_kueue_descends_by_the_roomiest_racks_of_all_chosen_domains() -> None:
 
     The hosts of both racks then compete by name, so that it is not the rack chosen last that stays part free.
     """
-    assert cells(kueue.preferred(), pods([1, 3], [4, 1]), grid(3, 2), "rack") == {"m0r1": 3, "m1r0": 3}
+    assert cells(kueue.kueue(), pods([1, 3], [4, 1]), grid(3, 2), "rack") == {"m0r1": 3, "m1r0": 3}
 
 
 def test_kueue_slices_waste_what_is_left_in_a_domain() -> None:

@@ -1,4 +1,4 @@
-"""The order of names, by which real systems break ties."""
+"""The order of nodes and domains by their names, by which real systems break ties and neighbours are found."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ import numpy as np
 
 from topology.cluster import Cluster, IntArray, Level
 
+_NUMBER = re.compile(r"(\d+)")
 
-def natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key under which ``n2`` comes before ``n10``."""
-    return tuple((1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.findall(r"\d+|\D+", name))
+
+def natural(name: str) -> list[str | tuple[int, str]]:
+    """Sort key in which n2 comes before n10; numbers of any length."""
+    parts = _NUMBER.split(name)
+    numbers = [(len(digits), digits) for digits in (part.lstrip("0") for part in parts[1::2])]
+    key: list[str | tuple[int, str]] = list(parts)
+    key[1::2] = numbers
+    return key
 
 
 def ranks_of(names: tuple[str, ...]) -> IntArray:

@@ -10,6 +10,7 @@ and claims no lower bound.  The Arnold paper solves with SCIP.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.heuristic import Request
-from scheduler.placement.mip.formulation import Program, Solution, Solver, solve
+from scheduler.placement.mip.program import Program, Solution, Solver, solve
 from scheduler.placement.types import Limits, Proposal
 from scheduler.spread import job_level
 from topology.cluster import Cluster, IntArray
@@ -105,16 +106,15 @@ def _note(solver: Solver, solution: Solution) -> str:
     )
 
 
-def arnold_mip() -> ArnoldMip:
-    """The paper's algorithm: its program, solved by SCIP."""
-    return ArnoldMip("arnold-mip", "the Arnold paper's MIP (Eq. 4-10), solved by SCIP")
+arnold_mip = partial(ArnoldMip, "arnold-mip", "the Arnold paper's MIP (Eq. 4-10), solved by SCIP")
+"""Entry point ``arnold-mip``: the paper's algorithm."""
 
+arnold_mip_highs = partial(
+    ArnoldMip, "arnold-mip-highs", "the Arnold paper's MIP (Eq. 4-10), solved by HiGHS", solver="highs"
+)
+"""Entry point ``arnold-mip-highs``."""
 
-def arnold_mip_highs() -> ArnoldMip:
-    """The paper's program, solved by HiGHS."""
-    return ArnoldMip("arnold-mip-highs", "the Arnold paper's MIP (Eq. 4-10), solved by HiGHS", solver="highs")
-
-
-def arnold_mip_cuts() -> ArnoldMip:
-    """The paper's program with three valid cuts, solved by SCIP."""
-    return ArnoldMip("arnold-mip-cuts", "the Arnold paper's MIP with three valid cuts, solved by SCIP", cuts=True)
+arnold_mip_cuts = partial(
+    ArnoldMip, "arnold-mip-cuts", "the Arnold paper's MIP with three valid cuts, solved by SCIP", cuts=True
+)
+"""Entry point ``arnold-mip-cuts``."""

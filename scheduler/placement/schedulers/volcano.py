@@ -8,7 +8,7 @@ HyperNodes are the domains of the levels, tier 1 the closest, below one HyperNod
 - **hard**: the closest tier with a HyperNode that has room for the gang; of several, the one that the gang fills most
   (bin-packing).  Inside, pods are placed one by one.
 - **soft**: pods are placed one by one on the whole cluster.
-- *One by one*: a pod sees a sample of the free nodes (:mod:`scheduler.placement.peers.sampling`).  Best is the node
+- *One by one*: a pod sees a sample of the free nodes (:mod:`scheduler.placement.schedulers.kube`).  Best is the node
   whose tier-1 HyperNode is closest to the HyperNode that holds the gang so far (lowest tier of the lowest common one);
   among equals the one with most pods of the gang in its tier-1 HyperNode; among those one at random.  The sample moves
   on with each pod: a gang that has left its first domain is at the mercy of what the next pod happens to see.
@@ -23,13 +23,14 @@ partition the order of nodes, which is random there too.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from scheduler.placement.heuristic import Heuristic, RankOrder, Request, by_rank
-from scheduler.placement.peers.names import by_name
-from scheduler.placement.peers.sampling import Window
+from scheduler.placement.node_order import by_name
+from scheduler.placement.schedulers.kube import Window
 from topology.cluster import FloatArray, IntArray
 from topology.errors import Infeasible
 
@@ -64,14 +65,11 @@ def volcano_partitions(*, of: Literal["p", "d"], order: RankOrder) -> Heuristic:
     )
 
 
-def partition_p() -> Heuristic:
-    """Entry point ``volcano-partition-p``; ranks along the rows, so that a partition is a PP group."""
-    return volcano_partitions(of="p", order="rows")
+partition_p = partial(volcano_partitions, of="p", order="rows")
+"""Entry point ``volcano-partition-p``; ranks along the rows, so that a partition is a PP group."""
 
-
-def partition_d() -> Heuristic:
-    """Entry point ``volcano-partition-d``; ranks down the columns, so that a partition is a DP group."""
-    return volcano_partitions(of="d", order="columns")
+partition_d = partial(volcano_partitions, of="d", order="columns")
+"""Entry point ``volcano-partition-d``; ranks down the columns, so that a partition is a DP group."""
 
 
 def _soft(request: Request) -> IntArray:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.placement.heuristic import Heuristic, RankOrder, Request, by_rank
-from scheduler.placement.peers.names import domain_ranks, ranks_of
+from scheduler.placement.node_order import domain_ranks, ranks_of
 from topology.capacity import count_nodes
 from topology.cluster import IntArray
 

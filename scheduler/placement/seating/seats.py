@@ -1,5 +1,6 @@
-"""Which nodes of each domain to seat on: as few slow ones as possible, the least slow first.
+"""Which nodes of each domain to seat on, and which cell takes which: the last step.
 
+As few slow ones as possible, the least slow first.
 A domain with enough healthy nodes for its cells uses no other.  Elsewhere every block costs the slow nodes it needs.
 Nodes of a closest domain are taken from the healthiest on, so the costs of its blocks rise; a broader domain merges the
 blocks of its children in order of cost and ties them into its own, so the costs rise there too.  The cheapest blocks of
@@ -15,6 +16,7 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.placement.admission import BoolArray
 from scheduler.placement.blocks import blocks_at, capacity_by_level
+from scheduler.placement.node_order import natural
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.flags import HEALTHY
 
@@ -89,3 +91,32 @@ def _tie(parts: list[_Supply]) -> _Supply:
         sum(part.slowness for part in parts),
         tuple(node for part in parts for node in part.nodes),
     )
+
+
+def seat_on_nodes(cluster: Cluster, domain_of_cell: IntArray, *, node_rank: IntArray, pool: BoolArray) -> IntArray:
+    """Give every cell a node of its domain: ranks in order of names, on the closest run of free nodes.
+
+    :param domain_of_cell: shape [rows, columns], domain of the closest level.
+    :param node_rank: shape [rows, columns].
+    :param pool: shape [nodes], nodes that may be used.
+    :returns: shape [rows, columns], index of the node of each cell.
+    """
+    domain_of = cluster.levels[-1].domain_of
+    used = np.zeros(len(cluster.levels[-1]), dtype=np.bool_)
+    used[domain_of_cell] = True
+    around = np.flatnonzero(used[domain_of])
+    around = np.array(sorted(around.tolist(), key=lambda i: natural(cluster.names[i])), dtype=np.int64)
+    around = around[np.argsort(domain_of[around], kind="stable")]
+    seats = np.flatnonzero(pool[around])
+    domain_of_seat = domain_of[around[seats]]
+    cells = np.lexsort((node_rank.ravel(), domain_of_cell.ravel()))
+    domain_of_sorted = domain_of_cell.ravel()[cells]
+    nodes = np.empty(domain_of_cell.size, dtype=np.int32)
+    domains, first_cell, wanted = np.unique(domain_of_sorted, return_index=True, return_counts=True)
+    first_seat = np.searchsorted(domain_of_seat, domains, side="left")
+    offered = np.searchsorted(domain_of_seat, domains, side="right") - first_seat
+    for cell, seat, want, offer in zip(first_cell, first_seat, wanted, offered, strict=True):
+        places = seats[seat : seat + offer]
+        start = int((places[want - 1 :] - places[: offer - want + 1]).argmin())
+        nodes[cells[cell : cell + want]] = around[places[start : start + want]]
+    return nodes.reshape(domain_of_cell.shape)

@@ -6,7 +6,7 @@ Source: kubernetes-sigs/kueue v0.15.0, ``pkg/cache/scheduler/tas_flavor_snapshot
 2. At the requested level take the domain with the least room that holds the job.  None does: ``required`` refuses, else
    the next broader level is tried, and at the broadest level the domains with most room are taken in turn, the last one
    by best fit.
-3. Walk down level by level.  Above the slice level all children of the chosen domains compete together (most slices
+3. Go down level by level.  Above the slice level all children of the chosen domains compete together (most slices
    first, the last by best fit); from the slice level on each domain hands its pods to its own children.
 4. Hosts are sorted by the names on their path; ranks take them in that order.
 
@@ -17,21 +17,22 @@ placement (alpha, off), replacement of a failed node.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from scheduler.placement.heuristic import Heuristic, RankOrder, Request, by_rank
-from scheduler.placement.peers.names import by_path, domain_ranks
+from scheduler.placement.node_order import by_path, domain_ranks
 from topology.capacity import count_nodes
 from topology.cluster import IntArray
 from topology.errors import Infeasible
 
-Slice = Literal["none", "p", "d"]
+SliceOf = Literal["none", "p", "d"]
 """Pods that must share a domain of the job's level: none, as many as a PP group has, as many as a DP group has."""
 
 
-def kueue(*, required: bool = False, slices: Slice = "none", order: RankOrder = "job") -> Heuristic:
+def kueue(*, required: bool = False, slices: SliceOf = "none", order: RankOrder = "job") -> Heuristic:
     """Kueue, asked for the job's level.
 
     :param required: the whole job in one domain of the level, instead of ``preferred``.
@@ -47,6 +48,16 @@ def kueue(*, required: bool = False, slices: Slice = "none", order: RankOrder = 
     if slices != "none":
         asked = f"{slices.upper()} consecutive ranks share a domain"
     return Heuristic(name, f"Kueue 0.15 TAS: {asked}", by_rank(choose, order))
+
+
+required = partial(kueue, required=True)
+"""Entry point ``kueue-required``."""
+
+slice_p = partial(kueue, slices="p", order="rows")
+"""Entry point ``kueue-slice-p``; ranks along the rows, so that a slice is a PP group."""
+
+slice_d = partial(kueue, slices="d", order="columns")
+"""Entry point ``kueue-slice-d``; ranks down the columns, so that a slice is a DP group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +148,3 @@ def _fill(order: IntArray, room: IntArray, needed: int) -> tuple[IntArray, IntAr
     domains = np.append(order[:last], tightest)
     amounts = np.append(room[order[:last]], rest)
     return domains[amounts > 0], amounts[amounts > 0]
-
-
-def preferred() -> Heuristic:
-    """Entry point ``kueue-preferred``."""
-    return kueue()
-
-
-def required() -> Heuristic:
-    """Entry point ``kueue-required``."""
-    return kueue(required=True)
-
-
-def slice_p() -> Heuristic:
-    """Entry point ``kueue-slice-p``; ranks along the rows, so that a slice is a PP group."""
-    return kueue(slices="p", order="rows")
-
-
-def slice_d() -> Heuristic:
-    """Entry point ``kueue-slice-d``; ranks down the columns, so that a slice is a DP group."""
-    return kueue(slices="d", order="columns")

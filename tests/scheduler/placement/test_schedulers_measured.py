@@ -1,4 +1,4 @@
-"""The peers, re-implemented, against what the real ones did on a real control plane.
+"""The rules of other schedulers, re-implemented, against what the real ones did on a real control plane.
 
 Measured: Kubernetes 1.36.3 with Kueue v0.15.0 and Volcano v1.14.1, gangs of whole nodes on empty clusters whose names
 sort as (minipod, rack, host), racks of eight.  (S, R) = DP spread and PP spread at minipod level.
@@ -14,9 +14,9 @@ import pytest
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import Outcome, run
 from scheduler.placement.heuristic import Heuristic, RankOrder
-from scheduler.placement.peers.kube import kube_scheduler
-from scheduler.placement.peers.kueue import kueue
-from scheduler.placement.peers.volcano import volcano_hard, volcano_partitions, volcano_soft
+from scheduler.placement.schedulers.kube import kube_scheduler
+from scheduler.placement.schedulers.kueue import kueue
+from scheduler.placement.schedulers.volcano import volcano_hard, volcano_partitions, volcano_soft
 from scheduler.placement.types import Limits
 from topology.cluster import Cluster
 from topology.generate import minipods
