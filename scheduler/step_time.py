@@ -8,6 +8,9 @@ instead of DP, one unit of PP spread for one of DP spread, gained 2.3 % (arXiv 2
 from __future__ import annotations
 
 from scheduler.job import Job, stage_slowdown
+from scheduler.spread import Evaluation
+from topology.cluster import Cluster
+from topology.flags import HEALTHY
 
 
 def step_time(job: Job, *, objective: float, slowest: float) -> float:
@@ -22,3 +25,8 @@ def step_time(job: Job, *, objective: float, slowest: float) -> float:
         else float(stage_slowdown(slowest, stages=job.parallelism.pp, microbatches=job.microbatches))
     )
     return (1.0 + job.spread_cost * (objective - 1.0)) * pace
+
+
+def slowest_in_use(cluster: Cluster, evaluation: Evaluation) -> float:
+    """Return the slowdown of the slowest node of a placement, 1.0 = none is slow."""
+    return max((float(cluster.slowdown[i]) for i in evaluation.flagged), default=HEALTHY)

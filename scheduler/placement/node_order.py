@@ -21,14 +21,14 @@ def natural(name: str) -> list[str | tuple[int, str]]:
 
 
 def ranks_of(names: tuple[str, ...]) -> IntArray:
-    """Position of each name when the names are sorted as plain strings."""
+    """Return the position of each name when the names are sorted as plain strings."""
     ranks = np.empty(len(names), dtype=np.int32)
     ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names), dtype=np.int32)
     return ranks
 
 
 def domain_ranks(levels: tuple[Level, ...]) -> list[IntArray]:
-    """For each level, the position of each domain when domains are sorted by the names on their path."""
+    """Return for each level the position of each domain when domains are sorted by the names on their path."""
     found: list[IntArray] = []
     for level in levels:
         broader = found[-1][level.parent_of] if found else np.zeros(len(level), dtype=np.int32)
@@ -39,7 +39,7 @@ def domain_ranks(levels: tuple[Level, ...]) -> list[IntArray]:
 
 
 def by_path(cluster: Cluster, nodes: IntArray) -> IntArray:
-    """The nodes sorted by the names on their path, the node's own last: (minipod, rack, host)."""
+    """Return the nodes sorted by the names on their path, the node's own last: (minipod, rack, host)."""
     names = ranks_of(cluster.names)[nodes]
     if not cluster.levels:
         return nodes[np.argsort(names)]
@@ -48,10 +48,10 @@ def by_path(cluster: Cluster, nodes: IntArray) -> IntArray:
 
 
 def by_name(cluster: Cluster) -> IntArray:
-    """All nodes sorted by name as plain strings, the order in which the API server lists them."""
+    """Return all nodes sorted by name as plain strings, the order in which the API server lists them."""
     return np.argsort(ranks_of(cluster.names)).astype(np.int32)
 
 
 def by_natural_name(cluster: Cluster, nodes: IntArray) -> IntArray:
-    """The nodes sorted by name, numbers in names by value."""
+    """Return the nodes sorted by name, numbers in names by value."""
     return np.array(sorted(nodes.tolist(), key=lambda node: natural(cluster.names[node])), dtype=np.int32)

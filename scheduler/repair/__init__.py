@@ -132,7 +132,7 @@ def repair(
 
 
 def _worth_before(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
-    """Worth of the placement when its nodes were its own and nobody had found fault with them."""
+    """Return the worth of the placement when its nodes were its own and had no flag."""
     free = cluster.free_gpus.copy()
     free[nodes] = cluster.gpus[nodes]
     own = set(nodes.ravel().tolist())

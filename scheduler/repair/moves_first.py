@@ -76,7 +76,7 @@ def climb(model: MoveModel, goals: tuple[Goal, ...], deadline: float) -> dict[Go
 
 
 def plan_of(found: Situation, depth: int, domain_of_cell: IntArray, *, fewest: int) -> RepairPlan:
-    """A plan from the domain of each cell, nothing certified but the number of moves given.
+    """Make a plan from the domain of each cell, nothing certified but the number of moves given.
 
     :raises InvalidPlacement: the domains break a rule of the job.
     """
@@ -85,6 +85,6 @@ def plan_of(found: Situation, depth: int, domain_of_cell: IntArray, *, fewest: i
 
 
 def cost_of(found: Situation, plan: RepairPlan) -> tuple[int, int]:
-    """Slow nodes newly taken, and moved cells."""
+    """Return slow nodes newly taken, and moved cells."""
     slow = found.spare[plan.nodes] & (found.slowdown[plan.nodes] > HEALTHY)
     return int(slow.sum()), int((plan.nodes != found.old).sum())

@@ -42,7 +42,7 @@ def nearest_nodes(found: Situation, depth: int, domain_of_cell: IntArray) -> Int
 
 
 def _by_preference(found: Situation, inside: Cells) -> Iterator[Cells]:
-    """The nodes in classes, the best first."""
+    """Yield the nodes in classes, the best first."""
     slowdown, left = found.slowdown[inside], ~found.spare[inside]
     order = np.lexsort((left, slowdown))
     ends = np.flatnonzero((np.diff(slowdown[order]) != 0) | (np.diff(left[order].astype(np.int8)) != 0)) + 1
@@ -77,7 +77,7 @@ def _match(found: Situation, depth: int, nodes: IntArray, *, cells: Cells, offer
 
 
 def _touched(found: Situation, depth: int, nodes: IntArray, cell: int, near: Cells) -> npt.NDArray[np.float64]:
-    """How much of the cell's groups already touches the closer domains of each node, weighed by affinity."""
+    """Return how much of the cell's groups already touches the closer domains of each node, weighed by affinity."""
     row, column = divmod(int(cell), nodes.shape[1])
     score = np.zeros(len(near))
     for weight, group in ((found.job.alpha, nodes[:, column]), (found.job.beta, nodes[row])):
@@ -88,6 +88,6 @@ def _touched(found: Situation, depth: int, nodes: IntArray, cell: int, near: Cel
 
 
 def _positions(found: Situation, nodes: Cells) -> dict[int, int]:
-    """Where each node stands when names are read in order."""
+    """Return the position of each node when names are read in order."""
     ordered = sorted({int(i) for i in nodes}, key=lambda i: natural(found.cluster.names[i]))
     return {node: position for position, node in enumerate(ordered)}

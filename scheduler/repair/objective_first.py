@@ -65,12 +65,12 @@ def best_objective(found: Situation, limits: Limits, algorithm: PlacementAlgorit
 
 
 def _part(limits: Limits, deadline: float, parts: int) -> Limits:
-    """A part of the time that is left; a moment where none is."""
+    """Return a part of the time that is left; a moment where none is."""
     return replace(limits, seconds=max(0.05, (deadline - monotonic()) / parts))
 
 
 def _renamed(found: Situation, nodes: IntArray) -> IntArray:
-    """A new placement renamed to keep cells where they are, shape [rows, columns]."""
+    """Rename a new placement so that cells stay where they are, shape [rows, columns]."""
     depth = closest_depth(found.cluster, found.job)
     level = found.cluster.levels[depth]
     domain_of_cell = level.domain_of[nodes]
@@ -81,7 +81,7 @@ def _renamed(found: Situation, nodes: IntArray) -> IntArray:
 
 
 def _banded(found: Situation, objective: float, limits: Limits) -> Iterator[IntArray]:
-    """Placements of that objective that keep the bands of columns, or of rows, shape [rows, columns]."""
+    """Yield placements of that objective that keep the bands of columns, or of rows, shape [rows, columns]."""
     if not _bare(found.job):
         return
     depth, job = closest_depth(found.cluster, found.job), found.job
@@ -102,7 +102,7 @@ def _banded(found: Situation, objective: float, limits: Limits) -> Iterator[IntA
 
 
 def _bare(job: Job) -> bool:
-    """Whether rows and columns are all that counts: holds and soft terms look at more."""
+    """Return whether rows and columns are all that counts: holds and soft terms look at more."""
     return not job.holds and not job.counts
 
 
@@ -134,8 +134,8 @@ def _fewest_moves_for(
 
 
 def _widening(found: Situation, seed: int) -> Iterator[BoolArray]:
-    """Cells that may move, shape [rows, columns]: whole lines along the shorter side, those with lost cells and 4, 8,
-    16, ... others by chance; and again, as the choice of others matters.
+    """Yield cells that may move, shape [rows, columns]: whole lines along the shorter side, those with lost cells
+    and 4, 8, 16, ... others by chance; and again, as the choice of others matters.
     """
     rows, columns = found.old.shape
     cell = np.arange(rows * columns).reshape(rows, columns)
@@ -153,7 +153,7 @@ def _widening(found: Situation, seed: int) -> Iterator[BoolArray]:
 def _search(
     found: Situation, movable: BoolArray, target: RepairPlan, *, hint: RepairPlan, limits: Limits, until: float
 ) -> RepairPlan | None:
-    """The fewest moves among some cells for the objective of a plan; the bound is one for those cells alone."""
+    """Search the fewest moves among some cells for the objective of a plan; the bound is one for those cells."""
     offered = choices(found, movable)
     if not offered.few or monotonic() > until:
         return None

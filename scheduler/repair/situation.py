@@ -53,7 +53,7 @@ class Situation:
 
 
 def situation(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str]) -> Situation:
-    """What is left to the job once nodes are lost.
+    """Find what is left to the job once nodes are lost.
 
     :param nodes: shape [rows, columns], a valid placement.
     :param lost: names of the lost nodes.
@@ -80,7 +80,7 @@ def situation(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str]) 
 
 
 def choices(found: Situation, movable: BoolArray | None = None) -> MoveChoices:
-    """The choices for some cells; by default those that a repair with the fewest moves can need.
+    """Return the choices for some cells; by default those that a repair with the fewest moves can need.
 
     Blocks are equal, so a block without a lost node never has to make room for one with: that one goes where the other
     would have gone.  Hence only blocks with lost nodes move, together with what holds at broader levels tie to them.
@@ -119,7 +119,7 @@ def choices(found: Situation, movable: BoolArray | None = None) -> MoveChoices:
 
 
 def _admitted(cluster: Cluster, job: Job, old: IntArray) -> BoolArray:
-    """The job's own nodes, and the spares up to the least slowdown that leaves room for all cells."""
+    """Return the job's own nodes, and the spares up to the least slowdown that leaves room for all cells."""
     admitted = admissible(cluster, job)
     if job.avoid == "ignore":
         return admitted
@@ -134,7 +134,7 @@ def _admitted(cluster: Cluster, job: Job, old: IntArray) -> BoolArray:
 
 
 def _away(cluster: Cluster, nodes: IntArray) -> BoolArray:
-    """Shape [nodes], those outside the trunk that a placement lies in; none where all trunks are joined."""
+    """Return the nodes outside the trunk that a placement lies in, shape [nodes]; none where all are joined."""
     if (trunks := cluster.trunks) is None:
         return np.zeros(len(cluster), dtype=np.bool_)
     away: BoolArray = trunks.domain_of != trunks.domain_of[nodes.flat[0]]
@@ -142,7 +142,7 @@ def _away(cluster: Cluster, nodes: IntArray) -> BoolArray:
 
 
 def _room(cluster: Cluster, job: Job, nodes: BoolArray) -> int:
-    """Cells that some nodes can take in whole blocks."""
+    """Return the cells that some nodes can take in whole blocks."""
     return int(capacity_by_level(cluster, job, nodes)[0].sum())
 
 
@@ -164,7 +164,7 @@ def _fault(cluster: Cluster, node: int) -> str:
 
 
 def _shortage(found: Situation, gone: IntArray) -> Infeasible:
-    """Why not all cells find a node, and what would help."""
+    """Return the error that says why not all cells find a node, and what would help."""
     job, cluster = found.job, found.cluster
     spare, size = int(found.spare.sum()), f"of {job.gpus_per_node} GPUs"
     wanted, missing = int((~found.stays).sum()), job.grid.cells - _room(cluster, job, found.admitted)

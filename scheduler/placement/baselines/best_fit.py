@@ -14,12 +14,12 @@ from topology.cluster import IntArray
 
 
 def best_fit() -> Heuristic:
-    """The paper's baseline of that name."""
+    """Make the paper's baseline best-fit."""
     return Heuristic(
         "best-fit", "fill the minipod with the least room left, PP group by PP group", by_rank(list_nodes, "rows")
     )
 
 
 def list_nodes(request: Request) -> IntArray:
-    """Nodes from the domain with the least room to the one with most; equal ones in the order of the cluster."""
+    """Return nodes from the domain with the least room to the one with most; equal ones in the order of the cluster."""
     return np.concatenate(sorted(request.pools, key=len))

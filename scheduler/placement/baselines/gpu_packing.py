@@ -13,7 +13,7 @@ from topology.cluster import IntArray
 
 
 def gpu_packing() -> Heuristic:
-    """The paper's baseline of that name."""
+    """Make the paper's baseline gpu-packing."""
     return Heuristic(
         "gpu-packing",
         "as few minipods as possible, the largest first, PP group by PP group",
@@ -22,7 +22,7 @@ def gpu_packing() -> Heuristic:
 
 
 def list_nodes(request: Request) -> IntArray:
-    """Nodes of the largest domains, then of the smallest domain that holds the rest."""
+    """Return nodes of the largest domains, then of the smallest domain that holds the rest."""
     left = request.grid.cells
     open_pools = sorted(request.pools, key=len, reverse=True)
     listed = []

@@ -13,11 +13,11 @@ from topology.cluster import IntArray
 
 
 def random_fit() -> Heuristic:
-    """The paper's baseline of that name."""
+    """Make the paper's baseline random-fit."""
     return Heuristic("random-fit", "every cell takes a free node at random", by_rank(list_nodes, "rows"))
 
 
 def list_nodes(request: Request) -> IntArray:
-    """Free nodes in an order that depends on the seed alone."""
+    """Return free nodes in an order that depends on the seed alone."""
     nodes = np.flatnonzero(request.admitted).astype(np.int32)
     return np.random.default_rng(request.seed).permutation(nodes)

@@ -121,7 +121,7 @@ class CoverageBound:
         return gain, rows, width, count.astype(float)
 
     def _sum_of_gains(self, lambdas: FloatArray, mus: FloatArray) -> FloatArray:
-        """Shape [lambdas, mus]."""
+        """Return the sum of the G_k for each pair of multipliers, shape [lambdas, mus]."""
         total = np.zeros((len(lambdas), len(mus)))
         for gain, rows, width, count in zip(self._gain, self._rows, self._columns, self._count, strict=True):
             net = gain - lambdas[:, None] * rows
@@ -208,7 +208,7 @@ class RectangleBound:
         return dp * self._problem.columns - int(enough.argmax())
 
     def _fill(self) -> IntArray:
-        """Shape [sum q + 1, sum r + 1]: most cells within these sums."""
+        """Return the most cells within each pair of sums, shape [sum q + 1, sum r + 1]."""
         full = np.zeros((self._columns + 1, self._rows + 1), dtype=np.int32)
         any_height = full.copy()
         for capacity in self._problem.capacities:

@@ -46,7 +46,7 @@ class Lattice:
 
     def is_refuted(self, pair: Pair) -> bool:
         """Return whether no placement is as good as the pair in both."""
-        return any(pair[0] <= r.pair[0] and pair[1] <= r.pair[1] for r in self.refutations)
+        return any(refutation.covers(*pair) for refutation in self.refutations)
 
     def is_built(self, pair: Pair) -> bool:
         """Return whether a placement as good as the pair is known."""

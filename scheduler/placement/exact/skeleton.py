@@ -2,7 +2,7 @@
 
 No solution of :class:`SkeletonModel` refutes a pair; a solution is a *skeleton*, the set of domains of each column, for
 :mod:`scheduler.placement.exact.realise`.  The model has three parts: what every domain does in total
-(:mod:`scheduler.placement.exact.width_model`), which columns it serves (:mod:`scheduler.placement.exact.columns`), and,
+(:mod:`scheduler.placement.exact.width_model`), which columns it serves (:mod:`scheduler.placement.exact.column_model`), and,
 for R = 2, which two domains each row lies on.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from scheduler.placement.admission import BoolArray
 from scheduler.placement.exact.bounds import usable_domains
-from scheduler.placement.exact.columns import ColumnPairs, FreeColumns
+from scheduler.placement.exact.column_model import ColumnPairs, FreeColumns
 from scheduler.placement.exact.cpsat import Answer, Slice, solve
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem

@@ -63,7 +63,7 @@ class ArnoldMip:
 
 
 def hand_out(counts: IntArray, pools: list[IntArray], ranks: IntArray) -> IntArray:
-    """Nodes for every cell.
+    """Hand nodes to every cell.
 
     :param counts: shape [rows, domains], nodes of each PP group in each domain.
     :param pools: free nodes of each domain.

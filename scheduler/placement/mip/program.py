@@ -101,7 +101,7 @@ def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed:
 
 
 def _solver(mathopt: Any, solver: Solver) -> tuple[Any, Any]:
-    """The solver and its parameters for one thread, the only way to the same answer twice."""
+    """Return the solver and its parameters for one thread, the only way to the same answer twice."""
     if solver == "scip":
         return mathopt.SolverType.GSCIP, mathopt.SolveParameters(threads=1)
     from ortools.math_opt.solvers.highs_pb2 import HighsOptionsProto
@@ -111,13 +111,13 @@ def _solver(mathopt: Any, solver: Solver) -> tuple[Any, Any]:
 
 
 def _worth(program: Program, counts: IntArray) -> float:
-    """The program's objective of a solution, from the counts alone."""
+    """Return the program's objective of a solution, from the counts alone."""
     wide, deep = program.weights
     return wide * int((counts.sum(axis=0) > 0).sum()) + deep * int((counts > 0).sum(axis=1).max())
 
 
 def _build(mathopt: Any, program: Program, *, cuts: bool, deadline: float) -> tuple[Any, list[list[Any]]] | None:
-    """The model and its variables n_ij; ``None`` when the deadline passed meanwhile."""
+    """Build the model and its variables n_ij; ``None`` when the deadline passed meanwhile."""
     free = [int(nodes) for nodes in program.free]
     length = program.length
     model = mathopt.Model(name="arnold")

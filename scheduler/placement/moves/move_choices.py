@@ -59,18 +59,18 @@ class MoveChoices:
 
     @property
     def few(self) -> bool:
-        """Whether a model of them all is solved while someone waits."""
+        """Whether a model of them all is solved while a user waits."""
         return len(self) <= LARGEST
 
     def domain_of_cell(self, target_of_mover: IntArray) -> IntArray:
-        """Shape [rows, columns], given for each mover an index into ``targets``."""
+        """Return the domain of each cell, shape [rows, columns], given for each mover an index into ``targets``."""
         domain_of_block = self.home.copy()
         domain_of_block[self.movers] = self.targets[target_of_mover]
         domain_of_cell: IntArray = domain_of_block[self.block_of]
         return domain_of_cell
 
     def target_of_mover(self, domain_of_cell: IntArray) -> IntArray:
-        """Shape [movers], the index into ``targets`` of the domain each mover is given; -1 where it has no room."""
+        """Return the index into ``targets`` of the domain each mover is given, shape [movers]; -1 = it has no room."""
         domain_of_block = np.empty_like(self.home)
         domain_of_block[self.block_of] = domain_of_cell
         return self._index(domain_of_block[self.movers])
@@ -88,7 +88,7 @@ class MoveChoices:
 
 
 def trimmed(choices: MoveChoices) -> MoveChoices:
-    """Fewer choices: the roomiest targets, enough of them for all movers."""
+    """Leave the roomiest targets alone, enough of them for all movers."""
     most = LARGEST // len(choices.movers)
     order = np.argsort(-choices.room, kind="stable")
     enough = int(np.searchsorted(np.cumsum(choices.room[order]), len(choices.movers))) + 1
@@ -106,7 +106,7 @@ class ObjectiveTerm:
 
 
 def terms_of(cluster: Cluster, job: Job) -> tuple[ObjectiveTerm, ...]:
-    """Eq. 2 and the soft terms.
+    """Return the terms of the objective: Eq. 2 and the soft terms.
 
     :raises UnknownName: the job names a level that the cluster does not have.
     """
@@ -116,13 +116,13 @@ def terms_of(cluster: Cluster, job: Job) -> tuple[ObjectiveTerm, ...]:
 
 
 def closest_depth(cluster: Cluster, job: Job) -> int:
-    """Depth of the closest level that the objective or a hold looks at."""
+    """Return the depth of the closest level that the objective or a hold looks at."""
     held = (cluster.level_index(hold.level) for hold in job.holds)
     return max(*(term.depth for term in terms_of(cluster, job)), *held)
 
 
 def ancestors(cluster: Cluster, depth: int, above: int) -> IntArray:
-    """For each domain of one level its domain at a broader one (or itself), shape [domains]."""
+    """Return for each domain of one level its domain at a broader one (or itself), shape [domains]."""
     found = np.arange(len(cluster.levels[depth]), dtype=np.int32)
     for closer in range(depth, above, -1):
         found = cluster.levels[closer].parent_of[found]
@@ -130,16 +130,16 @@ def ancestors(cluster: Cluster, depth: int, above: int) -> IntArray:
 
 
 def integer_weights(terms: Sequence[ObjectiveTerm]) -> tuple[list[int], int]:
-    """Weights times a common scale: exact where they are plain decimals, within half a billionth elsewhere."""
+    """Return the weights times a common scale: exact where they are plain decimals, within half a billionth elsewhere."""
     scale = lcm(*(Fraction(term.weight).limit_denominator(10**6).denominator for term in terms))
     scale = min(scale, _LARGEST_SCALE)
     return [round(term.weight * scale) for term in terms], scale
 
 
 def greedy_targets(choices: MoveChoices) -> IntArray:
-    """For each mover the target that raises the objective least, then touches fewest new domains, then has most room.
+    """Give each mover the target that raises the objective least, then adds fewest domains, then is roomiest.
 
-    A start for the search, no more: it takes no notice of holds at broader levels.
+    The answer is a start for the search, no more: holds at broader levels are not looked at.
 
     :returns: shape [movers], index into the targets; no target is given more movers than it has room for.
     """

@@ -62,7 +62,7 @@ class MoveModel:
         """Shape [movers], the target of each in the best answer so far."""
 
     def value_of(self, evaluation: Evaluation) -> int:
-        """The objective of a placement, scaled as in the model."""
+        """Return the objective of a placement, scaled as in the model."""
         levels = self._choices.cluster.levels
         spreads = (evaluation.by_level[levels[term.depth].name][term.family] for term in self.terms)
         return sum(weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
@@ -118,7 +118,7 @@ class MoveModel:
         return x
 
     def _moves(self) -> cp_model.LinearExpr | int:
-        """All cells of movers move, but for those on good nodes of movers that stay."""
+        """Return the moved cells: all of movers, but for those on good nodes of movers that stay."""
         choices = self._choices
         cells = choices.size * len(choices.movers)
         if int(choices.lost[choices.movers].sum()) == cells:
@@ -131,7 +131,7 @@ class MoveModel:
         return cells - _sum(kept)
 
     def _slow(self) -> cp_model.LinearExpr | int:
-        """Cells of each target beyond its healthy nodes."""
+        """Return the slow nodes newly taken: cells of each target beyond its healthy nodes."""
         choices, taken = self._choices, []
         for column, room, healthy in zip(zip(*self._x, strict=True), choices.room, choices.healthy, strict=True):
             most = int(room) * choices.size - int(healthy)
@@ -142,7 +142,7 @@ class MoveModel:
         return _sum(taken) if taken else 0
 
     def _keep_holds(self) -> None:
-        """Blocks of a broader hold stay in one domain of its level; the closest blocks do so by being one choice."""
+        """Keep the blocks of a broader hold in one domain of its level; the closest blocks are one choice anyway."""
         cluster, job = self._choices.cluster, self._choices.job
         for hold in job.holds:
             above = cluster.level_index(hold.level)
@@ -157,7 +157,7 @@ class MoveModel:
                         self._model.add(_sum(places[other][domain]) == first)
 
     def _spreads(self) -> tuple[cp_model.LinearExpr, cp_model.LinearExpr]:
-        """The objective, and all touches."""
+        """Return the objective, and all touches."""
         spreads, touches = [], []
         for term in self.terms:
             spread, touched = self._spread(term)
@@ -169,7 +169,7 @@ class MoveModel:
         return _sum(weighted), (len(self._x) + 1) * _sum(touches) - stay
 
     def _spread(self, term: ObjectiveTerm) -> tuple[cp_model.IntVar, list[cp_model.IntVar]]:
-        """Largest number of domains a group of the family touches, and the touches that movers may add."""
+        """Return the largest number of domains a group of the family touches, and the touches that movers may add."""
         choices, model = self._choices, self._model
         cluster = choices.cluster
         domain_of = cluster.levels[term.depth].domain_of[choices.old]
@@ -193,7 +193,7 @@ class MoveModel:
         return spread, added
 
     def _choices_by_domain(self, above: int) -> list[dict[int, list[cp_model.IntVar]]]:
-        """For each mover the choices that put it into each domain of a broader level (or the same)."""
+        """Return for each mover the choices that put it into each domain of a broader level (or the same)."""
         choices = self._choices
         domains = ancestors(choices.cluster, choices.depth, above)[choices.targets].tolist()
         places: list[dict[int, list[cp_model.IntVar]]] = []
@@ -205,7 +205,7 @@ class MoveModel:
         return places
 
     def _movers_by(self, group_of: IntArray) -> dict[int, list[int]]:
-        """For each group the indices of the movers that have cells in it."""
+        """Return for each group the indices of the movers that have cells in it."""
         choices = self._choices
         index = np.full(len(choices.home), -1, dtype=np.int32)
         index[choices.movers] = np.arange(len(choices.movers))

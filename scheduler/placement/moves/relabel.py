@@ -16,7 +16,7 @@ _MOST_LINES = 2_000
 
 
 def relabel(new: IntArray, old: IntArray, *, room: IntArray) -> IntArray:
-    """The new placement renamed.
+    """Rename the rows, columns and domains of the new placement.
 
     :param new: shape [rows, columns], the domain of each cell.
     :param old: same shape, the domain of each cell before; -1 where the cell must move anyway.
@@ -48,7 +48,7 @@ def _rename_rows(new: IntArray, old: IntArray) -> IntArray:
 
 
 def _rename_domains(new: IntArray, old: IntArray, room: IntArray) -> IntArray:
-    """Domain k of the new placement becomes the domain that keeps most of its cells and can take them all."""
+    """Rename domain k of the new placement to the domain that keeps most of its cells and can take them all."""
     used = np.bincount(new.ravel(), minlength=len(room))
     stays = old >= 0
     agreement = np.zeros((len(room), len(room)), dtype=np.int64)
@@ -58,7 +58,7 @@ def _rename_domains(new: IntArray, old: IntArray, room: IntArray) -> IntArray:
 
 
 def _assign(gain: npt.NDArray[np.int64], allowed: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """The column of each row in a matching of greatest gain; each row may keep its own number."""
+    """Return the column of each row in a matching of greatest gain; each row may keep its own number."""
     from ortools.graph.python import linear_sum_assignment
 
     left, right = np.nonzero(allowed)

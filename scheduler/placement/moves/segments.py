@@ -39,7 +39,7 @@ class _Segments:
 
 
 def bands_of(old: IntArray) -> IntArray:
-    """The band of each column, shape [columns].
+    """Return the band of each column, shape [columns].
 
     :param old: shape [rows, columns], the domain of each cell.
     """
@@ -57,7 +57,7 @@ def bands_of(old: IntArray) -> IntArray:
 def move_segments(
     old: IntArray, stays: BoolArray, *, band_of: IntArray, room: IntArray, most: int, limits: Limits
 ) -> IntArray | None:
-    """The fewest moves that keep the bands, each in at most so many domains.
+    """Find the fewest moves that keep the bands, each in at most so many domains.
 
     :param old: shape [rows, columns], the domain of each cell before.
     :param stays: same shape, the cells whose node is still good.
@@ -111,7 +111,7 @@ def move_segments(
 
 
 def _segments(old: IntArray, stays: BoolArray, band_of: IntArray) -> Iterator[_Segments]:
-    """The segments of all bands, band by band."""
+    """Yield the segments of all bands, band by band."""
     for band in range(int(band_of.max()) + 1):
         inside = np.where(stays, old, -1)[:, band_of == band]
         rows_of: dict[tuple[int, ...], list[int]] = {}

@@ -25,12 +25,12 @@ from topology.cluster import IntArray
 
 
 def kai(*, order: RankOrder = "job") -> Heuristic:
-    """Entry point ``kai``."""
+    """Make the algorithm of the entry point ``kai``."""
     return Heuristic("kai", "KAI 0.14: tightest domain that fits, else the roomiest first", by_rank(list_nodes, order))
 
 
 def list_nodes(request: Request) -> IntArray:
-    """Nodes in the order of ranks."""
+    """Return nodes in the order of ranks."""
     levels = request.cluster.levels[: request.level_index + 1]
     free = [count_nodes(level, request.admitted) for level in levels]
     place = _places(request, free)

@@ -23,14 +23,14 @@ from topology.cluster import IntArray
 
 
 def kube_scheduler(*, order: RankOrder = "job") -> Heuristic:
-    """Entry point ``kube-scheduler``."""
+    """Make the algorithm of the entry point ``kube-scheduler``."""
     return Heuristic(
         "kube-scheduler", "kube-scheduler 1.36 alone: any free node of a moving sample", by_rank(list_nodes, order)
     )
 
 
 def list_nodes(request: Request) -> IntArray:
-    """Nodes in the order of ranks, drawn at random from the window of each pod."""
+    """Return nodes in the order of ranks, drawn at random from the window of each pod."""
     rng = np.random.default_rng(request.seed)
     window = Window(by_name(request.cluster), request.admitted)
     chosen = np.empty(request.grid.cells, dtype=np.int32)
@@ -42,7 +42,7 @@ def list_nodes(request: Request) -> IntArray:
 
 
 def sample_size(nodes: int) -> int:
-    """How many feasible nodes are enough for one pod in a cluster of that many nodes."""
+    """Return how many feasible nodes are enough for one pod in a cluster of that many nodes."""
     if nodes <= 100:
         return nodes
     return max(100, nodes * max(5, 50 - nodes // 125) // 100)
@@ -64,7 +64,7 @@ class Window:
         self._start = 0
 
     def look(self) -> IntArray:
-        """Feasible nodes that the next pod may choose from; moves the window on."""
+        """Return the feasible nodes that the next pod may choose from, and move the window on."""
         feasible = np.flatnonzero(self._free)
         ahead = int(np.searchsorted(feasible, self._start))
         seen = np.roll(feasible, -ahead)[: self._enough]
@@ -73,5 +73,5 @@ class Window:
         return self._nodes[seen]
 
     def take(self, node: int) -> None:
-        """The node is in use from now on."""
+        """Mark the node as in use from now on."""
         self._free[self._position[node]] = False

@@ -33,7 +33,7 @@ SliceOf = Literal["none", "p", "d"]
 
 
 def kueue(*, required: bool = False, slices: SliceOf = "none", order: RankOrder = "job") -> Heuristic:
-    """Kueue, asked for the job's level.
+    """Make the algorithm of Kueue, asked for the job's level; as it is, entry point ``kueue-preferred``.
 
     :param required: the whole job in one domain of the level, instead of ``preferred``.
     :param slices: slices that are required to share a domain of the level.
@@ -76,19 +76,19 @@ class _Tree:
     parent: list[IntArray]
 
     def children(self, depth: int, domains: IntArray) -> IntArray:
-        """Domains one level closer: most slices first, then fewest free hosts, then by name."""
+        """Return the domains one level closer: most slices first, then fewest free hosts, then by name."""
         chosen = np.zeros(len(self.free[depth]), dtype=np.bool_)
         chosen[domains] = True
         return self.sorted(depth + 1, np.flatnonzero(chosen[self.parent[depth + 1]]).astype(np.int32))
 
     def sorted(self, depth: int, domains: IntArray) -> IntArray:
-        """The domains in the order in which they are tried."""
+        """Return the domains in the order in which they are tried."""
         keys = self.rank[depth][domains], self.free[depth][domains], -self.slices[depth][domains]
         return domains[np.lexsort(keys)]
 
 
 def list_hosts(request: Request, *, required: bool, slice_size: int) -> IntArray:
-    """Hosts in the order of ranks, shape [cells].
+    """Return hosts in the order of ranks, shape [cells].
 
     :raises Infeasible: the slices do not fit, or no domain holds the whole job that requires one.
     """
@@ -127,7 +127,7 @@ def _grow(request: Request, hosts: IntArray, slice_size: int, slice_depth: int) 
 
 
 def _fit(tree: _Tree, depth: int, needed: int, *, required: bool, what: str) -> tuple[int, IntArray, IntArray]:
-    """The level, the domains and how many slices each takes."""
+    """Return the level, the domains and how many slices each takes."""
     while depth > 0 and not required and tree.slices[depth].max() < needed:
         depth -= 1
     order = tree.sorted(depth, np.arange(len(tree.free[depth]), dtype=np.int32))
@@ -139,7 +139,7 @@ def _fit(tree: _Tree, depth: int, needed: int, *, required: bool, what: str) -> 
 
 
 def _fill(order: IntArray, room: IntArray, needed: int) -> tuple[IntArray, IntArray]:
-    """Domains in order until one holds the rest; then of all that are left the one with the least room that does."""
+    """Take domains in order until one holds the rest; then of all that are left the one with least room that does."""
     filled = np.cumsum(room[order])
     last = int(np.searchsorted(filled, needed))
     rest = needed - (int(filled[last - 1]) if last else 0)

@@ -34,12 +34,12 @@ Segment = Literal["none", "p", "d"]
 
 
 def slurm_tree(*, order: RankOrder = "job") -> Heuristic:
-    """Entry point ``slurm-tree``."""
+    """Make the algorithm of the entry point ``slurm-tree``."""
     return Heuristic("slurm-tree", "Slurm topology/tree: leaf switch by leaf switch, best fit", by_rank(_tree, order))
 
 
 def slurm_block(*, segment: Segment = "none", order: RankOrder = "job") -> Heuristic:
-    """Slurm with the domains of the job's level as base blocks."""
+    """Make Slurm with the domains of the job's level as base blocks; as it is, entry point ``slurm-block``."""
 
     def choose(request: Request) -> IntArray:
         size = {"none": request.grid.cells, "p": request.grid.columns, "d": request.grid.rows}[segment]
@@ -59,7 +59,7 @@ segment_d = partial(slurm_block, segment="d", order="columns")
 
 
 def _tree(request: Request) -> IntArray:
-    """Nodes of one leaf switch (domain of the closest level) after another until there are enough."""
+    """Take the nodes of one leaf switch (domain of the closest level) after another until there are enough."""
     switches = LeafSwitches(request.cluster.levels, request.admitted)
     nodes = by_natural_name(request.cluster, np.flatnonzero(request.admitted).astype(np.int32))
     leaf_of = request.cluster.levels[-1].domain_of[nodes]
@@ -73,7 +73,7 @@ def _tree(request: Request) -> IntArray:
 
 
 def _blocks(request: Request, segment: int) -> IntArray:
-    """Nodes of one segment after another, each from blocks that topology/block picks for it.
+    """Take the nodes of one segment after another, each from blocks that topology/block picks for it.
 
     :raises Infeasible: no aggregate of blocks has room for a segment in as few blocks as it may use.
     """
@@ -95,7 +95,7 @@ def _blocks(request: Request, segment: int) -> IntArray:
 
 
 def place_segment(free: IntArray, need: int, base: int) -> dict[int, int]:
-    """How many nodes of which base block a segment takes.
+    """Return how many nodes of which base block a segment takes.
 
     Base blocks in their order form aggregates of 1, 2, 4, ... blocks.  The segment goes into an aggregate of the
     smallest size that could hold it, of several into the one with the fewest nodes that does (of equal ones the last);
@@ -121,7 +121,7 @@ def place_segment(free: IntArray, need: int, base: int) -> dict[int, int]:
 
 
 def _fill(free: IntArray, blocks: range, need: int, *, inner: int, budget: int) -> dict[int, int]:
-    """Base blocks one after another: next to blocks in use, then best fit, of the aggregate before the block.
+    """Take base blocks one after another: next to blocks in use, then best fit, of the aggregate before the block.
 
     Best fit = the fewest free nodes that hold the rest, else the most; of equal ones the last.
 
@@ -149,7 +149,7 @@ def _fill(free: IntArray, blocks: range, need: int, *, inner: int, budget: int) 
 
 
 def _fit(room: int, need: int) -> tuple[bool, int]:
-    """Sorts rooms from the worst fit to the best."""
+    """Return a key that sorts rooms from the worst fit to the best."""
     return (True, -room) if room >= need else (False, room)
 
 
@@ -180,7 +180,7 @@ class LeafSwitches:
         self._open = [sorted(pod, key=lambda leaf: (-self._free[-1][leaf], leaf)) for pod in pods.values()]
 
     def take_best(self, left: int) -> int:
-        """The next leaf switch for a job that still needs so many nodes; its nodes count as used."""
+        """Return the next leaf switch for a job that still needs so many nodes; its nodes count as used."""
         best, pod_of_best = -1, self._open[0]
         for pod in sorted((pod for pod in self._open if pod), key=min):
             leaf = self._best_of_pod(pod, left)
@@ -195,7 +195,7 @@ class LeafSwitches:
         return best
 
     def _best_of_pod(self, pod: list[int], left: int) -> int:
-        """Of leaves under one switch: the fewest free nodes that suffice, else the most; the first of equal ones."""
+        """Return the leaf under one switch with the fewest free nodes that suffice, else with the most."""
         free = self._free[-1]
         fitting = bisect_right(pod, -left, key=lambda leaf: -free[leaf])
         if not fitting:
@@ -209,7 +209,7 @@ class LeafSwitches:
         return (distance < distance_of_best and fits) or (distance == distance_of_best and better)
 
     def _compare(self, leaf: int, best: int, left: int) -> tuple[bool, bool]:
-        """Whether the leaf is better, and whether a switch above it, below where the paths meet, holds the rest."""
+        """Return whether the leaf is better, and whether a switch above it, below the common one, holds the rest."""
         path, path_of_best = self._paths[leaf], self._paths[best]
         depth = len(path) - 1
         while True:
@@ -221,13 +221,13 @@ class LeafSwitches:
             depth -= 1
 
     def _distance(self, leaf: int) -> int:
-        """Sum of the hops from a leaf to all leaves in use, up to a factor of two."""
+        """Return the sum of the hops from a leaf to all leaves in use, up to a factor of two."""
         path = self._paths[leaf]
         return len(path) * self._total_used - sum(self._used[depth][switch] for depth, switch in enumerate(path))
 
 
 def _paths(levels: tuple[Level, ...]) -> list[tuple[int, ...]]:
-    """For each leaf switch the switches above it and itself, from the broadest."""
+    """Return for each leaf switch the switches above it and itself, from the broadest."""
     column: IntArray = np.arange(len(levels[-1]), dtype=np.int32)
     columns = [column]
     for level in reversed(levels[1:]):

@@ -39,21 +39,21 @@ TIE = 1e-9
 
 
 def volcano_hard(*, order: RankOrder = "job") -> Heuristic:
-    """Entry point ``volcano-hard``."""
+    """Make the algorithm of the entry point ``volcano-hard``."""
     return Heuristic(
         "volcano-hard", "Volcano 1.14 hard mode: the closest HyperNode with room, bin-packed", by_rank(_hard, order)
     )
 
 
 def volcano_soft(*, order: RankOrder = "job") -> Heuristic:
-    """Entry point ``volcano-soft``."""
+    """Make the algorithm of the entry point ``volcano-soft``."""
     return Heuristic(
         "volcano-soft", "Volcano 1.14 soft mode: pod by pod, close to the pods before", by_rank(_soft, order)
     )
 
 
 def volcano_partitions(*, of: Literal["p", "d"], order: RankOrder) -> Heuristic:
-    """Partitions of as many consecutive ranks as a PP group (``p``) or a DP group (``d``) has."""
+    """Make partitions of as many consecutive ranks as a PP group (``p``) or a DP group (``d``) has."""
 
     def choose(request: Request) -> IntArray:
         return _partitions(request, request.grid.columns if of == "p" else request.grid.rows)
@@ -116,13 +116,13 @@ def _filled(request: Request, domain_of: IntArray, pods: int) -> FloatArray:
 
 
 def _best(scores: FloatArray, rng: np.random.Generator) -> int:
-    """Index of the highest score, one of several at random."""
+    """Return the index of the highest score, one of several at random."""
     best = np.flatnonzero(scores >= scores.max() - TIE)
     return int(best[rng.integers(len(best))])
 
 
 def _one_by_one(request: Request, tiers: list[IntArray], listed: IntArray, rng: np.random.Generator) -> IntArray:
-    """Nodes in the order of ranks.
+    """Return nodes in the order of ranks.
 
     :param tiers: for each tier but the whole cluster, shape [nodes], HyperNode of each node, the closest first.
     :param listed: the nodes that pods may go to, in the order in which they are looked at.
@@ -146,7 +146,7 @@ def _one_by_one(request: Request, tiers: list[IntArray], listed: IntArray, rng: 
 
 
 def _common_tier(tiers: list[IntArray], nodes: IntArray, first: int, gang_tier: int) -> IntArray:
-    """Tier of the lowest HyperNode that holds a node and the gang so far, shape [nodes], 0 the closest.
+    """Return the tier of the lowest HyperNode that holds a node and the gang so far, shape [nodes], 0 the closest.
 
     :param first: a node of the gang; the HyperNode that holds the gang is its ancestor at ``gang_tier``.
     """

@@ -31,7 +31,7 @@ class _Supply:
 
 
 def choose_pool(cluster: Cluster, job: Job, *, depth: int, needed: IntArray, admitted: BoolArray) -> BoolArray:
-    """The nodes that cells may be seated on.
+    """Choose the nodes that cells may be seated on.
 
     Under ``avoid: ignore`` slow nodes are like any other.
 
@@ -62,7 +62,7 @@ def choose_pool(cluster: Cluster, job: Job, *, depth: int, needed: IntArray, adm
 
 
 def _supplies(cluster: Cluster, sizes: list[int], depth: int, inside: IntArray) -> list[_Supply]:
-    """Nodes for each block that one domain can take, from the cheapest on.
+    """Return nodes for each block that one domain can take, from the cheapest on.
 
     :param sizes: cells of a block at each level.
     :param inside: the domain's nodes.

@@ -109,7 +109,7 @@ def test_of_equal_pairs_the_more_even_one_is_best() -> None:
 
 
 def test_a_placement_that_does_not_fit_is_a_fault() -> None:
-    """Nobody's word is taken for it."""
+    """What a construction claims is checked."""
     known = Lattice(GridProblem(2, 2, (3, 1)), 0.5, 0.5)
     with pytest.raises(AssertionError, match="a bad maker made a placement that does not fit"):
         known.build(np.zeros((2, 2), dtype=np.int32), "a bad maker")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.placement.admission import BoolArray
 from scheduler.placement.exact.bounds import RectangleBound, usable_domains
-from scheduler.placement.exact.columns import ColumnPairs, FreeColumns
+from scheduler.placement.exact.column_model import ColumnPairs, FreeColumns
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.realise import realise
