@@ -23,7 +23,7 @@ from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.repair.moves_first import RepairPlan, fewest_moves
 from scheduler.repair.objective_first import best_objective
-from scheduler.repair.situation import Situation, situation
+from scheduler.repair.repair_problem import RepairProblem, problem_of
 from scheduler.spread import Evaluation, evaluate
 from topology.cluster import Cluster, IntArray
 
@@ -116,17 +116,17 @@ def repair(
     """
     started = perf_counter()
     before = _worth_before(cluster, job, nodes)
-    found = situation(cluster, job, nodes, lost)
-    plan = _plan(found, prefer, limits, algorithm)
+    problem = problem_of(cluster, job, nodes, lost)
+    plan = _plan(problem, prefer, limits, algorithm)
     return Repair(
         nodes=plan.nodes,
-        moves=_moves(found, plan.nodes),
+        moves=_moves(problem, plan.nodes),
         before=before,
         after=plan.evaluation,
         prefer=prefer,
         fewest_moves=plan.fewest_moves,
         objective_bound=plan.objective_bound,
-        notes=(*found.notes, *plan.notes),
+        notes=(*problem.notes, *plan.notes),
         solve_seconds=perf_counter() - started,
     )
 
@@ -140,20 +140,20 @@ def _worth_before(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     return evaluate(cluster.replace(free_gpus=free, flags=flags), job, nodes)
 
 
-def _plan(found: Situation, prefer: Prefer, limits: Limits, algorithm: PlacementAlgorithm | None) -> RepairPlan:
-    if found.stays.all():
-        now = evaluate(found.cluster, found.job, found.old)
-        return RepairPlan(found.old, now, 0, now.objective, ("no node of the job is lost: nothing moves",))
+def _plan(problem: RepairProblem, prefer: Prefer, limits: Limits, algorithm: PlacementAlgorithm | None) -> RepairPlan:
+    if problem.stays.all():
+        now = evaluate(problem.cluster, problem.job, problem.old)
+        return RepairPlan(problem.old, now, 0, now.objective, ("no node of the job is lost: nothing moves",))
     if prefer == "moves":
-        return fewest_moves(found, limits)
-    return best_objective(found, limits, algorithm or load_algorithm("exact"))
+        return fewest_moves(problem, limits)
+    return best_objective(problem, limits, algorithm or load_algorithm("exact"))
 
 
-def _moves(found: Situation, nodes: IntArray) -> tuple[Move, ...]:
-    rank = found.job.grid.node_rank
-    rows, columns = np.nonzero(nodes != found.old)
+def _moves(problem: RepairProblem, nodes: IntArray) -> tuple[Move, ...]:
+    rank = problem.job.grid.node_rank
+    rows, columns = np.nonzero(nodes != problem.old)
     moves = (
-        Move(int(r), int(c), int(rank[r, c]), int(found.old[r, c]), int(nodes[r, c]))
+        Move(int(r), int(c), int(rank[r, c]), int(problem.old[r, c]), int(nodes[r, c]))
         for r, c in zip(rows, columns, strict=True)
     )
     return tuple(sorted(moves, key=lambda move: move.node_rank))

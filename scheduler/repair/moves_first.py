@@ -10,7 +10,7 @@ from scheduler.placement.moves.move_choices import greedy_targets, trimmed
 from scheduler.placement.moves.move_model import Goal, GoalValue, MoveModel
 from scheduler.placement.types import Limits
 from scheduler.repair.nearest import nearest_nodes
-from scheduler.repair.situation import Situation, choices
+from scheduler.repair.repair_problem import RepairProblem, choices
 from scheduler.spread import Evaluation, evaluate
 from topology.cluster import IntArray
 from topology.errors import InvalidPlacement, SolverTimeout
@@ -33,13 +33,13 @@ class RepairPlan:
     notes: tuple[str, ...] = ()
 
 
-def fewest_moves(found: Situation, limits: Limits) -> RepairPlan:
+def fewest_moves(problem: RepairProblem, limits: Limits) -> RepairPlan:
     """Take as few slow nodes as possible, then move as few cells as possible, then reach the best objective.
 
     :raises SolverTimeout: time ran out before a repair was found.
     """
     deadline = monotonic() + limits.seconds
-    offered = choices(found)
+    offered = choices(problem)
     if not (whole := offered.few):
         offered = trimmed(offered)
     model = MoveModel(offered, replace(limits, workers=1))
@@ -48,7 +48,7 @@ def fewest_moves(found: Situation, limits: Limits) -> RepairPlan:
     steps = climb(model, ("slow", "moves", "objective", "touches"), deadline)
     answer = quick if model.answer is None else model.answer
     try:
-        plan = plan_of(found, offered.depth, offered.domain_of_cell(answer), fewest=int((~found.stays).sum()))
+        plan = plan_of(problem, offered.depth, offered.domain_of_cell(answer), fewest=int((~problem.stays).sum()))
     except InvalidPlacement:
         raise SolverTimeout(
             "time ran out before a repair was found", where="--time-limit", fix="give it more seconds"
@@ -75,16 +75,16 @@ def climb(model: MoveModel, goals: tuple[Goal, ...], deadline: float) -> dict[Go
     return steps
 
 
-def plan_of(found: Situation, depth: int, domain_of_cell: IntArray, *, fewest: int) -> RepairPlan:
+def plan_of(problem: RepairProblem, depth: int, domain_of_cell: IntArray, *, fewest: int) -> RepairPlan:
     """Make a plan from the domain of each cell, nothing certified but the number of moves given.
 
     :raises InvalidPlacement: the domains break a rule of the job.
     """
-    nodes = nearest_nodes(found, depth, domain_of_cell)
-    return RepairPlan(nodes, evaluate(found.cluster, found.job, nodes), fewest, trivial_bound(found.job))
+    nodes = nearest_nodes(problem, depth, domain_of_cell)
+    return RepairPlan(nodes, evaluate(problem.cluster, problem.job, nodes), fewest, trivial_bound(problem.job))
 
 
-def cost_of(found: Situation, plan: RepairPlan) -> tuple[int, int]:
+def cost_of(problem: RepairProblem, plan: RepairPlan) -> tuple[int, int]:
     """Return slow nodes newly taken, and moved cells."""
-    slow = found.spare[plan.nodes] & (found.slowdown[plan.nodes] > HEALTHY)
-    return int(slow.sum()), int((plan.nodes != found.old).sum())
+    slow = problem.spare[plan.nodes] & (problem.slowdown[plan.nodes] > HEALTHY)
+    return int(slow.sum()), int((plan.nodes != problem.old).sum())

@@ -22,7 +22,7 @@ from scheduler.placement.moves.segments import bands_of, move_segments
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.repair.moves_first import RepairPlan, climb, cost_of, fewest_moves, plan_of
 from scheduler.repair.nearest import nearest_nodes
-from scheduler.repair.situation import Situation, choices
+from scheduler.repair.repair_problem import RepairProblem, choices
 from scheduler.spread import evaluate
 from topology.capacity import count_nodes
 from topology.cluster import IntArray
@@ -34,7 +34,7 @@ _NEARBY = 0.6
 of the time it may take."""
 
 
-def best_objective(found: Situation, limits: Limits, algorithm: PlacementAlgorithm) -> RepairPlan:
+def best_objective(problem: RepairProblem, limits: Limits, algorithm: PlacementAlgorithm) -> RepairPlan:
     """Reach the best objective that ``algorithm`` finds when all may move, then move as few cells as possible.
 
     What the algorithm finds is put aside where it takes more slow nodes than the repair with the fewest moves.
@@ -42,25 +42,25 @@ def best_objective(found: Situation, limits: Limits, algorithm: PlacementAlgorit
     :raises SolverTimeout: time ran out before a repair was found.
     """
     deadline = monotonic() + limits.seconds
-    near = fewest_moves(found, replace(limits, seconds=limits.seconds / 4))
+    near = fewest_moves(problem, replace(limits, seconds=limits.seconds / 4))
     limits.say("searching the best placement with all nodes of the job free to move")
-    others = np.flatnonzero(~found.admitted)
-    cluster, job = found.cluster.with_busy(others), found.job.replace(avoid="ignore")
+    others = np.flatnonzero(~problem.admitted)
+    cluster, job = problem.cluster.with_busy(others), problem.job.replace(avoid="ignore")
     best = run(algorithm, cluster, job, _part(limits, deadline, 2))
     bound = best.bound if best.bound is not None else trivial_bound(job)
     near = replace(near, objective_bound=min(bound, near.evaluation.objective))
     if best.evaluation is None or best.proposal.nodes is None:
         return replace(near, notes=(*near.notes, f"{algorithm.name} found no placement: {best.reason}"))
-    nodes = _renamed(found, best.proposal.nodes)
-    start = replace(near, nodes=nodes, evaluation=evaluate(found.cluster, found.job, nodes))
+    nodes = _renamed(problem, best.proposal.nodes)
+    start = replace(near, nodes=nodes, evaluation=evaluate(problem.cluster, problem.job, nodes))
     better = start.evaluation.objective < near.evaluation.objective - TOLERANCE
-    if not better or cost_of(found, start)[0] > cost_of(found, near)[0]:
+    if not better or cost_of(problem, start)[0] > cost_of(problem, near)[0]:
         return near
     limits.say("searching the fewest moves for it")
-    for nodes in _banded(found, start.evaluation.objective, _part(limits, deadline, 8)):
-        banded = replace(start, nodes=nodes, evaluation=evaluate(found.cluster, found.job, nodes))
-        start = min(start, banded, key=lambda one: cost_of(found, one))
-    plan = _fewest_moves_for(found, start, near, limits, deadline)
+    for nodes in _banded(problem, start.evaluation.objective, _part(limits, deadline, 8)):
+        banded = replace(start, nodes=nodes, evaluation=evaluate(problem.cluster, problem.job, nodes))
+        start = min(start, banded, key=lambda one: cost_of(problem, one))
+    plan = _fewest_moves_for(problem, start, near, limits, deadline)
     return replace(plan, objective_bound=min(bound, plan.evaluation.objective))
 
 
@@ -69,26 +69,26 @@ def _part(limits: Limits, deadline: float, parts: int) -> Limits:
     return replace(limits, seconds=max(0.05, (deadline - monotonic()) / parts))
 
 
-def _renamed(found: Situation, nodes: IntArray) -> IntArray:
+def _renamed(problem: RepairProblem, nodes: IntArray) -> IntArray:
     """Rename a new placement so that cells stay where they are, shape [rows, columns]."""
-    depth = closest_depth(found.cluster, found.job)
-    level = found.cluster.levels[depth]
+    depth = closest_depth(problem.cluster, problem.job)
+    level = problem.cluster.levels[depth]
     domain_of_cell = level.domain_of[nodes]
-    if _bare(found.job):
-        old = np.where(found.stays, level.domain_of[found.old], -1)
-        domain_of_cell = relabel(domain_of_cell, old, room=count_nodes(level, found.admitted))
-    return nearest_nodes(found, depth, domain_of_cell)
+    if _bare(problem.job):
+        old = np.where(problem.stays, level.domain_of[problem.old], -1)
+        domain_of_cell = relabel(domain_of_cell, old, room=count_nodes(level, problem.admitted))
+    return nearest_nodes(problem, depth, domain_of_cell)
 
 
-def _banded(found: Situation, objective: float, limits: Limits) -> Iterator[IntArray]:
+def _banded(problem: RepairProblem, objective: float, limits: Limits) -> Iterator[IntArray]:
     """Yield placements of that objective that keep the bands of columns, or of rows, shape [rows, columns]."""
-    if not _bare(found.job):
+    if not _bare(problem.job):
         return
-    depth, job = closest_depth(found.cluster, found.job), found.job
-    level = found.cluster.levels[depth]
-    room = count_nodes(level, found.admitted)
+    depth, job = closest_depth(problem.cluster, problem.job), problem.job
+    level = problem.cluster.levels[depth]
+    room = count_nodes(level, problem.admitted)
     for transposed, domains_cost, bands_cost in ((False, job.alpha, job.beta), (True, job.beta, job.alpha)):
-        old, stays = level.domain_of[found.old], found.stays
+        old, stays = level.domain_of[problem.old], problem.stays
         if transposed:
             old, stays = old.T, stays.T
         band_of = bands_of(old)
@@ -98,7 +98,7 @@ def _banded(found: Situation, objective: float, limits: Limits) -> Iterator[IntA
         most = int(min(left / domains_cost, len(room))) if domains_cost else len(room)
         answer = move_segments(old, stays, band_of=band_of, room=room, most=most, limits=limits)
         if answer is not None:
-            yield nearest_nodes(found, depth, answer.T if transposed else answer)
+            yield nearest_nodes(problem, depth, answer.T if transposed else answer)
 
 
 def _bare(job: Job) -> bool:
@@ -107,7 +107,7 @@ def _bare(job: Job) -> bool:
 
 
 def _fewest_moves_for(
-    found: Situation, start: RepairPlan, near: RepairPlan, limits: Limits, deadline: float
+    problem: RepairProblem, start: RepairPlan, near: RepairPlan, limits: Limits, deadline: float
 ) -> RepairPlan:
     """Move as few cells as possible for the objective of a placement.
 
@@ -118,29 +118,29 @@ def _fewest_moves_for(
     :param near: the repair with the fewest moves, which misses the objective.
     """
     plan, begun = start, monotonic()
-    for movable in _widening(found, limits.seed):
+    for movable in _widening(problem, limits.seed):
         until = min(monotonic() + (deadline - begun) / _SLICES, deadline)
-        searched = _search(found, movable, start, hint=near, limits=limits, until=until)
-        if searched is not None and cost_of(found, searched) < cost_of(found, plan):
+        searched = _search(problem, movable, start, hint=near, limits=limits, until=until)
+        if searched is not None and cost_of(problem, searched) < cost_of(problem, plan):
             plan = replace(searched, fewest_moves=start.fewest_moves)
             break
         if monotonic() > begun + _NEARBY * (deadline - begun):
             break
-    everything = np.ones_like(found.stays)
-    if (searched := _search(found, everything, start, hint=plan, limits=limits, until=deadline)) is None:
+    everything = np.ones_like(problem.stays)
+    if (searched := _search(problem, everything, start, hint=plan, limits=limits, until=deadline)) is None:
         return plan
     fewest = max(start.fewest_moves, searched.fewest_moves)
-    return replace(min(plan, searched, key=lambda one: cost_of(found, one)), fewest_moves=fewest)
+    return replace(min(plan, searched, key=lambda one: cost_of(problem, one)), fewest_moves=fewest)
 
 
-def _widening(found: Situation, seed: int) -> Iterator[BoolArray]:
+def _widening(problem: RepairProblem, seed: int) -> Iterator[BoolArray]:
     """Yield cells that may move, shape [rows, columns]: whole lines along the shorter side, those with lost cells
     and 4, 8, 16, ... others by chance; and again, as the choice of others matters.
     """
-    rows, columns = found.old.shape
+    rows, columns = problem.old.shape
     cell = np.arange(rows * columns).reshape(rows, columns)
     line = cell // columns if rows >= columns else cell % columns
-    lost = np.unique(line[~found.stays])
+    lost = np.unique(line[~problem.stays])
     others = np.setdiff1d(line, lost)
     chance = np.random.default_rng(seed)
     for _ in range(_WIDENINGS):
@@ -151,17 +151,17 @@ def _widening(found: Situation, seed: int) -> Iterator[BoolArray]:
 
 
 def _search(
-    found: Situation, movable: BoolArray, target: RepairPlan, *, hint: RepairPlan, limits: Limits, until: float
+    problem: RepairProblem, movable: BoolArray, target: RepairPlan, *, hint: RepairPlan, limits: Limits, until: float
 ) -> RepairPlan | None:
     """Search the fewest moves among some cells for the objective of a plan; the bound is one for those cells."""
-    offered = choices(found, movable)
+    offered = choices(problem, movable)
     if not offered.few or monotonic() > until:
         return None
     model = MoveModel(offered, limits)
-    model.suggest(offered.target_of_mover(found.cluster.levels[offered.depth].domain_of[hint.nodes]))
+    model.suggest(offered.target_of_mover(problem.cluster.levels[offered.depth].domain_of[hint.nodes]))
     model.at_most("objective", model.value_of(target.evaluation))
     steps = climb(model, ("slow", "moves", "touches"), until)
     if model.answer is None or "moves" not in steps:
         return None
     domain_of_cell = offered.domain_of_cell(model.answer)
-    return plan_of(found, offered.depth, domain_of_cell, fewest=steps["moves"].bound)
+    return plan_of(problem, offered.depth, domain_of_cell, fewest=steps["moves"].bound)

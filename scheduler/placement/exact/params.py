@@ -46,7 +46,7 @@ class ExactParams:
     """All tuning numbers of the algorithm ``exact``, in the order in which the search comes to them."""
 
     coverage_points: int = 24
-    """Multipliers on each axis of the coverage bound's table: 25 x 25 with zero, filled in a millisecond."""
+    """Multipliers on each axis of the coverage bound's table besides zero, spaced geometrically."""
 
     coverage_least: float = 0.02
     """Least multiplier but zero, in cells for one row touched: below it a touch is as good as free."""
@@ -55,7 +55,7 @@ class ExactParams:
     """Times that the coverage bound zooms in on its best multipliers before a pair counts as not refuted."""
 
     coverage_zoom_points: int = 9
-    """Multipliers on each axis of a zoom, so that each is four times as fine as the one before."""
+    """Multipliers on each axis of a zoom, so that each is about four times as fine as the one before."""
 
     quick_pairs: int = 3
     """Cheapest open pairs tried first of all: what counting leaves open can often be had at once."""
@@ -64,7 +64,7 @@ class ExactParams:
     """Effort of each of those, on the most even partition alone: hundredths of a second, as the bounds before it."""
 
     quick_table: float = 1e8
-    """Array elements up to which the rectangle table is made before any sweep: about 0.4 s, less than a sweep takes."""
+    """Array elements up to which the rectangle table is made before any sweep: 0.4 s by ``table_speed``."""
 
     table_speed: float = 2.5e8
     """Array elements of the rectangle table per second, measured on one core of a 2.x GHz server."""
@@ -89,13 +89,13 @@ class ExactParams:
     """Ragged bands with many cells, before all others: they have few variables, whatever the number of rows."""
 
     ragged_few: BandSweep = BandSweep(share=0.05, effort=0.1)
-    """Ragged bands with few cells, after the short sweep: there profiles do better, so they get little time."""
+    """Ragged bands with few cells, after the short sweep: a quick try before the width profiles."""
 
     long_whole_bands: BandSweep = BandSweep(share=0.4, effort=2.0, partitions=2)
     """Each domain in one band, with many cells and nodes to spare: took 100,000 nodes from a gap of 13 % to a proof."""
 
     long_bands: BandSweep = BandSweep(share=0.2, effort=0.2, partitions=12)
-    """Last sweep with few cells: a dozen partitions find nearly all bands that there are."""
+    """Last sweep with few cells: a dozen partitions usually suffice."""
 
     pair_efforts: tuple[float, ...] = (2.0, 8.0)
     """Last searches with many cells, pair by pair: effort of each round, all pairs before the next round."""
@@ -110,7 +110,7 @@ class ExactParams:
     """Ways to turn a ragged band against the others that are compared, evenly spread over its rows."""
 
     ragged_rows: int = 8
-    """Fullest rows by which two turns are compared: beyond them ties make no difference to R."""
+    """Fullest rows by which two turns are compared: R is the first of them, the others break ties."""
 
     cut_columns: range = range(5, 17)
     """Columns for which rows are cut in two: with fewer, profiles are quicker; with more, no model is quick."""
@@ -122,7 +122,7 @@ class ExactParams:
     """Part of the time limit after which no more rows are cut."""
 
     cover_offsets: int = 12
-    """Offsets d, the largest useful ones, from which weights of column covers are made: more only slow the model."""
+    """Offsets d, the largest useful ones, from which weights of column covers are made: each adds four constraints."""
 
     cover_scales: tuple[int, ...] = (1, 2, 3)
     """Numerators m of the rounded weights: 1 counts domains, 2 and 3 see a domain that does half or a third of it."""
@@ -143,8 +143,8 @@ class ExactParams:
     """Factor on the effort from round to round: all rounds before one cost together no more than it."""
 
     profiles_per_effort: int = 32
-    """New profiles looked at for each unit of a round's effort: eight in the first round.  Of 18 instances that shorter
-    looks left open these settle eight."""
+    """New profiles looked at for each unit of a round's effort: eight in the first round, with an effort of 0.25 each.
+    Of 18 instances left open before, such looks settled eight, shorter ones five."""
 
     profile_effort: float = 4.0
     """Effort of finding the next profile, for each unit of the round's: hardly ever needed, they take hundredths."""
@@ -170,7 +170,7 @@ class ExactParams:
     """Skeletons that may fail to be realised, each with a row asked for, before the profile is left undecided."""
 
     rounding_effort: float = 0.5
-    """Effort of the integer program that makes whole rows of fractions; where it succeeds it is quick."""
+    """Effort of the integer program that makes whole rows of fractions: little, for another skeleton may do as well."""
 
     most_covers: int = 20_000
     """Sets of domains kept for column generation; where there are more a skeleton is realised with some of them."""

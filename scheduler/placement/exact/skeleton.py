@@ -2,8 +2,8 @@
 
 No solution of :class:`SkeletonModel` refutes a pair; a solution is a *skeleton*, the set of domains of each column, for
 :mod:`scheduler.placement.exact.realise`.  The model has three parts: what every domain does in total
-(:mod:`scheduler.placement.exact.width_model`), which columns it serves (:mod:`scheduler.placement.exact.column_model`), and,
-for R = 2, which two domains each row lies on.
+(:mod:`scheduler.placement.exact.width_model`), which columns it serves
+(:mod:`scheduler.placement.exact.column_model`), and, for R = 2, which two domains each row lies on.
 """
 
 from __future__ import annotations

@@ -165,8 +165,8 @@ class DomainTotals(WidthModel):
 class WidthProfiles(WidthModel):
     """A stream of all *width profiles* of one pair: how many columns each domain might serve, before deciding which.
 
-    The constraints are so tight at the interesting pairs that they leave few profiles, and a small model over the
-    distinct capacities finds each in hundredths of a second.
+    At the interesting pairs the constraints leave few, and a small model over the distinct capacities finds each in
+    hundredths of a second.
 
     :param spare_rows: see :class:`WidthModel`.
     """
@@ -178,8 +178,7 @@ class WidthProfiles(WidthModel):
         for capacity, domains in Counter(self.capacities).items():
             widths = range(1, min(problem.columns, capacity) + 1)
             cells += [self._cells_at((capacity, q), domains) for q in widths]
-            # the others are not used
-            self.cp.add(sum(self.count[capacity, q] for q in widths) <= domains)
+            self.cp.add(sum(self.count[capacity, q] for q in widths) <= domains)  # the others are not used
         self.cp.add(sum(cells) == problem.cells)
         self._bound_touches()
         self._connect_columns()
@@ -195,8 +194,7 @@ class WidthProfiles(WidthModel):
         cells = self.cp.new_int_var(0, domains * most, "")
         self.cp.add(cells <= by_width)
         self.cp.add(cells <= most * count)
-        # a domain without a cell serves no column
-        self.cp.add(cells >= count)
+        self.cp.add(cells >= count)  # a domain without a cell serves no column
         if capacity < self.problem.rows * q:
             self.cp.add(cells <= by_remainder)
         return cells
@@ -211,8 +209,7 @@ class WidthProfiles(WidthModel):
         if answer != "yes":
             return answer, None
         chosen = {key: solver.value(count) for key, count in self.count.items()}
-        # from now on some count differs
-        differs = []
+        differs = []  # from now on some count differs
         for key, count in self.count.items():
             other = self.cp.new_bool_var("")
             self.cp.add(count != chosen[key]).only_enforce_if(other)

@@ -14,6 +14,7 @@ from math import lcm
 import numpy as np
 
 from scheduler.job import Family, Job
+from scheduler.placement.admission import BoolArray
 from scheduler.spread import job_level
 from topology.cluster import Cluster, IntArray
 
@@ -80,6 +81,14 @@ class MoveChoices:
         """Shape [movers], the index into ``targets`` of the domain each mover comes from; -1 where it has no room."""
         return self._index(self.home[self.movers])
 
+    def touched_by_fixed(self, term: ObjectiveTerm) -> BoolArray:
+        """Return which domains each group touches with cells that cannot move, shape [groups, domains of the level]."""
+        level, group_of = self.cluster.levels[term.depth], self.job.grid.groups[term.family]
+        fixed = ~np.isin(self.block_of, self.movers)
+        touched = np.zeros((int(group_of.max()) + 1, len(level)), dtype=np.bool_)
+        touched[group_of[fixed], level.domain_of[self.old][fixed]] = True
+        return touched
+
     def _index(self, domains: IntArray) -> IntArray:
         index = np.full(int(max(domains.max(), self.targets.max())) + 1, -1, dtype=np.int32)
         index[self.targets] = np.arange(len(self.targets))
@@ -130,7 +139,7 @@ def ancestors(cluster: Cluster, depth: int, above: int) -> IntArray:
 
 
 def integer_weights(terms: Sequence[ObjectiveTerm]) -> tuple[list[int], int]:
-    """Return the weights times a common scale: exact where they are plain decimals, within half a billionth elsewhere."""
+    """Return the weights times a common scale: exact for plain decimals, within half a billionth elsewhere."""
     scale = lcm(*(Fraction(term.weight).limit_denominator(10**6).denominator for term in terms))
     scale = min(scale, _LARGEST_SCALE)
     return [round(term.weight * scale) for term in terms], scale
@@ -144,16 +153,13 @@ def greedy_targets(choices: MoveChoices) -> IntArray:
     :returns: shape [movers], index into the targets; no target is given more movers than it has room for.
     """
     cluster, job = choices.cluster, choices.job
-    moving = np.isin(choices.block_of, choices.movers)
     room = choices.room.copy()
     answer = np.empty(len(choices.movers), dtype=np.int32)
     tables = []
     for term in terms_of(cluster, job):
-        level, group_of = cluster.levels[term.depth], job.grid.groups[term.family]
-        touched = np.zeros((int(group_of.max()) + 1, len(level)), dtype=np.bool_)
-        touched[group_of[~moving], level.domain_of[choices.old][~moving]] = True
+        touched = choices.touched_by_fixed(term)
         places = ancestors(cluster, choices.depth, term.depth)[choices.targets]
-        tables.append((term.weight, group_of, touched, places, touched.sum(axis=1)))
+        tables.append((term.weight, job.grid.groups[term.family], touched, places, touched.sum(axis=1)))
     for i, mover in enumerate(choices.movers):
         members = choices.block_of == mover
         raised = np.zeros(len(room))

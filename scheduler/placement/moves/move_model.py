@@ -171,15 +171,11 @@ class MoveModel:
     def _spread(self, term: ObjectiveTerm) -> tuple[cp_model.IntVar, list[cp_model.IntVar]]:
         """Return the largest number of domains a group of the family touches, and the touches that movers may add."""
         choices, model = self._choices, self._model
-        cluster = choices.cluster
-        domain_of = cluster.levels[term.depth].domain_of[choices.old]
-        group_of = choices.job.grid.groups[term.family]
-        moving = np.isin(choices.block_of, choices.movers)
-        touched = np.zeros((int(group_of.max()) + 1, len(cluster.levels[term.depth])), dtype=np.bool_)
-        touched[group_of[~moving], domain_of[~moving]] = True
+        group_of, level = choices.job.grid.groups[term.family], choices.cluster.levels[term.depth]
+        touched = choices.touched_by_fixed(term)
         least = touched.sum(axis=1)
         places = self._choices_by_domain(term.depth)
-        spread = model.new_int_var(max(1, int(least.max())), len(cluster.levels[term.depth]), "")
+        spread = model.new_int_var(max(1, int(least.max())), len(level), "")
         added: list[cp_model.IntVar] = []
         for group, members in self._movers_by(group_of).items():
             news: dict[int, cp_model.IntVar] = {}

@@ -62,13 +62,7 @@ def local_score(filling: Filling, weights: Weights) -> Score:
     """Return how good a filling is when nothing is known of the other domains; less is better."""
     worst = {family: float(touched.max()) for family, touched in filling.touched.items()}
     mean = {family: float(touched.mean()) for family, touched in filling.touched.items()}
-    return (
-        _weigh(weights.soft, worst),
-        _weigh(weights.affinity, worst),
-        _weigh(weights.affinity, mean),
-        sum(mean.values()),
-        filling.used,
-    )
+    return _rated(worst, mean, filling.used, weights)
 
 
 def without_twins(fillings: Iterable[Filling]) -> list[Filling]:
@@ -124,14 +118,19 @@ def _score(
         touched = filling.touched[family]
         worst[family] = float(max(others[family], int((total[parcel.groups[family].ids] + touched).max())))
         mean[family] = float(touched.sum()) / len(total)
+    return _rated(worst, mean, filling.used, weights)
+
+
+def _rated(worst: Mapping[Family, float], mean: Mapping[Family, float], used: int, weights: Weights) -> Score:
+    """Return the score of spreads: soft terms, Eq. 2 of the worst, then of the mean, then touches and children."""
+
+    def weighed(by: Mapping[Family, float], spreads: Mapping[Family, float]) -> float:
+        return sum(weight * spreads[family] for family, weight in by.items())
+
     return (
-        _weigh(weights.soft, worst),
-        _weigh(weights.affinity, worst),
-        _weigh(weights.affinity, mean),
+        weighed(weights.soft, worst),
+        weighed(weights.affinity, worst),
+        weighed(weights.affinity, mean),
         sum(mean.values()),
-        filling.used,
+        used,
     )
-
-
-def _weigh(weights: Mapping[Family, float], spreads: Mapping[Family, float]) -> float:
-    return sum(weight * spreads[family] for family, weight in weights.items())

@@ -19,8 +19,8 @@ from topology.flags import FAULTY, HEALTHY
 
 
 @dataclass(frozen=True)
-class Situation:
-    """What is left to the job.
+class RepairProblem:
+    """What is left to a job that lost nodes.
 
     :param cluster: the job's own nodes are idle in it, the lost ones are not.
     :param old: shape [rows, columns], the node of each cell before.
@@ -52,7 +52,7 @@ class Situation:
         return np.ones(len(self.cluster)) if self.job.avoid == "ignore" else self.cluster.slowdown
 
 
-def situation(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str]) -> Situation:
+def problem_of(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str]) -> RepairProblem:
     """Find what is left to the job once nodes are lost.
 
     :param nodes: shape [rows, columns], a valid placement.
@@ -73,13 +73,13 @@ def situation(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str]) 
     notes += [f"{cluster.names[i]} is {_fault(cluster, int(i))}: replaced as if lost" for i in refused]
     if away.any():
         notes.append(f"no spare is taken from {int(away.sum()):,} nodes that no switch joins to those of the job")
-    found = Situation(after, job, nodes, admitted, tuple(notes))
+    problem = RepairProblem(after, job, nodes, admitted, tuple(notes))
     if _room(after, job, admitted) < job.grid.cells:
-        raise _shortage(found, gone)
-    return found
+        raise _shortage(problem, gone)
+    return problem
 
 
-def choices(found: Situation, movable: BoolArray | None = None) -> MoveChoices:
+def choices(problem: RepairProblem, movable: BoolArray | None = None) -> MoveChoices:
     """Return the choices for some cells; by default those that a repair with the fewest moves can need.
 
     Blocks are equal, so a block without a lost node never has to make room for one with: that one goes where the other
@@ -87,31 +87,31 @@ def choices(found: Situation, movable: BoolArray | None = None) -> MoveChoices:
 
     :param movable: shape [rows, columns], cells that may change their domain, with those tied to them.
     """
-    cluster, job = found.cluster, found.job
+    cluster, job = problem.cluster, problem.job
     depth = closest_depth(cluster, job)
     domain_of = cluster.levels[depth].domain_of
     blocks = blocks_at(cluster, job, depth)
     tied = blocks_at(cluster, job, 0).of_cell
-    movable = np.isin(tied, tied[~found.stays if movable is None else movable | ~found.stays])
+    movable = np.isin(tied, tied[~problem.stays if movable is None else movable | ~problem.stays])
     count, block_of = blocks.rows * blocks.columns, blocks.of_cell
     home = np.empty(count, dtype=np.int32)
-    home[block_of] = domain_of[found.old]
+    home[block_of] = domain_of[problem.old]
     domains = len(cluster.levels[depth])
-    fixed = np.bincount(domain_of[found.old[~movable]], minlength=domains)
-    room = (np.bincount(domain_of[found.admitted], minlength=domains) - fixed) // blocks.size
-    slow = np.bincount(domain_of[found.spare & (found.slowdown > HEALTHY)], minlength=domains)
-    healthy = np.bincount(domain_of[found.admitted], minlength=domains) - slow - fixed
+    fixed = np.bincount(domain_of[problem.old[~movable]], minlength=domains)
+    room = (np.bincount(domain_of[problem.admitted], minlength=domains) - fixed) // blocks.size
+    slow = np.bincount(domain_of[problem.spare & (problem.slowdown > HEALTHY)], minlength=domains)
+    healthy = np.bincount(domain_of[problem.admitted], minlength=domains) - slow - fixed
     targets = np.flatnonzero(room > 0)
     return MoveChoices(
         cluster=cluster,
         job=job,
-        old=found.old,
+        old=problem.old,
         depth=depth,
         block_of=block_of,
         size=blocks.size,
         movers=np.unique(block_of[movable]).astype(np.int32),
         home=home,
-        lost=np.bincount(block_of[~found.stays], minlength=count).astype(np.int32),
+        lost=np.bincount(block_of[~problem.stays], minlength=count).astype(np.int32),
         targets=targets.astype(np.int32),
         room=room[targets].astype(np.int32),
         healthy=healthy[targets].astype(np.int32),
@@ -163,14 +163,14 @@ def _fault(cluster: Cluster, node: int) -> str:
     return "faulty" if cluster.slowdown[node] == FAULTY else "flagged and the job says avoid: strict"
 
 
-def _shortage(found: Situation, gone: IntArray) -> Infeasible:
+def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:
     """Return the error that says why not all cells find a node, and what would help."""
-    job, cluster = found.job, found.cluster
-    spare, size = int(found.spare.sum()), f"of {job.gpus_per_node} GPUs"
-    wanted, missing = int((~found.stays).sum()), job.grid.cells - _room(cluster, job, found.admitted)
-    others = (cluster.gpus == job.gpus_per_node) & ~found.spare
-    others[gone] = others[found.old] = False
-    away = others & _away(cluster, found.old)
+    job, cluster = problem.job, problem.cluster
+    spare, size = int(problem.spare.sum()), f"of {job.gpus_per_node} GPUs"
+    wanted, missing = int((~problem.stays).sum()), job.grid.cells - _room(cluster, job, problem.admitted)
+    others = (cluster.gpus == job.gpus_per_node) & ~problem.spare
+    others[gone] = others[problem.old] = False
+    away = others & _away(cluster, problem.old)
     faulty = others & ~away & (cluster.slowdown == FAULTY)
     used = others & ~away & ~faulty & (cluster.free_gpus < cluster.gpus)
     slow = others & ~away & ~faulty & ~used
