@@ -1,6 +1,6 @@
 """Slow nodes: what it costs to avoid them, and what to use them.  Both are solved, whatever the job says.
 
-Predicted step time: :func:`scheduler.placement.exact.price.step_time` of what the evaluator says of the placement, with
+Predicted step time: :func:`scheduler.step_time.step_time` of what the evaluator says of the placement, with
 the slowest node that is really in use; 1 = no spread and no slow node.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible
-from scheduler.placement.exact.price import step_time
 from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.step_time import slowest_in_use, step_time
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
 
@@ -49,7 +49,7 @@ class Option:
 def weigh(
     cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits
 ) -> tuple[Option, ...]:
-    """The ways to treat slow nodes: to avoid them, to use them, and the job's own where it is neither.
+    """Weigh the ways to treat slow nodes: to avoid them, to use them, and the job's own where it is neither.
 
     :param outcome: of the solver on this very instance.
     :param limits: for each way that has yet to be solved.
@@ -74,7 +74,7 @@ def weigh(
 
 
 def _way_of(cluster: Cluster, job: Job, outcome: Outcome) -> Way | None:
-    """How the outcome treats slow nodes; ``None`` = it says nothing of any way but its own refusal."""
+    """Return how the outcome treats slow nodes; ``None`` where it is a mere refusal, which tells of no way."""
     if job.avoid == "strict":
         return "avoid"
     if job.avoid == "ignore":
@@ -83,16 +83,15 @@ def _way_of(cluster: Cluster, job: Job, outcome: Outcome) -> Way | None:
         return None
     if not outcome.evaluation.flagged:
         return "avoid"
-    used = max(cluster.slowdown[i] for i in outcome.evaluation.flagged)
     widest = max((price.slowest for price in outcome.proposal.prices), default=HEALTHY)
-    return "use" if used >= widest else "some"
+    return "use" if slowest_in_use(cluster, outcome.evaluation) >= widest else "some"
 
 
 def _option(cluster: Cluster, job: Job, way: Way, outcome: Outcome, *, slow: set[int], chosen: bool) -> Option:
     evaluation = outcome.evaluation
     if evaluation is None:
         return Option(way, outcome, None, None, (), tuple(sorted(slow)), chosen)
-    slowest = max((float(cluster.slowdown[i]) for i in evaluation.flagged), default=HEALTHY)
+    slowest = slowest_in_use(cluster, evaluation)
     return Option(
         way=way,
         outcome=outcome,

@@ -65,8 +65,8 @@ def command(
     nodes as in use makes no difference. Exits 3 if too few nodes are left.
     """
     from arnold.documents.repair import repair_document
-    from scheduler.placement.repair import repair
     from scheduler.placementfile import load_placement
+    from scheduler.repair import repair
     from topology.files import read_source
 
     check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})

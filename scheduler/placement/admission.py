@@ -22,7 +22,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> BoolArray:
-    """Nodes that may host a cell of the job.
+    """Return nodes that may host a cell of the job.
 
     :param slowest: admit nodes up to this slowdown, 1.0 = no flagged node; default by the job's ``avoid``: 1.0 when
         ``strict``, any otherwise.
@@ -34,7 +34,7 @@ def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> B
 
 
 def shortage(cluster: Cluster, job: Job) -> str:
-    """Why the job cannot fit whatever its shape: fewer admissible nodes than cells, and what holds the others.
+    """Return why the job cannot fit whatever its shape: fewer admissible nodes than cells, and what holds the others.
 
     :returns: one sentence for the user; empty when there are enough nodes, in one trunk where nothing joins the trunks.
     :raises InvalidJob: the job cannot be cut into nodes.

@@ -1,7 +1,7 @@
 """What every placement algorithm takes and returns.
 
-An algorithm proposes; it never says what its proposal is worth.  ``scheduler.spread`` evaluates every proposal the same
-way, whoever made it.
+An algorithm proposes; it never says what its proposal is worth.  ``scheduler.spread`` evaluates every proposal in the
+same way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Limits:
     :param seconds: wall-clock limit; an anytime algorithm returns its best placement when it runs out.
     :param seed: same seed, same answer, as long as time did not run out.
     :param workers: threads a solver may use.
-    :param progress: called now and then with a short sentence; ``None`` = nobody waits.
+    :param progress: called now and then with a short sentence; ``None`` = never.
     """
 
     seconds: float = 10.0
@@ -33,7 +33,7 @@ class Limits:
     progress: Callable[[str], None] | None = None
 
     def say(self, message: str) -> None:
-        """Tell whoever waits."""
+        """Report progress, where it is asked for."""
         if self.progress is not None:
             self.progress(message)
 
@@ -49,6 +49,10 @@ class Refutation:
     pair: Pair
     by: str
     sentence: str
+
+    def covers(self, dp: int, pp: int) -> bool:
+        """Return whether the refutation rules out a pair: one that is as small in both."""
+        return dp <= self.pair[0] and pp <= self.pair[1]
 
 
 @dataclass(frozen=True, slots=True)
