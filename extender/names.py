@@ -6,6 +6,7 @@ Users write these names into their manifests; a change here breaks them.
 from __future__ import annotations
 
 from topology.readers.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL
+from topology.readers.kubernetes_pods import RELEASED
 
 GROUP = "arnold.dev"
 """API group and prefix of all labels and annotations."""
@@ -21,9 +22,6 @@ GANG = f"{GROUP}/gang"
 
 RANK = f"{GROUP}/rank"
 """Label: node rank of the pod, unless its controller numbers it."""
-
-RELEASED = f"{GROUP}/released"
-"""Label, ``true``: the pod was pinned to its node by a plan; an admission policy keeps it for the extender."""
 
 PLANNED = f"{GROUP}/Planned"
 """Condition of a member that came without the gate: it has a node, which is told to it alone."""

@@ -12,9 +12,11 @@ from types import MappingProxyType
 from extender.fleet import Fleet
 from extender.gangs import Gang, GangKey, Member, assemble, recognise
 from extender.names import SCHEDULER
-from extender.objects import Node, Owner, Pod
+from extender.objects import Owner
 from extender.plans import Plan, canonical_uid
 from extender.reservations import Reservation, ReservationKey
+from topology.readers.kubernetes_objects import Node
+from topology.readers.kubernetes_pods import Pod
 
 
 class State:

@@ -15,8 +15,8 @@ from functools import cached_property
 
 import msgspec
 
-from extender.objects import Pod
 from topology.errors import InvalidInput
+from topology.readers.kubernetes_pods import Pod
 
 
 class _Message(msgspec.Struct, frozen=True, rename="pascal", gc=False):

@@ -14,11 +14,11 @@ from itertools import compress, repeat
 import numpy as np
 
 from extender.fleet import Fleet
-from extender.objects import Pod
 from extender.queueing import Floor, waiting_pod
 from extender.state import State
 from scheduler.placement import singles
 from scheduler.queue.types import Keep, QueuePolicy
+from topology.readers.kubernetes_pods import Pod
 
 RESERVED = "reserved for a gang that was announced"
 """Why a node of a zone is refused."""

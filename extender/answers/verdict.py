@@ -16,11 +16,11 @@ from typing import NamedTuple
 from extender.answers.protocol import FilterArgs, FilterResult, NodeList, PreemptArgs, PreemptResult
 from extender.answers.singles import RESERVED, keeps_for, reserved, tightest
 from extender.gangs import GangKey
-from extender.objects import Pod
 from extender.plans import Phase, Plan
 from extender.state import State
 from extender.texts import clip
 from scheduler.queue.types import QueuePolicy
+from topology.readers.kubernetes_pods import Pod
 
 MAY_BIND = frozenset({Phase.PLANNED, Phase.RELEASED, Phase.BOUND})
 """Phases in which a pod may go to its node: released by us, or come without a gate."""

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Literal
 
 from extender.gangs import GangKey
-from extender.objects import Pod
 from extender.plans import Plan
+from topology.readers.kubernetes_pods import Pod
 
 
 @dataclass(frozen=True, slots=True)

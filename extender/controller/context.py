@@ -13,8 +13,8 @@ from extender.controller.terms import Terms
 from extender.fleet import Fleet
 from extender.gangs import Gang, GangKey
 from extender.names import GATE
-from extender.objects import Pod
 from extender.plans import Phase, Plan, Spec, canonical_uid
+from topology.readers.kubernetes_pods import Pod
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from extender.controller.words import counted, named
 from extender.gangs import Gang
 from extender.names import PLANNED
 from extender.planner import with_doubts
-from extender.plans import Phase, Plan, canonical_uid
+from extender.plans import Phase, Plan, Spec, canonical_uid
 
 
 def decide_holding(context: Context, gang: Gang, plan: Plan) -> None:
@@ -165,8 +165,10 @@ def _changed(sight: Sight) -> str:
     job, spec = sight.gang.job, sight.plan.spec
     if not sight.matching:
         return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"
-    same = job is None or (job.parallelism, job.alpha, job.avoid, job.level or spec.level) == (
+    asked = spec if job is None else Spec.of(job, dialect=spec.dialect, priority=spec.priority)
+    same = (asked.parallelism, asked.order, asked.alpha, asked.avoid, asked.level or spec.level) == (
         spec.parallelism,
+        spec.order,
         spec.alpha,
         spec.avoid,
         spec.level,

@@ -10,7 +10,7 @@ from functools import cached_property
 from extender.controller.words import counted
 from extender.fleet import Demand, Fleet, Host, demands_of
 from extender.gangs import Gang
-from extender.objects import Pod
+from topology.readers.kubernetes_pods import Pod
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from extender.cluster_api import Document
 from extender.names import GATE, RELEASED
-from extender.objects import NodeSelector, Pod
+from topology.readers.kubernetes_pods import NodeSelector, Pod
 
 NAME_FIELD = "metadata.name"
 

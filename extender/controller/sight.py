@@ -8,8 +8,8 @@ from functools import cached_property
 
 from extender.gangs import Gang
 from extender.names import GATE
-from extender.objects import Pod
 from extender.plans import Plan, canonical_uid
+from topology.readers.kubernetes_pods import Pod
 
 
 @dataclass(frozen=True)

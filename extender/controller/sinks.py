@@ -13,11 +13,13 @@ import msgspec
 
 from extender.controller.touched import Touched
 from extender.gangs import GangKey
-from extender.objects import Node, Owner, Pod
+from extender.objects import Owner
 from extender.plans import Plan, decode_plan, object_name
 from extender.reservations import Reservation, ReservationKey
 from extender.state import State
 from topology.errors import InvalidInput
+from topology.readers.kubernetes_objects import Node
+from topology.readers.kubernetes_pods import Pod
 
 
 class _Seen(NamedTuple):

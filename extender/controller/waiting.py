@@ -10,9 +10,9 @@ from extender.controller.sight import Sight
 from extender.controller.words import counted, named
 from extender.gangs import Gang
 from extender.names import GATE
-from extender.objects import Pod
 from extender.planner import with_doubts
 from extender.plans import Phase, Plan
+from topology.readers.kubernetes_pods import Pod
 
 PREEMPTED = "Preempted"
 """Reason of a plan whose nodes were given back for another gang; as long as it says so, its pods are evicted."""

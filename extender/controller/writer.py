@@ -33,10 +33,11 @@ from extender.names import (
     RESERVATION_PLURAL,
     VERSION,
 )
-from extender.objects import Pod, decode_pod
-from extender.plans import Plan, encode_plan, encode_spec, object_name
-from extender.reservations import Reservation, decode_reservation, encode_status
+from extender.objects import decode_pod
+from extender.plans import Plan, encode_plan, object_name
+from extender.reservations import Reservation, decode_reservation, encode_reservation
 from extender.state import State
+from topology.readers.kubernetes_pods import Pod
 
 DISRUPTED = "DisruptionTarget"
 """Kubernetes' own condition of a pod that is about to go for reasons which are not its own."""
@@ -141,7 +142,7 @@ class Writer:
         name, namespace = reservation.key.name, reservation.key.namespace
         with self._counted("reservation"), suppress(NotFound):
             raw = await self._for_plans.replace(
-                RESERVATIONS, name, encode_status(reservation), namespace=namespace, subresource="status"
+                RESERVATIONS, name, encode_reservation(reservation), namespace=namespace, subresource="status"
             )
             self._reservations.wrote(decode_reservation(raw))
 
@@ -185,7 +186,7 @@ class Writer:
         if not plan.uid:
             self._check()
             raw = await self._for_plans.create(GANGPLANS, spec, namespace=namespace)
-        elif before is None or encode_spec(before) != document["spec"]:
+        elif before is None or before.spec != plan.spec:
             self._check()
             raw = await self._for_plans.replace(GANGPLANS, name, spec, namespace=namespace)
         if raw:

@@ -9,7 +9,7 @@ from extender.gangs.hints import hints_of
 from extender.gangs.jobs import Understood, understand
 from extender.gangs.types import Asked, Gang, GangKey, InvalidGang, Member
 from extender.names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM, RANK
-from extender.objects import Pod
+from topology.readers.kubernetes_pods import Pod
 
 _SHOWN = 5
 """Ranks or pods named in a sentence."""

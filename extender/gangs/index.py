@@ -11,7 +11,7 @@ from extender.gangs import dialects as d
 from extender.gangs.annotations import parse_whole
 from extender.gangs.types import InvalidGang
 from extender.names import RANK
-from extender.objects import Pod
+from topology.readers.kubernetes_pods import Pod
 
 
 def index_of(pod: Pod) -> tuple[int, ...] | None:

@@ -20,8 +20,9 @@ from extender.gangs.index import equal_parts, index_of, numbered_by
 from extender.gangs.types import GangKey, InvalidGang, Member, Wish
 from extender.gangs.wishes import wishes_of, wishes_of_group
 from extender.names import GANG, GANG_SIZE, GATE, PARALLELISM
-from extender.objects import Owner, Pod
+from extender.objects import Owner
 from extender.texts import LONGEST, clip, short_name
+from topology.readers.kubernetes_pods import Pod
 
 Owners = Mapping[str, Owner]
 """Makers of pods, and PodGroups, that are known: by UID and by ``kind/namespace/name``; none need be."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from extender.objects import START_OF_TIME, Pod
 from scheduler.job import Job
 from topology.errors import InvalidInput
+from topology.readers.kubernetes_objects import START_OF_TIME
+from topology.readers.kubernetes_pods import Pod
 
 
 class GangKey(NamedTuple):

@@ -86,7 +86,7 @@ def _base(question: Question, job: Job | None) -> Plan:
     gang = question.gang
     before = with_doubts(question.before or Plan(gang.key, Phase.QUEUED), gang, question.now)
     if job is None:
-        return before.replace(spec=replace(before.spec, dialect=gang.dialect, size=gang.size, priority=gang.priority))
+        return before.replace(spec=before.spec.replace(dialect=gang.dialect, size=gang.size, priority=gang.priority))
     return before.replace(spec=Spec.of(job, dialect=gang.dialect, priority=gang.priority))
 
 

@@ -13,10 +13,10 @@ from math import inf
 
 from extender.gangs import Gang, GangKey, hints_of
 from extender.names import SCHEDULER
-from extender.objects import Pod
 from extender.queueing.reserved import claimed, reservation_for
 from extender.reservations import Reservation
 from extender.state import State
+from topology.readers.kubernetes_pods import Pod
 
 
 @dataclass(frozen=True, slots=True)

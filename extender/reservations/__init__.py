@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from extender.reservations.document import decode_reservation, encode_status
 from extender.reservations.reservation import (
     Ask,
     Reservation,
     ReservationKey,
     ReservationPhase,
     Understanding,
+    decode_reservation,
+    encode_reservation,
 )
 
 __all__ = [
@@ -18,5 +19,5 @@ __all__ = [
     "ReservationPhase",
     "Understanding",
     "decode_reservation",
-    "encode_status",
+    "encode_reservation",
 ]

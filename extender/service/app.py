@@ -32,12 +32,12 @@ from extender.answers.protocol import (
     filter_error,
 )
 from extender.answers.verdict import Refusal, filter_nodes, preempt
-from extender.objects import Pod
 from extender.service.intake import Intake
 from extender.service.metrics import CONTENT_TYPE, Metrics
 from extender.state import State
 from scheduler.queue.types import QueuePolicy
 from topology.errors import ArnoldError
+from topology.readers.kubernetes_pods import Pod
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 from extender.cluster_api import PODS, EventRecorder, Regarding
 from extender.names import GANG, GATE, SCHEDULER
-from extender.objects import Pod
 from extender.state import State
 from extender.texts import clip
+from topology.readers.kubernetes_pods import Pod
 
 LOOK_SECONDS = 5.0
 """How often pods are looked at."""

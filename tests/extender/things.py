@@ -8,12 +8,14 @@ from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
 from extender.gangs import Gang, GangKey
-from extender.objects import Node, Pod, decode_node, decode_pod
+from extender.objects import decode_node, decode_pod
 from extender.planner import Answer, Round, solve
 from extender.reservations import Reservation, decode_reservation
 from extender.state import State
 from scheduler.placement.types import Limits
 from scheduler.queue.types import QueuePolicy
+from topology.readers.kubernetes_objects import Node
+from topology.readers.kubernetes_pods import Pod
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINIPOD, RACK = "example.com/minipod", "example.com/rack"

@@ -693,8 +693,8 @@ def test_a_gang_made_anew_with_other_wishes() -> None:
         world.add(again)
         world.settle()
     spec = world.plan("g").spec
-    assert spec.parallelism is not None
-    assert (spec.parallelism.pp, spec.alpha, world.phase("g")) == (4, 0.25, Phase.RELEASED)
+    assert spec.parallelism == "tp=8,cp=1,ep=1,dp=1,pp=4"
+    assert (spec.alpha, world.phase("g")) == (0.25, Phase.RELEASED)
 
 
 def statuses(world: World, *kinds: str) -> list[str]:

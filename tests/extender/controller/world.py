@@ -11,13 +11,14 @@ from extender.controller import Decision, Forget, Recreate, Release, Repair, Tel
 from extender.controller.pinning import release_patch
 from extender.gangs import GangKey
 from extender.names import GATE, PLANNED, RELEASED
-from extender.objects import Node, decode_pod
+from extender.objects import decode_pod
 from extender.planner import Round, repair_question, solve
 from extender.plans import Phase, Plan
 from extender.state import State
 from scheduler.placement.types import Limits
 from tests.extender.fake_cluster import patched
 from tests.extender.things import MINIPOD, NOW, RACK, Json, key, member_json, minipods, uid
+from topology.readers.kubernetes_objects import Node
 
 TERMS = Terms(bind=timedelta(seconds=300), lost=timedelta(seconds=30), gather=timedelta(seconds=2))
 LIMITS = Limits(seconds=5.0, workers=1)

@@ -6,8 +6,8 @@ import pytest
 
 from extender.fleet import demand_of
 from extender.names import RELEASED
-from extender.objects import Taint
 from tests.extender.things import pod
+from topology.readers.kubernetes_objects import Taint
 
 LABELS = {"gpu": "h100", "zone": "a", "generation": "9"}
 

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.gangs import Gang, assemble, recognise
-from extender.objects import Pod, decode_owner, decode_pod
+from extender.objects import decode_owner, decode_pod
 from scheduler.job import Hold
 from tests.extender.gangs.test_recognise import INDEX, jobset
 from tests.extender.things import SPACE, gang_pods, key, member_json, pod, uid
+from topology.readers.kubernetes_pods import Pod
 
 PARALLEL = {"arnold.dev/parallelism": "tp=8,pp=2,dp=3", "arnold.dev/alpha": "0.3"}
 

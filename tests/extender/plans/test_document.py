@@ -38,11 +38,12 @@ SPECS = st.builds(
     dialect=st.sampled_from(["arnold", "job", "jobset"]),
     size=st.none() | st.integers(1, 100_000),
     gpus_per_node=st.integers(0, 16),
-    parallelism=st.none() | st.builds(Parallelism, tp=st.integers(1, 8), dp=st.integers(1, 512), pp=st.integers(1, 64)),
-    alpha=st.floats(0, 1),
+    parallelism=st.none() | st.builds("tp={},cp=1,ep=1,dp=3,pp={}".format, st.integers(1, 8), st.integers(1, 64)),
+    order=st.just("tp-pp-cp-ep-dp"),
+    alpha=st.none() | st.floats(0, 1),
     level=st.none() | st.just("example.com/minipod"),
-    avoid=st.sampled_from(["strict", "price", "ignore"]),
-    holds=st.lists(st.builds(Hold, st.sampled_from(["dp", "pp"]), st.just("rack")), max_size=2).map(tuple),
+    avoid=st.none() | st.sampled_from(["strict", "price", "ignore"]),
+    holds=st.none() | st.lists(st.builds(Hold, st.sampled_from(["dp", "pp"]), st.just("rack")), max_size=2).map(tuple),
     priority=st.integers(-(2**31), 2**31 - 1),
 )
 CONDITIONS = st.builds(
@@ -64,7 +65,7 @@ def plans(draw: st.DrawFn) -> Plan:
     return Plan(
         key=GangKey(draw(DNS), draw(DNS)),
         phase=draw(st.sampled_from(Phase)),
-        spec=spec if spec.parallelism is not None else Spec(spec.dialect, spec.size, spec.gpus_per_node),
+        spec=spec,
         uid=draw(st.sampled_from(["", "u-1"])),
         resource_version=draw(st.sampled_from(["", "17"])),
         nodes=nodes,

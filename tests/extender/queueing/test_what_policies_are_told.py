@@ -6,7 +6,7 @@ from datetime import timedelta
 from math import inf
 from typing import Any
 
-from extender.objects import Pod, decode_pod
+from extender.objects import decode_pod
 from extender.plans import Phase, Plan
 from extender.queueing import Floor, claimed, gang_for, reservation_for, running_jobs, waiting_gang
 from extender.state import State
@@ -24,6 +24,7 @@ from tests.extender.things import (
     reserve,
     state_of,
 )
+from topology.readers.kubernetes_pods import Pod
 
 LENGTH, STOP = "arnold.dev/expected-duration", "arnold.dev/preemptible"
 

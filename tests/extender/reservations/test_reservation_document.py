@@ -9,10 +9,10 @@ import pytest
 
 from extender.fleet import Demand
 from extender.gangs import GangKey
-from extender.objects import Taint
-from extender.reservations import ReservationPhase, decode_reservation, encode_status
+from extender.reservations import ReservationPhase, decode_reservation, encode_reservation
 from tests.extender.things import NOW, SPACE, Json, reservation_json
 from topology.errors import InvalidInput
+from topology.readers.kubernetes_objects import Taint
 
 
 def test_what_is_written_is_read_again() -> None:
@@ -29,7 +29,7 @@ def test_what_is_written_is_read_again() -> None:
         reason="Held",
         message="4 nodes",
     ).with_condition("Clear", False, "HeldByOthers", "1 of 4", NOW)
-    written = encode_status(made)
+    written = encode_reservation(made)
     assert written["status"]["summary"] == {"spread": "1/2", "clear": "3/4"}
     asked = reservation_json(parallelism="tp=8,pp=2,dp=2", alpha=0.3)
     assert written["metadata"].items() <= asked["metadata"].items()

@@ -1,4 +1,4 @@
-"""Pods, as far as scheduling goes."""
+"""Pods of Kubernetes, as far as scheduling goes: in the files that are read, and on a live cluster."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from datetime import datetime
 
 import msgspec
 
-from extender.names import RELEASED
-from extender.objects.common import Amounts, Metadata, Object, OwnerReference, instant
 from topology.readers.kubernetes_gpus import pod_gpus, quantity
+from topology.readers.kubernetes_objects import Amounts, Metadata, Object, OwnerReference, instant
+
+RELEASED = "arnold.dev/released"
+"""Label, ``true``: the pod was pinned to its node by a plan; an admission policy keeps it for the extender."""
 
 
 class _Resources(Object, frozen=True):

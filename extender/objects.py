@@ -1,9 +1,17 @@
-"""What makes pods by the number, and says how many belong together."""
+"""What makes pods by the number and says how many belong together; and objects of the API server, decoded."""
 
 from __future__ import annotations
 
-from extender.objects.common import Metadata, Object
-from extender.objects.pods import PodSpec
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from topology.errors import InvalidInput
+from topology.readers.kubernetes_objects import Metadata, Node, Object
+from topology.readers.kubernetes_pods import Pod, PodSpec
+
+_Kind = TypeVar("_Kind", bound=Object)
 
 
 class _PodTemplate(Object, frozen=True):
@@ -79,3 +87,24 @@ class Owner(Object, frozen=True):
     kind: str = ""
     metadata: Metadata = Metadata()
     spec: OwnerSpec = OwnerSpec()
+
+
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(kind) for kind in (Pod, Node, Owner)}
+
+
+def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
+    """Return an object from JSON, or from what a JSON parser made of it.
+
+    :raises InvalidInput: none of that kind.
+    """
+    try:
+        return _decoders[kind].decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, kind)
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(
+            f"not a {kind.__name__} of Kubernetes: {error}", fix="send the object as the API server writes it"
+        ) from None
+
+
+decode_pod = partial(_decode, kind=Pod)
+decode_node = partial(_decode, kind=Node)
+decode_owner = partial(_decode, kind=Owner)
