@@ -1,12 +1,13 @@
 """The cache: nodes, pods, gangs, plans and reservations as last seen, updated object by object.
 
 It knows no client and no time, and belongs to one thread, the event loop's.  What is derived (a gang from its pods) is
-derived when it is asked for and kept until one of its pods changes.
+derived when it is asked for and kept until one of its pods changes.  Gangs that a change concerns go to the work queue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, KeysView, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 
 from extender.fleet import Fleet
@@ -15,6 +16,7 @@ from extender.names import SCHEDULER
 from extender.objects import Owner
 from extender.plans import Plan, canonical_uid
 from extender.reservations import Reservation, ReservationKey
+from extender.work_queue import WorkQueue
 from topology.readers.kubernetes_objects import Node
 from topology.readers.kubernetes_pods import Pod
 
@@ -28,8 +30,8 @@ class State:
 
     def __init__(self, levels: Sequence[str] | None = None, *, scheduler: str = SCHEDULER) -> None:
         self.fleet = Fleet(levels)
+        self.changed = WorkQueue()
         self._scheduler = scheduler
-        self._nodes: set[str] = set()
         self._pods: dict[str, Pod] = {}
         self._owners: dict[str, Owner] = {}
         self._owner_names: dict[str, tuple[str, ...]] = {}
@@ -97,30 +99,35 @@ class State:
         return recognise(pod, self._owners)
 
     def put_node(self, node: Node) -> None:
-        """A node appeared or changed."""
-        self._nodes.add(node.name)
+        """Take up a node; a heartbeat changes nothing that a gang could depend on, and concerns none."""
+        before = self.fleet.version
         self.fleet.put_node(node)
+        if self.fleet.version != before:
+            self._node_changed(node.name)
 
     def drop_node(self, name: str) -> None:
-        """A node is gone."""
-        self._nodes.discard(name)
+        """Forget a node."""
         self.fleet.drop_node(name)
+        self._node_changed(name)
 
     def put_pod(self, pod: Pod) -> None:
-        """A pod appeared or changed."""
+        """Take up a pod."""
+        self._node_changed(self._node_of(pod.uid))
         self._pods[pod.uid] = pod
         self.fleet.put_pod(pod)
         ours = pod.spec.scheduler_name == self._scheduler
         self._put_member(pod.uid, recognise(pod, self._owners) if ours else None)
+        self._node_changed(pod.node)
 
     def drop_pod(self, uid: str) -> None:
-        """A pod is gone."""
+        """Forget a pod."""
+        self._node_changed(self._node_of(uid))
         self._pods.pop(uid, None)
         self.fleet.drop_pod(uid)
         self._put_member(uid, None)
 
     def put_owner(self, owner: Owner) -> None:
-        """A Job, JobSet, StatefulSet or PodGroup appeared or changed."""
+        """Take up a Job, JobSet, StatefulSet or PodGroup; how its pods fare, which it says often, changes nothing."""
         uid, namespace = owner.metadata.uid, owner.metadata.namespace or "default"
         old = self._owners.get(uid)
         self._owner_names[uid] = (uid, f"{owner.kind}/{namespace}/{owner.metadata.name}")
@@ -130,7 +137,7 @@ class State:
             self._recognise_again(namespace)
 
     def drop_owner(self, uid: str) -> None:
-        """It is gone."""
+        """Forget a maker of pods."""
         owner = self._owners.get(uid)
         for name in self._owner_names.pop(uid, ()):
             if self._owners.get(name) is owner:
@@ -139,7 +146,7 @@ class State:
             self._recognise_again(owner.metadata.namespace or "default")
 
     def put_plan(self, plan: Plan) -> None:
-        """A plan was read or written."""
+        """Take up a plan that was read or written."""
         old = self._plans.get(plan.key)
         self._plans[plan.key] = plan
         if old is None or old.pods != plan.pods:
@@ -149,62 +156,44 @@ class State:
         if old is None or old.nodes != plan.nodes or old.holding != plan.holding:
             nodes = frozenset(plan.nodes) if plan.holding else frozenset()
             self.fleet.promise(plan.key, nodes)
+        self.changed.add(plan.key)
 
     def drop_plan(self, key: GangKey) -> None:
-        """A plan is gone, and its promises with it."""
+        """Forget a plan, and its promises with it."""
         self._forget_ranks(self._plans.pop(key, None))
         self.fleet.promise(key, frozenset())
+        self.changed.add(key)
 
     def put_reservation(self, reservation: Reservation) -> None:
-        """A reservation was read or written."""
+        """Take up a reservation that was read or written."""
         old = self._reservations.get(reservation.key)
         self._reservations[reservation.key] = reservation
         if old is None or (old.ask, old.zone, old.phase) != (reservation.ask, reservation.zone, reservation.phase):
             self.fleet.outdate()
 
     def drop_reservation(self, key: ReservationKey) -> None:
-        """A reservation is gone."""
+        """Forget a reservation."""
         if self._reservations.pop(key, None) is not None:
             self.fleet.outdate()
 
-    def replace_nodes(self, nodes: Iterable[Node]) -> None:
-        """A new list of all nodes: those that are not in it are gone."""
-        gone = set(self._nodes)
-        for node in nodes:
-            self.put_node(node)
-            gone.discard(node.name)
-        for name in gone:
-            self.drop_node(name)
+    def take_changed(self) -> AbstractSet[GangKey]:
+        """Return the gangs that changed since this was last called."""
+        return self.changed.take((*self._plans, *self._members))
 
-    def replace_pods(self, pods: Iterable[Pod]) -> None:
-        """A new list of all pods: those that are not in it are gone."""
-        gone = set(self._pods)
-        for pod in pods:
-            self.put_pod(pod)
-            gone.discard(pod.uid)
-        for uid in gone:
-            self.drop_pod(uid)
+    def _node_of(self, uid: str) -> str | None:
+        pod = self._pods.get(uid)
+        return None if pod is None else pod.node
 
-    def replace_plans(self, plans: Iterable[Plan]) -> None:
-        """A new list of all plans: those that are not in it are gone."""
-        gone = set(self._plans)
-        for plan in plans:
-            self.put_plan(plan)
-            gone.discard(plan.key)
-        for key in gone:
-            self.drop_plan(key)
-
-    def replace_reservations(self, reservations: Iterable[Reservation]) -> None:
-        """A new list of all reservations: those that are not in it are gone."""
-        gone = set(self._reservations)
-        for reservation in reservations:
-            self.put_reservation(reservation)
-            gone.discard(reservation.key)
-        for key in gone:
-            self.drop_reservation(key)
+    def _node_changed(self, name: str | None) -> None:
+        """Note that the gang is concerned to which a node is promised."""
+        if name is not None and (key := self.fleet.promised_to(name)) is not None:
+            self.changed.add(key)
 
     def _put_member(self, uid: str, member: Member | None) -> None:
         old = self._member.pop(uid, None)
+        for one in (old, member):
+            if one is not None:
+                self.changed.add(one.key)
         if old is not None and (member is None or member.key != old.key):
             members = self._members[old.key]
             del members[uid]

@@ -85,7 +85,7 @@ def serve(*, bind: str, levels: str, body_limit: int | None, **given: Any) -> No
     POST /filter and /preempt are for kube-scheduler; GET /healthz, /readyz and /metrics for whoever watches. Of several
     replicas with the same Lease one plans and all answer. Off loopback, mutual TLS is a must.
     """
-    from extender.service.process import serve as run
+    from extender.service.server import serve as run
     from extender.service.settings import Settings, parse_address, parse_levels, tls_files
 
     address = parse_address(bind)

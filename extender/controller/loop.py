@@ -8,26 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime
-from functools import partial
 from time import monotonic, perf_counter
 
-from extender.cluster_api import EventRecorder
-from extender.controller.acting import Actor, announce
+from extender.controller.acting import Actor
 from extender.controller.actions import Action, Write
 from extender.controller.decide import decide
-from extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, Reminders, Rest, Rounds
+from extender.controller.dependencies import Dependencies
+from extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, Rest, Rounds
 from extender.controller.planning import Came, Planning
-from extender.controller.terms import Terms
-from extender.controller.touched import Touched
-from extender.controller.writer import NotLeading, Telemetry, Writer
+from extender.controller.writer import NotLeading
 from extender.gangs import GangKey
-from extender.state import State
-from scheduler.placement.types import Limits
-from scheduler.queue.types import QueuePolicy
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
@@ -36,54 +29,16 @@ logger = logging.getLogger(__name__)
 class Controller:
     """Plans, releases and mends gangs; :meth:`run` never returns.
 
-    :param touched: what changed; thought about here.
-    :param changed: set by whoever changes the state or the leadership.
-    :param policy: the order of gangs that wait.
-    :param solver: held while the solver is asked, one question at a time.
-    :param ready: whether the cache holds the cluster.
-    :param leads: whether this replica leads, at this very moment.
-    :param now: the time of day, timezone-aware.
+    :param changed: set when the cache or the leadership changed.
     """
 
-    def __init__(
-        self,
-        state: State,
-        touched: Touched,
-        changed: asyncio.Event,
-        writer: Writer,
-        *,
-        events: EventRecorder,
-        telemetry: Telemetry,
-        leads: Callable[[], bool],
-        ready: Callable[[], bool],
-        terms: Terms,
-        limits: Limits,
-        policy: QueuePolicy,
-        solver: asyncio.Lock,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._state = state
-        self._touched = touched
+    def __init__(self, shared: Dependencies, changed: asyncio.Event) -> None:
+        self._shared = shared
+        self._state = shared.state
         self._changed = changed
-        self._telemetry = telemetry
-        self._leads = leads
-        self._ready = ready
-        self._terms = terms
-        self._now = now
-        self._planning = Planning(
-            state,
-            writer,
-            partial(announce, events),
-            telemetry=telemetry,
-            terms=terms,
-            limits=limits,
-            policy=policy,
-            now=now,
-            solver=solver,
-            reminders=Reminders(),
-            stop=self._stop,
-        )
-        self._actor = Actor(writer, self._planning, events)
+        self._draining = False
+        self._planning = Planning(shared, stop=self._stop)
+        self._actor = Actor(shared, self._planning)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
         self._rests: dict[GangKey, Rest] = {}
         self._told: dict[GangKey, float] = {}
@@ -100,9 +55,9 @@ class Controller:
         led = False
         while True:
             pause, wake = PAUSE, RETHINK
-            if self._leads() and self._ready():
+            if self._shared.active:
                 if not led or monotonic() >= self._rethink:
-                    self._touched.everything()
+                    self._state.changed.add_all()
                     self._rethink = monotonic() + RETHINK
                 started = perf_counter()
                 wake = await self.step()
@@ -110,7 +65,7 @@ class Controller:
                 led = True
             else:
                 led = False
-                self._touched.take()
+                self._state.take_changed()
             await asyncio.sleep(pause)
             with suppress(TimeoutError):
                 async with asyncio.timeout(wake):
@@ -127,31 +82,31 @@ class Controller:
         clock = monotonic()
         due = {key for key, at in self._due.items() if at <= clock}
         slice_ = perf_counter()
-        for key in sorted(due | self._touched.take()):
+        for key in sorted(due | self._state.take_changed()):
             self._due.pop(key, None)
             if key in self._tasks:
-                self._touched.gang(key)
+                self._state.changed.add(key)
             else:
                 self._consider(key)
             if perf_counter() - slice_ > SLICE:
-                self._telemetry.decided(perf_counter() - slice_)
+                self._shared.telemetry.decided(perf_counter() - slice_)
                 await asyncio.sleep(0)
                 slice_ = perf_counter()
-        self._telemetry.decided(perf_counter() - slice_)
+        self._shared.telemetry.decided(perf_counter() - slice_)
         wakes = [*self._due.values(), *self._start_round()]
         return max(0.0, min(wakes, default=float("inf")) - monotonic()) if wakes else RETHINK
 
     async def drain(self) -> None:
         """Begin nothing more, and wait for what is under way."""
-        self._leads = lambda: False
+        self._draining = True
         under_way = {task for task in (*self._tasks.values(), self._round) if task is not None}
         if under_way:
             await asyncio.wait(under_way)
 
     def _consider(self, key: GangKey) -> None:
         """Decide about one gang, and start its task."""
-        now = self._now()
-        decision = decide(self._state, now, self._terms, keys=(key,), unwanted=self._unwanted)
+        now = self._shared.now()
+        decision = decide(self._state, now, self._shared.terms, keys=(key,), unwanted=self._unwanted)
         self._unwanted.pop(key, None)
         if decision.hungry:
             self._hungry.add(key)
@@ -168,7 +123,7 @@ class Controller:
         What is lost when this process ends is found out anew, as long as the other gang waits.
         """
         self._unwanted[key] = why
-        self._touched.gang(key)
+        self._state.changed.add(key)
         self._changed.set()
 
     def _start(self, key: GangKey, actions: Sequence[Action]) -> None:
@@ -205,7 +160,7 @@ class Controller:
         if key not in self._state.gang_keys:
             self._told.pop(key, None)
             self._rests.pop(key, None)
-        self._touched.gang(key)
+        self._state.changed.add(key)
         self._changed.set()
 
     def _fails(self, key: GangKey, error: ArnoldError) -> None:
@@ -261,7 +216,7 @@ class Controller:
     @contextmanager
     def _claim(self, key: GangKey) -> Iterator[bool]:
         """Keep other tasks off a gang while the solver is asked about it."""
-        if not self._leads():
+        if self._draining or not self._shared.leads():
             raise NotLeading("this replica does not lead any more")
         if key in self._tasks or key not in self._hungry or self._rests_now(key):
             yield False

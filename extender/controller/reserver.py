@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
 from time import monotonic
 
-from extender.cluster_api import EventRecorder, Regarding
+from extender.cluster_api import Regarding
+from extender.controller.dependencies import Dependencies
 from extender.controller.pacing import RETHINK
 from extender.controller.reserving import decide_reservation, held, without_zone
 from extender.controller.words import named
-from extender.controller.writer import RESERVATIONS, NotLeading, Telemetry, Writer
+from extender.controller.writer import RESERVATIONS, NotLeading
 from extender.planner import find_zone, zone_question
 from extender.queueing import gang_for
 from extender.reservations import Ask, Reservation, ReservationKey, ReservationPhase
-from extender.state import State
-from scheduler.placement.types import Limits
-from scheduler.queue.types import QueuePolicy
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
@@ -44,30 +41,15 @@ class _Asked:
 
 @dataclass
 class Reserver:
-    """Keeps reservations; :meth:`run` never returns.
+    """Keeps reservations; :meth:`run` never returns."""
 
-    :param solver: held while the solver is asked.
-    :param ready: whether the cache holds the cluster.
-    """
-
-    state: State
-    writer: Writer
-    events: EventRecorder
-    _: KW_ONLY
-    telemetry: Telemetry
-    policy: QueuePolicy
-    limits: Limits
-    solver: asyncio.Lock
-    lost_after: timedelta
-    leads: Callable[[], bool]
-    ready: Callable[[], bool]
-    now: Callable[[], datetime]
+    shared: Dependencies
     _asked: dict[ReservationKey, _Asked] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Look at all reservations, for ever; one that cannot be written does not keep the others waiting."""
         while True:
-            if self.leads() and self.ready():
+            if self.shared.active:
                 for key in self._by_age():
                     try:
                         await self.look(key)
@@ -84,51 +66,55 @@ class Reserver:
 
         :raises ClusterError: it cannot be written.
         """
-        before = self.state.reservations.get(key)
+        before = self.shared.state.reservations.get(key)
         if before is None:
             return
-        found = decide_reservation(self.state, before, self.now(), policy=self.policy, lost_after=self.lost_after)
+        found = decide_reservation(
+            self.shared.state, before, self.shared.now(), policy=self.shared.policy, lost_after=self.shared.terms.lost
+        )
         new = found.reservation
         if found.wanted:
             if not self._may_ask(before, found.lost):
                 return
             new = await self._zone(new, before, found.lost)
-            if self.state.reservations.get(key) is not before:
+            if self.shared.state.reservations.get(key) is not before:
                 return
         if new == before:
             return
-        await self.writer.reserve(new)
+        await self.shared.writer.reserve(new)
         if (new.phase, new.zone) != (before.phase, before.zone):
             good = new.held or new.phase is ReservationPhase.USED
             regarding = Regarding(RESERVATIONS, key.namespace, key.name, new.uid)
-            self.events.say(regarding, reason=new.reason, note=new.message, kind="Normal" if good else "Warning")
+            self.shared.events.say(regarding, reason=new.reason, note=new.message, kind="Normal" if good else "Warning")
             logger.info("%s: %s", new.phase.value, new.message, extra={"reservation": str(key)})
 
     async def _zone(self, reservation: Reservation, before: Reservation, lost: Sequence[str]) -> Reservation:
         """The reservation with a zone; one that has lost nodes for which there are no others keeps what is left."""
-        async with self.solver:
-            question = zone_question(self.state, reservation, lost, self.now())
-            started = monotonic()
-            found = await asyncio.to_thread(find_zone, question, self.limits)
-            self.telemetry.planned(monotonic() - started, "zone" if found.zone else "zone-no-room")
-        self._asked[reservation.key] = _Asked(reservation.ask, tuple(lost), self.state.fleet.version, monotonic())
+        async with self.shared.solver:
+            question = zone_question(self.shared.state, reservation, lost, self.shared.now())
+            found = await self.shared.ask(find_zone, question, what="zone", found=lambda made: bool(made.zone))
+        self._asked[reservation.key] = _Asked(
+            reservation.ask, tuple(lost), self.shared.state.fleet.version, monotonic()
+        )
         if not found.zone and lost:
-            kept = held(self.state, reservation, gang_for(self.state, before), self.now())
+            kept = held(self.shared.state, reservation, gang_for(self.shared.state, before), self.shared.now())
             note = f"{named(lost)} cannot be used, and no other node can be had: {found.message}"
-            return kept.with_condition("Zoned", False, "NodesLost", note, self.now())
+            return kept.with_condition("Zoned", False, "NodesLost", note, self.shared.now())
         if not found.zone:
-            return without_zone(found, self.now())
-        return held(self.state, found, gang_for(self.state, found), self.now())
+            return without_zone(found, self.shared.now())
+        return held(self.shared.state, found, gang_for(self.shared.state, found), self.shared.now())
 
     def _may_ask(self, reservation: Reservation, lost: tuple[str, ...]) -> bool:
         """Whether the answer may be another than the last time: another question, or another cluster for a while."""
         known = self._asked.get(reservation.key)
         if known is None or (known.ask, known.lost) != (reservation.ask, lost):
             return True
-        return known.version != self.state.fleet.version and monotonic() >= known.at + RETHINK
+        return known.version != self.shared.state.fleet.version and monotonic() >= known.at + RETHINK
 
     def _by_age(self) -> list[ReservationKey]:
-        for key in self._asked.keys() - self.state.reservations.keys():
+        for key in self._asked.keys() - self.shared.state.reservations.keys():
             with suppress(KeyError):
                 del self._asked[key]
-        return sorted(self.state.reservations, key=lambda key: (self.state.reservations[key].announced, key))
+        return sorted(
+            self.shared.state.reservations, key=lambda key: (self.shared.state.reservations[key].announced, key)
+        )

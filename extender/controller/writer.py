@@ -22,8 +22,8 @@ from extender.cluster_api import (
     PatchFailed,
     Resource,
 )
+from extender.controller.object_store import Stores, decode_own_plan
 from extender.controller.pinning import release_patch
-from extender.controller.sinks import PlanSink, PodSink, ReservationSink, decode_own_plan
 from extender.names import (
     GROUP,
     KIND,
@@ -74,21 +74,17 @@ class Writer:
     def __init__(
         self,
         state: State,
+        stores: Stores,
         *,
         for_pods: ClusterApi,
         for_plans: ClusterApi,
-        pods: PodSink,
-        plans: PlanSink,
-        reservations: ReservationSink,
         leads: Callable[[], bool],
         telemetry: Telemetry,
     ) -> None:
         self._for_pods = for_pods
         self._for_plans = for_plans
         self._state = state
-        self._pods = pods
-        self._plans = plans
-        self._reservations = reservations
+        self._stores = stores
         self._leads = leads
         self._telemetry = telemetry
 
@@ -100,7 +96,7 @@ class Writer:
         """
         with self._counted("plan"):
             stored = decode_own_plan(await self._store(plan))
-        self._plans.wrote(stored, new=not plan.uid)
+        self._stores.plans.wrote(stored, new=not plan.uid)
         return stored
 
     async def release(self, pod: Pod, node: str) -> None:
@@ -111,12 +107,12 @@ class Writer:
         with self._counted("release"):
             change = release_patch(pod, node)
             raw = await self._for_pods.patch(PODS, pod.name, change, kind="json-patch", namespace=pod.namespace)
-        self._pods.wrote(decode_pod(raw))
+        self._stores.pods.wrote(decode_pod(raw))
 
     async def tell(self, pod: Pod, node: str) -> None:
         """Write into a pod's status that it has a node."""
         with self._counted("tell"):
-            self._pods.wrote(await self._set_condition(pod, PLANNED, "Planned", f"planned on node {node}"))
+            self._stores.pods.wrote(await self._set_condition(pod, PLANNED, "Planned", f"planned on node {node}"))
 
     async def recreate(self, pod: Pod, why: str) -> None:
         """Delete a pod for its controller to make it anew, unless it is another of the same name by now.
@@ -144,7 +140,7 @@ class Writer:
             raw = await self._for_plans.replace(
                 RESERVATIONS, name, encode_reservation(reservation), namespace=namespace, subresource="status"
             )
-            self._reservations.wrote(decode_reservation(raw))
+            self._stores.reservations.wrote(decode_reservation(raw))
 
     async def forget(self, plan: Plan) -> None:
         """Delete a plan.
@@ -154,7 +150,7 @@ class Writer:
         name, namespace = object_name(plan.key), plan.key.namespace
         with suppress(NotFound), self._counted("forget"):
             await self._for_plans.delete(GANGPLANS, name, namespace=namespace, uid=plan.uid)
-        self._plans.remove(namespace, name)
+        self._stores.plans.remove(namespace, name)
 
     async def _set_condition(self, pod: Pod, kind: str, reason: str, message: str) -> Pod:
         """Write a condition that holds into a pod's status.

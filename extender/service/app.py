@@ -32,8 +32,8 @@ from extender.answers.protocol import (
     filter_error,
 )
 from extender.answers.verdict import Refusal, filter_nodes, preempt
-from extender.service.intake import Intake
-from extender.service.metrics import CONTENT_TYPE, Metrics
+from extender.service.prometheus import CONTENT_TYPE, Metrics
+from extender.service.request_body import BodyReader
 from extender.state import State
 from scheduler.queue.types import QueuePolicy
 from topology.errors import ArnoldError
@@ -60,7 +60,7 @@ class Backend:
     policy: QueuePolicy
 
 
-def create_app(backend: Backend, intake: Intake, *, mutual_tls: bool) -> Starlette:
+def create_app(backend: Backend, intake: BodyReader, *, mutual_tls: bool) -> Starlette:
     """The application.
 
     :param mutual_tls: whether only clients with a certificate may ask more than how we are.
@@ -78,7 +78,7 @@ def create_app(backend: Backend, intake: Intake, *, mutual_tls: bool) -> Starlet
 
 
 class _Handlers:
-    def __init__(self, backend: Backend, intake: Intake, *, mutual_tls: bool) -> None:
+    def __init__(self, backend: Backend, intake: BodyReader, *, mutual_tls: bool) -> None:
         self._backend = backend
         self._intake = intake
         self._mutual_tls = mutual_tls

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from extender.service.intake import MEGABYTE
 from extender.service.logs import Format
+from extender.service.request_body import MEGABYTE
 from extender.service.tls import TlsFiles
+from scheduler.queue.registry import load_policy
+from scheduler.queue.types import QueuePolicy
 from topology.errors import InvalidInput
 
 
@@ -128,3 +130,26 @@ def tls_files(bind: Address, *, certificate: str | None, key: str | None, client
             fix="give --tls-cert, --tls-key and --client-ca for mutual TLS, or bind to 127.0.0.1",
         )
     return None
+
+
+NOT_LIVE = {
+    "priority-preempt": "it stops jobs at any time, and on a cluster the nodes that one gives back come free one by "
+    "one, minutes apart: single pods would take them before the gang for which it was stopped",
+}
+"""Policies of the simulator that a cluster cannot have, and why."""
+
+
+def live_policy(name: str) -> QueuePolicy:
+    """The policy of that name.
+
+    :raises UnknownName: no installed package offers it.
+    :raises InvalidInput: it is for simulation alone.
+    """
+    if name in NOT_LIVE:
+        raise InvalidInput(
+            f"the queue policy {name} is for simulation alone: {NOT_LIVE[name]}",
+            where="--queue",
+            fix="choose priority-age, and let kube-scheduler preempt single pods; or arnold, which stops preemptible "
+            "ones for gangs that were announced",
+        )
+    return load_policy(name, where="--queue")

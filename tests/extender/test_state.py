@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+from extender.controller.object_store import Stores
 from extender.objects import decode_owner, decode_pod
 from extender.plans import Phase, Plan
 from tests.extender.things import (
@@ -121,11 +122,16 @@ def test_a_pod_that_joins_another_gang_leaves_the_first() -> None:
 
 def test_a_new_list_replaces_what_was_known() -> None:
     """After a watch broke, what is not in the list any more is gone: nodes, pods and plans."""
-    state = state_of(minipods(3), [*gang_pods("g", 2), pod("single", gpus=2, node="m0-2", phase="Running")])
-    state.put_plan(plan_of("g", "m0-0", "m0-1"))
-    state.replace_nodes(minipods(2))
-    state.replace_pods(gang_pods("g", 2)[:1])
-    state.replace_plans([])
+    state = state_of([])
+    stores = Stores(state)
+    nodes, pods, plans = stores.nodes, stores.pods, stores.plans
+    nodes.replace(minipods(3))
+    pods.replace([*gang_pods("g", 2), pod("single", gpus=2, node="m0-2", phase="Running")])
+    plans.replace([plan_of("g", "m0-0", "m0-1")])
+    assert state.fleet.promised_to("m0-1") == key("g")
+    nodes.replace(minipods(2))
+    pods.replace(gang_pods("g", 2)[:1])
+    plans.replace([])
     assert state.fleet.host("m0-2") is None
     assert gang_of(state, "g").missing == (1,)
     assert state.fleet.held("m0-2") == 0

@@ -10,11 +10,11 @@ import pytest
 from arnold.commands.extender import serve
 from extender import names
 from extender.cluster_api import Terms as LeaseTerms
-from extender.controller import Terms
+from extender.controller.terms import Terms
 from extender.plans import Phase
 from extender.reservations import ReservationPhase
-from extender.service.live import NOT_LIVE
-from extender.service.metrics import Metrics
+from extender.service.prometheus import Metrics
+from extender.service.settings import NOT_LIVE
 from scheduler.job import Parallelism
 from scheduler.queue.registry import policy_names
 from tests.manifests.rendering import MANIFESTS, read

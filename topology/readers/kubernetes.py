@@ -127,7 +127,7 @@ class _Listing:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        kinds = {"Node": objects.Node, "Pod": Pod}
+        kinds: dict[str, type[objects.Object]] = {"Node": objects.Node, "Pod": Pod}
         found = list(objects.read_items(document, kinds, command="kubectl get nodes -o json"))
         self.nodes = [(number, item) for number, item in found if isinstance(item, objects.Node)]
         self.pods = [(number, item) for number, item in found if isinstance(item, Pod)]

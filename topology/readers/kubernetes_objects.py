@@ -183,5 +183,6 @@ def _located(document: Document, number: int, complaint: str) -> InvalidInput:
     dotted = "".join(f"[{key}]" if isinstance(key, int) else f".{key[:60]}" for key in path).lstrip(".")
     wants_text = what.startswith("Expected `str") and isinstance(value, int | float)
     fix = "put the value in quotes" if wants_text else f"correct {dotted}"
-    message = f"{dotted}: {what[:1].lower()}{what[1:]}".replace("`", "")
+    plain = what.replace("`", "").replace(" | null", "").replace("array", "list").replace("object", "mapping")
+    message = f"{dotted}: {plain[:1].lower()}{plain[1:]}"
     return InvalidInput(message, where=document.where(*path), fix=fix)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.controller import Forget, Recreate, Release, Repair, Tell, Write
+from extender.controller.actions import Forget, Recreate, Release, Repair, Tell, Write
 from extender.objects import decode_node, decode_owner
 from extender.plans import Phase, Plan, canonical_uid
 from tests.extender.controller.world import TERMS, World

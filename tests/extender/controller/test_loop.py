@@ -12,21 +12,13 @@ from typing import Any
 import pytest
 
 from extender.cluster_api import EVENTS, NODES, PODS, Busy, Conflict, EventRecorder, PatchFailed, Reflector
-from extender.controller import (
-    GANGPLANS,
-    RESERVATIONS,
-    Controller,
-    NodeSink,
-    PlanSink,
-    PodSink,
-    ReservationSink,
-    Reserver,
-    Terms,
-    Touched,
-    Writer,
-    decode_own_plan,
-    pacing,
-)
+from extender.controller import pacing
+from extender.controller.dependencies import Dependencies
+from extender.controller.loop import Controller
+from extender.controller.object_store import Stores, decode_own_plan
+from extender.controller.reserver import Reserver
+from extender.controller.terms import Terms
+from extender.controller.writer import GANGPLANS, RESERVATIONS, Writer
 from extender.objects import decode_node, decode_pod
 from extender.plans import Phase, Plan, decode_plan
 from extender.reservations import Reservation, ReservationPhase, decode_reservation
@@ -81,55 +73,31 @@ class Replica:
         policy = policy or PriorityAge()
         self.leads = True
         self.state = State([MINIPOD, RACK])
-        touched, changed = Touched(self.state), asyncio.Event()
-        pods, plans = PodSink(self.state, touched), PlanSink(self.state, touched)
-        reservations = ReservationSink(self.state)
+        changed = asyncio.Event()
+        stores = Stores(self.state)
         self.reflectors: list[Reflector[Any]] = [
-            Reflector(api, NODES, decode=decode_node, sink=NodeSink(self.state, touched), changed=changed.set),
-            Reflector(api, PODS, decode=decode_pod, sink=pods, changed=changed.set),
-            Reflector(api, GANGPLANS, decode=decode_own_plan, sink=plans, changed=changed.set),
-            Reflector(api, RESERVATIONS, decode=decode_reservation, sink=reservations, changed=changed.set),
+            Reflector(api, NODES, decode=decode_node, sink=stores.nodes, changed=changed.set),
+            Reflector(api, PODS, decode=decode_pod, sink=stores.pods, changed=changed.set),
+            Reflector(api, GANGPLANS, decode=decode_own_plan, sink=stores.plans, changed=changed.set),
+            Reflector(api, RESERVATIONS, decode=decode_reservation, sink=stores.reservations, changed=changed.set),
         ]
         self.events = EventRecorder(api, instance="test")
-        writer = Writer(
-            self.state,
-            for_pods=api,
-            for_plans=api,
-            pods=pods,
-            plans=plans,
-            reservations=reservations,
-            leads=lambda: self.leads,
-            telemetry=Silent(),
+        self.writer = Writer(
+            self.state, stores, for_pods=api, for_plans=api, leads=lambda: self.leads, telemetry=Silent()
         )
-        solver = asyncio.Lock()
-        self.controller = Controller(
-            self.state,
-            touched,
-            changed,
-            writer,
+        shared = Dependencies(
+            state=self.state,
+            writer=self.writer,
             events=self.events,
             telemetry=Silent(),
-            leads=lambda: self.leads,
-            ready=lambda: all(one.synced for one in self.reflectors),
+            policy=policy,
+            limits=Limits(seconds=5.0, workers=1),
             terms=Terms(),
-            limits=Limits(seconds=5.0, workers=1),
-            policy=policy,
-            solver=solver,
-            now=lambda: datetime.now(UTC),
-        )
-        self.reserver = Reserver(
-            self.state,
-            writer,
-            self.events,
-            telemetry=Silent(),
-            policy=policy,
-            limits=Limits(seconds=5.0, workers=1),
-            solver=solver,
-            lost_after=Terms().lost,
             leads=lambda: self.leads,
-            ready=lambda: all(one.synced for one in self.reflectors),
-            now=lambda: datetime.now(UTC),
+            synced=lambda: all(one.synced for one in self.reflectors),
         )
+        self.controller = Controller(shared, changed)
+        self.reserver = Reserver(shared)
 
     def start(self) -> list[asyncio.Task[None]]:
         """Start its tasks."""
@@ -298,7 +266,7 @@ def test_a_leader_that_loses_its_lease_stops_in_the_middle() -> None:
                 return answer
 
             api.patch = patch  # type: ignore[method-assign]
-            replica.controller._actor.writer._for_pods = _OneByOne(api)  # type: ignore[assignment]
+            replica.writer._for_pods = _OneByOne(api)  # type: ignore[assignment]
             submit(api, "g")
             await until(lambda: released(api, "g") == 2, "two releases")
             await asyncio.sleep(0.05)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from extender.controller import Evict, Write, decide
+from extender.controller.actions import Evict, Write
+from extender.controller.decide import decide
 from extender.plans import Phase
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import key

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
-from extender.controller import Decision, Forget, Recreate, Release, Repair, Tell, Terms, Write, decide
+from extender.controller.actions import Decision, Forget, Recreate, Release, Repair, Tell, Write
+from extender.controller.decide import decide
 from extender.controller.pinning import release_patch
+from extender.controller.terms import Terms
 from extender.gangs import GangKey
 from extender.names import GATE, PLANNED, RELEASED
 from extender.objects import decode_pod

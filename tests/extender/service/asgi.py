@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.service.app import Backend, create_app
-from extender.service.intake import Intake
-from extender.service.metrics import Metrics
+from extender.service.prometheus import Metrics
+from extender.service.request_body import BodyReader
 from extender.state import State
 from scheduler.queue.priority import PriorityAge
 from tests.extender.things import NOW
@@ -51,7 +51,7 @@ class Client:
     ) -> None:
         self.metrics = Metrics(plans=state.plans.values, leads=lambda: True)
         backend = Backend(state, self.metrics, now=lambda: NOW, unready=unready, policy=PriorityAge())
-        self.intake = Intake(limit)
+        self.intake = BodyReader(limit)
         self.app = create_app(backend, self.intake, mutual_tls=mutual_tls)
 
     def get(self, path: str, **more: Any) -> Answer:

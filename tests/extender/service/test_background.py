@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extender.service.background import Background
+from extender.service.background_tasks import BackgroundTasks
 
 
 async def fails() -> None:
@@ -30,7 +30,7 @@ def test_a_fault_ends_the_process(
     monkeypatch.setattr(signal, "raise_signal", raised.append)
 
     async def scenario() -> None:
-        background = Background()
+        background = BackgroundTasks()
         background.start("other", asyncio.sleep(60))  # type: ignore[arg-type]
         background.check()
         background.start("work", work())
@@ -48,7 +48,7 @@ def test_stopping_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signal, "raise_signal", lambda _: pytest.fail("nothing failed"))
 
     async def scenario() -> None:
-        background = Background()
+        background = BackgroundTasks()
         for name in ("a", "b"):
             background.start(name, asyncio.sleep(60))  # type: ignore[arg-type]
         await asyncio.sleep(0)

@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from extender.service import topology
+from extender.service import announcements
 from extender.state import State
 from tests.extender.things import MINIPOD, RACK, minipods, node
 
 
 def test_levels_and_what_is_wrong_with_them(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which labels are the levels is told once; nodes that lack one are told, and that they do not any more."""
-    monkeypatch.setattr(topology, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(announcements, "LOOK_SECONDS", 0)
     state = State([MINIPOD, RACK])
     for one in minipods(2):
         state.put_node(one)
@@ -21,7 +21,7 @@ def test_levels_and_what_is_wrong_with_them(caplog: pytest.LogCaptureFixture, mo
 
     async def scenario() -> None:
         nonlocal listed
-        task = asyncio.create_task(topology.tell_topology(state.fleet, ready=lambda: listed))
+        task = asyncio.create_task(announcements.log_topology(state.fleet, ready=lambda: listed))
         await asyncio.sleep(0)
         assert caplog.messages == []
         listed = True

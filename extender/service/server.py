@@ -13,54 +13,27 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from time import monotonic
-from typing import Any
 
 import uvicorn
 
-from extender.cluster_api import (
-    NODES,
-    PODS,
-    ClusterApi,
-    Credentials,
-    Election,
-    EventRecorder,
-    FlowControl,
-    HttpApi,
-    Reflector,
-    find_cluster,
-)
-from extender.controller import (
-    GANGPLANS,
-    RESERVATIONS,
-    Controller,
-    NodeSink,
-    OwnerSink,
-    PlanSink,
-    PodSink,
-    ReservationSink,
-    Reserver,
-    Terms,
-    Touched,
-    Writer,
-    decode_own_plan,
-)
-from extender.objects import decode_node, decode_owner, decode_pod
-from extender.reservations import decode_reservation
+from extender.cluster_api import Credentials, Election, EventRecorder, FlowControl, HttpApi, find_cluster
+from extender.controller.dependencies import Dependencies, utc_now
+from extender.controller.loop import Controller
+from extender.controller.object_store import Stores
+from extender.controller.reserver import Reserver
+from extender.controller.terms import Terms
+from extender.controller.writer import Writer
+from extender.service.announcements import log_topology, report_orphans
 from extender.service.app import Backend, create_app
-from extender.service.background import Background
+from extender.service.background_tasks import BackgroundTasks
 from extender.service.connection import MOST_STRANGERS, Connection, Strangers
-from extender.service.intake import Intake
-from extender.service.kinds import OWNERS
-from extender.service.live import live_policy
 from extender.service.logs import set_up_logs
-from extender.service.metrics import Metrics
-from extender.service.readiness import Readiness
-from extender.service.settings import Settings
-from extender.service.strays import tell_strays
+from extender.service.prometheus import Metrics
+from extender.service.reflectors import Readiness, make_reflectors
+from extender.service.request_body import BodyReader
+from extender.service.settings import Settings, live_policy
 from extender.service.tls import RotatingContext
-from extender.service.topology import tell_topology
 from extender.state import State
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
@@ -105,9 +78,7 @@ class _Process:
 
     async def _run(self, api: HttpApi, credentials: Credentials, listener: socket.socket) -> None:
         settings, state = self.settings, self.state
-        touched = Touched(state)
-        pods, plans, reservations = PodSink(state, touched), PlanSink(state, touched), ReservationSink(state)
-        changed = asyncio.Event()
+        stores, changed = Stores(state), asyncio.Event()
         events = EventRecorder(api.lane(rate=50, parallel=2), instance=settings.identity)
         election = Election(
             api.lane(rate=50, parallel=2),
@@ -116,99 +87,48 @@ class _Process:
             identity=settings.identity,
             changed=changed.set,
         )
-        reflectors = self._reflectors(api, touched, pods, plans, reservations, changed=changed.set)
+        reflectors = make_reflectors(api, stores, changed=changed.set)
         readiness = Readiness(reflectors, clock=monotonic)
-        metrics = Metrics(plans=state.plans.values, leads=lambda: election.held, reservations=state.reservations.values)
-        writer = Writer(
-            state,
-            for_pods=api,
-            for_plans=api.lane(rate=200, parallel=8),
-            pods=pods,
-            plans=plans,
-            reservations=reservations,
-            leads=lambda: election.held,
-            telemetry=metrics,
-        )
-        solver, limits = asyncio.Lock(), Limits(seconds=settings.solve_seconds, workers=settings.workers)
-        terms = Terms.of_seconds(bind=settings.bind_seconds, lost=settings.lost_seconds)
-        controller = Controller(
-            state,
-            touched,
-            changed,
-            writer,
+        metrics = Metrics(plans=state.plans.values, leads=election.leads, reservations=state.reservations.values)
+        for_plans = api.lane(rate=200, parallel=8)
+        writer = Writer(state, stores, for_pods=api, for_plans=for_plans, leads=election.leads, telemetry=metrics)
+        shared = Dependencies(
+            state=state,
+            writer=writer,
             events=events,
             telemetry=metrics,
-            leads=lambda: election.held,
-            ready=lambda: readiness.synced,
-            terms=terms,
-            limits=limits,
             policy=self.policy,
-            solver=solver,
-            now=lambda: datetime.now(UTC),
+            limits=Limits(seconds=settings.solve_seconds, workers=settings.workers),
+            terms=Terms.of_seconds(bind=settings.bind_seconds, lost=settings.lost_seconds),
+            leads=election.leads,
+            synced=readiness.synced,
         )
-        reserver = Reserver(
-            state,
-            writer,
-            events,
-            telemetry=metrics,
-            policy=self.policy,
-            limits=limits,
-            solver=solver,
-            lost_after=terms.lost,
-            leads=lambda: election.held,
-            ready=lambda: readiness.synced,
-            now=lambda: datetime.now(UTC),
-        )
-        backend = Backend(state, metrics, now=lambda: datetime.now(UTC), unready=readiness.reasons, policy=self.policy)
-        server = self._server(backend)
-        background = Background()
+        controller = Controller(shared, changed)
+        server = self._server(Backend(state, metrics, now=utc_now, unready=readiness.reasons, policy=self.policy))
+        tasks = BackgroundTasks()
         for reflector in reflectors:
-            background.start(str(reflector.resource), reflector.run())
-        background.start("events", events.run())
-        background.start("topology", tell_topology(state.fleet, ready=lambda: readiness.synced))
-        background.start("strays", tell_strays(state, events, leads=lambda: election.held))
+            tasks.start(str(reflector.resource), reflector.run())
+        tasks.start("events", events.run())
+        tasks.start("topology", log_topology(state.fleet, ready=readiness.synced))
+        tasks.start("orphans", report_orphans(state, events, leads=election.leads))
         if self.tls is not None:
-            background.start("certificates", self.tls.watch())
+            tasks.start("certificates", self.tls.watch())
         if credentials.keep is not None:
-            background.start("credentials", credentials.keep())
-        background.start("election", election.run())
-        background.start("controller", controller.run())
-        background.start("reservations", reserver.run())
+            tasks.start("credentials", credentials.keep())
+        tasks.start("election", election.run())
+        tasks.start("controller", controller.run())
+        tasks.start("reservations", Reserver(shared).run())
         try:
             await self._serve(server, listener)
         finally:
-            background.stop("controller", "reservations")
+            tasks.stop("controller", "reservations")
             with suppress(TimeoutError):
                 async with asyncio.timeout(settings.drain_seconds):
                     await controller.drain()
-            background.stop("election")
+            tasks.stop("election")
             await election.release()
-            background.stop()
-        background.check()
-
-    def _reflectors(
-        self,
-        api: ClusterApi,
-        touched: Touched,
-        pods: PodSink,
-        plans: PlanSink,
-        reservations: ReservationSink,
-        *,
-        changed: Callable[[], None],
-    ) -> list[Reflector[Any]]:
-        state = self.state
-        return [
-            Reflector(api, NODES, decode=decode_node, sink=NodeSink(state, touched), changed=changed),
-            *(
-                Reflector(
-                    api, kind, decode=decode_owner, sink=OwnerSink(state, touched), changed=changed, optional=True
-                )
-                for kind in OWNERS
-            ),
-            Reflector(api, PODS, decode=decode_pod, sink=pods, changed=changed),
-            Reflector(api, GANGPLANS, decode=decode_own_plan, sink=plans, changed=changed),
-            Reflector(api, RESERVATIONS, decode=decode_reservation, sink=reservations, changed=changed, optional=True),
-        ]
+            tasks.stop()
+        tasks.check()
 
     def _server(self, backend: Backend) -> uvicorn.Server:
         settings = self.settings
@@ -217,7 +137,7 @@ class _Process:
             arrive_seconds = settings.arrive_seconds
             strangers = Strangers()
 
-        app = create_app(backend, Intake(settings.body_limit), mutual_tls=self.tls is not None)
+        app = create_app(backend, BodyReader(settings.body_limit), mutual_tls=self.tls is not None)
         tls = self.tls
         return uvicorn.Server(
             uvicorn.Config(

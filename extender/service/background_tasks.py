@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 logger = logging.getLogger(__name__)
 
 
-class Background:
+class BackgroundTasks:
     """Tasks that never end by themselves.
 
     One that does is a fault, and the process must not go on half alive: it ends as on SIGTERM, to be started again, and

@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect, Request
 MEGABYTE = 1024 * 1024
 
 
-class Intake:
+class BodyReader:
     """Reads bodies.
 
     :param limit: bytes of one body.  A node takes 7 to 25 kB in full-node mode, a name some 20 bytes in the other.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.cluster_api import EventRecorder
-from extender.service import strays
+from extender.service import announcements
 from extender.state import State
 from tests.extender.fake_cluster import FakeCluster
 from tests.extender.things import gang_pods, pod
@@ -29,7 +29,7 @@ def test_what_is_told(more: dict[str, Any], what: str) -> None:
     """No label, an empty one, no GPUs, another scheduler: each says why the pod waits, and what to do."""
     state = State()
     state.put_pod(pod("stray", gate=True, **more))
-    ((found, why),) = strays.strays(state)
+    ((found, why),) = announcements.orphans(state)
     assert found.name == "stray"
     assert what in why
     assert "To fix: " in why
@@ -40,12 +40,12 @@ def test_who_is_not_told() -> None:
     state = State()
     for one in (*gang_pods("g", 2), pod("free"), pod("going", gate=True, leaving=True)):
         state.put_pod(one)
-    assert list(strays.strays(state)) == []
+    assert list(announcements.orphans(state)) == []
 
 
 def test_the_leader_tells_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it looks; a follower says nothing."""
-    monkeypatch.setattr(strays, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(announcements, "LOOK_SECONDS", 0)
     state, api = State(), FakeCluster()
     state.put_pod(pod("stray", gate=True))
     leading = False
@@ -53,7 +53,7 @@ def test_the_leader_tells_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         nonlocal leading
         events = EventRecorder(api, instance="test")
-        telling = strays.tell_strays(state, events, leads=lambda: leading)
+        telling = announcements.report_orphans(state, events, leads=lambda: leading)
         tasks = [asyncio.create_task(telling), asyncio.create_task(events.run())]
         await asyncio.sleep(0.01)
         assert told(api) == []
