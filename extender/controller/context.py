@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from datetime import datetime
 
 from extender.controller.actions import Action, Decision, Recreate, Say, Write
@@ -17,16 +18,20 @@ from extender.plans import Phase, Plan, Spec, canonical_uid
 from topology.readers.kubernetes_pods import Pod
 
 
-@dataclass(slots=True)
-class Unfit:
+@dataclass(frozen=True, slots=True)
+class UnfitRanks:
     """Ranks that are not bound, by what is wrong with their nodes.
 
     :param move: those to be moved, each with the reason.
-    :param doubtful: those whose node is not Ready, and not lost yet.
+    :param stuck: those that cannot be moved: their pod is pinned to the node and has no controller to make it anew.
+    :param doubtful: those whose node is not Ready and not lost yet.
+    :param wake: when the first of these nodes will be lost.
     """
 
-    move: dict[int, str] = field(default_factory=dict)
-    doubtful: set[int] = field(default_factory=set)
+    move: Mapping[int, str]
+    stuck: Mapping[int, tuple[Pod, str]]
+    doubtful: AbstractSet[int]
+    wake: datetime | None
 
     @property
     def why(self) -> str:
@@ -53,12 +58,9 @@ class Context:
         """Decide on actions."""
         self.decision.actions += actions
 
-    def unfit(self, sight: Sight) -> Unfit:
-        """Ranks that are not bound and cannot have their node, or perhaps not.
-
-        A pod that is pinned there and has no controller to make it anew stays as it is, and with it its rank.
-        """
-        found = Unfit()
+    def unfit_ranks(self, sight: Sight) -> UnfitRanks:
+        """Return the ranks that are not bound and cannot have their node, or perhaps not."""
+        move, stuck, lost_at = dict[int, str](), dict[int, tuple[Pod, str]](), dict[int, datetime]()
         pods = {rank: pod for rank, pod, _ in sight.pods}
         obstacles = Obstacles(self.fleet, sight.gang, sight.plan.spec.gpus_per_node, self.now, self.terms.lost)
         for rank, node in enumerate(sight.plan.nodes):
@@ -66,16 +68,19 @@ class Context:
                 continue
             why, until = obstacles.at(node)
             if until is not None:
-                self.decision.wake_by(until)
-                found.doubtful.add(rank)
-            if not why:
-                continue
+                lost_at[rank] = until
             pod = pods.get(rank)
-            if pod is not None and pod.owner is None and is_pinned(pod, node):
-                self.do(Recreate(self.key, pod, why))
-            else:
-                found.move[rank] = why
-        return found
+            if why and pod is not None and pod.owner is None and is_pinned(pod, node):
+                stuck[rank] = (pod, why)
+            elif why:
+                move[rank] = why
+        return UnfitRanks(move, stuck, lost_at.keys(), min(lost_at.values(), default=None))
+
+    def watch(self, unfit: UnfitRanks) -> None:
+        """Tell the owners of pods that are stuck, and decide again when the next node will be lost."""
+        self.do(*(Recreate(self.key, pod, why) for pod, why in unfit.stuck.values()))
+        if unfit.wake is not None:
+            self.decision.wake_by(unfit.wake)
 
     def renewed(self, plan: Plan, gang: Gang) -> Plan:
         """A plan whose pods get their time once more."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.controller.actions import Recreate, Release, Repair, Say, Tell, Write
-from extender.controller.context import Context, Unfit, is_pinned, nodes_of
+from extender.controller.context import Context, UnfitRanks, is_pinned, nodes_of
 from extender.controller.sight import Sight
 from extender.controller.words import counted, named
 from extender.gangs import Gang
@@ -21,11 +21,14 @@ def decide_holding(context: Context, gang: Gang, plan: Plan) -> None:
         _adopt(context, sight)
     elif plan.expired(context.now) and len(sight.bound) < plan.size:
         _expire(context, sight)
-    elif not _mend(context, sight, unfit := context.unfit(sight)):
-        _recreate(context, sight)
-        _release(context, sight, unfit)
-        _tell(context, sight)
-        _advance(context, sight)
+    else:
+        unfit = context.unfit_ranks(sight)
+        context.watch(unfit)
+        if not _mend(context, sight, unfit):
+            _recreate(context, sight)
+            _release(context, sight, unfit)
+            _tell(context, sight)
+            _advance(context, sight)
     if plan.expires is not None and plan.expires > context.now:
         context.decision.wake_by(plan.expires)
 
@@ -51,7 +54,7 @@ def _recreate(context: Context, sight: Sight) -> None:
             context.do(Recreate(context.key, pod, f"rank {rank} has node {node} now"))
 
 
-def _release(context: Context, sight: Sight, unfit: Unfit) -> None:
+def _release(context: Context, sight: Sight, unfit: UnfitRanks) -> None:
     """Release pods: all of them when the gang is complete, later ones as they come.
 
     Nobody is pinned to a node that may be lost, and no gang is begun while one of its nodes may be.
@@ -88,7 +91,7 @@ def _advance(context: Context, sight: Sight) -> None:
         context.do(Write(new, urgent=new.phase is not plan.phase, events=events))
 
 
-def _mend(context: Context, sight: Sight, unfit: Unfit) -> bool:
+def _mend(context: Context, sight: Sight, unfit: UnfitRanks) -> bool:
     """Move ranks whose nodes cannot be had.
 
     :returns: whether there is anything to mend; nothing is released meanwhile.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from extender.controller.obstacles import repelling_taint
 from extender.controller.words import counted
 from extender.gangs import Gang
 from extender.queueing import gang_for
@@ -121,8 +122,5 @@ def _lost(state: State, reservation: Reservation, node: str, now: datetime, lost
     if fleet.ailing(node, now):
         since = fleet.not_ready_since(node)
         return since is None or now >= since + lost_after
-    # Taints that Kubernetes sets itself repeat conditions, which are waited for.
-    taints = (taint for taint in host.repelling if not taint.key.startswith("node.kubernetes.io/"))
-    return not all(reservation.demand.tolerates(taint) for taint in taints) or not reservation.demand.accepts(
-        node, host.labels
-    )
+    demand = reservation.demand
+    return repelling_taint(host, (demand,)) is not None or not demand.accepts(node, host.labels)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Terms:
     """Times of the controller.
 
@@ -22,8 +22,3 @@ class Terms:
     lost: timedelta = timedelta(seconds=30)
     gather: timedelta = timedelta(seconds=2)
     tell: timedelta = timedelta(seconds=30)
-
-    @classmethod
-    def of_seconds(cls, *, bind: float, lost: float) -> Terms:
-        """Terms of which two are given in seconds."""
-        return cls(bind=timedelta(seconds=bind), lost=timedelta(seconds=lost))

@@ -6,6 +6,7 @@ from collections import Counter
 
 from extender.controller.actions import Evict, Repair, Say, Write
 from extender.controller.context import Context, nodes_of, spec_of, uids_of
+from extender.controller.obstacles import Vacancy
 from extender.controller.sight import Sight
 from extender.controller.words import counted, named
 from extender.gangs import Gang
@@ -115,7 +116,8 @@ def _take_again(context: Context, gang: Gang, plan: Plan | None) -> bool:
     sight = None if base is None else Sight(gang, base)
     if base is None or sight is None or not sight.matching or not sight.started:
         return False
-    unfit = context.unfit(sight)
+    unfit = context.unfit_ranks(sight)
+    context.watch(unfit)
     if unfit.move and remembered is None and (waiting := _in_the_queue(context)):
         message = (
             f"no plan says where its pods are, {counted(len(unfit.move), 'pod')} of it have no node, and others wait: "
@@ -145,7 +147,7 @@ def _in_the_queue(context: Context) -> list[str]:
 def _from_pods(gang: Gang, plan: Plan | None) -> Plan | None:
     """The plan of a gang whose own was deleted, read off its pods that are bound or were released.
 
-    Other ranks get nodes that are not there, so that a repair gives them some; no node has a space in its name.
+    Other ranks are vacant, so that a repair gives them nodes.
 
     :returns: ``None`` where there is nothing to read, or a rank is done and nobody knows where it was.
     """
@@ -154,7 +156,7 @@ def _from_pods(gang: Gang, plan: Plan | None) -> Plan | None:
     there = [node for node in known if node is not None]
     if not there or len(set(there)) < len(there) or None in pods:
         return None
-    nodes = tuple(node or f"rank {rank}" for rank, node in enumerate(known))
+    nodes = tuple(node or Vacancy(rank) for rank, node in enumerate(known))
     base = plan or Plan(gang.key, Phase.WAITING)
     base = base.replace(spread=None, objective=None, bound=None, gap=None)
     return base.replace(nodes=nodes, pods=uids_of(gang), spec=spec_of(gang, base.spec))

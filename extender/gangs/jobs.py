@@ -23,8 +23,6 @@ from extender.names import GANG_SIZE, PARALLELISM
 from scheduler.job import Hold, Job, Parallelism
 from topology.errors import InvalidJob
 
-DEFAULT_ALPHA = 0.5
-
 MOST_HOLDS = 64
 """Requirements of one gang that its GangPlan can hold (maxItems of the CRD)."""
 
@@ -65,14 +63,12 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Un
     if degrees is None:
         degrees = _without_degrees(size, gpus, slices)
         shape = _shape(degrees, gpus)
-    job = Job(
-        name=str(key),
-        parallelism=degrees,
-        gpus_per_node=gpus,
-        alpha=DEFAULT_ALPHA if asked.alpha is None else parse_alpha(asked.alpha),
-        level=parse_level(asked.level) if asked.level else None,
-        avoid="price" if asked.avoid is None else parse_avoid(asked.avoid),
-    )
+    level = parse_level(asked.level) if asked.level else None
+    job = Job(name=str(key), parallelism=degrees, gpus_per_node=gpus, level=level)
+    if asked.alpha is not None:
+        job = job.replace(alpha=parse_alpha(asked.alpha))
+    if asked.avoid is not None:
+        job = job.replace(avoid=parse_avoid(asked.avoid))
     return _with_wishes(job, asked.wishes, size)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-MEGABYTE = 1024 * 1024
-
 
 class BodyReader:
     """Reads bodies.

@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from time import monotonic
 
 import uvicorn
@@ -32,8 +33,8 @@ from extender.service.logs import set_up_logs
 from extender.service.prometheus import Metrics
 from extender.service.reflectors import Readiness, make_reflectors
 from extender.service.request_body import BodyReader
-from extender.service.settings import Settings, live_policy
-from extender.service.tls import RotatingContext
+from extender.service.settings import Address, ServeOptions, live_policy, parse_address, parse_levels
+from extender.service.tls import RotatingContext, tls_files
 from extender.state import State
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
@@ -50,27 +51,30 @@ SWITCH_SECONDS = 0.001
 """The solver's thread lets the event loop in after so long; Python's default of 5 ms would delay every answer."""
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: ServeOptions) -> None:
     """Run until SIGTERM or Ctrl-C.
 
     :raises ArnoldError: kubeconfig, certificates or address are unusable.
     """
+    process = _Process(settings)
     set_up_logs(level=settings.log_level, form=settings.log_format)
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_Process(settings).run())
+        runner.run(process.run())
 
 
 class _Process:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServeOptions) -> None:
         self.settings = settings
-        self.tls = None if settings.tls is None else RotatingContext(settings.tls)
+        self.bind = parse_address(settings.bind)
+        self.state = State(parse_levels(settings.levels))
+        files = tls_files(self.bind, certificate=settings.tls_cert, key=settings.tls_key, client_ca=settings.client_ca)
+        self.tls = None if files is None else RotatingContext(files)
         self.policy = live_policy(settings.queue)
-        self.state = State(settings.levels)
 
     async def run(self) -> None:
         credentials = await find_cluster(self.settings.kubeconfig)
-        listener = _listen(self.settings)
+        listener = _listen(self.bind)
         flow = FlowControl(rate=self.settings.rate, burst=round(self.settings.rate), parallel=self.settings.parallel)
         async with HttpApi(credentials.configuration, flow=flow) as api:
             logger.info("cluster %s, as %s says", api.server, credentials.source)
@@ -98,8 +102,8 @@ class _Process:
             events=events,
             telemetry=metrics,
             policy=self.policy,
-            limits=Limits(seconds=settings.solve_seconds, workers=settings.workers),
-            terms=Terms.of_seconds(bind=settings.bind_seconds, lost=settings.lost_seconds),
+            limits=Limits(seconds=settings.time_limit, workers=settings.workers),
+            terms=Terms(bind=timedelta(seconds=settings.bind_timeout), lost=timedelta(seconds=settings.lost_after)),
             leads=election.leads,
             synced=readiness.synced,
         )
@@ -123,7 +127,7 @@ class _Process:
         finally:
             tasks.stop("controller", "reservations")
             with suppress(TimeoutError):
-                async with asyncio.timeout(settings.drain_seconds):
+                async with asyncio.timeout(settings.drain_timeout):
                     await controller.drain()
             tasks.stop("election")
             await election.release()
@@ -153,7 +157,7 @@ class _Process:
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 # Uvicorn counts requests of both kinds of clients.
                 limit_concurrency=MOST_CONNECTIONS + MOST_STRANGERS,
-                timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
+                timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
                 ssl_context_factory=None if tls is None else lambda *_: tls.context,
             )
         )
@@ -175,12 +179,11 @@ class _Process:
         logger.info("no more requests; finishing what is under way")
 
 
-def _listen(settings: Settings) -> socket.socket:
+def _listen(bind: Address) -> socket.socket:
     """The listening socket.
 
     :raises InvalidInput: the address is taken, or not of this machine.
     """
-    bind = settings.bind
     try:
         found = socket.getaddrinfo(bind.host, bind.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]

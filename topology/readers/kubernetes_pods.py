@@ -247,6 +247,14 @@ class Pod(Object, frozen=True):
         """
         return self.spec.gpus
 
+    @property
+    def readable_gpus(self) -> int:
+        """GPUs it holds; 0 where what it asks for is no number of GPUs."""
+        try:
+            return self.gpus
+        except ValueError:
+            return 0
+
     def gated_by(self, gate: str) -> bool:
         """Whether a scheduling gate of that name holds it."""
         return any(one.name == gate for one in self.spec.scheduling_gates or ())

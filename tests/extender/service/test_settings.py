@@ -12,7 +12,8 @@ from arnold.commands.run import run
 from extender.cluster_api import Refused, Unreachable
 from extender.service.logs import JsonLines, TextLines
 from extender.service.reflectors import STALE_SECONDS, Readiness
-from extender.service.settings import Address, parse_address, parse_levels, tls_files
+from extender.service.settings import Address, parse_address, parse_levels
+from extender.service.tls import tls_files
 from topology.errors import InvalidInput
 
 
