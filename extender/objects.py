@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from topology.errors import InvalidInput
-from topology.readers.kubernetes_objects import Metadata, Node, Object
+from topology.readers.kubernetes_objects import Metadata, NodeObject, Object
 from topology.readers.kubernetes_pods import Pod, PodSpec
 
 _Kind = TypeVar("_Kind", bound=Object)
@@ -89,7 +89,9 @@ class Owner(Object, frozen=True):
     spec: OwnerSpec = OwnerSpec()
 
 
-_decoders: dict[type, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(kind) for kind in (Pod, Node, Owner)}
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (Pod, NodeObject, Owner)
+}
 
 
 def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
@@ -106,5 +108,5 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
 
 
 decode_pod = partial(_decode, kind=Pod)
-decode_node = partial(_decode, kind=Node)
+decode_node = partial(_decode, kind=NodeObject)
 decode_owner = partial(_decode, kind=Owner)

@@ -23,14 +23,14 @@ from time import monotonic
 import msgspec
 
 from extender.cluster_api.api import ClusterApi, Document
-from extender.cluster_api.errors import ClusterError, NotFound
+from extender.cluster_api.api_errors import ClusterError, NotFound
 from extender.cluster_api.resource import LEASES
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseTimes:
     """Seconds of an election.
 
     :param lease: a Lease that nobody renewed for so long is free.
@@ -76,7 +76,7 @@ class Election:
         name: str,
         namespace: str,
         identity: str,
-        terms: Terms = Terms(),
+        terms: LeaseTimes = LeaseTimes(),
         changed: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),

@@ -7,14 +7,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
-from extender.controller.actions import Action, Decision, Recreate, Say, Write
+from extender.controller.actions import Action, Decision, EventNote, Recreate, Write
 from extender.controller.obstacles import Obstacles
-from extender.controller.sight import Sight
-from extender.controller.terms import Terms
+from extender.controller.plan_progress import PlanProgress
+from extender.controller.timeouts import Timeouts
 from extender.fleet import Fleet
 from extender.gangs import Gang, GangKey
-from extender.names import GATE
-from extender.plans import Phase, Plan, Spec, canonical_uid
+from extender.kubernetes_names import GATE
+from extender.plans import GangPlan, PlanPhase, PlanSpec, canonical_uid
 from topology.readers.kubernetes_pods import Pod
 
 
@@ -49,16 +49,16 @@ class Context:
 
     key: GangKey
     fleet: Fleet
-    plans: Mapping[GangKey, Plan]
+    plans: Mapping[GangKey, GangPlan]
     now: datetime
-    terms: Terms
+    terms: Timeouts
     decision: Decision
 
     def do(self, *actions: Action) -> None:
         """Decide on actions."""
         self.decision.actions += actions
 
-    def unfit_ranks(self, sight: Sight) -> UnfitRanks:
+    def unfit_ranks(self, sight: PlanProgress) -> UnfitRanks:
         """Return the ranks that are not bound and cannot have their node, or perhaps not."""
         move, stuck, lost_at = dict[int, str](), dict[int, tuple[Pod, str]](), dict[int, datetime]()
         pods = {rank: pod for rank, pod, _ in sight.pods}
@@ -82,10 +82,10 @@ class Context:
         if unfit.wake is not None:
             self.decision.wake_by(unfit.wake)
 
-    def renewed(self, plan: Plan, gang: Gang) -> Plan:
+    def renewed(self, plan: GangPlan, gang: Gang) -> GangPlan:
         """A plan whose pods get their time once more."""
         new = plan.replace(
-            phase=Phase.PLANNED,
+            phase=PlanPhase.PLANNED,
             pods=uids_of(gang),
             expires=self.now + self.terms.bind,
             spec=spec_of(gang, plan.spec),
@@ -94,15 +94,15 @@ class Context:
         )
         return self._undone(new, "Planned", "").with_condition("Planned", True, "Planned", "", self.now)
 
-    def give_back(self, plan: Plan, phase: Phase, reason: str, message: str) -> None:
+    def give_back(self, plan: GangPlan, phase: PlanPhase, reason: str, message: str) -> None:
         """Promise the nodes to nobody; an expired plan remembers them."""
         new = plan.replace(phase=phase, reason=reason, message=message, expires=None)
-        if phase is Phase.QUEUED:
+        if phase is PlanPhase.QUEUED:
             new = new.replace(nodes=(), pods=(), spread=None, objective=None, bound=None, gap=None)
         new = self._undone(new, reason, message).with_condition("Planned", False, reason, message, self.now)
-        self.do(Write(new, events=(Say(reason, message, "Warning"),)))
+        self.do(Write(new, events=(EventNote(reason, message, "Warning"),)))
 
-    def _undone(self, plan: Plan, reason: str, message: str) -> Plan:
+    def _undone(self, plan: GangPlan, reason: str, message: str) -> GangPlan:
         """A plan that does not say any more that its pods are released or bound."""
         for kind in ("Released", "Bound"):
             if plan.condition(kind) is not None:
@@ -115,11 +115,11 @@ def is_pinned(pod: Pod, node: str) -> bool:
     return pod.node is None and not pod.gated_by(GATE) and pod.pin == node
 
 
-def spec_of(gang: Gang, before: Spec) -> Spec:
+def spec_of(gang: Gang, before: PlanSpec) -> PlanSpec:
     """What is asked now; while it cannot be understood, as much as can be told."""
     if gang.job is not None:
-        return Spec.of(gang.job, dialect=gang.dialect, priority=gang.priority)
-    return Spec(dialect=gang.dialect, size=gang.size or before.size, priority=gang.priority)
+        return PlanSpec.of(gang.job, dialect=gang.dialect, priority=gang.priority)
+    return PlanSpec(dialect=gang.dialect, size=gang.size or before.size, priority=gang.priority)
 
 
 def uids_of(gang: Gang) -> tuple[str | None, ...]:
@@ -127,6 +127,6 @@ def uids_of(gang: Gang) -> tuple[str | None, ...]:
     return tuple(None if member is None else canonical_uid(member.pod.uid) for member in gang.members)
 
 
-def nodes_of(plan: Plan, ranks: Iterable[int]) -> tuple[str, ...]:
+def nodes_of(plan: GangPlan, ranks: Iterable[int]) -> tuple[str, ...]:
     """The nodes of some ranks."""
     return tuple(plan.nodes[rank] for rank in ranks)

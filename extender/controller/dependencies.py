@@ -10,9 +10,9 @@ from time import perf_counter
 from typing import TypeVar
 
 from extender.cluster_api import EventRecorder
-from extender.controller.terms import Terms
-from extender.controller.writer import Telemetry, Writer
-from extender.state import State
+from extender.cluster_cache import ClusterCache
+from extender.controller.api_writer import Telemetry, Writer
+from extender.controller.timeouts import Timeouts
 from scheduler.placement.types import Limits
 from scheduler.queue.types import QueuePolicy
 
@@ -36,13 +36,13 @@ class Dependencies:
     :param solver: held while the solver is asked, and until its answer is in the cache: one question at a time.
     """
 
-    state: State
+    state: ClusterCache
     writer: Writer
     events: EventRecorder
     telemetry: Telemetry
     policy: QueuePolicy
     limits: Limits
-    terms: Terms
+    terms: Timeouts
     leads: Callable[[], bool]
     synced: Callable[[], bool]
     now: Callable[[], datetime] = utc_now

@@ -11,12 +11,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from extender.cluster_cache import ClusterCache
 from extender.objects import Owner
-from extender.plans import Plan, decode_plan, object_name
+from extender.plans import GangPlan, decode_plan, object_name
 from extender.reservations import Reservation
-from extender.state import State
 from topology.errors import InvalidInput
-from topology.readers.kubernetes_objects import Metadata, Node
+from topology.readers.kubernetes_objects import Metadata, NodeObject
 from topology.readers.kubernetes_pods import Pod
 
 T = TypeVar("T")
@@ -92,13 +92,13 @@ class ObjectStore(Generic[T]):
 class Stores:
     """The stores of all kinds, which fill one cache."""
 
-    def __init__(self, cache: State) -> None:
+    def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
-        self.nodes = ObjectStore[Node](
+        self.nodes = ObjectStore[NodeObject](
             cache.put_node, cache.drop_node, lambda node: _identity(node.metadata, node.name)
         )
         self.pods = ObjectStore[Pod](cache.put_pod, cache.drop_pod, lambda pod: _identity(pod.metadata, pod.uid))
-        self.plans = ObjectStore[Plan](cache.put_plan, cache.drop_plan, _identity_of_plan)
+        self.plans = ObjectStore[GangPlan](cache.put_plan, cache.drop_plan, _identity_of_plan)
         self.reservations = ObjectStore[Reservation](
             cache.put_reservation,
             cache.drop_reservation,
@@ -111,7 +111,7 @@ class Stores:
         return ObjectStore(cache.put_owner, cache.drop_owner, lambda one: _identity(one.metadata, one.metadata.uid))
 
 
-def _identity_of_plan(plan: Plan) -> Identity:
+def _identity_of_plan(plan: GangPlan) -> Identity:
     place = (plan.key.namespace, object_name(plan.key))
     return Identity(place, plan.key, plan.uid, _version(plan))
 
@@ -120,7 +120,7 @@ def _identity(meta: Metadata, key: str) -> Identity:
     return Identity((meta.namespace or "", meta.name), key, meta.uid, _version(meta))
 
 
-def _version(found: Metadata | Plan | Reservation) -> int:
+def _version(found: Metadata | GangPlan | Reservation) -> int:
     text = found.resource_version
     return int(text) if text.isdecimal() else 0
 
@@ -133,7 +133,7 @@ class _Headed(msgspec.Struct):
     metadata: _Named
 
 
-def decode_own_plan(raw: bytes) -> Plan:
+def decode_own_plan(raw: bytes) -> GangPlan:
     """Return the plan of a GangPlan that bears the name of its gang.
 
     :raises InvalidInput: it bears another: it is none of ours, and there may be a second one of the same gang.

@@ -15,16 +15,16 @@ from datetime import timedelta
 from enum import Enum, auto
 
 from extender.cluster_api import ClusterError, EventRecorder, Regarding
-from extender.controller.actions import Repair, Say
+from extender.controller.actions import EventNote, RepairPlan
+from extender.controller.api_writer import GANGPLANS
 from extender.controller.context import uids_of
 from extender.controller.dependencies import Dependencies
 from extender.controller.obstacles import Obstacles
 from extender.controller.pacing import Reminders
-from extender.controller.words import counted, worth
-from extender.controller.writer import GANGPLANS
+from extender.controller.phrases import counted, worth
 from extender.gangs import GangKey
 from extender.planner import HINTS_READ, Answer, Question, Round, Stopping, repair_question, solve
-from extender.plans import Phase, Plan, object_name
+from extender.plans import GangPlan, PlanPhase, object_name
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ Claim = Callable[[GangKey], AbstractContextManager[bool]]
 """Take a gang for as long as the block runs; false = somebody else has it, or it wants no nodes."""
 
 
-class Came(Enum):
+class PlanningOutcome(Enum):
     """What came of a question."""
 
     NODES = auto()
@@ -58,7 +58,7 @@ class Planning:
 
     async def round(
         self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None], glance: bool = False
-    ) -> frozenset[Came]:
+    ) -> frozenset[PlanningOutcome]:
         """Ask about one gang after the other until all were, also those that come meanwhile.
 
         :param claim: also says which gangs want nodes.
@@ -67,7 +67,7 @@ class Planning:
         :returns: what came of the questions.
         """
         self.reminders.keep(self.shared.state.plans.keys())
-        queue, came = Round(policy=self.shared.policy), set[Came]()
+        queue, came = Round(policy=self.shared.policy), set[PlanningOutcome]()
         while (question := queue.next(self.shared.state, self.shared.now())) is not None:
             key = question.gang.key
             with claim(key) as free:
@@ -79,7 +79,7 @@ class Planning:
                         came.add(await self._settle(question, answer))
                     except ArnoldError as error:
                         failed(key, error)
-                        came.add(Came.NOTHING)
+                        came.add(PlanningOutcome.NOTHING)
                 queue.tell(answer)
                 if (stopping := queue.stopping(self.shared.state, question, answer, self.shared.now())) is not None:
                     await self._stop(stopping, failed)
@@ -106,7 +106,7 @@ class Planning:
         except ArnoldError as error:
             failed(key, error)
 
-    async def repair(self, action: Repair) -> None:
+    async def repair(self, action: RepairPlan) -> None:
         """Ask for other nodes and write the plan.
 
         :raises ClusterError: there are none, to be tried again later; or writing failed.
@@ -120,62 +120,62 @@ class Planning:
             if answer.found:
                 plan = self._mended(before, answer, action.why)
                 note = f"{action.why}: {counted(len(answer.moved), 'rank')} moved"
-                await self._write(plan, Say("Repaired", note))
+                await self._write(plan, EventNote("Repaired", note))
                 logger.info("Repaired: %s", note, extra={"gang": str(plan.key)})
                 return
         reason = answer.plan.message or "no nodes are left"
         if action.else_keep is not None:
             note = f"{action.why}; other nodes cannot be had ({reason}): the same once more"
-            await self._write(action.else_keep, Say("Expired", note, "Warning"))
+            await self._write(action.else_keep, EventNote("Expired", note, "Warning"))
             return
         note = f"{action.why}, and no other node can be had: {reason}"
         told = before.with_condition("Healthy", False, "NoSpare", note, self.shared.now())
         if not before.holding:
             known = self.shared.state.plans.get(before.key)
             remembered = ((), ()) if known is None else (known.nodes, known.pods)
-            told = told.replace(phase=Phase.QUEUED, reason="NoSpare", message=note)
+            told = told.replace(phase=PlanPhase.QUEUED, reason="NoSpare", message=note)
             told = told.replace(nodes=remembered[0], pods=remembered[1])
         if told != before:
-            await self._write(told, Say("NoSpare", note, "Warning"))
+            await self._write(told, EventNote("NoSpare", note, "Warning"))
         raise ClusterError(note, where=f"GangPlan {before.key}", fix="add or free nodes")
 
     async def _solve(self, question: Question, what: str) -> Answer:
         return await self.shared.ask(solve, question, what=what, found=lambda answer: answer.found)
 
-    async def _settle(self, question: Question, answer: Answer) -> Came:
+    async def _settle(self, question: Question, answer: Answer) -> PlanningOutcome:
         """Write what came of a question."""
         before, plan, now = self.shared.state.plans.get(answer.key), answer.plan, self.shared.now()
         if (before and before.resource_version) != (question.before and question.before.resource_version):
-            return Came.NOTHING
+            return PlanningOutcome.NOTHING
         extra = {"gang": str(answer.key)}
         if not answer.found:
             if before is None or _gist(before) != _gist(plan):
-                await self._write(plan, Say(plan.reason, plan.message, "Warning"))
+                await self._write(plan, EventNote(plan.reason, plan.message, "Warning"))
                 logger.info("%s: %s", plan.phase.value, plan.message, extra=extra)
             elif before.message != plan.message and self.reminders.due(plan.key):
                 await self._write(plan)
-            return Came.NO_ROOM
+            return PlanningOutcome.NO_ROOM
         if self._stale(plan):
-            return Came.NOTHING
+            return PlanningOutcome.NOTHING
         said = worth(plan)
         plan = plan.with_condition("Planned", True, "Planned", said, now).replace(expires=now + self.shared.terms.bind)
         plan = plan.with_condition("Valid", True, "Consistent", "", now)
-        await self._write(plan, Say("Planned", said))
+        await self._write(plan, EventNote("Planned", said))
         logger.info("%s: %s", plan.phase.value, said, extra=extra)
-        return Came.NODES
+        return PlanningOutcome.NODES
 
-    def _mended(self, before: Plan, answer: Answer, why: str) -> Plan:
+    def _mended(self, before: GangPlan, answer: Answer, why: str) -> GangPlan:
         """The plan with its new nodes, and new time for its pods."""
         plan, now = answer.plan, self.shared.now()
-        if plan.phase is not Phase.BOUND:
-            phase = plan.phase if before.holding else Phase.PLANNED
+        if plan.phase is not PlanPhase.BOUND:
+            phase = plan.phase if before.holding else PlanPhase.PLANNED
             plan = plan.replace(phase=phase, expires=now + self.shared.terms.bind, reason="Repaired", message=why)
         gang = self.shared.state.gang(plan.key)
         if gang is not None and len(gang.members) == len(plan.nodes):
             plan = plan.replace(pods=uids_of(gang))
         return plan.with_condition("Planned", True, "Repaired", why, now)
 
-    def _stale(self, plan: Plan, moved: Iterable[int] | None = None) -> bool:
+    def _stale(self, plan: GangPlan, moved: Iterable[int] | None = None) -> bool:
         """Whether the gang, or the nodes that its ranks are to have, are not any more what the solver was told.
 
         :param moved: of a repair, the ranks whose nodes are new; ``None`` = this is no repair.
@@ -189,18 +189,18 @@ class Planning:
         )
         return any(obstacles.at(plan.nodes[rank])[0] for rank in ranks)
 
-    async def _write(self, plan: Plan, *said: Say) -> None:
+    async def _write(self, plan: GangPlan, *said: EventNote) -> None:
         self.reminders.told(plan.key)
         announce(self.shared.events, await self.shared.writer.write(plan), said)
 
 
-def _gist(plan: Plan) -> tuple[object, ...]:
+def _gist(plan: GangPlan) -> tuple[object, ...]:
     """What a plan says, but for the words and numbers, which change with every node that somebody takes or leaves."""
     hints = plan.condition(HINTS_READ)
     return plan.phase, plan.reason, plan.would_fit_if_empty, plan.spec, hints and (hints.status, hints.message)
 
 
-def announce(events: EventRecorder, plan: Plan, said: Sequence[Say]) -> None:
+def announce(events: EventRecorder, plan: GangPlan, said: Sequence[EventNote]) -> None:
     """Post events about a plan."""
     regarding = Regarding(GANGPLANS, plan.key.namespace, object_name(plan.key), plan.uid)
     for one in said:

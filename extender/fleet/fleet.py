@@ -20,7 +20,7 @@ from extender.fleet.view import Occupancy, Own, View, make_view
 from extender.gangs import GangKey
 from topology.capacity import count_nodes
 from topology.readers.kubernetes_labels import PRESETS
-from topology.readers.kubernetes_objects import Node
+from topology.readers.kubernetes_objects import NodeObject as Node
 from topology.readers.kubernetes_pods import Pod
 
 _NEVER = datetime.max.replace(tzinfo=UTC)

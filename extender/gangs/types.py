@@ -34,7 +34,7 @@ class InvalidGang(InvalidInput):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TopologyRequest:
     """What a peer's dialect asks of the network.
 
     :param level: node label; ``None`` where the dialect numbers its levels.
@@ -63,11 +63,11 @@ class Asked:
     alpha: str | None = None
     level: str | None = None
     avoid: str | None = None
-    wishes: tuple[Wish, ...] = ()
+    wishes: tuple[TopologyRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GangMember:
     """One pod's part in a gang.
 
     :param dialect: which form of gang this is: ``arnold``, ``jobset``, ``pod-group``, ...
@@ -119,10 +119,10 @@ class Gang:
     key: GangKey
     dialect: str
     size: int | None
-    members: tuple[Member | None, ...]
+    members: tuple[GangMember | None, ...]
     pods: tuple[Pod, ...]
     job: Job | None
-    tiers: tuple[Wish, ...] = ()
+    tiers: tuple[TopologyRequest, ...] = ()
     done: frozenset[int] = frozenset()
     notes: tuple[str, ...] = ()
     priority: int = 0

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from extender.plans.custom_resource import Condition
-from extender.plans.plan import HOLDING, Phase, Plan, Spec, canonical_uid, decode_plan, encode_plan, object_name
+from extender.plans.gang_plan import (
+    HOLDING,
+    GangPlan,
+    PlanPhase,
+    PlanSpec,
+    canonical_uid,
+    decode_plan,
+    encode_plan,
+    object_name,
+)
 
 __all__ = [
     "HOLDING",
     "Condition",
-    "Phase",
-    "Plan",
-    "Spec",
+    "GangPlan",
+    "PlanPhase",
+    "PlanSpec",
     "canonical_uid",
     "decode_plan",
     "encode_plan",

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Self, TypeVar
 
 import msgspec
 
-from extender.names import GROUP, VERSION
+from extender.kubernetes_names import GROUP, VERSION
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_objects import START_OF_TIME, Metadata, Object
 
@@ -34,7 +34,7 @@ def written(default: T) -> T:
     return msgspec.field(default_factory=lambda: default)
 
 
-class Record(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, dict=True):
+class StoredPart(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, dict=True):
     """A part of an object of ours, as it is stored."""
 
     def replace(self, **changes: Any) -> Self:
@@ -58,7 +58,7 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
     since: Instant = msgspec.field(default=START_OF_TIME, name="lastTransitionTime")
 
 
-class CustomResource(Record, frozen=True, kw_only=True):
+class CustomResource(StoredPart, frozen=True, kw_only=True):
     """What all our objects say about themselves and about the placement that was found for them.
 
     :param uid: of the object; empty until it is written.
@@ -93,7 +93,7 @@ class CustomResource(Record, frozen=True, kw_only=True):
         return self.replace(conditions=kept if old is not None else (*kept, new))
 
 
-class Document(Object, frozen=True):
+class StoredObject(Object, frozen=True):
     """An object of ours as the API server sends it, its two halves unread."""
 
     metadata: Metadata
@@ -126,21 +126,21 @@ def encode_resource(
     }
 
 
-def decode_resource(raw: bytes | dict[str, Any], make: Callable[[Document], T], *, kind: str, fix: str) -> T:
+def decode_resource(raw: bytes | dict[str, Any], make: Callable[[StoredObject], T], *, kind: str, fix: str) -> T:
     """Return what ``make`` reads in an object of ours.
 
     :raises InvalidInput: none that we wrote; ``where`` says which, as far as its name can be read.
     """
     where = ""
     try:
-        found = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, Document)
+        found = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, StoredObject)
         where = f"{found.metadata.namespace}/{found.metadata.name}"
         return make(found)
     except (msgspec.MsgspecError, ValueError, InvalidInput, RecursionError) as error:
         raise InvalidInput(f"{kind} cannot be read: {error}", where=where, fix=fix) from None
 
 
-def resource_of(document: Document, kind: type[T], **fields: Any) -> T:
+def resource_of(document: StoredObject, kind: type[T], **fields: Any) -> T:
     """Return the struct of an object.
 
     :param fields: those that its spec and status do not say as they stand.
@@ -158,4 +158,4 @@ class _Spread(msgspec.Struct):
     pp: int
 
 
-_decoder = msgspec.json.Decoder(Document)
+_decoder = msgspec.json.Decoder(StoredObject)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from extender.reservations.reservation import (
-    Ask,
     Reservation,
     ReservationKey,
     ReservationPhase,
+    ReservationSpec,
     Understanding,
     decode_reservation,
     encode_reservation,
 )
 
 __all__ = [
-    "Ask",
     "Reservation",
     "ReservationKey",
     "ReservationPhase",
+    "ReservationSpec",
     "Understanding",
     "decode_reservation",
     "encode_reservation",

@@ -16,12 +16,12 @@ import msgspec
 
 from extender.fleet import Demand
 from extender.gangs import Asked, GangKey, InvalidGang, understand
-from extender.names import GANG_SIZE, GROUP, RESERVATION_KIND
+from extender.kubernetes_names import GANG_SIZE, GROUP, RESERVATION_KIND
 from extender.plans.custom_resource import (
     CustomResource,
-    Document,
     Instant,
-    Record,
+    StoredObject,
+    StoredPart,
     decode_resource,
     encode_resource,
     resource_of,
@@ -59,11 +59,11 @@ class ReservationPhase(StrEnum):
     """The gang did not come in time; the zone is given back."""
 
 
-class _Selector(Record, frozen=True):
+class _Selector(StoredPart, frozen=True):
     match_labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Ask(Record, frozen=True):
+class ReservationSpec(StoredPart, frozen=True):
     """What was announced, as a gang's annotations say it.
 
     :param nodes: pods of the gang; may be left out where ``parallelism`` says it.
@@ -117,7 +117,7 @@ class Reservation(CustomResource, frozen=True):
     """
 
     key: ReservationKey
-    ask: Ask = msgspec.field(default=Ask(), name="spec")
+    ask: ReservationSpec = msgspec.field(default=ReservationSpec(), name="spec")
     announced: Instant = START_OF_TIME
     phase: ReservationPhase = written(ReservationPhase.ANNOUNCED)
     zone: tuple[str, ...] = ()
@@ -202,7 +202,7 @@ def decode_reservation(raw: bytes | dict[str, Any]) -> Reservation:
     return decode_resource(raw, _reservation_of, kind=RESERVATION_KIND, fix=fix)
 
 
-def _reservation_of(document: Document) -> Reservation:
+def _reservation_of(document: StoredObject) -> Reservation:
     meta = document.metadata
     key, announced = (meta.namespace or "default", meta.name), instant(meta.creation_timestamp)
     return resource_of(document, Reservation, key=key, announced=announced)

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Iterator
 
 from extender.cluster_api import PODS, EventRecorder, Regarding
+from extender.cluster_cache import ClusterCache
 from extender.fleet import Fleet
-from extender.names import GANG, GATE, SCHEDULER
-from extender.state import State
+from extender.kubernetes_names import GANG, GATE, SCHEDULER
 from extender.texts import clip
 from topology.readers.kubernetes_pods import Pod
 
@@ -45,7 +45,7 @@ def _news(fleet: Fleet) -> Iterator[tuple[str, str]]:
         yield f"{problem.reason} {problem.node}", f"{where}{problem.message}\nTo fix: {problem.fix}"
 
 
-async def report_orphans(state: State, events: EventRecorder, *, leads: Callable[[], bool]) -> None:
+async def report_orphans(state: ClusterCache, events: EventRecorder, *, leads: Callable[[], bool]) -> None:
     """Post an event about each orphan, for ever; the recorder does not repeat itself.
 
     :param leads: whether this replica leads: one of them is enough.
@@ -57,7 +57,7 @@ async def report_orphans(state: State, events: EventRecorder, *, leads: Callable
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def orphans(state: State) -> Iterator[tuple[Pod, str]]:
+def orphans(state: ClusterCache) -> Iterator[tuple[Pod, str]]:
     """Yield the pods behind our gate that belong to no gang, so that no plan will ever release them: each with the
     reason and what to do.
     """

@@ -24,17 +24,17 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from extender.answers.protocol import (
+from extender.cluster_cache import ClusterCache
+from extender.service.prometheus import CONTENT_TYPE, Metrics
+from extender.service.request_body import BodyReader
+from extender.verbs.filter_preempt import Refusal, filter_nodes, preempt
+from extender.verbs.protocol import (
     FilterResult,
     decode_filter,
     decode_preempt,
     encode,
     filter_error,
 )
-from extender.answers.verdict import Refusal, filter_nodes, preempt
-from extender.service.prometheus import CONTENT_TYPE, Metrics
-from extender.service.request_body import BodyReader
-from extender.state import State
 from scheduler.queue.types import QueuePolicy
 from topology.errors import ArnoldError
 from topology.readers.kubernetes_pods import Pod
@@ -53,7 +53,7 @@ class Backend:
     :param unready: why the cache cannot be trusted, one sentence each; empty = it can.
     """
 
-    state: State
+    state: ClusterCache
     metrics: Metrics
     now: Callable[[], datetime]
     unready: Callable[[], Sequence[str]]

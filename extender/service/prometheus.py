@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from extender.plans import Phase, Plan
+from extender.plans import GangPlan, PlanPhase
 from extender.reservations import Reservation, ReservationPhase
 
 FAST = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0)
@@ -29,7 +29,7 @@ class Metrics:
     def __init__(
         self,
         *,
-        plans: Callable[[], Iterable[Plan]],
+        plans: Callable[[], Iterable[GangPlan]],
         leads: Callable[[], bool],
         reservations: Callable[[], Iterable[Reservation]] = tuple,
     ) -> None:
@@ -88,7 +88,7 @@ class Metrics:
 class _Plans(Collector):
     """Gauges that are counted when they are asked for, so that they cannot go stale."""
 
-    def __init__(self, plans: Callable[[], Iterable[Plan]], leads: Callable[[], bool]) -> None:
+    def __init__(self, plans: Callable[[], Iterable[GangPlan]], leads: Callable[[], bool]) -> None:
         self._plans = plans
         self._leads = leads
 
@@ -102,7 +102,7 @@ class _Plans(Collector):
         )
         gap = GaugeMetricFamily("arnold_gang_gap", "(objective - bound) / objective", labels=["namespace", "gang"])
         promised = GaugeMetricFamily("arnold_promised_nodes", "Nodes that plans hold")
-        phases: Tally[Phase] = Tally()
+        phases: Tally[PlanPhase] = Tally()
         nodes = 0
         for plan in self._plans():
             phases[plan.phase] += 1
@@ -112,7 +112,7 @@ class _Plans(Collector):
                     spread.add_metric([*plan.key, family], domains)
             if plan.holding and plan.gap is not None:
                 gap.add_metric([*plan.key], plan.gap)
-        for phase in Phase:
+        for phase in PlanPhase:
             gangs.add_metric([phase.value], phases[phase])
         promised.add_metric([], nodes)
         return (leader, gangs, spread, gap, promised)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from extender.cluster_api import NODES, PODS, ClusterApi, Reflector, Resource
+from extender.controller.api_writer import GANGPLANS, RESERVATIONS
 from extender.controller.object_store import Stores, decode_own_plan
-from extender.controller.writer import GANGPLANS, RESERVATIONS
 from extender.objects import decode_node, decode_owner, decode_pod
 from extender.reservations import decode_reservation
 

@@ -19,12 +19,13 @@ from time import monotonic
 import uvicorn
 
 from extender.cluster_api import Credentials, Election, EventRecorder, FlowControl, HttpApi, find_cluster
+from extender.cluster_cache import ClusterCache
+from extender.controller.api_writer import Writer
 from extender.controller.dependencies import Dependencies, utc_now
-from extender.controller.loop import Controller
+from extender.controller.gang_controller import GangController
 from extender.controller.object_store import Stores
-from extender.controller.reserver import Reserver
-from extender.controller.terms import Terms
-from extender.controller.writer import Writer
+from extender.controller.reservation_controller import ReservationController
+from extender.controller.timeouts import Timeouts
 from extender.service.announcements import log_topology, report_orphans
 from extender.service.app import Backend, create_app
 from extender.service.background_tasks import BackgroundTasks
@@ -35,7 +36,6 @@ from extender.service.reflectors import Readiness, make_reflectors
 from extender.service.request_body import BodyReader
 from extender.service.settings import Address, ServeOptions, live_policy, parse_address, parse_levels
 from extender.service.tls import RotatingContext, tls_files
-from extender.state import State
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
 
@@ -67,7 +67,7 @@ class _Process:
     def __init__(self, settings: ServeOptions) -> None:
         self.settings = settings
         self.bind = parse_address(settings.bind)
-        self.state = State(parse_levels(settings.levels))
+        self.state = ClusterCache(parse_levels(settings.levels))
         files = tls_files(self.bind, certificate=settings.tls_cert, key=settings.tls_key, client_ca=settings.client_ca)
         self.tls = None if files is None else RotatingContext(files)
         self.policy = live_policy(settings.queue)
@@ -103,11 +103,11 @@ class _Process:
             telemetry=metrics,
             policy=self.policy,
             limits=Limits(seconds=settings.time_limit, workers=settings.workers),
-            terms=Terms(bind=timedelta(seconds=settings.bind_timeout), lost=timedelta(seconds=settings.lost_after)),
+            terms=Timeouts(bind=timedelta(seconds=settings.bind_timeout), lost=timedelta(seconds=settings.lost_after)),
             leads=election.leads,
             synced=readiness.synced,
         )
-        controller = Controller(shared, changed)
+        controller = GangController(shared, changed)
         server = self._server(Backend(state, metrics, now=utc_now, unready=readiness.reasons, policy=self.policy))
         tasks = BackgroundTasks()
         for reflector in reflectors:
@@ -121,7 +121,7 @@ class _Process:
             tasks.start("credentials", credentials.keep())
         tasks.start("election", election.run())
         tasks.start("controller", controller.run())
-        tasks.start("reservations", Reserver(shared).run())
+        tasks.start("reservations", ReservationController(shared).run())
         try:
             await self._serve(server, listener)
         finally:

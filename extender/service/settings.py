@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Gt, Interval
 
-from extender.controller.terms import Terms
+from extender.controller.timeouts import Timeouts
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class ServeOptions:
 
     The default takes 1,000 nodes of 60 kB in full-node mode.
     """
-    bind_timeout: Annotated[float, Gt(0)] = field(default=Terms.bind.total_seconds(), metadata=SECONDS)
+    bind_timeout: Annotated[float, Gt(0)] = field(default=Timeouts.bind.total_seconds(), metadata=SECONDS)
     """A plan whose pods are not on their nodes by then expires."""
-    lost_after: Annotated[float, Gt(0)] = field(default=Terms.lost.total_seconds(), metadata=SECONDS)
+    lost_after: Annotated[float, Gt(0)] = field(default=Timeouts.lost.total_seconds(), metadata=SECONDS)
     """A node not Ready for so long is lost to pods that do not run yet."""
     time_limit: Annotated[float, Gt(0)] = field(default=2.0, metadata=SECONDS)
     """Of the solver, for one gang; then its best placement so far."""

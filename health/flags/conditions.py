@@ -26,7 +26,7 @@ from topology.readers.kubernetes_health import (
     Watched,
     instant,
 )
-from topology.readers.kubernetes_objects import Event, Node, NodeCondition, read_items
+from topology.readers.kubernetes_objects import NodeCondition, NodeEvent, NodeObject, read_items
 
 MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))
 """Names of the monitors that are known."""
@@ -76,9 +76,9 @@ def read_reports(source: Source, *, by: str) -> Reports:
     """
     document = load_document(source)
     command = "kubectl get nodes,events -A -o json"
-    items = [item for _, item in read_items(document, {"Node": Node, "Event": Event}, command=command)]
-    nodes = [item for item in items if isinstance(item, Node)]
-    events = [item for item in items if isinstance(item, Event) and _is_about_a_node(item)]
+    items = [item for _, item in read_items(document, {"Node": NodeObject, "Event": NodeEvent}, command=command)]
+    nodes = [item for item in items if isinstance(item, NodeObject)]
+    events = [item for item in items if isinstance(item, NodeEvent) and _is_about_a_node(item)]
     if not nodes and not events:
         raise InvalidInput(
             "holds neither nodes nor events about nodes",
@@ -105,7 +105,7 @@ def read_reports(source: Source, *, by: str) -> Reports:
     )
 
 
-def _conditions(node: Node, by: str) -> Iterator[tuple[NodeCondition, Watched]]:
+def _conditions(node: NodeObject, by: str) -> Iterator[tuple[NodeCondition, Watched]]:
     """Conditions of a node that the monitor writes."""
     for condition in node.status.conditions or []:
         known = WATCHED.get(condition.type)
@@ -115,18 +115,18 @@ def _conditions(node: Node, by: str) -> Iterator[tuple[NodeCondition, Watched]]:
             yield condition, known
 
 
-def _of_condition(node: Node, condition: NodeCondition, watched: Watched) -> _Remark:
+def _of_condition(node: NodeObject, condition: NodeCondition, watched: Watched) -> _Remark:
     since = instant(condition.last_transition_time or "")
     words = condition.type if watched.bad == "True" else f"not {condition.type}"
     return _Remark(node.metadata.name, watched.fault, _with(words, condition.message), since)
 
 
-def _is_about_a_node(event: Event) -> bool:
+def _is_about_a_node(event: NodeEvent) -> bool:
     about = event.involved_object
     return about is not None and about.kind == "Node" and bool(about.name)
 
 
-def _of_event(event: Event, by: str) -> _Remark | None:
+def _of_event(event: NodeEvent, by: str) -> _Remark | None:
     """What an event says, if it is one of the monitor's warnings."""
     about, reason = event.involved_object, event.reason or ""
     of_nvsentinel = bool(event.type) and reason == f"{event.type}IsNotHealthy"

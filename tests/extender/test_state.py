@@ -5,7 +5,7 @@ from typing import Any
 
 from extender.controller.object_store import Stores
 from extender.objects import decode_owner, decode_pod
-from extender.plans import Phase, Plan
+from extender.plans import GangPlan, PlanPhase
 from tests.extender.things import (
     SPACE,
     gang_of,
@@ -19,9 +19,9 @@ from tests.extender.things import (
 )
 
 
-def plan_of(name: str, *nodes: str, phase: Phase = Phase.PLANNED) -> Plan:
+def plan_of(name: str, *nodes: str, phase: PlanPhase = PlanPhase.PLANNED) -> GangPlan:
     """A plan for a gang on some nodes."""
-    return Plan(key(name), phase, nodes=nodes, pods=tuple(uid(f"{name}-{rank}") for rank in range(len(nodes))))
+    return GangPlan(key(name), phase, nodes=nodes, pods=tuple(uid(f"{name}-{rank}") for rank in range(len(nodes))))
 
 
 def test_pods_become_gangs_as_they_come() -> None:
@@ -67,7 +67,7 @@ def test_plans_promise_nodes_while_they_hold_them() -> None:
     state = state_of(minipods(3))
     state.put_plan(plan_of("g", "m0-0", "m0-1"))
     assert state.fleet.promised_to("m0-0") == key("g")
-    state.put_plan(plan_of("g", "m0-0", "m0-1", phase=Phase.EXPIRED))
+    state.put_plan(plan_of("g", "m0-0", "m0-1", phase=PlanPhase.EXPIRED))
     assert state.fleet.promised_to("m0-0") is None
     state.put_plan(plan_of("g", "m0-2"))
     assert state.fleet.promised_to("m0-2") == key("g")

@@ -11,7 +11,7 @@ import pytest
 import urllib3
 
 from extender.gangs import GangKey
-from extender.plans import Condition, Phase, Plan, Spec, decode_plan, encode_plan
+from extender.plans import Condition, GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
 from extender.reservations import ReservationPhase, decode_reservation, encode_reservation
 from scheduler.job import Hold
 from tests.e2e.harness.client import ApiError, Object, path
@@ -65,12 +65,12 @@ def _pod(maker: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": template["spec"]}
 
 
-def _plan(ranks: int, phase: Phase = Phase.BOUND) -> Plan:
+def _plan(ranks: int, phase: PlanPhase = PlanPhase.BOUND) -> GangPlan:
     """A plan in which every field says something."""
-    return Plan(
+    return GangPlan(
         key=GangKey("default", f"llm-{ranks}"),
         phase=phase,
-        spec=Spec(
+        spec=PlanSpec(
             dialect="jobset",
             size=ranks,
             gpus_per_node=8,
@@ -115,8 +115,8 @@ def test_a_plan_comes_back_as_it_was_written(plane: ControlPlane, accounts: Acco
     assert read_back.replace(uid="", resource_version="") == plan
 
 
-@pytest.mark.parametrize("phase", list(Phase))
-def test_every_phase_can_be_written(accounts: Accounts, phase: Phase) -> None:
+@pytest.mark.parametrize("phase", list(PlanPhase))
+def test_every_phase_can_be_written(accounts: Accounts, phase: PlanPhase) -> None:
     """The resource definition knows each phase, and refuses others."""
     document = encode_plan(_plan(8, phase))
     document["metadata"]["name"] = f"phase-{phase.value.lower()}"

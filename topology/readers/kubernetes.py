@@ -95,7 +95,7 @@ class _Machine:
 
     document: Document
     number: int
-    node: objects.Node
+    node: objects.NodeObject
     gpus: int
     allocatable: int
 
@@ -127,9 +127,9 @@ class _Listing:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        kinds: dict[str, type[objects.Object]] = {"Node": objects.Node, "Pod": Pod}
+        kinds: dict[str, type[objects.Object]] = {"Node": objects.NodeObject, "Pod": Pod}
         found = list(objects.read_items(document, kinds, command="kubectl get nodes -o json"))
-        self.nodes = [(number, item) for number, item in found if isinstance(item, objects.Node)]
+        self.nodes = [(number, item) for number, item in found if isinstance(item, objects.NodeObject)]
         self.pods = [(number, item) for number, item in found if isinstance(item, Pod)]
 
     def machines(self) -> list[_Machine]:

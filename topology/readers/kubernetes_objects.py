@@ -87,7 +87,7 @@ class NodeStatus(Object, frozen=True):
     conditions: list[NodeCondition] | None = None
 
 
-class Node(Object, frozen=True):
+class NodeObject(Object, frozen=True):
     """A node, as far as scheduling goes."""
 
     metadata: Metadata = Metadata()
@@ -112,7 +112,7 @@ class InvolvedObject(Object, frozen=True):
     name: str | None = None
 
 
-class Event(Object, frozen=True):
+class NodeEvent(Object, frozen=True):
     """An event about an object."""
 
     metadata: Metadata = Metadata()

@@ -105,7 +105,7 @@ class NodeAffinity(Object, frozen=True):
     required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
-class Affinity(Object, frozen=True):
+class PodAffinity(Object, frozen=True):
     """Affinities of a pod; only those to nodes are read."""
 
     node_affinity: NodeAffinity | None = None
@@ -121,7 +121,7 @@ class PodSpec(Object, frozen=True):
     scheduling_group: SchedulingGroup | None = None
     workload_ref: WorkloadRef | None = None
     node_selector: dict[str, str] | None = None
-    affinity: Affinity | None = None
+    affinity: PodAffinity | None = None
     tolerations: list[Toleration] | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from extender.cluster_api import LEASES, Conflict, Election, Terms
+from extender.cluster_api import LEASES, Conflict, Election, LeaseTimes
 from tests.extender.fake_cluster import FakeCluster, unreachable
 
-TERMS = Terms(lease=12, renew_deadline=8, retry=2)
+TERMS = LeaseTimes(lease=12, renew_deadline=8, retry=2)
 
 
 class Clock:
@@ -97,7 +97,12 @@ def test_a_request_that_hangs_does_not_keep_a_leader() -> None:
     async def scenario() -> None:
         api, clock = FakeCluster(), Clock()
         a = Election(
-            api, name="l", namespace="n", identity="a", terms=Terms(lease=1, renew_deadline=0.1, retry=0.1), clock=clock
+            api,
+            name="l",
+            namespace="n",
+            identity="a",
+            terms=LeaseTimes(lease=1, renew_deadline=0.1, retry=0.1),
+            clock=clock,
         )
         await a.step()
         assert a.leads()

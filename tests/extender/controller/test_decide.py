@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from extender.controller.actions import Forget, Recreate, Release, Repair, Tell, Write
+from extender.controller.actions import Forget, NotifyPod, Recreate, Release, RepairPlan, Write
 from extender.objects import decode_node, decode_owner
-from extender.plans import Phase, Plan, canonical_uid
+from extender.plans import GangPlan, PlanPhase, canonical_uid
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import NOW, key, member_json, minipods, node_json, pod_json, uid
 
@@ -23,7 +23,7 @@ def planned(size: int = 4, world: World | None = None) -> World:
     world = world or World()
     world.gang("g", size, owner=OWNER)
     world.do(world.decide())
-    assert world.phase("g") is Phase.PLANNED
+    assert world.phase("g") is PlanPhase.PLANNED
     return world
 
 
@@ -31,7 +31,7 @@ def released(size: int = 4) -> World:
     """A gang whose pods are pinned, and not bound yet."""
     world = planned(size)
     world.settle()
-    assert world.phase("g") is Phase.RELEASED
+    assert world.phase("g") is PlanPhase.RELEASED
     return world
 
 
@@ -40,7 +40,7 @@ def bound(size: int = 4) -> World:
     world = released(size)
     world.bind(*world.pods)
     world.settle()
-    assert world.phase("g") is Phase.BOUND
+    assert world.phase("g") is PlanPhase.BOUND
     return world
 
 
@@ -62,7 +62,7 @@ def test_a_gang_that_is_being_made_is_given_time() -> None:
     world.later(2)
     (write,) = world.decide().actions
     assert isinstance(write, Write)
-    assert (write.plan.phase, write.plan.message) == (Phase.WAITING, "3 of 4 pods are missing: rank 1, 2, 3")
+    assert (write.plan.phase, write.plan.message) == (PlanPhase.WAITING, "3 of 4 pods are missing: rank 1, 2, 3")
     assert write.plan.spec.size == 4
 
 
@@ -94,7 +94,7 @@ def test_a_contradiction_is_told_once() -> None:
     world.add(member_json("g", 7, 4))
     (write,) = world.decide().actions
     assert isinstance(write, Write)
-    assert (write.plan.phase, write.plan.reason) == (Phase.INVALID, "RankOutOfRange")
+    assert (write.plan.phase, write.plan.reason) == (PlanPhase.INVALID, "RankOutOfRange")
     assert "To fix: " in write.plan.message
     assert [event.kind for event in write.events] == ["Warning"]
     world.do(world.decide())
@@ -110,7 +110,7 @@ def test_a_contradiction_that_was_mended() -> None:
     world.delete(wrong)
     world.add(member_json("g", 1, 2))
     world.settle()
-    assert world.phase("g") is Phase.RELEASED
+    assert world.phase("g") is PlanPhase.RELEASED
     valid = world.plan("g").condition("Valid")
     assert valid is None or valid.status == "True"
 
@@ -121,12 +121,12 @@ def test_gates_of_others() -> None:
     world.gang("g", 4, schedulingGates=[{"name": "example.com/quota"}, {"name": "arnold.dev/gang"}], gate=False)
     world.do(world.decide())
     plan = world.plan("g")
-    assert (plan.phase, plan.reason, plan.nodes) == (Phase.WAITING, "OtherGates", ())
+    assert (plan.phase, plan.reason, plan.nodes) == (PlanPhase.WAITING, "OtherGates", ())
     assert "example.com/quota" in plan.message
     for name in names():
         world.change(name, lambda pod: pod["spec"].update(schedulingGates=[{"name": "arnold.dev/gang"}]))
     world.settle()
-    assert world.phase("g") is Phase.RELEASED
+    assert world.phase("g") is PlanPhase.RELEASED
 
 
 # Gangs on their way
@@ -189,7 +189,7 @@ def test_phases_as_pods_are_bound() -> None:
     world.bind("g-1", "g-2", "g-3")
     world.settle()
     plan = world.plan("g")
-    assert (plan.phase, plan.bound_pods, plan.expires) == (Phase.BOUND, 4, None)
+    assert (plan.phase, plan.bound_pods, plan.expires) == (PlanPhase.BOUND, 4, None)
     world.later(1e6)
     assert world.decide().actions == []
 
@@ -203,19 +203,19 @@ def test_pods_without_a_gate() -> None:
     world = World()
     world.gang("g", 4, gate=False)
     world.do(world.decide())
-    tells = [one for one in world.decide().actions if isinstance(one, Tell)]
+    tells = [one for one in world.decide().actions if isinstance(one, NotifyPod)]
     assert [(one.pod.name, one.node) for one in tells] == list(zip(names(), world.plan("g").nodes, strict=True))
     world.settle()
-    assert world.phase("g") is Phase.RELEASED
+    assert world.phase("g") is PlanPhase.RELEASED
     decision = world.decide()
     assert (decision.actions, decision.wake) == ([], NOW + timedelta(seconds=30))
     world.bind("g-0", node=world.plan("g").nodes[0])
     world.later(30)
-    assert len([one for one in world.decide().actions if isinstance(one, Tell)]) == 3
+    assert len([one for one in world.decide().actions if isinstance(one, NotifyPod)]) == 3
     for name, where in zip(names(), world.plan("g").nodes, strict=True):
         world.bind(name, node=where)
     world.settle()
-    assert world.phase("g") is Phase.BOUND
+    assert world.phase("g") is PlanPhase.BOUND
 
 
 def test_a_job_that_says_no_more_than_the_gate() -> None:
@@ -227,10 +227,10 @@ def test_a_job_that_says_no_more_than_the_gate() -> None:
         labels = {"batch.kubernetes.io/job-completion-index": str(rank)}
         world.add(pod_json(f"j-{rank}", gate=True, owner=("Job", "j"), labels=labels))
     world.settle()
-    assert world.phase("j") is Phase.RELEASED
+    assert world.phase("j") is PlanPhase.RELEASED
     world.bind(*world.pods)
     world.settle()
-    assert world.phase("j") is Phase.BOUND
+    assert world.phase("j") is PlanPhase.BOUND
 
 
 def test_ranks_that_have_succeeded() -> None:
@@ -288,7 +288,7 @@ def test_a_recreated_pod_gets_its_ranks_node() -> None:
     assert write.plan.pods[2] == canonical_uid(uid("g-2-again-1"))
     world.settle()
     assert world.pin("g-2") == where
-    assert world.phase("g") is Phase.BOUND
+    assert world.phase("g") is PlanPhase.BOUND
 
 
 def test_a_forged_pod_changes_nothing() -> None:
@@ -299,7 +299,7 @@ def test_a_forged_pod_changes_nothing() -> None:
     assert world.gated(forged)
     plan = world.plan("g")
     healthy = plan.condition("Healthy")
-    assert plan.phase is Phase.BOUND
+    assert plan.phase is PlanPhase.BOUND
     assert healthy is not None
     assert (healthy.status, "forged" in healthy.message) == ("False", True)
     world.recreate("g-3")
@@ -326,7 +326,7 @@ def test_a_plan_that_somebody_deleted() -> None:
     world.state.drop_plan(key("g"))
     world.settle()
     after = world.plan("g")
-    assert (after.nodes, after.pods, after.phase) == (before.nodes, before.pods, Phase.BOUND)
+    assert (after.nodes, after.pods, after.phase) == (before.nodes, before.pods, PlanPhase.BOUND)
 
 
 def test_a_plan_deleted_in_the_middle() -> None:
@@ -342,7 +342,7 @@ def test_a_plan_deleted_in_the_middle() -> None:
     world.bind("g-2", "g-3")
     world.settle()
     after = world.plan("g")
-    assert (after.nodes[:2], after.phase) == (before[:2], Phase.BOUND)
+    assert (after.nodes[:2], after.phase) == (before[:2], PlanPhase.BOUND)
     assert {node[:2] for node in after.nodes} == {before[0][:2]}, "all in one minipod, as the best plan is"
 
 
@@ -355,7 +355,7 @@ def test_a_plan_deleted_in_the_middle_with_no_room_left() -> None:
     world.add(pod_json("stranger", node=world.plan("g").nodes[7], phase="Running"))
     world.state.drop_plan(key("g"))
     (repair,) = world.decide().actions
-    assert isinstance(repair, Repair)
+    assert isinstance(repair, RepairPlan)
     assert (repair.lost, "no plan says" in repair.why) == (("rank 7",), True)
 
 
@@ -377,7 +377,7 @@ def test_a_node_lost_before_anything_was_released() -> None:
     where = world.plan("g").nodes[0]
     world.state.drop_node(where)
     world.settle()
-    assert world.phase("g") is Phase.RELEASED
+    assert world.phase("g") is PlanPhase.RELEASED
     assert where not in world.plan("g").nodes
 
 
@@ -416,7 +416,9 @@ def test_a_node_that_comes_back_in_time() -> None:
     lose(world, before[1], ready="False")
     world.later(29)
     decision = world.decide()
-    assert not [one for one in decision.actions if isinstance(one, Repair | Release)], "nobody is pinned to it either"
+    assert not [one for one in decision.actions if isinstance(one, RepairPlan | Release)], (
+        "nobody is pinned to it either"
+    )
     assert decision.wake == world.now + timedelta(seconds=1)
     lose(world, before[1], ready="True")
     world.later(3_600)
@@ -432,7 +434,7 @@ def test_a_gang_is_not_begun_on_a_node_that_may_be_lost() -> None:
     assert world.decide().actions == []
     world.later(30)
     world.settle()
-    assert world.phase("g") is Phase.RELEASED
+    assert world.phase("g") is PlanPhase.RELEASED
     assert where not in world.plan("g").nodes
 
 
@@ -482,7 +484,7 @@ def test_a_pinned_pod_on_a_lost_node_is_made_anew() -> None:
     where = world.plan("g").nodes[3]
     world.state.drop_node(where)
     (repair,) = world.decide().actions
-    assert isinstance(repair, Repair)
+    assert isinstance(repair, RepairPlan)
     assert (repair.lost, "gone" in repair.why) == ((where,), True)
     world.do(world.decide())
     (recreate,) = world.decide().actions
@@ -506,7 +508,7 @@ def test_pinned_pods_are_left_alone_while_no_other_node_can_be_had() -> None:
     world.settle()
     world.bind(*names(8))
     world.settle()
-    assert (world.anew, world.phase("g")) == (0, Phase.BOUND)
+    assert (world.anew, world.phase("g")) == (0, PlanPhase.BOUND)
 
 
 def test_only_pods_whose_ranks_move_are_made_anew() -> None:
@@ -544,7 +546,7 @@ def test_a_pinned_pod_without_a_controller() -> None:
     decision = world.decide()
     told = [one for one in decision.actions if isinstance(one, Recreate)]
     assert [(one.pod.name, one.pod.owner) for one in told] == [("g-3", None)]
-    assert not [one for one in decision.actions if isinstance(one, Repair)]
+    assert not [one for one in decision.actions if isinstance(one, RepairPlan)]
 
 
 def test_a_node_that_others_took() -> None:
@@ -580,9 +582,11 @@ def test_nodes_promised_twice() -> None:
     world.settle()
     world.gang("b", 4, owner=OWNER)
     plan_of_a = world.plan("a")
-    world.write(plan_of_a.replace(key=key("b"), uid="", phase=Phase.PLANNED, expires=NOW + TERMS.bind, bound_pods=0))
+    world.write(
+        plan_of_a.replace(key=key("b"), uid="", phase=PlanPhase.PLANNED, expires=NOW + TERMS.bind, bound_pods=0)
+    )
     world.settle()
-    assert world.phase("b") is Phase.RELEASED
+    assert world.phase("b") is PlanPhase.RELEASED
     assert not {*world.plan("b").nodes} & {*plan_of_a.nodes}
 
 
@@ -596,13 +600,13 @@ def test_no_pod_is_bound_in_time() -> None:
     world.later(300)
     (write,) = world.decide().actions
     assert isinstance(write, Write)
-    assert (write.plan.phase, write.plan.reason) == (Phase.EXPIRED, "Expired")
+    assert (write.plan.phase, write.plan.reason) == (PlanPhase.EXPIRED, "Expired")
     assert "0 of 4 pods" in write.plan.message
     world.do(world.decide())
     assert world.state.fleet.promised_to(before[0]) is None
     world.settle()
     plan = world.plan("g")
-    assert (plan.phase, plan.nodes, plan.expires) == (Phase.RELEASED, before, NOW + timedelta(seconds=600))
+    assert (plan.phase, plan.nodes, plan.expires) == (PlanPhase.RELEASED, before, NOW + timedelta(seconds=600))
 
 
 def test_an_expired_plan_whose_nodes_are_taken() -> None:
@@ -667,9 +671,9 @@ def test_a_gang_that_lost_pods_and_time() -> None:
     world.delete("g-3")
     world.later(300)
     world.do(world.decide())
-    assert world.phase("g") is Phase.EXPIRED
+    assert world.phase("g") is PlanPhase.EXPIRED
     world.settle()
-    assert world.phase("g") is Phase.WAITING
+    assert world.phase("g") is PlanPhase.WAITING
 
 
 def test_a_size_that_changed_before_anything_was_released() -> None:
@@ -680,7 +684,7 @@ def test_a_size_that_changed_before_anything_was_released() -> None:
     world.add(member_json("g", 4, 5))
     world.settle()
     assert len(world.plan("g").nodes) == 5
-    assert world.phase("g") is Phase.RELEASED
+    assert world.phase("g") is PlanPhase.RELEASED
 
 
 def test_a_gang_made_anew_with_other_wishes() -> None:
@@ -694,7 +698,7 @@ def test_a_gang_made_anew_with_other_wishes() -> None:
         world.settle()
     spec = world.plan("g").spec
     assert spec.parallelism == "tp=8,cp=1,ep=1,dp=1,pp=4"
-    assert (spec.alpha, world.phase("g")) == (0.25, Phase.RELEASED)
+    assert (spec.alpha, world.phase("g")) == (0.25, PlanPhase.RELEASED)
 
 
 def statuses(world: World, *kinds: str) -> list[str]:
@@ -712,11 +716,11 @@ def test_a_gang_made_anew_is_awaited_whole() -> None:
     fourth = world.pods["g-3"]
     world.delete("g-3")
     world.settle()
-    assert (world.phase("g"), [world.gated(name) for name in names(3)]) == (Phase.PLANNED, [True, True, True])
+    assert (world.phase("g"), [world.gated(name) for name in names(3)]) == (PlanPhase.PLANNED, [True, True, True])
     assert statuses(world, "Planned", "Released", "Bound") == ["True", "False", "False"]
     world.add(fourth)
     world.settle()
-    assert (world.phase("g"), tuple(world.pin(name) for name in names())) == (Phase.RELEASED, before)
+    assert (world.phase("g"), tuple(world.pin(name) for name in names())) == (PlanPhase.RELEASED, before)
 
 
 def test_a_gang_made_anew_in_part_does_not_keep_its_nodes() -> None:
@@ -728,7 +732,7 @@ def test_a_gang_made_anew_in_part_does_not_keep_its_nodes() -> None:
     world.settle()
     world.later(300)
     world.settle()
-    assert (world.phase("g"), world.plan("g").holding) == (Phase.WAITING, False)
+    assert (world.phase("g"), world.plan("g").holding) == (PlanPhase.WAITING, False)
     assert statuses(world, "Planned", "Released", "Bound") == ["False", "False", "False"]
 
 
@@ -741,12 +745,12 @@ def test_one_runs_whole_and_the_other_waits_whole() -> None:
     world.gang("old", 5, created="2026-11-21T10:00:00Z")
     world.gang("young", 5)
     world.settle()
-    assert (world.phase("old"), world.phase("young")) == (Phase.RELEASED, Phase.QUEUED)
+    assert (world.phase("old"), world.phase("young")) == (PlanPhase.RELEASED, PlanPhase.QUEUED)
     assert world.plan("young").would_fit_if_empty
     assert all(world.gated(f"young-{rank}") for rank in range(5))
     world.delete(*(f"old-{rank}" for rank in range(5)))
     world.settle()
-    assert world.phase("young") is Phase.RELEASED
+    assert world.phase("young") is PlanPhase.RELEASED
 
 
 @pytest.mark.parametrize("annotations", [None, GRID])
@@ -791,11 +795,11 @@ def test_a_gang_that_pins_itself_does_not_jump_the_queue() -> None:
     world.gang("first", 8, owner=OWNER)
     world.add(pod_json("single", node="m0-0", phase="Running"))
     world.settle()
-    assert world.phase("first") is Phase.QUEUED
+    assert world.phase("first") is PlanPhase.QUEUED
     jumpers(world, ["m0-1", "m0-2"])
     world.settle()
     plan = world.plan("jumper")
-    assert (plan.phase, plan.reason, plan.nodes) == (Phase.INVALID, "ChoosesNodes", ())
+    assert (plan.phase, plan.reason, plan.nodes) == (PlanPhase.INVALID, "ChoosesNodes", ())
     assert "jumper-0 (m0-1), jumper-1 (m0-2)" in plan.message
     assert "To fix: " in plan.message
     assert [world.state.fleet.promised_to(f"m0-{i}") for i in range(4)] == [None] * 4
@@ -806,7 +810,7 @@ def test_a_gang_that_bound_itself_is_where_it_is() -> None:
     world = World()
     jumpers(world, ["m0-1", "m0-2"], bound=True)
     world.settle()
-    assert (world.phase("jumper"), world.plan("jumper").nodes) == (Phase.BOUND, ("m0-1", "m0-2"))
+    assert (world.phase("jumper"), world.plan("jumper").nodes) == (PlanPhase.BOUND, ("m0-1", "m0-2"))
 
 
 def test_a_pod_that_binds_itself_brings_no_others_past_the_queue() -> None:
@@ -818,10 +822,10 @@ def test_a_pod_that_binds_itself_brings_no_others_past_the_queue() -> None:
     jumpers(world, ["m0-1", ""], bound=True)
     world.settle()
     plan = world.plan("jumper")
-    assert (plan.phase, plan.reason, plan.nodes) == (Phase.QUEUED, "PlanLost", ())
+    assert (plan.phase, plan.reason, plan.nodes) == (PlanPhase.QUEUED, "PlanLost", ())
     world.delete(*(f"first-{rank}" for rank in range(8)))
     world.settle()
-    assert (world.phase("jumper"), world.plan("jumper").nodes[0]) == (Phase.RELEASED, "m0-1")
+    assert (world.phase("jumper"), world.plan("jumper").nodes[0]) == (PlanPhase.RELEASED, "m0-1")
 
 
 def test_a_plan_that_expired_is_no_pass_for_a_pod_that_binds_itself() -> None:
@@ -831,14 +835,14 @@ def test_a_plan_that_expired_is_no_pass_for_a_pod_that_binds_itself() -> None:
     world.settle()
     world.later(301)
     world.do(world.decide())
-    assert world.phase("jumper") is Phase.EXPIRED
+    assert world.phase("jumper") is PlanPhase.EXPIRED
     elsewhere = next(f"m0-{i}" for i in range(4) if f"m0-{i}" not in world.plan("jumper").nodes)
     world.add(pod_json("single", node="m1-3", phase="Running"))
     world.gang("first", 8, owner=OWNER)
-    world.write(Plan(key("first"), Phase.QUEUED))
+    world.write(GangPlan(key("first"), PlanPhase.QUEUED))
     world.bind("jumper-0", node=elsewhere)
     world.settle()
-    assert (world.phase("jumper"), world.plan("jumper").reason) == (Phase.QUEUED, "PlanLost")
+    assert (world.phase("jumper"), world.plan("jumper").reason) == (PlanPhase.QUEUED, "PlanLost")
 
 
 def test_two_pods_that_bind_themselves_to_one_node() -> None:
@@ -846,7 +850,7 @@ def test_two_pods_that_bind_themselves_to_one_node() -> None:
     world = World()
     jumpers(world, ["m0-1", "m0-1", ""], bound=True)
     world.settle()
-    assert (world.phase("jumper"), world.plan("jumper").reason) == (Phase.INVALID, "ChoosesNodes")
+    assert (world.phase("jumper"), world.plan("jumper").reason) == (PlanPhase.INVALID, "ChoosesNodes")
 
 
 def ungated(world: World, *, bound: int) -> tuple[str, ...]:
@@ -871,7 +875,7 @@ def test_the_plan_of_a_gang_without_the_gate_is_lost(count: int) -> None:
     world.state.drop_plan(key("g"))
     world.settle()
     plan = world.plan("g")
-    assert plan.phase is (Phase.BOUND if count == 4 else Phase.RELEASED)
+    assert plan.phase is (PlanPhase.BOUND if count == 4 else PlanPhase.RELEASED)
     assert plan.nodes[:count] == nodes[:count]
     # All four nodes of a minipod were proved best, and are again with any of them given.
     assert set(plan.nodes) == set(nodes)
@@ -883,11 +887,11 @@ def test_the_plan_of_a_gang_without_the_gate_is_lost_while_others_wait() -> None
     ungated(world, bound=3)
     world.gang("first", 8, owner=OWNER)
     world.settle()
-    assert world.phase("first") is Phase.QUEUED
+    assert world.phase("first") is PlanPhase.QUEUED
     world.state.drop_plan(key("g"))
     world.settle()
     plan = world.plan("g")
-    assert (plan.phase, plan.reason, plan.nodes) == (Phase.QUEUED, "PlanLost", ())
+    assert (plan.phase, plan.reason, plan.nodes) == (PlanPhase.QUEUED, "PlanLost", ())
     assert "team/first" in plan.message
     assert plan.message.endswith("To fix: wait for them, or delete all its pods to have it planned as a whole")
     # What was said helps: the gang is planned as any other, and here it is small enough not to hold the first one up.
@@ -896,7 +900,7 @@ def test_the_plan_of_a_gang_without_the_gate_is_lost_while_others_wait() -> None
     world.settle()
     world.gang("g", 4, gate=False, owner=OWNER)
     world.settle()
-    assert world.phase("g") is Phase.RELEASED
+    assert world.phase("g") is PlanPhase.RELEASED
 
 
 def test_a_gang_that_binds_itself_to_promised_nodes() -> None:
@@ -905,7 +909,7 @@ def test_a_gang_that_binds_itself_to_promised_nodes() -> None:
     before = world.plan("g").nodes
     jumpers(world, list(before), bound=True)
     world.do(world.decide())
-    assert world.plan("jumper").phase is Phase.INVALID
+    assert world.plan("jumper").phase is PlanPhase.INVALID
     assert {world.state.fleet.promised_to(node) for node in before} <= {key("g"), None}
 
 
@@ -917,19 +921,19 @@ def test_a_released_pod_brings_no_others_past_the_queue() -> None:
     world.bind("small-0")
     world.gang("first", 8, owner=OWNER)
     world.settle()
-    assert (world.phase("small"), world.phase("first")) == (Phase.BOUND, Phase.QUEUED)
+    assert (world.phase("small"), world.phase("first")) == (PlanPhase.BOUND, PlanPhase.QUEUED)
     world.change("small-0", lambda pod: pod["metadata"]["labels"].update({"arnold.dev/gang": "g"}))
     world.change("small-0", lambda pod: pod["metadata"]["annotations"].update({"arnold.dev/gang-size": "4"}))
     for rank in range(1, 4):
         world.add(member_json("g", rank, 4, owner=OWNER))
     world.settle()
     plan = world.plan("g")
-    assert (plan.phase, plan.reason, plan.nodes) == (Phase.QUEUED, "PlanLost", ())
+    assert (plan.phase, plan.reason, plan.nodes) == (PlanPhase.QUEUED, "PlanLost", ())
     assert "team/first" in plan.message
     # When nobody waits any more there is nobody to pass.
     world.delete(*(f"first-{rank}" for rank in range(8)))
     world.settle()
-    assert world.phase("g") is Phase.RELEASED
+    assert world.phase("g") is PlanPhase.RELEASED
 
 
 def test_a_single_name_that_all_pods_admit_is_a_selector() -> None:
@@ -937,7 +941,7 @@ def test_a_single_name_that_all_pods_admit_is_a_selector() -> None:
     world = World()
     world.add(member_json("g", 0, 1, affinity=pinned_to("m1-2")))
     world.settle()
-    assert (world.phase("g"), world.plan("g").nodes) == (Phase.RELEASED, ("m1-2",))
+    assert (world.phase("g"), world.plan("g").nodes) == (PlanPhase.RELEASED, ("m1-2",))
 
 
 def test_released_pods_are_recognised_when_their_plan_is_gone() -> None:
@@ -949,7 +953,7 @@ def test_released_pods_are_recognised_when_their_plan_is_gone() -> None:
     world.do(decision)
     world.state.drop_plan(key("g"))
     world.settle()
-    assert (world.phase("g"), world.plan("g").nodes[:2]) == (Phase.RELEASED, before[:2])
+    assert (world.phase("g"), world.plan("g").nodes[:2]) == (PlanPhase.RELEASED, before[:2])
     assert all(world.pods[name]["metadata"]["labels"]["arnold.dev/released"] == "true" for name in names())
 
 
@@ -960,7 +964,7 @@ def test_a_pin_without_a_mark_is_nobodys() -> None:
     for name in names():
         world.change(name, lambda pod: pod["metadata"]["labels"].pop("arnold.dev/released", None))
     world.settle()
-    assert (world.phase("g"), world.plan("g").reason) == (Phase.INVALID, "ChoosesNodes")
+    assert (world.phase("g"), world.plan("g").reason) == (PlanPhase.INVALID, "ChoosesNodes")
 
 
 # Gangs of the version before, whose pods bear a pin and no mark
@@ -1002,4 +1006,4 @@ def test_a_running_gang_of_the_version_before_that_asked_by_its_gate_alone() -> 
     before = world.plan("train").nodes
     without_mark(world)
     world.settle()
-    assert (world.phase("train"), world.plan("train").nodes) == (Phase.BOUND, before)
+    assert (world.phase("train"), world.plan("train").nodes) == (PlanPhase.BOUND, before)

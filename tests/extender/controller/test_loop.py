@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from extender.cluster_api import EVENTS, NODES, PODS, Busy, Conflict, EventRecorder, PatchFailed, Reflector
+from extender.cluster_cache import ClusterCache
 from extender.controller import pacing
+from extender.controller.api_writer import GANGPLANS, RESERVATIONS, Writer
 from extender.controller.dependencies import Dependencies
-from extender.controller.loop import Controller
+from extender.controller.gang_controller import GangController
 from extender.controller.object_store import Stores, decode_own_plan
-from extender.controller.reserver import Reserver
-from extender.controller.terms import Terms
-from extender.controller.writer import GANGPLANS, RESERVATIONS, Writer
+from extender.controller.reservation_controller import ReservationController
+from extender.controller.timeouts import Timeouts
 from extender.objects import decode_node, decode_pod
-from extender.plans import Phase, Plan, decode_plan
+from extender.plans import GangPlan, PlanPhase, decode_plan
 from extender.reservations import Reservation, ReservationPhase, decode_reservation
-from extender.state import State
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.priority import PriorityAge
@@ -46,9 +46,9 @@ SIZE = 6
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop without its pauses, which are there for real clusters."""
-    monkeypatch.setattr("extender.controller.loop.PAUSE", 0.001)
-    monkeypatch.setattr("extender.controller.loop.QUIET", 0.01)
-    monkeypatch.setattr("extender.controller.reserver.LOOK_SECONDS", 0.005)
+    monkeypatch.setattr("extender.controller.gang_controller.PAUSE", 0.001)
+    monkeypatch.setattr("extender.controller.gang_controller.QUIET", 0.01)
+    monkeypatch.setattr("extender.controller.reservation_controller.LOOK_SECONDS", 0.005)
     monkeypatch.setattr(pacing, "LONGEST_IDLE", 0.01)
     monkeypatch.setattr(pacing, "AGAIN", 0.01)
 
@@ -72,7 +72,7 @@ class Replica:
     def __init__(self, api: FakeCluster, policy: QueuePolicy | None = None) -> None:
         policy = policy or PriorityAge()
         self.leads = True
-        self.state = State([MINIPOD, RACK])
+        self.state = ClusterCache([MINIPOD, RACK])
         changed = asyncio.Event()
         stores = Stores(self.state)
         self.reflectors: list[Reflector[Any]] = [
@@ -92,12 +92,12 @@ class Replica:
             telemetry=Silent(),
             policy=policy,
             limits=Limits(seconds=5.0, workers=1),
-            terms=Terms(),
+            terms=Timeouts(),
             leads=lambda: self.leads,
             synced=lambda: all(one.synced for one in self.reflectors),
         )
-        self.controller = Controller(shared, changed)
-        self.reserver = Reserver(shared)
+        self.controller = GangController(shared, changed)
+        self.reserver = ReservationController(shared)
 
     def start(self) -> list[asyncio.Task[None]]:
         """Start its tasks."""
@@ -164,13 +164,13 @@ def released(api: FakeCluster, gang: str) -> int:
     return sum(not pod["spec"].get("schedulingGates") for pod in pods_of(api, gang))
 
 
-def plan(api: FakeCluster, gang: str) -> Plan | None:
+def plan(api: FakeCluster, gang: str) -> GangPlan | None:
     """The plan of a gang as the server has it."""
     found = api.objects[GANGPLANS.plural].get((SPACE, gang))
     return None if found is None else decode_plan(dict(found))
 
 
-def phase(api: FakeCluster, gang: str) -> Phase | None:
+def phase(api: FakeCluster, gang: str) -> PlanPhase | None:
     """Its phase."""
     found = plan(api, gang)
     return None if found is None else found.phase
@@ -205,10 +205,10 @@ def test_from_pods_to_nodes_and_away() -> None:
         api = cluster()
         async with running(api):
             submit(api, "g")
-            await until(lambda: phase(api, "g") is Phase.RELEASED, "the gang to be released")
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
             assert on_plan(api, "g")
             bind(api, "g")
-            await until(lambda: phase(api, "g") is Phase.BOUND, "the gang to be bound")
+            await until(lambda: phase(api, "g") is PlanPhase.BOUND, "the gang to be bound")
             await until(lambda: len(api.objects[EVENTS.plural]) >= 2, "events")
             reasons = {event["reason"] for event in api.objects[EVENTS.plural].values()}
             assert reasons >= {"Planned", "Bound"}
@@ -246,7 +246,7 @@ def test_a_follower_writes_nothing() -> None:
             assert phase(api, "g") is None
             replica.leads = True
             replica.controller._changed.set()
-            await until(lambda: phase(api, "g") is Phase.RELEASED, "the gang to be released")
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
 
     run(scenario)
 
@@ -309,7 +309,7 @@ def test_writes_that_fail_are_tried_again(verb: str, error: Exception) -> None:
         api.fail_next(verb, error, error)
         async with running(api):
             submit(api, "g")
-            await until(lambda: phase(api, "g") is Phase.RELEASED, "the gang to be released")
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
             assert on_plan(api, "g")
 
     run(scenario)
@@ -331,7 +331,7 @@ def test_a_gang_that_fails_does_not_stop_the_others() -> None:
         async with running(api):
             submit(api, "bad", created="2026-11-21T09:00:00Z")
             submit(api, "good")
-            await until(lambda: phase(api, "good") is Phase.RELEASED, "the good gang to be released")
+            await until(lambda: phase(api, "good") is PlanPhase.RELEASED, "the good gang to be released")
             assert released(api, "bad") == 0
 
     run(scenario)
@@ -348,9 +348,9 @@ def test_the_head_of_the_queue_need_not_wait_for_a_whole_round(monkeypatch: pyte
         async with running(api):
             for hour, name in enumerate(("first", "second", "third"), start=8):
                 submit(api, name, created=f"2026-11-21T{hour:02d}:00:00Z")
-            await until(lambda: phase(api, "third") is Phase.QUEUED, "the last gang to be told that it waits")
+            await until(lambda: phase(api, "third") is PlanPhase.QUEUED, "the last gang to be told that it waits")
             await api.delete(PODS, "tenant", namespace=SPACE)
-            await until(lambda: phase(api, "first") is Phase.RELEASED, "the first gang to be released")
+            await until(lambda: phase(api, "first") is PlanPhase.RELEASED, "the first gang to be released")
 
     run(scenario)
 
@@ -394,7 +394,7 @@ def test_forged_plans_are_passed_over() -> None:
         api.put(GANGPLANS, forged)
         async with running(api):
             submit(api, "g")
-            await until(lambda: phase(api, "g") is Phase.RELEASED, "the gang to be released")
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
             assert on_plan(api, "g")
 
     run(scenario)
@@ -407,7 +407,7 @@ def test_pods_without_a_gate_are_told() -> None:
         api = cluster()
         async with running(api):
             submit(api, "g", gate=False)
-            await until(lambda: phase(api, "g") is Phase.RELEASED, "the gang to be planned")
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be planned")
             found = plan(api, "g")
             assert found is not None
 
@@ -428,9 +428,9 @@ def test_a_node_lost_under_a_running_gang() -> None:
         api = cluster()
         async with running(api):
             submit(api, "g")
-            await until(lambda: phase(api, "g") is Phase.RELEASED, "the gang to be released")
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
             bind(api, "g")
-            await until(lambda: phase(api, "g") is Phase.BOUND, "the gang to be bound")
+            await until(lambda: phase(api, "g") is PlanPhase.BOUND, "the gang to be bound")
             before = plan(api, "g")
             assert before is not None
             api.remove(NODES, before.nodes[2])
@@ -478,13 +478,13 @@ def test_from_an_announcement_to_the_gang_on_its_zone() -> None:
             submit(api, "spare", 4, annotations={"arnold.dev/preemptible": "true"})
             await until(lambda: released(api, "spare") == 4, "the preemptible gang to be released")
             bind(api, "spare")
-            await until(lambda: phase(api, "spare") is Phase.BOUND, "the preemptible gang to be bound")
+            await until(lambda: phase(api, "spare") is PlanPhase.BOUND, "the preemptible gang to be bound")
             # Two of the eight nodes are outside the zone.
             await until(
                 lambda: reserved(api).held_by_others == len(nodes_of(api, "spare") & zone), "others to be counted"
             )
             submit(api, "llm", 6)
-            await until(lambda: phase(api, "llm") is Phase.RELEASED, "the announced gang to be released")
+            await until(lambda: phase(api, "llm") is PlanPhase.RELEASED, "the announced gang to be released")
             found = plan(api, "llm")
             assert found is not None
             assert set(found.nodes) == zone
@@ -509,7 +509,7 @@ def test_killed_while_a_zone_is_emptied(seed: int) -> None:
             submit(api, "spare", 4, annotations={"arnold.dev/preemptible": "true"})
             await until(lambda: released(api, "spare") == 4, "the preemptible gang to be released")
             bind(api, "spare")
-            await until(lambda: phase(api, "spare") is Phase.BOUND, "the preemptible gang to be bound")
+            await until(lambda: phase(api, "spare") is PlanPhase.BOUND, "the preemptible gang to be bound")
         zone = reserved(api).zone
         submit(api, "llm", 6)
         for _ in range(4):
@@ -523,7 +523,7 @@ def test_killed_while_a_zone_is_emptied(seed: int) -> None:
             await kill(replica, tasks)
             assert reserved(api).zone == zone
         async with running(api, Arnold()):
-            await until(lambda: phase(api, "llm") is Phase.RELEASED, "the announced gang to be released")
+            await until(lambda: phase(api, "llm") is PlanPhase.RELEASED, "the announced gang to be released")
             found = plan(api, "llm")
             assert found is not None
             assert set(found.nodes) == set(zone)
@@ -555,7 +555,7 @@ def test_killed_after_any_write(seed: int) -> None:
             found = plan(api, "g")
             assert found is None or len({*found.nodes}) == len(found.nodes)
         async with running(api):
-            await until(lambda: phase(api, "g") is Phase.RELEASED, "the gang to be released")
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
             assert on_plan(api, "g")
 
     run(scenario)

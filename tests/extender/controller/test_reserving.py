@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.controller.reserving import Next, decide_reservation
-from extender.plans import Phase, Plan
+from extender.cluster_cache import ClusterCache
+from extender.controller.decide_reservations import Next, decide_reservation
+from extender.plans import GangPlan, PlanPhase
 from extender.reservations import Reservation, ReservationPhase, decode_reservation
-from extender.state import State
 from scheduler.queue.arnold import Arnold, NoReserve
 from scheduler.queue.priority import PriorityAge
 from scheduler.queue.types import QueuePolicy
@@ -31,7 +31,9 @@ from tests.extender.things import (
 LOST = timedelta(seconds=30)
 
 
-def decided(state: State, reservation: Reservation, *, minutes: float = 0, policy: QueuePolicy | None = None) -> Next:
+def decided(
+    state: ClusterCache, reservation: Reservation, *, minutes: float = 0, policy: QueuePolicy | None = None
+) -> Next:
     """What becomes of a reservation some minutes from now."""
     now = NOW + timedelta(minutes=minutes)
     return decide_reservation(state, reservation, now, policy=policy or Arnold(), lost_after=LOST)
@@ -51,7 +53,7 @@ def test_a_new_reservation_wants_a_zone() -> None:
 def test_others_in_the_zone_are_counted() -> None:
     """Pods that hold a GPU there, and gangs to whom a node of it is promised; its own gang's do not count."""
     state = state_of(minipods(4), [pod("s", gpus=1, node="m0-0", phase="Running")])
-    state.put_plan(Plan(key("g"), Phase.PLANNED, nodes=("m0-1",), pods=(None,)))
+    state.put_plan(GangPlan(key("g"), PlanPhase.PLANNED, nodes=("m0-1",), pods=(None,)))
     reservation = reserve(state, "m0-0", "m0-1", "m0-2")
     found = decided(state, reservation).reservation
     assert (found.phase, found.held_by_others) == (ReservationPhase.HELD, 2)
@@ -84,12 +86,12 @@ def test_it_is_used_while_its_gang_has_nodes() -> None:
     """Planned is enough; what is given back again is held again; and when the gang has gone it is used still."""
     state = state_of(minipods(4), gang_pods("llm", 2))
     reservation = reserve(state, "m0-0", "m0-1")
-    plan = Plan(key("llm"), Phase.PLANNED, nodes=("m0-0", "m0-2"), pods=(None, None))
+    plan = GangPlan(key("llm"), PlanPhase.PLANNED, nodes=("m0-0", "m0-2"), pods=(None, None))
     state.put_plan(plan)
     used = decided(state, reservation).reservation
     assert (used.phase, used.message) == (ReservationPhase.USED, "gang team/llm has its nodes, 1 of 2 in the zone")
     assert decided(state, used).reservation == used
-    state.put_plan(plan.replace(phase=Phase.QUEUED, nodes=(), pods=()))
+    state.put_plan(plan.replace(phase=PlanPhase.QUEUED, nodes=(), pods=()))
     assert decided(state, used).reservation.phase is ReservationPhase.HELD
     for uid in list(state.pods):
         state.drop_pod(uid)
@@ -139,13 +141,13 @@ PHASES = st.sampled_from(list(ReservationPhase))
 @given(
     PHASES,
     st.booleans(),
-    st.sampled_from([None, *Phase]),
+    st.sampled_from([None, *PlanPhase]),
     st.integers(-10, 700),
     st.sampled_from([Arnold(), PriorityAge()]),
 )
 @settings(max_examples=80)
 def test_what_is_decided_stays_decided(
-    phase: ReservationPhase, zoned: bool, planned: Phase | None, minutes: int, policy: Any
+    phase: ReservationPhase, zoned: bool, planned: PlanPhase | None, minutes: int, policy: Any
 ) -> None:
     """Whatever was before: deciding again changes nothing, and nodes are kept exactly while it is held."""
     state = state_of(minipods(4), [] if planned is None else gang_pods("llm", 2))
@@ -153,7 +155,7 @@ def test_what_is_decided_stays_decided(
     before = decode_reservation(reservation_json(nodes=2)).replace(phase=phase, zone=zone)
     state.put_reservation(before)
     if planned is not None:
-        state.put_plan(Plan(key("llm"), planned, nodes=("m0-2", "m0-3"), pods=(None, None)))
+        state.put_plan(GangPlan(key("llm"), planned, nodes=("m0-2", "m0-3"), pods=(None, None)))
     first = decided(state, before, minutes=minutes, policy=policy)
     if first.wanted:
         return

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from extender.fleet import demand_of
-from extender.names import RELEASED
+from extender.kubernetes_names import RELEASED
 from tests.extender.things import pod
 from topology.readers.kubernetes_objects import Taint
 

@@ -16,15 +16,15 @@ from extender.gangs import GangKey
 from extender.plans import (
     HOLDING,
     Condition,
-    Phase,
-    Plan,
-    Spec,
+    GangPlan,
+    PlanPhase,
+    PlanSpec,
     canonical_uid,
     decode_plan,
     encode_plan,
     object_name,
 )
-from extender.plans.packing import pack_names
+from extender.plans.packed_ranks import pack_names
 from scheduler.job import Hold, Job, Parallelism
 from tests.extender.things import NOW, key
 from topology.errors import InvalidInput
@@ -34,7 +34,7 @@ TIMES = st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.ju
 SECONDS = TIMES.map(lambda time: time.replace(microsecond=0))
 FINITE = st.floats(0, 1000)
 SPECS = st.builds(
-    Spec,
+    PlanSpec,
     dialect=st.sampled_from(["arnold", "job", "jobset"]),
     size=st.none() | st.integers(1, 100_000),
     gpus_per_node=st.integers(0, 16),
@@ -57,14 +57,14 @@ CONDITIONS = st.builds(
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Plan:
+def plans(draw: st.DrawFn) -> GangPlan:
     """Any plan that the controller could come by."""
     spec = draw(SPECS)
     nodes = draw(st.lists(DNS, max_size=12).map(tuple))
     pods = tuple(draw(st.none() | st.uuids().map(str).filter(lambda u: UUID(u).int > 0)) for _ in nodes)
-    return Plan(
+    return GangPlan(
         key=GangKey(draw(DNS), draw(DNS)),
-        phase=draw(st.sampled_from(Phase)),
+        phase=draw(st.sampled_from(PlanPhase)),
         spec=spec,
         uid=draw(st.sampled_from(["", "u-1"])),
         resource_version=draw(st.sampled_from(["", "17"])),
@@ -85,17 +85,17 @@ def plans(draw: st.DrawFn) -> Plan:
 
 @given(plans())
 @settings(max_examples=200)
-def test_a_plan_survives_its_document(plan: Plan) -> None:
+def test_a_plan_survives_its_document(plan: GangPlan) -> None:
     """Whatever the phase: written as JSON, read from bytes or parsed, it is the same plan."""
     document = json.dumps(encode_plan(plan))
     assert decode_plan(document.encode()) == plan
     assert decode_plan(json.loads(document)) == plan
 
 
-def big_plan(ranks: int) -> Plan:
+def big_plan(ranks: int) -> GangPlan:
     """A plan on nodes with the long names of clouds."""
     nodes = tuple(f"ip-10-{i // 65536}-{i // 256 % 256}-{i % 256}.eu-central-1.compute.internal" for i in range(ranks))
-    return Plan(key("g"), Phase.BOUND, nodes=nodes, pods=tuple(str(uuid4()) for _ in nodes))
+    return GangPlan(key("g"), PlanPhase.BOUND, nodes=nodes, pods=tuple(str(uuid4()) for _ in nodes))
 
 
 def test_a_plan_of_12_500_ranks_stays_well_below_what_etcd_takes() -> None:
@@ -109,7 +109,7 @@ def test_a_plan_of_12_500_ranks_stays_well_below_what_etcd_takes() -> None:
 
 def test_what_kubectl_shows() -> None:
     """The fields that printer columns read are plain text."""
-    plan = big_plan(96).replace(spread=(3, 2), gap=0.031, bound_pods=40, phase=Phase.RELEASED)
+    plan = big_plan(96).replace(spread=(3, 2), gap=0.031, bound_pods=40, phase=PlanPhase.RELEASED)
     status = encode_plan(plan)["status"]
     assert status["summary"] == {"spread": "3/2", "gap": "3.1%", "pods": "40/96"}
     assert status["phase"] == "Released"
@@ -118,7 +118,7 @@ def test_what_kubectl_shows() -> None:
 def test_the_document_says_what_was_asked() -> None:
     """A user reads the degrees in the spec as they were written, completed."""
     job = Job("team/g", Parallelism(tp=8, dp=12, pp=8), alpha=0.3, level="rack", holds=(Hold("dp", "rack"),))
-    plan = Plan(key("g"), Phase.PLANNED, spec=Spec.of(job, dialect="job", priority=3))
+    plan = GangPlan(key("g"), PlanPhase.PLANNED, spec=PlanSpec.of(job, dialect="job", priority=3))
     assert encode_plan(plan)["spec"] == {
         "gang": "g",
         "dialect": "job",
@@ -138,7 +138,7 @@ def test_the_document_says_what_was_asked() -> None:
 def test_a_gang_that_was_only_just_written_waits() -> None:
     """A GangPlan without status is one whose second write did not come to pass."""
     plan = decode_plan({"metadata": {"name": "g", "namespace": "team", "uid": "u", "resourceVersion": "3"}})
-    assert (plan.key, plan.phase, plan.nodes, plan.resource_version) == (key("g"), Phase.WAITING, (), "3")
+    assert (plan.key, plan.phase, plan.nodes, plan.resource_version) == (key("g"), PlanPhase.WAITING, (), "3")
 
 
 def packed(plain: bytes) -> str:
@@ -197,7 +197,7 @@ def test_names_of_gangs_become_names_of_objects(name: str, plain: bool) -> None:
     assert (made == name) is plain
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", made)
     assert ".." not in made
-    assert decode_plan(encode_plan(Plan(key(name), Phase.WAITING))).key == key(name)
+    assert decode_plan(encode_plan(GangPlan(key(name), PlanPhase.WAITING))).key == key(name)
 
 
 def test_different_names_never_become_the_same() -> None:
@@ -217,7 +217,7 @@ def test_canonical_uids_are_equal_exactly_when_uids_are(one: str, other: str) ->
 def test_conditions_change_their_time_only_with_their_status() -> None:
     """As metav1.Condition wants it: another reason for the same status is no transition."""
     later = NOW + timedelta(minutes=1)
-    plan = Plan(key("g"), Phase.QUEUED).with_condition("Planned", False, "NoRoom", "full", NOW)
+    plan = GangPlan(key("g"), PlanPhase.QUEUED).with_condition("Planned", False, "NoRoom", "full", NOW)
     again = plan.with_condition("Planned", False, "BehindOthers", "wait", later)
     assert [(one.reason, one.since) for one in again.conditions] == [("BehindOthers", NOW)]
     there = again.with_condition("Planned", True, "Planned", "", later)
@@ -226,20 +226,20 @@ def test_conditions_change_their_time_only_with_their_status() -> None:
 
 def test_a_plan_holds_its_nodes_in_three_phases() -> None:
     """Planned, released and bound; and only when it has any."""
-    held = {phase for phase in Phase if Plan(key("g"), phase, nodes=("n",)).holding}
-    assert held == HOLDING == {Phase.PLANNED, Phase.RELEASED, Phase.BOUND}
-    assert not Plan(key("g"), Phase.PLANNED).holding
+    held = {phase for phase in PlanPhase if GangPlan(key("g"), phase, nodes=("n",)).holding}
+    assert held == HOLDING == {PlanPhase.PLANNED, PlanPhase.RELEASED, PlanPhase.BOUND}
+    assert not GangPlan(key("g"), PlanPhase.PLANNED).holding
 
 
 def test_expiry_is_exclusive_of_nothing() -> None:
     """At the very instant the time is over; a plan without one waits for nobody."""
-    plan = Plan(key("g"), Phase.RELEASED, expires=NOW)
+    plan = GangPlan(key("g"), PlanPhase.RELEASED, expires=NOW)
     assert plan.expired(NOW)
     assert not plan.expired(NOW - timedelta(microseconds=1))
-    assert not Plan(key("g"), Phase.BOUND).expired(NOW)
+    assert not GangPlan(key("g"), PlanPhase.BOUND).expired(NOW)
 
 
 def test_nothing_packs_to_nothing() -> None:
     """No node is not one node with an empty name."""
     assert pack_names(()) is None
-    assert "assignment" not in encode_plan(Plan(key("g"), Phase.WAITING))["status"]
+    assert "assignment" not in encode_plan(GangPlan(key("g"), PlanPhase.WAITING))["status"]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from extender.cluster_cache import ClusterCache
 from extender.service.app import Backend, create_app
 from extender.service.prometheus import Metrics
 from extender.service.request_body import BodyReader
-from extender.state import State
 from scheduler.queue.priority import PriorityAge
 from tests.extender.things import NOW
 
@@ -43,7 +43,7 @@ class Client:
 
     def __init__(
         self,
-        state: State,
+        state: ClusterCache,
         *,
         unready: Callable[[], Sequence[str]] = list,
         limit: int = 1_000_000,

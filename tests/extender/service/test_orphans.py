@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from extender.cluster_api import EventRecorder
+from extender.cluster_cache import ClusterCache
 from extender.service import announcements
-from extender.state import State
 from tests.extender.fake_cluster import FakeCluster
 from tests.extender.things import gang_pods, pod
 
@@ -27,7 +27,7 @@ RANK = {"arnold.dev/rank": "0"}
 )
 def test_what_is_told(more: dict[str, Any], what: str) -> None:
     """No label, an empty one, no GPUs, another scheduler: each says why the pod waits, and what to do."""
-    state = State()
+    state = ClusterCache()
     state.put_pod(pod("stray", gate=True, **more))
     ((found, why),) = announcements.orphans(state)
     assert found.name == "stray"
@@ -37,7 +37,7 @@ def test_what_is_told(more: dict[str, Any], what: str) -> None:
 
 def test_who_is_not_told() -> None:
     """Members of gangs, pods without our gate, and pods that are going."""
-    state = State()
+    state = ClusterCache()
     for one in (*gang_pods("g", 2), pod("free"), pod("going", gate=True, leaving=True)):
         state.put_pod(one)
     assert list(announcements.orphans(state)) == []
@@ -46,7 +46,7 @@ def test_who_is_not_told() -> None:
 def test_the_leader_tells_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it looks; a follower says nothing."""
     monkeypatch.setattr(announcements, "LOOK_SECONDS", 0)
-    state, api = State(), FakeCluster()
+    state, api = ClusterCache(), FakeCluster()
     state.put_pod(pod("stray", gate=True))
     leading = False
 

@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
+from extender.cluster_cache import ClusterCache
 from extender.service import announcements
-from extender.state import State
 from tests.extender.things import MINIPOD, RACK, minipods, node
 
 
 def test_levels_and_what_is_wrong_with_them(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which labels are the levels is told once; nodes that lack one are told, and that they do not any more."""
     monkeypatch.setattr(announcements, "LOOK_SECONDS", 0)
-    state = State([MINIPOD, RACK])
+    state = ClusterCache([MINIPOD, RACK])
     for one in minipods(2):
         state.put_node(one)
     listed = False

@@ -23,7 +23,7 @@ class _Message(msgspec.Struct, frozen=True, rename="pascal", gc=False):
     """A message of the protocol: names of Go fields."""
 
 
-class NodeList(msgspec.Struct, frozen=True, gc=False):
+class RawNodeList(msgspec.Struct, frozen=True, gc=False):
     """Whole nodes, unread; the list is written as Kubernetes writes it."""
 
     items: list[msgspec.Raw] | None = None
@@ -45,7 +45,7 @@ class FilterArgs(msgspec.Struct, frozen=True, rename="pascal", dict=True):
     """
 
     pod: Pod
-    nodes: NodeList | None = None
+    nodes: RawNodeList | None = None
     node_names: list[str] | None = None
 
     @cached_property
@@ -71,7 +71,7 @@ class FilterArgs(msgspec.Struct, frozen=True, rename="pascal", dict=True):
 class FilterResult(_Message, frozen=True):
     """``ExtenderFilterResult``."""
 
-    nodes: NodeList | None = None
+    nodes: RawNodeList | None = None
     node_names: Sequence[str] | None = None
     failed_nodes: dict[str, str] = {}
     failed_and_unresolvable_nodes: dict[str, str] = {}

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from extender.answers.protocol import decode_filter, decode_preempt, encode
-from extender.answers.verdict import Kind, filter_nodes, preempt
-from extender.state import State
+from extender.cluster_cache import ClusterCache
+from extender.verbs.filter_preempt import RefusalKind, filter_nodes, preempt
+from extender.verbs.protocol import decode_filter, decode_preempt, encode
 from scheduler.queue.arnold import Arnold, NoJct
 from scheduler.queue.priority import PriorityAge
 from scheduler.queue.types import QueuePolicy
@@ -18,14 +18,14 @@ NAMES = ["m0-0", "m0-1", "m0-2", "m0-3"]
 LENGTH, STOP = "arnold.dev/expected-duration", "arnold.dev/preemptible"
 
 
-def zoned(*busy: str) -> State:
+def zoned(*busy: str) -> ClusterCache:
     """Four nodes; two of them are reserved for a gang that arrives in four hours."""
     state = state_of(minipods(4), [pod(f"on-{name}", node=name, phase="Running") for name in busy])
     reserve(state, "m0-0", "m0-1")
     return state
 
 
-def passed(state: State, document: Json, policy: QueuePolicy) -> list[str]:
+def passed(state: ClusterCache, document: Json, policy: QueuePolicy) -> list[str]:
     """The nodes that Filter lets a pod use."""
     body = json.dumps({"Pod": document, "Nodes": None, "NodeNames": NAMES}).encode()
     answer = json.loads(encode(filter_nodes(state, decode_filter(body), NOW, policy).answer))
@@ -57,7 +57,7 @@ def test_a_refusal_says_that_nodes_are_reserved() -> None:
     body = json.dumps({"Pod": pod_json("s"), "Nodes": None, "NodeNames": NAMES}).encode()
     verdict = filter_nodes(state, decode_filter(body), NOW, Arnold())
     assert verdict.refusal is not None
-    assert verdict.refusal == (Kind.NODE_RESERVED, "reserved for a gang that was announced")
+    assert verdict.refusal == (RefusalKind.NODE_RESERVED, "reserved for a gang that was announced")
     assert dict(verdict.answer.failed_and_unresolvable_nodes)["m0-0"] == verdict.refusal.sentence
 
 

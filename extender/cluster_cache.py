@@ -11,17 +11,17 @@ from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 
 from extender.fleet import Fleet
-from extender.gangs import Gang, GangKey, Member, assemble, recognise
-from extender.names import SCHEDULER
+from extender.gangs import Gang, GangKey, GangMember, assemble, recognise
+from extender.kubernetes_names import SCHEDULER
 from extender.objects import Owner
-from extender.plans import Plan, canonical_uid
+from extender.plans import GangPlan, canonical_uid
 from extender.reservations import Reservation, ReservationKey
 from extender.work_queue import WorkQueue
-from topology.readers.kubernetes_objects import Node
+from topology.readers.kubernetes_objects import NodeObject
 from topology.readers.kubernetes_pods import Pod
 
 
-class State:
+class ClusterCache:
     """All that is known of the cluster.
 
     :param levels: node labels from broad to close; ``None`` = those of the preset that most nodes carry.
@@ -35,15 +35,15 @@ class State:
         self._pods: dict[str, Pod] = {}
         self._owners: dict[str, Owner] = {}
         self._owner_names: dict[str, tuple[str, ...]] = {}
-        self._member: dict[str, Member] = {}
-        self._members: dict[GangKey, dict[str, Member]] = {}
+        self._member: dict[str, GangMember] = {}
+        self._members: dict[GangKey, dict[str, GangMember]] = {}
         self._gangs: dict[GangKey, Gang] = {}
-        self._plans: dict[GangKey, Plan] = {}
+        self._plans: dict[GangKey, GangPlan] = {}
         self._ranks: dict[str, tuple[GangKey, int]] = {}
         self._reservations: dict[ReservationKey, Reservation] = {}
 
     @property
-    def plans(self) -> Mapping[GangKey, Plan]:
+    def plans(self) -> Mapping[GangKey, GangPlan]:
         """All plans."""
         return MappingProxyType(self._plans)
 
@@ -61,7 +61,7 @@ class State:
         """A pod by its UID."""
         return self._pods.get(uid)
 
-    def member(self, uid: str) -> Member | None:
+    def member(self, uid: str) -> GangMember | None:
         """A pod's part in its gang, by the pod's UID."""
         return self._member.get(uid)
 
@@ -86,7 +86,7 @@ class State:
             if (gang := self.gang(key)) is not None:
                 yield gang
 
-    def plan_of_pod(self, uid: str) -> tuple[Plan, int] | None:
+    def plan_of_pod(self, uid: str) -> tuple[GangPlan, int] | None:
         """The plan that names a pod, and the pod's rank in it.
 
         :param uid: in any form.
@@ -94,11 +94,11 @@ class State:
         found = self._ranks.get(canonical_uid(uid))
         return None if found is None else (self._plans[found[0]], found[1])
 
-    def recognise(self, pod: Pod) -> Member | None:
+    def recognise(self, pod: Pod) -> GangMember | None:
         """The gang that a pod belongs to, known to us or not."""
         return recognise(pod, self._owners)
 
-    def put_node(self, node: Node) -> None:
+    def put_node(self, node: NodeObject) -> None:
         """Take up a node; a heartbeat changes nothing that a gang could depend on, and concerns none."""
         before = self.fleet.version
         self.fleet.put_node(node)
@@ -145,7 +145,7 @@ class State:
         if owner is not None:
             self._recognise_again(owner.metadata.namespace or "default")
 
-    def put_plan(self, plan: Plan) -> None:
+    def put_plan(self, plan: GangPlan) -> None:
         """Take up a plan that was read or written."""
         old = self._plans.get(plan.key)
         self._plans[plan.key] = plan
@@ -189,7 +189,7 @@ class State:
         if name is not None and (key := self.fleet.promised_to(name)) is not None:
             self.changed.add(key)
 
-    def _put_member(self, uid: str, member: Member | None) -> None:
+    def _put_member(self, uid: str, member: GangMember | None) -> None:
         old = self._member.pop(uid, None)
         for one in (old, member):
             if one is not None:
@@ -210,7 +210,7 @@ class State:
             if member.key.namespace == namespace:
                 self._put_member(uid, recognise(member.pod, self._owners))
 
-    def _forget_ranks(self, plan: Plan | None) -> None:
+    def _forget_ranks(self, plan: GangPlan | None) -> None:
         if plan is None:
             return
         for uid in plan.rank_of_pod:

@@ -22,9 +22,10 @@ from extender.cluster_api import (
     PatchFailed,
     Resource,
 )
+from extender.cluster_cache import ClusterCache
 from extender.controller.object_store import Stores, decode_own_plan
 from extender.controller.pinning import release_patch
-from extender.names import (
+from extender.kubernetes_names import (
     GROUP,
     KIND,
     PLANNED,
@@ -34,9 +35,8 @@ from extender.names import (
     VERSION,
 )
 from extender.objects import decode_pod
-from extender.plans import Plan, encode_plan, object_name
+from extender.plans import GangPlan, encode_plan, object_name
 from extender.reservations import Reservation, decode_reservation, encode_reservation
-from extender.state import State
 from topology.readers.kubernetes_pods import Pod
 
 DISRUPTED = "DisruptionTarget"
@@ -73,7 +73,7 @@ class Writer:
 
     def __init__(
         self,
-        state: State,
+        state: ClusterCache,
         stores: Stores,
         *,
         for_pods: ClusterApi,
@@ -88,7 +88,7 @@ class Writer:
         self._leads = leads
         self._telemetry = telemetry
 
-    async def write(self, plan: Plan) -> Plan:
+    async def write(self, plan: GangPlan) -> GangPlan:
         """Write a plan.
 
         :returns: the plan as it is stored now.
@@ -142,7 +142,7 @@ class Writer:
             )
             self._stores.reservations.wrote(decode_reservation(raw))
 
-    async def forget(self, plan: Plan) -> None:
+    async def forget(self, plan: GangPlan) -> None:
         """Delete a plan.
 
         :raises Conflict: it is another of the same name by now.
@@ -172,7 +172,7 @@ class Writer:
         )
         return decode_pod(raw)
 
-    async def _store(self, plan: Plan) -> bytes:
+    async def _store(self, plan: GangPlan) -> bytes:
         """The spec if it is new or has changed, then the status: the API server takes them apart."""
         document = encode_plan(plan)
         name, namespace = object_name(plan.key), plan.key.namespace

@@ -13,20 +13,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic, perf_counter
 
-from extender.controller.acting import Actor
+from extender.controller.action_runner import ActionRunner
 from extender.controller.actions import Action, Write
-from extender.controller.decide import decide
+from extender.controller.api_writer import NotLeading
+from extender.controller.decide_gangs import decide
 from extender.controller.dependencies import Dependencies
-from extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, Rest, Rounds
-from extender.controller.planning import Came, Planning
-from extender.controller.writer import NotLeading
+from extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, PlanningPass, RetryDelay
+from extender.controller.planning import Planning, PlanningOutcome
 from extender.gangs import GangKey
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
 
 
-class Controller:
+class GangController:
     """Plans, releases and mends gangs; :meth:`run` never returns.
 
     :param changed: set when the cache or the leadership changed.
@@ -38,17 +38,17 @@ class Controller:
         self._changed = changed
         self._draining = False
         self._planning = Planning(shared, stop=self._stop)
-        self._actor = Actor(shared, self._planning)
+        self._actor = ActionRunner(shared, self._planning)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
-        self._rests: dict[GangKey, Rest] = {}
+        self._rests: dict[GangKey, RetryDelay] = {}
         self._told: dict[GangKey, float] = {}
         self._due: dict[GangKey, float] = {}
         self._hungry: set[GangKey] = set()
         self._unwanted: dict[GangKey, str] = {}
         self._rethink = float("-inf")
         self._round: asyncio.Task[None] | None = None
-        self._rounds = Rounds()
-        self._glances = Rounds()
+        self._rounds = PlanningPass()
+        self._glances = PlanningPass()
 
     async def run(self) -> None:
         """Decide and do, for ever."""
@@ -148,7 +148,7 @@ class Controller:
             self._fails(key, error)
         except Exception:
             logger.exception("a fault of Arnold; the gang is tried again", extra={"gang": str(key)})
-            self._rests.setdefault(key, Rest()).lengthen()
+            self._rests.setdefault(key, RetryDelay()).lengthen()
         else:
             self._rests.pop(key, None)
         finally:
@@ -165,7 +165,7 @@ class Controller:
 
     def _fails(self, key: GangKey, error: ArnoldError) -> None:
         """Let a gang rest."""
-        seconds = self._rests.setdefault(key, Rest()).lengthen()
+        seconds = self._rests.setdefault(key, RetryDelay()).lengthen()
         logger.warning("%s; trying again in %.1f s", error, seconds, extra={"gang": str(key)})
 
     def _rests_now(self, key: GangKey) -> bool:
@@ -194,7 +194,7 @@ class Controller:
         glances = clock < whole
 
         async def run() -> None:
-            started, came = monotonic(), frozenset({Came.NOTHING})
+            started, came = monotonic(), frozenset({PlanningOutcome.NOTHING})
             try:
                 came = await self._planning.round(claim=self._claim, failed=self._fails, glance=glances)
             except NotLeading:
@@ -202,8 +202,8 @@ class Controller:
             except Exception:
                 logger.exception("a fault of Arnold; planning goes on")
             finally:
-                found, again = Came.NODES in came, Came.NOTHING in came
-                this = Rounds.after(hungry, version, started=started, found=found, again=again)
+                found, again = PlanningOutcome.NODES in came, PlanningOutcome.NOTHING in came
+                this = PlanningPass.after(hungry, version, started=started, found=found, again=again)
                 self._glances = this if glances or again else replace(this, patience=0.0)
                 if not glances:
                     self._rounds = this

@@ -13,20 +13,20 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from extender.answers.protocol import FilterArgs, FilterResult, NodeList, PreemptArgs, PreemptResult
-from extender.answers.singles import RESERVED, keeps_for, reserved, tightest
+from extender.cluster_cache import ClusterCache
 from extender.gangs import GangKey
-from extender.plans import Phase, Plan
-from extender.state import State
+from extender.plans import GangPlan, PlanPhase
 from extender.texts import clip
+from extender.verbs.protocol import FilterArgs, FilterResult, PreemptArgs, PreemptResult, RawNodeList
+from extender.verbs.single_pods import RESERVED, keeps_for, reserved, tightest
 from scheduler.queue.types import QueuePolicy
 from topology.readers.kubernetes_pods import Pod
 
-MAY_BIND = frozenset({Phase.PLANNED, Phase.RELEASED, Phase.BOUND})
+MAY_BIND = frozenset({PlanPhase.PLANNED, PlanPhase.RELEASED, PlanPhase.BOUND})
 """Phases in which a pod may go to its node: released by us, or come without a gate."""
 
 
-class Kind(StrEnum):
+class RefusalKind(StrEnum):
     """Kinds of refusals, few enough to be labels of a metric."""
 
     NO_PLAN = "no plan yet"
@@ -44,22 +44,22 @@ class Kind(StrEnum):
 
 
 _KIND_OF_PHASE = {
-    Phase.WAITING: Kind.GANG_WAITING,
-    Phase.QUEUED: Kind.GANG_QUEUED,
-    Phase.EXPIRED: Kind.PLAN_EXPIRED,
-    Phase.INVALID: Kind.GANG_INVALID,
+    PlanPhase.WAITING: RefusalKind.GANG_WAITING,
+    PlanPhase.QUEUED: RefusalKind.GANG_QUEUED,
+    PlanPhase.EXPIRED: RefusalKind.PLAN_EXPIRED,
+    PlanPhase.INVALID: RefusalKind.GANG_INVALID,
 }
 
 
 class Refusal(NamedTuple):
     """Why a pod may use no node."""
 
-    kind: Kind
+    kind: RefusalKind
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FilterVerdict:
     """An answer to Filter.
 
     :param refusal: exactly when no node passes.
@@ -69,7 +69,7 @@ class Verdict:
     refusal: Refusal | None = None
 
 
-def filter_nodes(state: State, args: FilterArgs, now: datetime, policy: QueuePolicy) -> Verdict:
+def filter_nodes(state: ClusterCache, args: FilterArgs, now: datetime, policy: QueuePolicy) -> FilterVerdict:
     """Which of the nodes asked about a pod may use.
 
     :param policy: which nodes a pod without a gang leaves to gangs that were announced.
@@ -82,7 +82,7 @@ def filter_nodes(state: State, args: FilterArgs, now: datetime, policy: QueuePol
         node = planned_node(state, pod, plan, rank, now)
         if isinstance(node, str) and node not in names:
             why = f"gang {plan.key}: rank {rank} belongs on node {node}, which is not among those that fit it"
-            node = Refusal(Kind.NOT_OFFERED, why)
+            node = Refusal(RefusalKind.NOT_OFFERED, why)
         return _only(args, names, node) if isinstance(node, str) else _none(args, names, node)
     member = state.recognise(pod)
     if member is not None:
@@ -90,44 +90,44 @@ def filter_nodes(state: State, args: FilterArgs, now: datetime, policy: QueuePol
     try:
         gpus = pod.gpus
     except ValueError as error:
-        return _none(args, names, Refusal(Kind.OTHER, str(error)))
+        return _none(args, names, Refusal(RefusalKind.OTHER, str(error)))
     if not gpus:
-        return Verdict(_answer(args, names, names, {}), None if names else _NO_ROOM)
+        return FilterVerdict(_answer(args, names, names, {}), None if names else _NO_ROOM)
     passed, refused = tightest(state.fleet, names, gpus, now, keeps=keeps_for(state, policy, pod, gpus, now))
-    return Verdict(_answer(args, names, passed, refused), None if passed else _single(state, refused))
+    return FilterVerdict(_answer(args, names, passed, refused), None if passed else _single(state, refused))
 
 
-_NO_ROOM = Refusal(Kind.NO_ROOM, "none of the nodes asked about has room")
+_NO_ROOM = Refusal(RefusalKind.NO_ROOM, "none of the nodes asked about has room")
 
 
-def _single(state: State, refused: Mapping[str, str]) -> Refusal:
+def _single(state: ClusterCache, refused: Mapping[str, str]) -> Refusal:
     """Why no node passes for a pod without a gang: the first that a preemption would not open to it, or no room."""
     if not refused:
         return _NO_ROOM
     node, sentence = next(iter(refused.items()))
-    kind = Kind.NODE_AILING if state.fleet.promised_to(node) is None else Kind.NODE_PROMISED
-    return Refusal(Kind.NODE_RESERVED if sentence == RESERVED else kind, sentence)
+    kind = RefusalKind.NODE_AILING if state.fleet.promised_to(node) is None else RefusalKind.NODE_PROMISED
+    return Refusal(RefusalKind.NODE_RESERVED if sentence == RESERVED else kind, sentence)
 
 
-def planned_node(state: State, pod: Pod, plan: Plan, rank: int, now: datetime) -> str | Refusal:
+def planned_node(state: ClusterCache, pod: Pod, plan: GangPlan, rank: int, now: datetime) -> str | Refusal:
     """The node that a plan gives to a pod which it names, or why the pod may not go there."""
     key = plan.key
     if pod.namespace != key.namespace:
-        return Refusal(Kind.NOT_IN_PLAN, f"gang {key}: the plan's pod of rank {rank} is in another namespace")
+        return Refusal(RefusalKind.NOT_IN_PLAN, f"gang {key}: the plan's pod of rank {rank} is in another namespace")
     if plan.phase not in MAY_BIND or rank >= len(plan.nodes):
         return _waiting(plan)
     if plan.expired(now):
-        return Refusal(Kind.PLAN_EXPIRED, f"gang {key}: its plan has expired and is about to be made again")
+        return Refusal(RefusalKind.PLAN_EXPIRED, f"gang {key}: its plan has expired and is about to be made again")
     node = plan.nodes[rank]
     owner = state.fleet.promised_to(node)
     if owner != key:
-        return Refusal(Kind.NODE_PROMISED, f"gang {key}: node {node} of rank {rank} is promised to gang {owner}")
+        return Refusal(RefusalKind.NODE_PROMISED, f"gang {key}: node {node} of rank {rank} is promised to gang {owner}")
     if ailment := state.fleet.ailing(node, now):
-        return Refusal(Kind.NODE_AILING, f"gang {key}: node {node} of rank {rank} cannot be used: {ailment}")
+        return Refusal(RefusalKind.NODE_AILING, f"gang {key}: node {node} of rank {rank} cannot be used: {ailment}")
     return node
 
 
-def preempt(state: State, args: PreemptArgs, now: datetime, policy: QueuePolicy) -> PreemptResult:
+def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: QueuePolicy) -> PreemptResult:
     """On which of the nodes pods may be preempted for a pod.
 
     For a member of a planned gang: on its own node alone, and never another member of a planned gang.  For other pods
@@ -158,31 +158,31 @@ def preempt(state: State, args: PreemptArgs, now: datetime, policy: QueuePolicy)
     )
 
 
-def _unplanned(state: State, key: GangKey) -> Refusal:
+def _unplanned(state: ClusterCache, key: GangKey) -> Refusal:
     """Why a pod of a gang that no plan names has to wait."""
     plan = state.plans.get(key)
     if plan is None:
-        return Refusal(Kind.NO_PLAN, f"gang {key} has no plan yet")
+        return Refusal(RefusalKind.NO_PLAN, f"gang {key} has no plan yet")
     if plan.phase in MAY_BIND:
         why = f"gang {key}: the plan does not name this pod (another pod has its rank)"
-        return Refusal(Kind.NOT_IN_PLAN, why)
+        return Refusal(RefusalKind.NOT_IN_PLAN, why)
     return _waiting(plan)
 
 
-def _waiting(plan: Plan) -> Refusal:
+def _waiting(plan: GangPlan) -> Refusal:
     sentence = f"gang {plan.key} is {plan.phase.value}" + (f": {plan.message}" if plan.message else "")
-    return Refusal(_KIND_OF_PHASE.get(plan.phase, Kind.OTHER), sentence)
+    return Refusal(_KIND_OF_PHASE.get(plan.phase, RefusalKind.OTHER), sentence)
 
 
-def _only(args: FilterArgs, names: Sequence[str], node: str) -> Verdict:
+def _only(args: FilterArgs, names: Sequence[str], node: str) -> FilterVerdict:
     refused = dict.fromkeys(names, f"planned on {node}")
     del refused[node]
-    return Verdict(_answer(args, names, (node,), refused))
+    return FilterVerdict(_answer(args, names, (node,), refused))
 
 
-def _none(args: FilterArgs, names: Sequence[str], refusal: Refusal) -> Verdict:
+def _none(args: FilterArgs, names: Sequence[str], refusal: Refusal) -> FilterVerdict:
     # The sentence is repeated for each node; the whole of it is in the GangPlan.
-    return Verdict(_answer(args, names, (), dict.fromkeys(names, clip(refusal.sentence))), refusal)
+    return FilterVerdict(_answer(args, names, (), dict.fromkeys(names, clip(refusal.sentence))), refusal)
 
 
 def _answer(args: FilterArgs, names: Sequence[str], passed: Sequence[str], refused: dict[str, str]) -> FilterResult:
@@ -191,4 +191,4 @@ def _answer(args: FilterArgs, names: Sequence[str], passed: Sequence[str], refus
         return FilterResult(node_names=passed, failed_and_unresolvable_nodes=refused)
     wanted = frozenset(passed)
     items = [raw for raw, name in zip(args.nodes.items or (), names, strict=True) if name in wanted]
-    return FilterResult(nodes=NodeList(items), failed_and_unresolvable_nodes=refused)
+    return FilterResult(nodes=RawNodeList(items), failed_and_unresolvable_nodes=refused)

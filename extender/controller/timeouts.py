@@ -7,7 +7,7 @@ from datetime import timedelta
 
 
 @dataclass(frozen=True)
-class Terms:
+class Timeouts:
     """Times of the controller.
 
     :param bind: a plan whose pods are not all on their nodes after so long expires.  A gang of 1,200 takes seconds; the

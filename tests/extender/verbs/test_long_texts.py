@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from extender.answers.protocol import decode_filter, encode
-from extender.answers.verdict import filter_nodes
-from extender.plans import Phase, encode_plan, object_name
-from extender.state import State
+from extender.cluster_cache import ClusterCache
+from extender.plans import PlanPhase, encode_plan, object_name
 from extender.texts import LONGEST
+from extender.verbs.filter_preempt import filter_nodes
+from extender.verbs.protocol import decode_filter, encode
 from scheduler.queue.priority import PriorityAge
 from tests.extender.controller.world import World
 from tests.extender.service.asgi import Client
@@ -33,7 +33,7 @@ NAMED: list[Json] = [
 """Forms in which Kubernetes does not bound the name of a gang: Volcano, KAI, and any owner that a user makes up."""
 
 
-def answer_about_5000(state: State, pod: Json) -> bytes:
+def answer_about_5000(state: ClusterCache, pod: Json) -> bytes:
     """What kube-scheduler receives that asks about 5,000 nodes."""
     names = [f"node-{number:04d}" for number in range(5_000)]
     body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}).encode()
@@ -64,7 +64,7 @@ def test_a_long_name_of_a_gang_is_said_to_be_one(named: Json) -> None:
     world.later(5)
     world.settle()
     (plan,) = world.state.plans.values()
-    assert (plan.phase, plan.reason) == (Phase.INVALID, "InvalidName")
+    assert (plan.phase, plan.reason) == (PlanPhase.INVALID, "InvalidName")
     # The number of bytes that the user wrote, in words of people.
     assert "200,000 bytes" in plan.message
     assert longest_text(encode_plan(plan)) <= 1_024
@@ -81,7 +81,7 @@ def test_a_long_level_is_said_to_be_none(where: str) -> None:
     world.later(5)
     world.settle()
     plan = world.plan("g")
-    assert (plan.phase, plan.reason) == (Phase.INVALID, "InvalidLevel")
+    assert (plan.phase, plan.reason) == (PlanPhase.INVALID, "InvalidLevel")
     assert where in plan.message
     assert longest_text(encode_plan(plan)) <= 1_024
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from extender.controller.actions import Recreate, Release, Repair, Say, Tell, Write
+from extender.controller.actions import EventNote, NotifyPod, Recreate, Release, RepairPlan, Write
 from extender.controller.context import Context, UnfitRanks, is_pinned, nodes_of
-from extender.controller.sight import Sight
-from extender.controller.words import counted, named
+from extender.controller.phrases import counted, named
+from extender.controller.plan_progress import PlanProgress
 from extender.gangs import Gang
-from extender.names import PLANNED
+from extender.kubernetes_names import PLANNED
 from extender.planner import with_doubts
-from extender.plans import Phase, Plan, Spec, canonical_uid
+from extender.plans import GangPlan, PlanPhase, PlanSpec, canonical_uid
 
 
-def decide_holding(context: Context, gang: Gang, plan: Plan) -> None:
+def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
     """What to do about a gang whose plan holds nodes."""
-    sight = Sight(gang, plan)
+    sight = PlanProgress(gang, plan)
     if not sight.started and (gang.complete or sight.matching) and (changed := _changed(sight)):
-        context.give_back(plan, Phase.QUEUED, "GangChanged", f"{changed}; planned anew")
+        context.give_back(plan, PlanPhase.QUEUED, "GangChanged", f"{changed}; planned anew")
     elif sight.strangers:
         _adopt(context, sight)
     elif plan.expired(context.now) and len(sight.bound) < plan.size:
@@ -33,12 +33,12 @@ def decide_holding(context: Context, gang: Gang, plan: Plan) -> None:
         context.decision.wake_by(plan.expires)
 
 
-def _adopt(context: Context, sight: Sight) -> None:
+def _adopt(context: Context, sight: PlanProgress) -> None:
     """Give the ranks of pods that are gone to those that came in their place.
 
     When all are new, as after a restart of the job, the gang is begun again: whole, and with new time.
     """
-    if not sight.started and sight.plan.phase is not Phase.PLANNED:
+    if not sight.started and sight.plan.phase is not PlanPhase.PLANNED:
         context.do(Write(context.renewed(sight.plan, sight.gang)))
         return
     pods = list(sight.plan.pods or (None,) * len(sight.plan.nodes))
@@ -47,14 +47,14 @@ def _adopt(context: Context, sight: Sight) -> None:
     context.do(Write(sight.plan.replace(pods=tuple(pods))))
 
 
-def _recreate(context: Context, sight: Sight) -> None:
+def _recreate(context: Context, sight: PlanProgress) -> None:
     """Have pods made anew that are pinned to the node which their rank had before: a pin cannot be taken off."""
     for rank, pod, node in sight.outdated:
         if not pod.leaving:
             context.do(Recreate(context.key, pod, f"rank {rank} has node {node} now"))
 
 
-def _release(context: Context, sight: Sight, unfit: UnfitRanks) -> None:
+def _release(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> None:
     """Release pods: all of them when the gang is complete, later ones as they come.
 
     Nobody is pinned to a node that may be lost, and no gang is begun while one of its nodes may be.
@@ -64,50 +64,50 @@ def _release(context: Context, sight: Sight, unfit: UnfitRanks) -> None:
         context.do(*(Release(context.key, pod, node) for _, pod, node in ready))
 
 
-def _tell(context: Context, sight: Sight) -> None:
+def _tell(context: Context, sight: PlanProgress) -> None:
     """Tell pods that came without the gate that they have nodes, and again while they are not on them."""
     for _, pod, node in sight.ungated:
         if pod.node is None and pod.pin is None:
             told = pod.told(PLANNED)
             if told is None or told + context.terms.tell <= context.now:
-                context.do(Tell(context.key, pod, node))
+                context.do(NotifyPod(context.key, pod, node))
             else:
                 context.decision.wake_by(told + context.terms.tell)
 
 
-def _advance(context: Context, sight: Sight) -> None:
+def _advance(context: Context, sight: PlanProgress) -> None:
     """Write how far the gang is."""
     plan, new, bound = sight.plan, sight.plan, len(sight.bound)
-    if plan.phase is Phase.PLANNED and sight.gang.complete and not sight.gated:
-        new = new.replace(phase=Phase.RELEASED, reason="Released", message="")
+    if plan.phase is PlanPhase.PLANNED and sight.gang.complete and not sight.gated:
+        new = new.replace(phase=PlanPhase.RELEASED, reason="Released", message="")
         new = new.with_condition("Released", True, "Released", "", context.now)
-    events: tuple[Say, ...] = ()
-    if new.phase is not Phase.BOUND and bound == plan.size:
-        new = new.replace(phase=Phase.BOUND, reason="Bound", message="", expires=None)
+    events: tuple[EventNote, ...] = ()
+    if new.phase is not PlanPhase.BOUND and bound == plan.size:
+        new = new.replace(phase=PlanPhase.BOUND, reason="Bound", message="", expires=None)
         new = new.with_condition("Bound", True, "Bound", "", context.now)
-        events = (Say("Bound", f"all {counted(plan.size, 'pod')} are on their nodes"),)
+        events = (EventNote("Bound", f"all {counted(plan.size, 'pod')} are on their nodes"),)
     new = with_doubts(_with_health(context, new, sight).replace(bound_pods=bound), sight.gang, context.now)
     if new != plan:
         context.do(Write(new, urgent=new.phase is not plan.phase, events=events))
 
 
-def _mend(context: Context, sight: Sight, unfit: UnfitRanks) -> bool:
+def _mend(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> bool:
     """Move ranks whose nodes cannot be had.
 
     :returns: whether there is anything to mend; nothing is released meanwhile.
     """
     if not unfit.move:
         return False
-    if not sight.started and sight.plan.phase is Phase.PLANNED:
-        context.give_back(sight.plan, Phase.QUEUED, "NodeLost", f"{unfit.why}; planned anew")
+    if not sight.started and sight.plan.phase is PlanPhase.PLANNED:
+        context.give_back(sight.plan, PlanPhase.QUEUED, "NodeLost", f"{unfit.why}; planned anew")
     elif any(rank in unfit.move for rank, _, _ in sight.pods):
-        context.do(Repair(sight.plan, nodes_of(sight.plan, unfit.move), unfit.why))
+        context.do(RepairPlan(sight.plan, nodes_of(sight.plan, unfit.move), unfit.why))
     else:
         return False
     return True
 
 
-def _expire(context: Context, sight: Sight) -> None:
+def _expire(context: Context, sight: PlanProgress) -> None:
     """Some pods are not bound in time.
 
     When none is, all nodes are given back.  When some are, the others move that kube-scheduler has tried in vain; where
@@ -118,23 +118,23 @@ def _expire(context: Context, sight: Sight) -> None:
     names = named(pod.name for pod, _ in late) or "none is left"
     message = f"{len(sight.bound)} of {counted(plan.size, 'pod')} were bound in time; not bound: {names}"
     if not sight.bound or sight.gang.waits or plan.expires is None:
-        context.give_back(plan, Phase.EXPIRED, "Expired", message)
+        context.give_back(plan, PlanPhase.EXPIRED, "Expired", message)
         return
     renewed = context.renewed(plan, sight.gang).with_condition("Bound", False, "Expired", message, context.now)
     movable = ((pod, node) for pod, node in late if pod.owner is not None or not is_pinned(pod, node))
     if lost := tuple(node for pod, node in movable if pod.unschedulable):
-        context.do(Repair(plan, lost, message, else_keep=renewed))
+        context.do(RepairPlan(plan, lost, message, else_keep=renewed))
     else:
-        context.do(Write(renewed, events=(Say("Expired", message, "Warning"),)))
+        context.do(Write(renewed, events=(EventNote("Expired", message, "Warning"),)))
 
 
-def _with_health(context: Context, plan: Plan, sight: Sight) -> Plan:
+def _with_health(context: Context, plan: GangPlan, sight: PlanProgress) -> GangPlan:
     """The plan with a condition that says what of it is not as planned."""
     reason, told = "NotAsPlanned", []
     gang = sight.gang
     if gang.problem is not None:
         told.append(str(gang.problem))
-    elif gang.waits and plan.phase is not Phase.PLANNED:
+    elif gang.waits and plan.phase is not PlanPhase.PLANNED:
         told.append(gang.waits)
     elif gang.complete and not sight.matching:
         told.append(_changed(sight))
@@ -153,7 +153,7 @@ def _with_health(context: Context, plan: Plan, sight: Sight) -> Plan:
     return plan.with_condition("Healthy", True, "AsPlanned", "", context.now)
 
 
-def _off_plan(sight: Sight) -> list[str]:
+def _off_plan(sight: PlanProgress) -> list[str]:
     told = []
     if sight.off_plan:
         told.append(f"bound elsewhere than planned: {named(pod.name for _, pod, _ in sight.off_plan)}")
@@ -163,12 +163,12 @@ def _off_plan(sight: Sight) -> list[str]:
     return told
 
 
-def _changed(sight: Sight) -> str:
+def _changed(sight: PlanProgress) -> str:
     """What a gang asks now and did not when it was planned; empty = nothing.  A level that is not named is any."""
     job, spec = sight.gang.job, sight.plan.spec
     if not sight.matching:
         return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"
-    asked = spec if job is None else Spec.of(job, dialect=spec.dialect, priority=spec.priority)
+    asked = spec if job is None else PlanSpec.of(job, dialect=spec.dialect, priority=spec.priority)
     same = (asked.parallelism, asked.order, asked.alpha, asked.avoid, asked.level or spec.level) == (
         spec.parallelism,
         spec.order,

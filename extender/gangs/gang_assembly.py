@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from extender.gangs.gang_job import Understood, understand
 from extender.gangs.hints import hints_of
-from extender.gangs.jobs import Understood, understand
-from extender.gangs.types import Asked, Gang, GangKey, InvalidGang, Member
-from extender.names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM, RANK
+from extender.gangs.types import Asked, Gang, GangKey, GangMember, InvalidGang
+from extender.kubernetes_names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM, RANK
 from topology.readers.kubernetes_pods import Pod
 
 _SHOWN = 5
 """Ranks or pods named in a sentence."""
 
 
-def assemble(key: GangKey, members: Iterable[Member]) -> Gang:
+def assemble(key: GangKey, members: Iterable[GangMember]) -> Gang:
     """All that is known of a gang.
 
     :param members: of this gang, at least one, in any order; the answer does not depend on it.
@@ -56,12 +56,12 @@ def assemble(key: GangKey, members: Iterable[Member]) -> Gang:
 class _Ranks:
     """Who has which rank."""
 
-    members: tuple[Member | None, ...] = ()
+    members: tuple[GangMember | None, ...] = ()
     done: frozenset[int] = frozenset()
     waits: str = ""
 
 
-def _of_one_run(members: Sequence[Member]) -> Sequence[Member]:
+def _of_one_run(members: Sequence[GangMember]) -> Sequence[GangMember]:
     """Without the ended pods of earlier runs under the same name: that theirs have ended says nothing about ours.
 
     A controller that numbers its pods makes one run.  Other pods are told apart by time: a gang starts when all its
@@ -76,7 +76,7 @@ def _of_one_run(members: Sequence[Member]) -> Sequence[Member]:
     makers = {_maker(member.pod) for member in needed}
     began = min(member.pod.created for member in members if member.needed or _maker(member.pod) in makers)
 
-    def belongs(member: Member) -> bool:
+    def belongs(member: GangMember) -> bool:
         if not member.pod.terminal:
             return True
         finished = member.pod.finished if not member.numbered_by else None
@@ -90,7 +90,7 @@ def _maker(pod: Pod) -> str:
     return pod.owner.uid if pod.owner is not None else pod.uid
 
 
-def _check(members: Sequence[Member]) -> None:
+def _check(members: Sequence[GangMember]) -> None:
     """Let pods speak that are wrong in themselves.
 
     :raises InvalidGang: the first of them.
@@ -100,7 +100,7 @@ def _check(members: Sequence[Member]) -> None:
             raise member.problem
 
 
-def _agreed(members: Sequence[Member]) -> Asked:
+def _agreed(members: Sequence[GangMember]) -> Asked:
     """What the members ask, in one voice; a pod that says nothing agrees.
 
     :raises InvalidGang: two say different things.
@@ -134,7 +134,7 @@ def _agreed(members: Sequence[Member]) -> Asked:
     return Asked(**said, wishes=tuple(wishes))
 
 
-def _gpus(members: Sequence[Member]) -> int:
+def _gpus(members: Sequence[GangMember]) -> int:
     """GPUs that each pod asks for.
 
     :raises InvalidGang: not all the same, or none.
@@ -150,18 +150,18 @@ def _gpus(members: Sequence[Member]) -> int:
     return next(iter(by))
 
 
-def _size_of_form(members: Sequence[Member]) -> int | None:
+def _size_of_form(members: Sequence[GangMember]) -> int | None:
     """The size that the controller or the group says; the largest, where it was changed in between."""
     return max((member.size for member in members if member.size), default=None)
 
 
-def _ranks(members: Sequence[Member], size: int | None) -> _Ranks:
+def _ranks(members: Sequence[GangMember], size: int | None) -> _Ranks:
     """Ranks from indices.
 
     :raises InvalidGang: a pod without an index, two with the same, one out of range, more pods than the gang has.
     """
     needed = [member for member in members if member.needed]
-    taken: dict[tuple[int, ...], Member] = {}
+    taken: dict[tuple[int, ...], GangMember] = {}
     for member in needed:
         if member.index is None:
             raise InvalidGang(
@@ -207,7 +207,7 @@ def _ranks(members: Sequence[Member], size: int | None) -> _Ranks:
     )
 
 
-def _in_parts(member: Member, pods: int) -> int:
+def _in_parts(member: GangMember, pods: int) -> int:
     """The rank of a pod of one of several jobs that have so many pods each.
 
     :raises InvalidGang: its job has fewer.
@@ -225,7 +225,7 @@ def _out_of_range(pod: Pod, has: str, fix: str) -> InvalidGang:
     return InvalidGang(f"pod {pod.name} has {has}", reason="RankOutOfRange", where=where, fix=fix)
 
 
-def _direct(taken: dict[int, Member], finished: set[int], size: int) -> _Ranks:
+def _direct(taken: dict[int, GangMember], finished: set[int], size: int) -> _Ranks:
     """The index is the rank."""
     for rank, member in taken.items():
         if rank >= size:
@@ -239,7 +239,7 @@ def _direct(taken: dict[int, Member], finished: set[int], size: int) -> _Ranks:
     return _Ranks(tuple(taken.get(rank) for rank in range(size)), frozenset(finished), waits)
 
 
-def _dense(taken: dict[tuple[int, ...], Member], finished: set[tuple[int, ...]], size: int) -> _Ranks:
+def _dense(taken: dict[tuple[int, ...], GangMember], finished: set[tuple[int, ...]], size: int) -> _Ranks:
     """Ranks are the order of the indices, known when all pods are there."""
     order = sorted((*taken, *finished))
     if len(order) < size:

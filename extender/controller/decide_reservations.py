@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from extender.cluster_cache import ClusterCache
 from extender.controller.obstacles import repelling_taint
-from extender.controller.words import counted
+from extender.controller.phrases import counted
 from extender.gangs import Gang
 from extender.queueing import gang_for
 from extender.reservations import Reservation, ReservationPhase
-from extender.state import State
 from scheduler.queue.types import QueuePolicy
 
 
@@ -29,7 +29,7 @@ class Next:
 
 
 def decide_reservation(
-    state: State, reservation: Reservation, now: datetime, *, policy: QueuePolicy, lost_after: timedelta
+    state: ClusterCache, reservation: Reservation, now: datetime, *, policy: QueuePolicy, lost_after: timedelta
 ) -> Next:
     """What is to become of a reservation, from what is known and the time.
 
@@ -64,7 +64,7 @@ def decide_reservation(
     return Next(held(state, new, gang, now))
 
 
-def held(state: State, reservation: Reservation, gang: Gang | None, now: datetime) -> Reservation:
+def held(state: ClusterCache, reservation: Reservation, gang: Gang | None, now: datetime) -> Reservation:
     """A reservation with a zone: kept from others, and how many of its nodes others still have."""
     others = sum(_in_use(state, name, gang) for name in reservation.zone)
     size, spread = counted(len(reservation.zone), "node"), reservation.spread or (0, 0)
@@ -106,14 +106,14 @@ def _other_job(reservation: Reservation) -> bool:
     return job is not None and job.grid.cells != len(reservation.zone)
 
 
-def _in_use(state: State, node: str, gang: Gang | None) -> bool:
+def _in_use(state: ClusterCache, node: str, gang: Gang | None) -> bool:
     owner = state.fleet.promised_to(node)
     if owner is not None:
         return gang is None or owner != gang.key
     return state.fleet.held(node) > 0
 
 
-def _lost(state: State, reservation: Reservation, node: str, now: datetime, lost_after: timedelta) -> bool:
+def _lost(state: ClusterCache, reservation: Reservation, node: str, now: datetime, lost_after: timedelta) -> bool:
     """Whether no new pod of the gang may come to a node, for longer than a moment."""
     fleet = state.fleet
     host = fleet.host(node)

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from extender.gangs import Gang
-from extender.names import GATE
-from extender.plans import Plan, canonical_uid
+from extender.kubernetes_names import GATE
+from extender.plans import GangPlan, canonical_uid
 from topology.readers.kubernetes_pods import Pod
 
 
 @dataclass(frozen=True)
-class Sight:
+class PlanProgress:
     """One gang with a plan that has nodes.
 
     Ranks whose pod has succeeded are *done*: they count as bound and want nothing.
     """
 
     gang: Gang
-    plan: Plan
+    plan: GangPlan
 
     @cached_property
     def matching(self) -> bool:

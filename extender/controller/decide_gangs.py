@@ -20,22 +20,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from extender.cluster_cache import ClusterCache
 from extender.controller.actions import Decision, Forget
 from extender.controller.context import Context
-from extender.controller.holding import decide_holding
-from extender.controller.terms import Terms
-from extender.controller.waiting import PREEMPTED, decide_waiting
+from extender.controller.planned_gangs import decide_holding
+from extender.controller.timeouts import Timeouts
+from extender.controller.unplanned_gangs import PREEMPTED, decide_waiting
 from extender.gangs import GangKey
-from extender.plans import Phase
-from extender.state import State
+from extender.plans import PlanPhase
 
 _NOBODY: Mapping[GangKey, str] = {}
 
 
 def decide(
-    state: State,
+    state: ClusterCache,
     now: datetime,
-    terms: Terms,
+    terms: Timeouts,
     *,
     keys: Iterable[GangKey] | None = None,
     unwanted: Mapping[GangKey, str] = _NOBODY,
@@ -54,7 +54,7 @@ def decide(
             if plan is not None:
                 context.do(Forget(plan))
         elif plan is not None and plan.holding and gang.preemptible and key in unwanted:
-            context.give_back(plan, Phase.QUEUED, PREEMPTED, unwanted[key])
+            context.give_back(plan, PlanPhase.QUEUED, PREEMPTED, unwanted[key])
         elif plan is not None and plan.holding:
             decide_holding(context, gang, plan)
         else:

@@ -13,9 +13,9 @@ from itertools import compress, repeat
 
 import numpy as np
 
+from extender.cluster_cache import ClusterCache
 from extender.fleet import Fleet
 from extender.queueing import Floor, waiting_pod
-from extender.state import State
 from scheduler.placement import singles
 from scheduler.queue.types import Keep, QueuePolicy
 from topology.readers.kubernetes_pods import Pod
@@ -26,14 +26,14 @@ RESERVED = "reserved for a gang that was announced"
 _ALL: tuple[Keep, ...] = (None,)
 
 
-def keeps_for(state: State, policy: QueuePolicy, pod: Pod, gpus: int, now: datetime) -> Sequence[Keep]:
+def keeps_for(state: ClusterCache, policy: QueuePolicy, pod: Pod, gpus: int, now: datetime) -> Sequence[Keep]:
     """What a pod must leave free, for each attempt to place it."""
     if not any(one.held for one in state.reservations.values()):
         return _ALL
     return tuple(policy.offers(waiting_pod(state, pod, gpus), Floor(state, now), ()))
 
 
-def reserved(state: State, keeps: Sequence[Keep]) -> AbstractSet[str]:
+def reserved(state: ClusterCache, keeps: Sequence[Keep]) -> AbstractSet[str]:
     """Names of the nodes that are closed even in the last attempt."""
     if not keeps or keeps[-1] is None:
         return frozenset() if keeps else state.fleet.table.index_of.keys()

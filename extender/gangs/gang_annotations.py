@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import cast, get_args
 
 from extender.gangs.parallelism import parse_parallelism
-from extender.gangs.types import Asked, InvalidGang, Wish
-from extender.names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM
+from extender.gangs.types import Asked, InvalidGang, TopologyRequest
+from extender.kubernetes_names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM
 from extender.texts import LONGEST
 from scheduler.job import Avoid, Parallelism
 from topology.errors import InvalidJob, did_you_mean
@@ -20,7 +20,7 @@ _WHOLE = re.compile(r"[0-9]{1,9}")
 _DECIMAL = re.compile(r"[0-9]{0,3}\.?[0-9]{0,20}")
 
 
-def asked_by(annotations: Mapping[str, str], wishes: tuple[Wish, ...]) -> Asked:
+def asked_by(annotations: Mapping[str, str], wishes: tuple[TopologyRequest, ...]) -> Asked:
     """What a pod asks for its gang.
 
     :param wishes: what peers' dialects ask.

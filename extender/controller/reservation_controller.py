@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from extender.cluster_api import Regarding
+from extender.controller.api_writer import RESERVATIONS, NotLeading
+from extender.controller.decide_reservations import decide_reservation, held, without_zone
 from extender.controller.dependencies import Dependencies
 from extender.controller.pacing import RETHINK
-from extender.controller.reserving import decide_reservation, held, without_zone
-from extender.controller.words import named
-from extender.controller.writer import RESERVATIONS, NotLeading
+from extender.controller.phrases import named
 from extender.planner import find_zone, zone_question
 from extender.queueing import gang_for
-from extender.reservations import Ask, Reservation, ReservationKey, ReservationPhase
+from extender.reservations import Reservation, ReservationKey, ReservationPhase, ReservationSpec
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
@@ -33,14 +33,14 @@ LOOK_SECONDS = 1.0
 class _Asked:
     """What the solver was asked last about a reservation, on which version of the fleet, and when."""
 
-    ask: Ask
+    ask: ReservationSpec
     lost: tuple[str, ...]
     version: int
     at: float
 
 
 @dataclass
-class Reserver:
+class ReservationController:
     """Keeps reservations; :meth:`run` never returns."""
 
     shared: Dependencies

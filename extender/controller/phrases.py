@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extender.plans import Plan
+from extender.plans import GangPlan
 from extender.texts import clip
 
 _SHOWN = 3
@@ -22,7 +22,7 @@ def named(names: Iterable[str]) -> str:
     return ", ".join(map(clip, everyone[:_SHOWN])) + (f" and {more} more" if more > 0 else "")
 
 
-def worth(plan: Plan) -> str:
+def worth(plan: GangPlan) -> str:
     """What a placement is worth, in one sentence."""
     if plan.spread is None or plan.objective is None:
         return f"{counted(plan.size, 'node')} planned"

@@ -8,9 +8,9 @@ template are of one size, so there the rank is known at once: job x pods of a jo
 from __future__ import annotations
 
 from extender.gangs import dialects as d
-from extender.gangs.annotations import parse_whole
+from extender.gangs.gang_annotations import parse_whole
 from extender.gangs.types import InvalidGang
-from extender.names import RANK
+from extender.kubernetes_names import RANK
 from topology.readers.kubernetes_pods import Pod
 
 

@@ -23,16 +23,16 @@ import re
 from collections.abc import Mapping
 
 from extender.gangs import dialects as d
-from extender.gangs.types import Wish
+from extender.gangs.types import TopologyRequest
 from extender.objects import Owner
 
 _SMALL = re.compile(r"[0-9]{1,6}")
 
 
-def wishes_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tuple[Wish, ...]:
+def wishes_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tuple[TopologyRequest, ...]:
     """The wishes on one pod, in the order of the table; those that make no sense are left out."""
     found = [
-        Wish(level, hard, key, slice_size=_slice(annotations, size_key))
+        TopologyRequest(level, hard, key, slice_size=_slice(annotations, size_key))
         for key, hard, size_key in (
             (d.KUEUE_REQUIRED, True, None),
             (d.KUEUE_PREFERRED, False, None),
@@ -47,17 +47,19 @@ def wishes_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tupl
     mode = annotations.get(d.VOLCANO_MODE, labels.get(d.VOLCANO_MODE))
     tier = annotations.get(d.VOLCANO_TIER, labels.get(f"{d.VOLCANO_TIER}-allowed", ""))
     if mode == "hard" and _SMALL.fullmatch(tier) and int(tier):
-        found.append(Wish(None, True, d.VOLCANO_TIER, tier=int(tier)))
+        found.append(TopologyRequest(None, True, d.VOLCANO_TIER, tier=int(tier)))
     return tuple(found)
 
 
-def wishes_of_group(group: Owner) -> tuple[Wish, ...]:
+def wishes_of_group(group: Owner) -> tuple[TopologyRequest, ...]:
     """The wishes in a PodGroup, of Kubernetes or of Volcano."""
     constraints, volcano = group.spec.scheduling_constraints, group.spec.network_topology
     topology = (constraints.topology or ()) if constraints is not None else ()
-    found = [Wish(one.key, True, "schedulingConstraints.topology") for one in topology if one.key]
+    found = [TopologyRequest(one.key, True, "schedulingConstraints.topology") for one in topology if one.key]
     if volcano is not None and volcano.mode == "hard" and (volcano.highest_tier_allowed or 0) > 0:
-        found.append(Wish(None, True, "networkTopology.highestTierAllowed", tier=volcano.highest_tier_allowed))
+        found.append(
+            TopologyRequest(None, True, "networkTopology.highestTierAllowed", tier=volcano.highest_tier_allowed)
+        )
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from extender.gangs.annotations import (
+from extender.gangs.gang_annotations import (
     MOST_PODS,
     impossible_degrees,
     parse_alpha,
@@ -18,8 +18,8 @@ from extender.gangs.annotations import (
     parse_size,
 )
 from extender.gangs.parallelism import format_parallelism
-from extender.gangs.types import Asked, GangKey, InvalidGang, Wish
-from extender.names import GANG_SIZE, PARALLELISM
+from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
+from extender.kubernetes_names import GANG_SIZE, PARALLELISM
 from scheduler.job import Hold, Job, Parallelism
 from topology.errors import InvalidJob
 
@@ -38,7 +38,7 @@ class Understood:
 
     size: int | None = None
     job: Job | None = None
-    tiers: tuple[Wish, ...] = ()
+    tiers: tuple[TopologyRequest, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -72,7 +72,7 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Un
     return _with_wishes(job, asked.wishes, size)
 
 
-def holds_for(job: Job, wish: Wish, level: str) -> tuple[Hold, ...]:
+def holds_for(job: Job, wish: TopologyRequest, level: str) -> tuple[Hold, ...]:
     """What keeps that which a hard wish concerns inside one domain of a level.
 
     :raises InvalidGang: it concerns slices that are no groups of the job.
@@ -127,7 +127,7 @@ def _without_degrees(size: int, gpus: int, slices: set[int]) -> Parallelism:
     return Parallelism(tp=gpus, dp=group, pp=size // group)
 
 
-def _with_wishes(job: Job, wishes: tuple[Wish, ...], size: int) -> Understood:
+def _with_wishes(job: Job, wishes: tuple[TopologyRequest, ...], size: int) -> Understood:
     """The job with what peers' annotations add; a soft wish gives way to our own annotation.
 
     :raises InvalidGang: a level that is none, slices that are no groups, or more than a GangPlan holds.

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
 from extender.cluster_api import PODS, NotFound, PatchFailed, Regarding
-from extender.controller.actions import Action, Evict, Forget, Recreate, Release, Repair, Tell, Write
+from extender.controller.actions import Action, Evict, Forget, NotifyPod, Recreate, Release, RepairPlan, Write
 from extender.controller.dependencies import Dependencies
+from extender.controller.phrases import counted
 from extender.controller.planning import Planning, announce
-from extender.controller.words import counted
 from extender.gangs import GangKey
 from extender.texts import clip
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Actor:
+class ActionRunner:
     """Does things, one gang at a time."""
 
     shared: Dependencies
@@ -34,18 +34,18 @@ class Actor:
             match action:
                 case Write(plan, _, said):
                     announce(self.shared.events, await self.shared.writer.write(plan), said)
-                case Repair():
+                case RepairPlan():
                     await self.planning.repair(action)
                 case Recreate():
                     await self._recreate(action)
                 case Forget(plan):
                     await self.shared.writer.forget(plan)
                     logger.info("the gang is gone, its nodes are free", extra={"gang": str(key)})
-                case Release() | Tell() | Evict():
+                case Release() | NotifyPod() | Evict():
                     continue
         if releases := [action for action in actions if isinstance(action, Release)]:
             await self._together(key, "released", [self.shared.writer.release(one.pod, one.node) for one in releases])
-        if tells := [action for action in actions if isinstance(action, Tell)]:
+        if tells := [action for action in actions if isinstance(action, NotifyPod)]:
             await self._together(key, "told", [self.shared.writer.tell(one.pod, one.node) for one in tells])
         if evicted := [action for action in actions if isinstance(action, Evict)]:
             await self._together(key, "evicted", [self.shared.writer.evict(one.pod, one.why) for one in evicted])

@@ -22,22 +22,22 @@ import msgspec
 
 from extender.gangs import GangKey
 from extender.gangs.parallelism import format_parallelism, parse_parallelism
-from extender.names import KIND
+from extender.kubernetes_names import KIND
 from extender.plans.custom_resource import (
     CustomResource,
-    Document,
     Instant,
-    Record,
+    StoredObject,
+    StoredPart,
     decode_resource,
     encode_resource,
     resource_of,
     written,
 )
-from extender.plans.packing import pack_names, pack_uids, unpack_names, unpack_uids
+from extender.plans.packed_ranks import pack_names, pack_uids, unpack_names, unpack_uids
 from scheduler.job import Avoid, Hold, Job
 
 
-class Phase(StrEnum):
+class PlanPhase(StrEnum):
     """How far a gang has come."""
 
     WAITING = "Waiting"
@@ -56,11 +56,11 @@ class Phase(StrEnum):
     """The pods contradict each other or themselves."""
 
 
-HOLDING = frozenset({Phase.PLANNED, Phase.RELEASED, Phase.BOUND})
+HOLDING = frozenset({PlanPhase.PLANNED, PlanPhase.RELEASED, PlanPhase.BOUND})
 """Phases in which the plan's nodes are promised to the gang."""
 
 
-class Spec(Record, frozen=True):
+class PlanSpec(StoredPart, frozen=True):
     """What was asked: all it takes to make the same :class:`~scheduler.job.Job` again.
 
     :param size: pods of the gang; ``None`` = no pod says.
@@ -80,7 +80,7 @@ class Spec(Record, frozen=True):
     priority: int = written(0)
 
     @classmethod
-    def of(cls, job: Job, *, dialect: str, priority: int) -> Spec:
+    def of(cls, job: Job, *, dialect: str, priority: int) -> PlanSpec:
         """Return the spec that makes this job."""
         return cls(
             dialect=dialect,
@@ -108,7 +108,7 @@ class Spec(Record, frozen=True):
         return Job(name=name, parallelism=degrees, gpus_per_node=self.gpus_per_node, **given)
 
 
-class Plan(CustomResource, frozen=True):
+class GangPlan(CustomResource, frozen=True):
     """What was decided about a gang.
 
     :param nodes: names of the nodes by rank; empty in phases without a placement.
@@ -121,8 +121,8 @@ class Plan(CustomResource, frozen=True):
     """
 
     key: GangKey
-    phase: Phase = written(Phase.WAITING)
-    spec: Spec = Spec()
+    phase: PlanPhase = written(PlanPhase.WAITING)
+    spec: PlanSpec = PlanSpec()
     nodes: tuple[str, ...] = ()
     pods: tuple[str | None, ...] = ()
     expires: Instant | None = None
@@ -188,7 +188,7 @@ class _Assignment(msgspec.Struct):
     pods: str | None = None
 
 
-def encode_plan(plan: Plan) -> dict[str, Any]:
+def encode_plan(plan: GangPlan) -> dict[str, Any]:
     """Return the GangPlan, ready to be written as JSON."""
     document = encode_resource(
         plan.replace(nodes=(), pods=()),
@@ -205,7 +205,7 @@ def encode_plan(plan: Plan) -> dict[str, Any]:
     return document
 
 
-def decode_plan(raw: bytes | dict[str, Any]) -> Plan:
+def decode_plan(raw: bytes | dict[str, Any]) -> GangPlan:
     """Return the plan of a GangPlan.
 
     :raises InvalidInput: not a GangPlan that Arnold wrote; ``where`` says which.
@@ -213,14 +213,14 @@ def decode_plan(raw: bytes | dict[str, Any]) -> Plan:
     return decode_resource(raw, _plan_of, kind=KIND, fix="delete it; the gang is planned again from its pods")
 
 
-def _plan_of(document: Document) -> Plan:
+def _plan_of(document: StoredObject) -> GangPlan:
     meta = document.metadata
     assignment = msgspec.convert(document.status.get("assignment", {}), _Assignment)
     nodes, pods = unpack_names(assignment.nodes), unpack_uids(assignment.pods)
     if pods and len(pods) != len(nodes):
         raise ValueError(f"assignment has {len(nodes)} nodes and {len(pods)} pods")
     key = (meta.namespace or "default", document.spec.get("gang") or meta.name)
-    plan = resource_of(document, Plan, key=key, nodes=nodes, pods=pods)
+    plan = resource_of(document, GangPlan, key=key, nodes=nodes, pods=pods)
     if not plan.spec.parallelism:
         return plan
     # However it was written, it is compared as we write it; and that it cannot be read is found out now.

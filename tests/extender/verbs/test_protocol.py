@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.answers.protocol import (
+from extender.verbs.protocol import (
     FilterResult,
     MetaPod,
     MetaVictims,
-    NodeList,
     PreemptResult,
+    RawNodeList,
     decode_filter,
     decode_preempt,
     encode,
@@ -57,7 +57,7 @@ def test_filter_answers_are_written_as_the_real_scheduler_took_them(scene: dict[
     if args.nodes is not None:
         passed = {item["metadata"]["name"] for item in recorded["Nodes"]["items"]}
         items = zip(args.nodes.items or (), args.names, strict=True)
-        nodes = NodeList([raw for raw, name in items if name in passed])
+        nodes = RawNodeList([raw for raw, name in items if name in passed])
     result = FilterResult(
         nodes=nodes,
         node_names=recorded["NodeNames"],

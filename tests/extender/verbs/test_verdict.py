@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.answers.protocol import decode_filter, decode_preempt, encode
-from extender.answers.verdict import Kind, filter_nodes, preempt
+from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
-from extender.plans import Phase, canonical_uid
-from extender.state import State
+from extender.plans import PlanPhase, canonical_uid
+from extender.verbs.filter_preempt import RefusalKind, filter_nodes, preempt
+from extender.verbs.protocol import decode_filter, decode_preempt, encode
 from scheduler.queue.priority import PriorityAge
 from tests.extender.things import (
     NOW,
@@ -35,7 +35,7 @@ POLICY = PriorityAge()
 NODES = ("m0-0", "m0-1", "m0-2", "m0-3")
 
 
-def planned(size: int = 2, **changes: Any) -> State:
+def planned(size: int = 2, **changes: Any) -> ClusterCache:
     """Four nodes, and a gang with a plan."""
     state = state_of(minipods(4), gang_pods("g", size))
     plan_all(state)
@@ -43,7 +43,7 @@ def planned(size: int = 2, **changes: Any) -> State:
     return state
 
 
-def ask(state: State, pod: Json, names: Sequence[str] = NODES, *, now: Any = NOW) -> Json:
+def ask(state: ClusterCache, pod: Json, names: Sequence[str] = NODES, *, now: Any = NOW) -> Json:
     """Filter by names, from bytes to JSON."""
     body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": list(names)}).encode()
     answer: Json = json.loads(encode(filter_nodes(state, decode_filter(body), now, POLICY).answer))
@@ -53,13 +53,13 @@ def ask(state: State, pod: Json, names: Sequence[str] = NODES, *, now: Any = NOW
     return answer
 
 
-def node_of(state: State, rank: int) -> str:
+def node_of(state: ClusterCache, rank: int) -> str:
     """The node that the plan gives to a rank."""
     return state.plans[key("g")].nodes[rank]
 
 
-@pytest.mark.parametrize("phase", [Phase.PLANNED, Phase.RELEASED, Phase.BOUND])
-def test_a_member_passes_on_its_planned_node_alone(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [PlanPhase.PLANNED, PlanPhase.RELEASED, PlanPhase.BOUND])
+def test_a_member_passes_on_its_planned_node_alone(phase: PlanPhase) -> None:
     """All others fail for good, with one short reason, so that nobody is preempted there."""
     state = planned(phase=phase)
     answer = ask(state, member_json("g", 1, 2, gate=False))
@@ -76,7 +76,7 @@ def test_a_pinned_pod_is_asked_about_alone() -> None:
     assert (answer["NodeNames"], answer["FailedAndUnresolvableNodes"]) == ([node_of(state, 0)], {})
 
 
-def refusal(state: State, pod: Json, names: Sequence[str] = NODES, *, now: Any = NOW) -> str:
+def refusal(state: ClusterCache, pod: Json, names: Sequence[str] = NODES, *, now: Any = NOW) -> str:
     """The one reason why no node passes."""
     answer = ask(state, pod, names, now=now)
     assert answer["NodeNames"] == []
@@ -105,7 +105,7 @@ def test_the_pod_is_known_by_its_uid_whatever_its_labels_say() -> None:
     assert ask(state, raw)["NodeNames"] == [node_of(state, 1)]
 
 
-def kind(state: State, pod: Json, names: Sequence[str] = NODES) -> Kind | None:
+def kind(state: ClusterCache, pod: Json, names: Sequence[str] = NODES) -> RefusalKind | None:
     """Of what kind the refusal is; ``None`` = some node passes."""
     body = json.dumps({"Pod": pod, "NodeNames": list(names)}).encode()
     refusal = filter_nodes(state, decode_filter(body), NOW, POLICY).refusal
@@ -116,20 +116,20 @@ def test_every_refusal_is_of_a_kind() -> None:
     """A label of the metric must not follow from the words of a sentence, which quote gangs and messages."""
     member = member_json("g", 0, 2)
     assert kind(planned(), member) is None
-    assert kind(planned(), member_json("promised", 0, 2)) is Kind.NO_PLAN
-    assert kind(planned(), member_json("g", 1, 2, name="forged")) is Kind.NOT_IN_PLAN
-    assert kind(planned(), member, []) is Kind.NOT_OFFERED
-    assert kind(planned(expires=NOW), member) is Kind.PLAN_EXPIRED
-    assert kind(planned(phase=Phase.EXPIRED), member) is Kind.PLAN_EXPIRED
-    assert kind(planned(phase=Phase.WAITING), member) is Kind.GANG_WAITING
-    assert kind(planned(phase=Phase.QUEUED, message="its nodes are promised"), member) is Kind.GANG_QUEUED
-    assert kind(planned(phase=Phase.INVALID), member) is Kind.GANG_INVALID
-    assert kind(planned(4), pod_json("single")) is Kind.NODE_PROMISED
-    assert kind(planned(), pod_json("single", gpus=9)) is Kind.NODE_PROMISED
-    assert kind(planned(), pod_json("single"), []) is Kind.NO_ROOM
-    assert kind(planned(), pod_json("odd", gpus="many")) is Kind.OTHER
+    assert kind(planned(), member_json("promised", 0, 2)) is RefusalKind.NO_PLAN
+    assert kind(planned(), member_json("g", 1, 2, name="forged")) is RefusalKind.NOT_IN_PLAN
+    assert kind(planned(), member, []) is RefusalKind.NOT_OFFERED
+    assert kind(planned(expires=NOW), member) is RefusalKind.PLAN_EXPIRED
+    assert kind(planned(phase=PlanPhase.EXPIRED), member) is RefusalKind.PLAN_EXPIRED
+    assert kind(planned(phase=PlanPhase.WAITING), member) is RefusalKind.GANG_WAITING
+    assert kind(planned(phase=PlanPhase.QUEUED, message="its nodes are promised"), member) is RefusalKind.GANG_QUEUED
+    assert kind(planned(phase=PlanPhase.INVALID), member) is RefusalKind.GANG_INVALID
+    assert kind(planned(4), pod_json("single")) is RefusalKind.NODE_PROMISED
+    assert kind(planned(), pod_json("single", gpus=9)) is RefusalKind.NODE_PROMISED
+    assert kind(planned(), pod_json("single"), []) is RefusalKind.NO_ROOM
+    assert kind(planned(), pod_json("odd", gpus="many")) is RefusalKind.OTHER
     flagged = node("bad", annotations={"arnold.dev/slowdown": "faulty"})
-    assert kind(state_of([flagged]), pod_json("single"), ["bad"]) is Kind.NODE_AILING
+    assert kind(state_of([flagged]), pod_json("single"), ["bad"]) is RefusalKind.NODE_AILING
 
 
 def test_a_gang_without_a_plan_waits() -> None:
@@ -150,7 +150,7 @@ def test_an_expired_plan_lets_nobody_pass() -> None:
     state = planned(expires=NOW)
     assert "expired" in refusal(state, member_json("g", 0, 2))
     assert ask(state, member_json("g", 0, 2), now=NOW - timedelta(seconds=1))["NodeNames"] == [node_of(state, 0)]
-    state = planned(phase=Phase.EXPIRED)
+    state = planned(phase=PlanPhase.EXPIRED)
     assert "Expired" in refusal(state, member_json("g", 0, 2))
 
 
@@ -277,7 +277,7 @@ def test_filter_is_a_pure_read(questions: list[Any], again: int) -> None:
     assert (dict(state.plans), state.fleet.version, state.fleet.occupancy.free.tolist(), set(state.pods)) == facts
 
 
-def ask_preempt(state: State, pod: Json, victims: dict[str, list[str]]) -> dict[str, list[str]]:
+def ask_preempt(state: ClusterCache, pod: Json, victims: dict[str, list[str]]) -> dict[str, list[str]]:
     """Preempt by UIDs; candidates are node -> pods."""
     candidates = {
         name: {"Pods": [{"UID": uid(one)} for one in pods], "NumPDBViolations": 0} for name, pods in victims.items()
