@@ -25,7 +25,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from extender.cluster_cache import ClusterCache
-from extender.service.prometheus import CONTENT_TYPE, Metrics
+from extender.service.extender_metrics import CONTENT_TYPE, Metrics
 from extender.service.request_body import BodyReader
 from extender.verbs.filter_preempt import Refusal, filter_nodes, preempt
 from extender.verbs.protocol import (

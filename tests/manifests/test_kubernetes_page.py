@@ -13,7 +13,7 @@ from extender.cluster_api import LeaseTimes as LeaseTerms
 from extender.controller.timeouts import Timeouts
 from extender.plans import PlanPhase
 from extender.reservations import ReservationPhase
-from extender.service.prometheus import Metrics
+from extender.service.extender_metrics import Metrics
 from extender.service.settings import NOT_LIVE
 from scheduler.job import Parallelism
 from scheduler.queue.registry import policy_names

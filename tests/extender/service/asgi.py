@@ -10,7 +10,7 @@ from typing import Any
 
 from extender.cluster_cache import ClusterCache
 from extender.service.app import Backend, create_app
-from extender.service.prometheus import Metrics
+from extender.service.extender_metrics import Metrics
 from extender.service.request_body import BodyReader
 from scheduler.queue.priority import PriorityAge
 from tests.extender.things import NOW
