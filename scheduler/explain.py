@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduler.job import Job
+from scheduler.objective import job_level, objective_of
 from scheduler.outcome import TOLERANCE, Outcome
 from scheduler.placement.types import Pair, Refutation
-from scheduler.spread import job_level, objective_of
 from topology.cluster import Cluster
 
 

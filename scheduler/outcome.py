@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from scheduler.job import Job
+from scheduler.objective import Evaluation, evaluate, objective_of
 from scheduler.placement.trunks import propose, propose_in_a_trunk
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
-from scheduler.spread import Evaluation, evaluate, objective_of
 from topology.cluster import Cluster
 from topology.errors import InvalidPlacement
 

@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 
 from scheduler.job import Hold, Job
+from scheduler.objective import job_level
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import BoolArray, admissible, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.spread import job_level
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob

@@ -13,8 +13,8 @@ from rich.text import Text
 from arnold.commands.output import plain, table
 from arnold.documents.words import decimal, verdict
 from scheduler.job import FAMILIES
+from scheduler.objective import job_level, objective_of
 from scheduler.placement.admission import admissible
-from scheduler.spread import job_level, objective_of
 from topology.capacity import count_nodes
 from topology.drawing.labels import plural
 from topology.hostlist import spell_names

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scheduler.job import Job
 from scheduler.job_document import ConstraintFile, JobDocument, ParallelismFile
+from scheduler.objective import job_level
 from scheduler.placement.types import ParetoPoint, PriceOption
-from scheduler.spread import job_level
 from topology.cluster import Cluster
 from topology.flags import HEALTHY, FlagKind, NodeFlag
 

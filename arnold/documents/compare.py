@@ -10,8 +10,8 @@ from pydantic import Field
 from arnold.documents.common import ClusterDoc, Document, SpreadDoc, cluster_doc, job_doc
 from scheduler.job import Job
 from scheduler.job_document import JobDocument
+from scheduler.objective import job_level
 from scheduler.outcome import Outcome, Status
-from scheduler.spread import job_level
 from topology.cluster import Cluster
 
 

@@ -24,9 +24,9 @@ from scheduler.avoidance import Option, Way
 from scheduler.explain import CheaperPair, maximal
 from scheduler.job import Job
 from scheduler.job_document import JobDocument
+from scheduler.objective import job_level
 from scheduler.outcome import Outcome, Status
 from scheduler.remedies import Change, ChangeKind, Constraint, Diagnosis
-from scheduler.spread import job_level
 from topology.cluster import Cluster
 
 

@@ -23,8 +23,8 @@ from arnold.documents.common import (
 )
 from scheduler.job import Family, Job
 from scheduler.job_document import JobDocument
+from scheduler.objective import job_level
 from scheduler.outcome import Outcome, RefusedPlacement
-from scheduler.spread import job_level
 from topology.cluster import Cluster, IntArray
 from topology.flags import HEALTHY
 

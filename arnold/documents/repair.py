@@ -11,8 +11,8 @@ from arnold.documents.common import ClusterDoc, Document, SpreadDoc, cluster_doc
 from arnold.documents.place import CellDoc, assignment_docs
 from scheduler.job import Family, Job
 from scheduler.job_document import JobDocument
+from scheduler.objective import Evaluation, job_level
 from scheduler.placement.repair import Repair
-from scheduler.spread import Evaluation, job_level
 from topology.cluster import Cluster
 
 

@@ -13,10 +13,10 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import Evaluation, evaluate, job_level
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.exact.price import step_time
 from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation
-from scheduler.spread import Evaluation, evaluate, job_level
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, InvalidPlacement, SolverTimeout

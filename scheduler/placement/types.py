@@ -1,7 +1,7 @@
 """What every placement algorithm takes and returns.
 
-An algorithm proposes; it never says what its proposal is worth.  ``scheduler.spread`` evaluates every proposal the same
-way, whoever made it.
+An algorithm proposes; it never says what its proposal is worth.  ``scheduler.objective`` evaluates every proposal the
+same way, whichever algorithm made it.
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from arnold.documents.words import why_not
 from scheduler.explain import cheaper_pairs, maximal
 from scheduler.job import Count, Hold, Job, Parallelism
+from scheduler.objective import evaluate
 from scheduler.outcome import judge, run
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, Proposal, Refutation
 from scheduler.remedies import Diagnosis, diagnose, fits
-from scheduler.spread import evaluate
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import InvalidPlacement

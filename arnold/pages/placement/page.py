@@ -16,8 +16,8 @@ from arnold.pages.placement.panel import Panel, panel
 from arnold.pages.placement.rows import algorithm_rows, price_rows, refutation_rows
 from scheduler.explain import cheaper_pairs
 from scheduler.job import FAMILIES, Job
+from scheduler.objective import job_level
 from scheduler.outcome import Outcome
-from scheduler.spread import job_level
 from topology.cluster import Cluster, IntArray
 from topology.drawing.labels import plural, several
 from topology.drawing.layout import Layout, layout

@@ -12,8 +12,8 @@ from arnold.documents.words import decimal
 from arnold.pages.placement.words import beside, seconds, verdict
 from scheduler.explain import CheaperPair
 from scheduler.job import FAMILIES, Job
+from scheduler.objective import job_level, objective_of
 from scheduler.outcome import TOLERANCE, Outcome
-from scheduler.spread import job_level, objective_of
 from topology.cluster import Cluster
 from topology.drawing.labels import plural, several
 

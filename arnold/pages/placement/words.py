@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from arnold.documents.words import decimal, status_words
 from scheduler.explain import CheaperPair
 from scheduler.job import Job
+from scheduler.objective import Evaluation
 from scheduler.outcome import TOLERANCE, Outcome
-from scheduler.spread import Evaluation
 from topology.cluster import Level
 from topology.drawing.labels import plural
 

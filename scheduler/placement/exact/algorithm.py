@@ -14,6 +14,7 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import evaluate, job_level
 from scheduler.placement.exact import price
 from scheduler.placement.exact.choice import choose_domains
 from scheduler.placement.exact.instance import Instance
@@ -22,7 +23,6 @@ from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.search import Search
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits, PriceOption, Proposal
-from scheduler.spread import evaluate, job_level
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidPlacement

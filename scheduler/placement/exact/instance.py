@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.job import Job
+from scheduler.objective import job_level
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.blocks import Blocks, blocks_at, capacity_by_level
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.spread import job_level
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray, Level
 

@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
+from scheduler.objective import spread
 from scheduler.placement.types import Pair
-from scheduler.spread import spread
 from topology.cluster import IntArray
 
 

@@ -15,11 +15,11 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import job_level
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.heuristic import Request
 from scheduler.placement.mip.formulation import Program, Solution, Solver, solve
 from scheduler.placement.types import Limits, Proposal
-from scheduler.spread import job_level
 from topology.cluster import Cluster, IntArray
 
 

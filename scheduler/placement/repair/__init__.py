@@ -17,13 +17,13 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import Evaluation, evaluate
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.repair.moves_first import Plan, fewest_moves
 from scheduler.placement.repair.objective_first import best_objective
 from scheduler.placement.repair.result import Move, Prefer, Repair
 from scheduler.placement.repair.situation import Situation, situation
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.spread import Evaluation, evaluate
 from topology.cluster import Cluster, IntArray
 
 __all__ = ["Move", "Prefer", "Repair", "repair"]

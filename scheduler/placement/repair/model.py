@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from scheduler.objective import Evaluation
 from scheduler.placement.blocks import blocks_at
 from scheduler.placement.repair.choices import Choices
 from scheduler.placement.repair.terms import Term, ancestors, integer_weights, terms_of
 from scheduler.placement.types import Limits
-from scheduler.spread import Evaluation
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from time import monotonic
 
+from scheduler.objective import Evaluation, evaluate
 from scheduler.outcome import trivial_bound
 from scheduler.placement.repair.choices import choices, trimmed
 from scheduler.placement.repair.greedy import greedy_targets
@@ -12,7 +13,6 @@ from scheduler.placement.repair.model import Goal, RepairModel, Step
 from scheduler.placement.repair.nearest import nearest_nodes
 from scheduler.placement.repair.situation import Situation
 from scheduler.placement.types import Limits
-from scheduler.spread import Evaluation, evaluate
 from topology.cluster import IntArray
 from topology.errors import InvalidPlacement, SolverTimeout
 from topology.flags import HEALTHY

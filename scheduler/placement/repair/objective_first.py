@@ -13,6 +13,7 @@ from time import monotonic
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import evaluate
 from scheduler.outcome import TOLERANCE, run, trivial_bound
 from scheduler.placement.admission import BoolArray
 from scheduler.placement.repair.bands import bands_of, move_segments
@@ -24,7 +25,6 @@ from scheduler.placement.repair.relabel import relabel
 from scheduler.placement.repair.situation import Situation
 from scheduler.placement.repair.terms import closest_depth
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.spread import evaluate
 from topology.capacity import count_nodes
 from topology.cluster import IntArray
 

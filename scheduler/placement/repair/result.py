@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from scheduler.spread import Evaluation
+from scheduler.objective import Evaluation
 from topology.cluster import IntArray
 
 Prefer = Literal["moves", "objective"]

@@ -10,7 +10,7 @@ from math import lcm
 import numpy as np
 
 from scheduler.job import Family, Job
-from scheduler.spread import job_level
+from scheduler.objective import job_level
 from topology.cluster import Cluster, IntArray
 
 _LARGEST_SCALE = 10**9

@@ -13,13 +13,13 @@ from extender.planner.claims import Blocked, Claims
 from extender.plans import Phase, Plan, canonical_uid
 from extender.queueing import Waiting
 from extender.state import State
+from scheduler.objective import evaluate
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import NoReserve
 from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.fifo import Fifo
 from scheduler.queue.priority import PriorityAge
-from scheduler.spread import evaluate
 from tests.extender.things import (
     MINIPOD,
     NOW,
