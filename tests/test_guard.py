@@ -73,9 +73,10 @@ def test_a_module_topology_on_pythonpath(site: Path, tmp_path_factory: pytest.Te
     """The usual trap: a topology.py of one's own and PYTHONPATH=.; told without a traceback, and what to unset."""
     trap = tmp_path_factory.mktemp("repository")
     (trap / "topology.py").write_text("ranks = 8\n")
-    (site / "arnold").write_text("import sys\nfrom arnold.main import main\nmain()\n")
+    script = tmp_path_factory.mktemp("bin") / "arnold"
+    script.write_text("from arnold.main import main\nmain()\n")
     env = {"PYTHONPATH": f"{trap}{os.pathsep}{site}"}
-    command = [sys.executable, "-P", str(site / "arnold"), "--version"]
+    command = [sys.executable, "-P", str(script), "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | env)
     assert done.returncode == 1
     assert done.stderr.startswith(f"Error: the package 'topology' at {trap / 'topology.py'} does not belong")

@@ -14,7 +14,7 @@ from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, Node
 from topology.errors import InvalidInput
 from topology.files import Source
-from topology.readers.table import read_header, read_table
+from topology.readers.csv_table import read_header, read_table
 from topology.readers.types import Reading
 
 COLUMNS = ("ip", "DSW", "PSW", "ASW")
@@ -29,7 +29,7 @@ class Lingjun:
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:
-        """The first line is the data set's."""
+        """Return whether the first line is the data set's."""
         return read_header(head) == COLUMNS
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002

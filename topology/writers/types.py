@@ -1,11 +1,14 @@
-"""What every writer of a topology format takes and returns."""
+"""What every writer of a topology format takes and returns, and what a format cannot carry of a cluster."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from topology.cluster import Cluster
+import numpy as np
+
+from topology.cluster import DEFAULT_GPUS, Cluster
+from topology.plugins import PluginGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,44 @@ class TopologyWriter(Protocol):
         """Name of the format, as in ``--to``."""
 
     def write(self, cluster: Cluster) -> Rendering:
-        """The cluster in this format.
+        """Return the cluster in this format.
 
         :raises InvalidInput: a name that the format cannot carry.
         """
+
+
+TOPOLOGY_WRITERS: PluginGroup[TopologyWriter] = PluginGroup(
+    "arnold.topology_writers", unknown="no topology format is written under the name", where="--to"
+)
+"""All formats that can be written."""
+
+
+def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
+    """Say what is lost in formats that carry the tree alone: no names of levels, no GPUs, no use, no flags."""
+    lost = []
+    if cluster.levels:
+        lost.append(f"names of levels ({', '.join(level.name for level in cluster.levels)})")
+    if others := int(np.count_nonzero(cluster.gpus != DEFAULT_GPUS)):
+        lost.append(f"GPU counts other than {DEFAULT_GPUS} ({others} of {len(cluster)} nodes)")
+    if used := int(np.count_nonzero(cluster.free_gpus < cluster.gpus)):
+        lost.append(f"GPUs in use ({used} of {len(cluster)} nodes)")
+    if cluster.flags:
+        lost.append(f"flags ({len(cluster.flags)} of {len(cluster)} nodes)")
+    return (f"{format_name} cannot carry {'; '.join(lost)}: left out",) if lost else ()
+
+
+def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
+    """Say what is lost in the CSV, which carries the slowdown of a flag alone."""
+    detailed = sum(
+        flag.kind == "degraded" or any((flag.score, flag.since, flag.until, flag.evidence))
+        for flag in cluster.flags.values()
+    )
+    notes = []
+    if detailed:
+        notes.append(f"{format_name} carries the slowdown of flags and no more; reasons and ends left out: {detailed}")
+    if (trunks := cluster.trunks) is not None:
+        notes.append(
+            f"{format_name} cannot say that nothing joins the {len(trunks)} domains of {trunks.name}: "
+            "there, jobs may span them"
+        )
+    return tuple(notes)

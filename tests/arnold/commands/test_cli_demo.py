@@ -12,8 +12,7 @@ import pytest
 
 from arnold.demo import demo_instance
 from arnold.demo_files import SLOW, SLOWDOWN, demo_files
-from arnold.demo_jobs import LARGEST
-from arnold.demo_jobs import demo_files as trace_of_jobs
+from arnold.demo_jobs import LARGEST, demo_jobs
 from scheduler.jobfile import load_job
 from simulator.traces import read_trace
 from tests.conftest import Arnold
@@ -159,7 +158,7 @@ def test_trace_of_jobs_fits_the_cluster(tmp_path: Path) -> None:
     """
     cluster, _ = demo_instance(0)
     file = tmp_path / "jobs.csv"
-    file.write_text(trace_of_jobs(cluster, 0)["jobs.csv"])
+    file.write_text(demo_jobs(cluster, 0)["jobs.csv"])
     trace = read_trace(file)
     assert 50 <= len(trace.records) <= 200
     assert max(job.gpus for job in trace.records) <= LARGEST

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-MAIN = "import sys; from arnold.commands import main; main()"
+MAIN = "import sys; from arnold.main import main; main()"
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import pytest
 from topology.errors import InvalidInput, TooLarge, UnknownName
 from topology.files import Source
 from topology.readers import load_cluster, load_topology
-from topology.readers.registry import load_reader, reader_names, recognise
+from topology.readers.loading import recognise
+from topology.readers.types import TOPOLOGY_READERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -44,8 +45,8 @@ def csv_file(tmp_path: Path) -> Path:
 
 def test_every_installed_reader_has_a_sample_here() -> None:
     """So that a new format cannot be forgotten by the tests below; each says what it reads."""
-    assert set(reader_names()) == set(SAMPLES)
-    assert all(load_reader(name).name == name and load_reader(name).summary for name in SAMPLES)
+    assert set(TOPOLOGY_READERS.names()) == set(SAMPLES)
+    assert all(TOPOLOGY_READERS.load(name).name == name and TOPOLOGY_READERS.load(name).summary for name in SAMPLES)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -68,7 +69,7 @@ def test_json_of_the_api_server_is_recognised() -> None:
 def test_the_name_of_a_format_overrides() -> None:
     """And a wrong one is answered with the one that was meant."""
     with pytest.raises(UnknownName, match="'slurm_conf'") as caught:
-        load_reader("slurm_conf")
+        TOPOLOGY_READERS.load("slurm_conf")
     assert "did you mean 'slurm-conf'?" in caught.value.fix
 
 
@@ -126,7 +127,7 @@ def test_errors_about_the_whole_file_name_the_file(tmp_path: Path) -> None:
 
 def test_a_cluster_beyond_the_limit_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Well formed and merely too big: exit code 3."""
-    monkeypatch.setattr("topology.readers.table.MAX_NODES", 1)
+    monkeypatch.setattr("topology.readers.csv_table.MAX_NODES", 1)
     file = tmp_path / "cluster.csv"
     file.write_text(SAMPLES["csv"])
     with pytest.raises(TooLarge) as caught:

@@ -9,8 +9,7 @@ from topology.cluster import Cluster
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY
 from topology.readers.cluster_csv import ATTRIBUTES, NODE
-from topology.writers.losses import table_losses
-from topology.writers.types import Rendering
+from topology.writers.types import Rendering, table_losses
 
 
 class ClusterCsvWriter:
@@ -19,7 +18,7 @@ class ClusterCsvWriter:
     name = "csv"
 
     def write(self, cluster: Cluster) -> Rendering:
-        """The cluster as CSV.
+        """Return the cluster as CSV.
 
         :raises InvalidTopology: a level is called like one of the other columns.
         """

@@ -1,11 +1,12 @@
-"""A cluster as a forest of switches with unique names, for formats that know switches and no levels.
+"""Slurm's ``topology.conf`` and ``topology.yaml``, and the switches that formats without levels are written from.
 
-Every domain becomes a switch.  An implicit domain needs none, unless a domain with a name lies below it: then it
-becomes a switch too, so that every other switch keeps its level.
+Every domain becomes a switch with a unique name.  An implicit domain needs none, unless a domain with a name lies below
+it: then it becomes a switch too, so that every other switch keeps its level.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from topology.cluster import ROOT, Cluster, IntArray
+from topology.hostlist import check_name, fold_hostlist
 from topology.readers.switches import Switch
+from topology.writers.types import Rendering, bare_tree_losses
 
 SLURM_NAME_LENGTH = 64
 """Longest switch name of Slurm, topology.conf(5)."""
@@ -34,13 +37,13 @@ class Forest:
     renamed: int
 
     def path(self, node: int) -> list[str]:
-        """Switches above a node, from broad to close."""
+        """Return switches above a node, from broad to close."""
         depth = int(self.levels_of_nodes[node]) + 1
         levels = self.cluster.levels[:depth]
         return [names[level.domain_of[node]] for names, level in zip(self.names, levels, strict=False)]
 
     def switches(self) -> list[Switch]:
-        """All switches, broad before close.
+        """Return all switches, broad before close.
 
         Slurm wants a switch to hold either switches or nodes: nodes beside switches get a leaf switch of their own,
         ``NAME-nodes``, and so do nodes on no switch at all.
@@ -67,7 +70,7 @@ class Forest:
         return found
 
     def _children(self) -> list[list[list[str]]]:
-        """For each level and domain, the names of the switches below."""
+        """Return the names of the switches below, for each level and domain."""
         children: list[list[list[str]]] = [[[] for _ in names] for names in self.names]
         for depth in range(1, len(self.names)):
             parents = self.cluster.levels[depth].parent_of.tolist()
@@ -78,7 +81,7 @@ class Forest:
 
 
 def forest_of(cluster: Cluster) -> Forest:
-    """The switches of a cluster, each with a name of its own.
+    """Return the switches of a cluster, each with a name of its own.
 
     A domain keeps its name; where another level has it already, the name of the level is put before it.
     """
@@ -108,7 +111,7 @@ def forest_of(cluster: Cluster) -> Forest:
 
 
 def forest_notes(forest: Forest, switches: Sequence[Switch]) -> tuple[str, ...]:
-    """What a user of Slurm should know about the switches."""
+    """Return what a user of Slurm should know about the switches."""
     notes = []
     if forest.renamed:
         notes.append(f"switches with the name of their level put before, as the name alone was taken: {forest.renamed}")
@@ -123,7 +126,7 @@ def forest_notes(forest: Forest, switches: Sequence[Switch]) -> tuple[str, ...]:
 
 
 def _needed(cluster: Cluster) -> list[npt.NDArray[np.bool_]]:
-    """For each level, shape [domains]: it has a name of its own, or something below it has."""
+    """Return for each level, shape [domains], whether a domain has a name of its own or something below it has."""
     needed = [~level.implicit for level in cluster.levels]
     for depth in reversed(range(1, len(needed))):
         needed[depth - 1][cluster.levels[depth].parent_of[needed[depth]]] = True
@@ -131,7 +134,7 @@ def _needed(cluster: Cluster) -> list[npt.NDArray[np.bool_]]:
 
 
 def _grouped(domain_of: IntArray, chosen: npt.NDArray[np.bool_], domains: int) -> list[IntArray]:
-    """The chosen nodes of each domain."""
+    """Return the chosen nodes of each domain."""
     nodes = np.flatnonzero(chosen)
     order = nodes[np.argsort(domain_of[nodes], kind="stable")]
     counts = np.bincount(domain_of[nodes], minlength=domains)
@@ -144,3 +147,52 @@ def _unique(name: str, taken: set[str]) -> str:
         candidate, number = f"{name}-{number}", number + 1
     taken.add(candidate)
     return candidate
+
+
+class SlurmConfWriter:
+    """Writer of ``topology.conf``."""
+
+    name = "slurm-conf"
+
+    def write(self, cluster: Cluster) -> Rendering:
+        """Return the cluster as lines of ``SwitchName=``, broad switches first.
+
+        :raises InvalidInput: a name that Slurm cannot carry.
+        """
+        forest = forest_of(cluster)
+        switches = forest.switches()
+        lines = []
+        for switch in switches:
+            check_name(switch.name)
+            key, below = ("Switches", switch.children) if switch.children else ("Nodes", switch.nodes)
+            lines.append(f"SwitchName={switch.name} {key}={fold_hostlist(below)}\n")
+        return Rendering("".join(lines), bare_tree_losses(cluster, self.name) + forest_notes(forest, switches))
+
+
+_HEAD = "- topology: default\n  cluster_default: true\n  tree:\n    switches:\n"
+
+
+class SlurmYamlWriter:
+    """Writer of ``topology.yaml``.  All names are quoted, so that a switch called ``1e3`` or ``no`` stays a name."""
+
+    name = "slurm-yaml"
+
+    def write(self, cluster: Cluster) -> Rendering:
+        """Return the cluster as a list of switches, broad ones first.
+
+        :raises InvalidInput: a name that Slurm cannot carry.
+        """
+        forest = forest_of(cluster)
+        switches = forest.switches()
+        entries = []
+        for switch in switches:
+            check_name(switch.name)
+            key, below = ("children", switch.children) if switch.children else ("nodes", switch.nodes)
+            entries.append(f"    - switch: {_quoted(switch.name)}\n      {key}: {_quoted(fold_hostlist(below))}\n")
+        notes = bare_tree_losses(cluster, self.name) + forest_notes(forest, switches)
+        return Rendering(_HEAD + "".join(entries), notes)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a double-quoted YAML string, which a JSON string is."""
+    return json.dumps(text, ensure_ascii=False)

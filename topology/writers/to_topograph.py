@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 from topology.cluster import Cluster
-from topology.writers.forest import forest_of
-from topology.writers.losses import bare_tree_losses
-from topology.writers.types import Rendering
+from topology.writers.to_slurm import forest_of
+from topology.writers.types import Rendering, bare_tree_losses
 
 
 class TopographWriter:
@@ -16,7 +15,7 @@ class TopographWriter:
     name = "topograph"
 
     def write(self, cluster: Cluster) -> Rendering:
-        """The cluster as JSON, one instance a line."""
+        """Return the cluster as JSON, one instance a line."""
         forest = forest_of(cluster)
         instances = (
             json.dumps({"id": name, "network_layers": forest.path(node)[::-1]}, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""From a path to a cluster: read, recognise, lay state over it."""
+"""From a path to a cluster: read, recognise the format, lay state over it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topology.files import Source, read_source
 from topology.flag_log import is_log
 from topology.node_list import read_node_list, with_gpus, with_node_list
 from topology.overlay import with_flag_file, with_flag_store
-from topology.readers.registry import load_reader, recognise
+from topology.readers.types import TOPOLOGY_READERS, TopologyReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def load_topology(
     _check_stdin(path, *busy, *flags)
     source = read_source(path)
     try:
-        reader = recognise(source) if format is None else load_reader(format)
+        reader = recognise(source) if format is None else TOPOLOGY_READERS.load(format)
         if levels is not None and not reader.chooses_levels:
             raise InvalidInput(
                 f"the format {reader.name} names its own levels", where="--levels", fix="leave --levels out"
@@ -89,7 +89,7 @@ def load_topology(
 
 
 def _flagged(cluster: Cluster, source: Source, now: datetime) -> tuple[Cluster, tuple[str, ...]]:
-    """The cluster with the flags of a flag file or a flag store, and notes about them."""
+    """Return the cluster with the flags of a flag file or a flag store, and notes about them."""
     if is_log(source):
         return with_flag_store(cluster, source, now=now)
     cluster, expired = with_flag_file(cluster, source, now=now)
@@ -97,10 +97,31 @@ def _flagged(cluster: Cluster, source: Source, now: datetime) -> tuple[Cluster, 
 
 
 def load_cluster(path: str | Path, **options: Any) -> Cluster:
-    """The cluster of :func:`load_topology`, with its options, for those who need nothing else."""
+    """Return the cluster of :func:`load_topology`, which takes the same options."""
     return load_topology(path, **options).cluster
 
 
 def _check_stdin(*paths: str | Path) -> None:
     if sum(str(path) == "-" for path in paths) > 1:
         raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
+
+
+HEAD = 65_536
+"""Characters of a text that readers look at to recognise their format."""
+
+
+def recognise(source: Source) -> TopologyReader:
+    """Return the reader of a text, by its content.
+
+    :raises InvalidInput: no reader, or more than one, recognises it.
+    """
+    readers = [TOPOLOGY_READERS.load(name) for name in TOPOLOGY_READERS.names()]
+    head = source.text[:HEAD]
+    fitting = [reader for reader in readers if reader.recognises(head)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        names = " and ".join(reader.name for reader in fitting)
+        raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
+    known = "; ".join(f"{reader.name}: {reader.summary}" for reader in readers)
+    raise InvalidInput("is in no format that is known", where=source.name, fix=f"give one of these ({known})")
