@@ -14,7 +14,7 @@ from scheduler.study.executors import Executor, Here, Processes, usable_cores
 from simulator.records import JobRecord
 from simulator.study.on_dask import OnDask
 from simulator.study.plan import Grid, Inputs
-from simulator.study.sweep import Swept, sweep
+from simulator.study.replay_sweep import Swept, sweep
 from simulator.traces import Trace
 from topology.generate import minipods
 

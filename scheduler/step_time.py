@@ -8,7 +8,7 @@ instead of DP, one unit of PP spread for one of DP spread, gained 2.3 % (arXiv 2
 from __future__ import annotations
 
 from scheduler.job import Job, stage_slowdown
-from scheduler.spread import Evaluation
+from scheduler.objective import Evaluation
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
 

@@ -39,7 +39,9 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     return [name for name in policy_names() if name.startswith(incomplete)]
 
 
-@click.command("simulate", cls=JsonCommand, document="arnold.documents.simulate:SimulateDocument", epilog=EXAMPLES)
+@click.command(
+    "simulate", cls=JsonCommand, document="arnold.documents.simulate_answer:SimulateDocument", epilog=EXAMPLES
+)
 @click.option("--cluster", required=True, type=FILE, metavar="FILE", help="The cluster, in any known format.")
 @trace_options
 @click.option(
@@ -195,7 +197,7 @@ def _prepare(options: dict[str, Any]) -> tuple[Replay, tuple[str, ...]]:
 
 
 def _tell(replay: Replay, past: History, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
-    from arnold.documents.simulate import simulate_document
+    from arnold.documents.simulate_answer import simulate_document
     from simulator.past.totals import totals
 
     engine = replay.engine

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from arnold.documents.common import Document, NodeFlagDoc
-from arnold.documents.error import ErrorDoc, error_document
+from arnold.documents.error import ErrorDetails, error_document
 from arnold.documents.flag_store import RecordDocument
 from arnold.documents.nodeflags import node_flag_docs
 from health.peers import Examined, Stretch, Verdict
@@ -88,7 +88,7 @@ class WatchDocument(Document):
     """All flags that hold, earlier ones that have not run out among them."""
     notes: list[str]
     """What was left out, and what limits the verdict."""
-    error: ErrorDoc | None
+    error: ErrorDetails | None
     """Why nothing could be judged; null = it could."""
     recorded: RecordDocument | None
     """What was written to --store; null = no such option, or nothing could be judged."""

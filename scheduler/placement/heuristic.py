@@ -16,9 +16,9 @@ from typing import Literal
 import numpy as np
 
 from scheduler.job import Grid, Job
+from scheduler.objective import job_level
 from scheduler.placement.admission import BoolArray, admissible, shortage
 from scheduler.placement.types import Limits, Proposal
-from scheduler.spread import job_level
 from topology.cluster import Cluster, IntArray, Level
 from topology.errors import Infeasible
 

@@ -33,10 +33,10 @@ from typing import Any, Literal
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import job_level
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.heuristic import Request
 from scheduler.placement.types import Limits, Proposal
-from scheduler.spread import job_level
 from topology.cluster import Cluster, IntArray
 
 Solver = Literal["scip", "highs"]

@@ -13,9 +13,9 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import Evaluation, evaluate, job_level
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation
-from scheduler.spread import Evaluation, evaluate, job_level
 from scheduler.step_time import slowest_in_use, step_time
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray

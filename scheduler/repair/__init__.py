@@ -19,12 +19,12 @@ from typing import Literal
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import Evaluation, evaluate
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.repair.moves_first import RepairPlan, fewest_moves
 from scheduler.repair.objective_first import best_objective
 from scheduler.repair.repair_problem import RepairProblem, problem_of
-from scheduler.spread import Evaluation, evaluate
 from topology.cluster import Cluster, IntArray
 
 _DEFAULT_LIMITS = Limits()

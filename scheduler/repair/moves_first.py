@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from time import monotonic
 
+from scheduler.objective import Evaluation, evaluate
 from scheduler.outcome import trivial_bound
 from scheduler.placement.moves.move_choices import greedy_targets, trimmed
 from scheduler.placement.moves.move_model import Goal, GoalValue, MoveModel
 from scheduler.placement.types import Limits
 from scheduler.repair.nearest import nearest_nodes
 from scheduler.repair.repair_problem import RepairProblem, choices
-from scheduler.spread import Evaluation, evaluate
 from topology.cluster import IntArray
 from topology.errors import InvalidPlacement, SolverTimeout
 from topology.flags import HEALTHY

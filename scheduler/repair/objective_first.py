@@ -13,6 +13,7 @@ from time import monotonic
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import evaluate
 from scheduler.outcome import TOLERANCE, run, trivial_bound
 from scheduler.placement.admission import BoolArray
 from scheduler.placement.moves.move_choices import closest_depth
@@ -23,7 +24,6 @@ from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.repair.moves_first import RepairPlan, climb, cost_of, fewest_moves, plan_of
 from scheduler.repair.nearest import nearest_nodes
 from scheduler.repair.repair_problem import RepairProblem, choices
-from scheduler.spread import evaluate
 from topology.capacity import count_nodes
 from topology.cluster import IntArray
 

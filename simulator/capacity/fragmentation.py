@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduler.objective import job_level
 from scheduler.placement.admission import admissible
 from scheduler.placement.registry import load_algorithm
-from scheduler.spread import job_level
 from simulator.capacity.largest import Family, Largest, Prober
 from simulator.capacity.shape import JobShape, usual_shapes
 from topology.capacity import count_nodes

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduler.objective import job_level
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
-from scheduler.spread import job_level
 from simulator.capacity.background import DAY, background
 from simulator.capacity.fragmentation import SHAPES
 from simulator.capacity.largest import Largest, Prober

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.spread import job_level
+from scheduler.objective import job_level
 from simulator.cost.assumptions import of_volumes
 from simulator.cost.bus_bandwidth import BusBandwidth, drawn
 from simulator.cost.calibration import PUBLISHED, Calibration

@@ -13,13 +13,13 @@ from math import ceil
 import numpy as np
 
 from scheduler.job import Job, Parallelism
+from scheduler.objective import job_level, spread
 from scheduler.outcome import run
 from scheduler.placement.shares import fewest_domains
 from scheduler.placement.singles import Rows, tightest
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.types import BoolArray, Keep, Waiting
 from scheduler.queue.zone import find_zone
-from scheduler.spread import job_level, spread
 from simulator.engine.disagreement import Disagreement
 from simulator.engine.job import UNITS, SimJob
 from simulator.engine.room import Found, Need

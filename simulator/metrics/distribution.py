@@ -7,16 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from topology.json_record import JsonRecord
+
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
-    """Mean, percentiles (linear between the two nearest ranks, numpy's default) and largest."""
+class Distribution(JsonRecord):
+    """Seconds over jobs; percentiles are linear between the two nearest ranks, numpy's default."""
 
     mean: float
+    """Over all jobs."""
     p50: float
+    """Half of the jobs have at most this."""
     p95: float
+    """95 % of the jobs have at most this."""
     p99: float
+    """99 % of the jobs have at most this."""
     max: float
+    """The most that a job has."""
 
 
 def distribution(values: npt.ArrayLike) -> Distribution | None:

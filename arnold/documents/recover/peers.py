@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from arnold.documents.common import ClusterDoc, Document, cluster_doc
+from arnold.documents.common import Document
 from arnold.documents.recover.common import MachineDoc, machine_doc
 from health.recovery.checkpoint_peers import RULES, Peers, Rule
 from topology.cluster import Cluster
+from topology.validate import ClusterSummary, summarise_cluster
 
 
 class PeerDoc(MachineDoc):
@@ -48,7 +49,7 @@ class PeersDocument(Document):
     """One row for each machine, by node rank."""
     notes: list[str]
     """What is worth knowing, one sentence each."""
-    cluster: ClusterDoc
+    cluster: ClusterSummary
     """The cluster as it was read."""
 
 
@@ -85,5 +86,5 @@ def peers_document(
         fatal_pairs=peers.fatal_pairs,
         peers=rows,
         notes=list(notes),
-        cluster=cluster_doc(cluster, source),
+        cluster=summarise_cluster(cluster, source),
     )

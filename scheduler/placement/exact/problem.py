@@ -15,10 +15,10 @@ from functools import cached_property
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import job_level, spread
 from scheduler.placement.admission import BoolArray, admissible, shortage
 from scheduler.placement.blocks import Blocks, blocks_at, capacity_by_level
 from scheduler.placement.types import Pair
-from scheduler.spread import job_level, spread
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray, Level
 from topology.flags import HEALTHY

@@ -14,8 +14,8 @@ from math import lcm
 import numpy as np
 
 from scheduler.job import Family, Job
+from scheduler.objective import job_level
 from scheduler.placement.admission import BoolArray
-from scheduler.spread import job_level
 from topology.cluster import Cluster, IntArray
 
 LARGEST = 60_000

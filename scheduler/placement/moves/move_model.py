@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from scheduler.objective import Evaluation
 from scheduler.placement.blocks import blocks_at
 from scheduler.placement.moves.move_choices import MoveChoices, ObjectiveTerm, ancestors, integer_weights, terms_of
 from scheduler.placement.types import Limits
-from scheduler.spread import Evaluation
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.job import FAMILIES, Family, Job
+from scheduler.objective import spread
 from scheduler.placement.admission import BoolArray
 from scheduler.placement.blocks import Blocks, blocks_at, capacity_by_level
 from scheduler.placement.seating.choose import (
@@ -22,7 +23,6 @@ from scheduler.placement.seating.choose import (
 )
 from scheduler.placement.seating.parcel import Parcel, ParcelGroups
 from scheduler.placement.seating.shelves import shelf_fillings
-from scheduler.spread import spread
 from topology.cluster import Cluster, IntArray, Level
 
 GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]

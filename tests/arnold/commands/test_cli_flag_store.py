@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from arnold.documents.explain import ExplainDocument
+from arnold.documents.explain_answer import ExplainDocument
 from arnold.documents.flag_store import CompactDocument, ImportDocument, RecordDocument, ShowDocument, WhyDocument
-from arnold.documents.place import PlaceDocument
+from arnold.documents.place_answer import PlaceDocument
 from topology.files import Source
 from topology.overlay import read_flags
 

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduler.job import Job, Parallelism
+from scheduler.objective import evaluate
 from scheduler.outcome import run
 from scheduler.placement.admission import shortage
 from scheduler.placement.registry import algorithm_names, load_algorithm
@@ -17,7 +18,6 @@ from scheduler.placement.trunks import propose_in_a_trunk
 from scheduler.placement.types import Limits, Proposal
 from scheduler.remedies import diagnose, nodes_to_free
 from scheduler.repair import repair
-from scheduler.spread import evaluate
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import Infeasible, InvalidPlacement

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.job import Count, Hold, Job, Parallelism
+from scheduler.objective import evaluate
 from scheduler.placement.admission import admissible
 from scheduler.placement.blocks import blocks_at
 from scheduler.placement.moves.move_model import MoveModel
 from scheduler.placement.types import Limits, Proposal
 from scheduler.repair import Prefer, Repair, repair
-from scheduler.spread import evaluate
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
 from topology.errors import Infeasible, InvalidPlacement, SolverTimeout, UnknownName

@@ -18,9 +18,9 @@ from simulator.study.groups import compare
 from simulator.study.on_dask import OnDask
 from simulator.study.one import run_point
 from simulator.study.plan import Grid, Inputs, Point, check_names
+from simulator.study.replay_sweep import sweep
 from simulator.study.resample import resampled
 from simulator.study.rows import Journal, read_comparison, read_rows, write_rows
-from simulator.study.sweep import sweep
 from simulator.traces import Trace
 from tests.simulator.clusters import racks
 from tests.simulator.replays import random_records

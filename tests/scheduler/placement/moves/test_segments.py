@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.objective import spread
 from scheduler.placement.admission import BoolArray
 from scheduler.placement.moves.segments import bands_of, move_segments
 from scheduler.placement.types import Limits
-from scheduler.spread import spread
 from topology.cluster import IntArray
 
 LIMITS = Limits(seconds=20.0, workers=1)

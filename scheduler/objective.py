@@ -11,12 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge
 
 from scheduler.job import FAMILIES, Family, Grid, Job
 from topology.cluster import Cluster, IntArray, Level
 from topology.errors import InvalidPlacement
+from topology.json_record import JsonRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Spread(JsonRecord):
+    """Largest number of domains that a group touches."""
+
+    dp: Annotated[int, Ge(1)]
+    """Over all DP groups: S."""
+    pp: Annotated[int, Ge(1)]
+    """Over all PP groups: R."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,11 @@ class Evaluation:
     by_level: Mapping[str, Mapping[Family, int]]
     domains: Mapping[str, int]
     flagged: tuple[int, ...]
+
+    @property
+    def spread(self) -> Spread:
+        """S and R together."""
+        return Spread(self.dp, self.pp)
 
 
 def job_level(cluster: Cluster, job: Job) -> Level:

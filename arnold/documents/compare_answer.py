@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf
+from typing import Annotated
 
-from pydantic import Field
+from annotated_types import Ge
 
-from arnold.documents.common import ClusterDoc, Document, SpreadDoc, cluster_doc, job_doc
-from scheduler.job import Job
-from scheduler.job_document import JobDocument
+from scheduler.instance import Instance
+from scheduler.job_document import JobDocument, job_document
+from scheduler.objective import Spread
 from scheduler.outcome import Outcome, Status
-from scheduler.spread import job_level
-from topology.cluster import Cluster
+from topology.json_record import JsonRecord
+from topology.validate import ClusterSummary, summarise_cluster
 
 
-class ResultDoc(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedAlgorithm(JsonRecord):
     """What one algorithm made of the instance.  Numbers of a placement are null when there is none."""
 
     algorithm: str
@@ -26,7 +29,7 @@ class ResultDoc(Document):
     """Seconds of the time limit that stopped the algorithm; null = it ended by itself, or proved its answer."""
     reason: str | None
     """Why there is no placement."""
-    spread: SpreadDoc | None
+    spread: Spread | None
     """Spread at the level that counts."""
     objective: float | None
     """Eq. 2 plus soft constraints."""
@@ -40,18 +43,19 @@ class ResultDoc(Document):
     """Number of domains in use."""
     used_flagged: int | None
     """Number of flagged nodes in use."""
-    solve_seconds: float = Field(ge=0.0)
+    solve_seconds: Annotated[float, Ge(0)]
     """Wall time of the algorithm alone."""
-    notes: list[str]
+    notes: tuple[str, ...]
     """What the algorithm has to say."""
 
 
-class CompareDocument(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareDocument(JsonRecord):
     """Every algorithm on one instance, best objective first."""
 
     job: JobDocument
     """The job as it was understood."""
-    cluster: ClusterDoc
+    cluster: ClusterSummary
     """The cluster as it was read."""
     level: str
     """The level whose domains spread counts."""
@@ -59,13 +63,14 @@ class CompareDocument(Document):
     """Smallest objective found; null = no algorithm found a placement."""
     bound: float | None
     """Best bound that any of the algorithms proved."""
-    results: list[ResultDoc]
+    results: tuple[ComparedAlgorithm, ...]
     """One for each algorithm."""
-    notes: list[str]
+    notes: tuple[str, ...]
     """What is worth knowing about how the input was read."""
 
 
-class AlgorithmDoc(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledAlgorithm(JsonRecord):
     """An installed algorithm."""
 
     name: str
@@ -74,10 +79,11 @@ class AlgorithmDoc(Document):
     """What it does, in one line."""
 
 
-class AlgorithmsDocument(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlgorithmsDocument(JsonRecord):
     """What ``arnold compare --list --json`` prints."""
 
-    algorithms: list[AlgorithmDoc]
+    algorithms: tuple[InstalledAlgorithm, ...]
     """All installed algorithms."""
 
 
@@ -85,37 +91,47 @@ CompareOutput = CompareDocument | AlgorithmsDocument
 """Either of the two."""
 
 
-def compare_document(
-    cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, source: str, notes: Sequence[str] = ()
-) -> CompareDocument:
-    """The document of several outcomes on one instance."""
+@dataclass(frozen=True, slots=True)
+class DemoDocument(JsonRecord):
+    """What ``arnold demo --json`` prints: what the demonstration wrote, and the comparison it shows."""
+
+    page: str
+    """The HTML page."""
+    files: tuple[str, ...]
+    """Files to try other commands on, with --save: cluster and job first."""
+    comparison: CompareDocument
+    """Every algorithm on the demonstration's instance."""
+
+
+def compare_document(instance: Instance, outcomes: Sequence[Outcome]) -> CompareDocument:
+    """Return the document of several outcomes on one instance."""
     best = min((outcome.objective for outcome in outcomes if outcome.objective is not None), default=None)
     ordered = sorted(outcomes, key=lambda outcome: inf if outcome.objective is None else outcome.objective)
     return CompareDocument(
-        job=job_doc(cluster, job),
-        cluster=cluster_doc(cluster, source),
-        level=job_level(cluster, job).name,
+        job=job_document(instance),
+        cluster=summarise_cluster(instance.cluster, instance.source),
+        level=instance.level.name,
         best=best,
         bound=max((outcome.bound for outcome in outcomes if outcome.bound is not None), default=None),
-        results=[_result(outcome, best) for outcome in ordered],
-        notes=list(notes),
+        results=tuple(_result(outcome, best) for outcome in ordered),
+        notes=instance.notes,
     )
 
 
-def _result(outcome: Outcome, best: float | None) -> ResultDoc:
-    evaluation, objective = outcome.evaluation, outcome.objective
-    return ResultDoc(
+def _result(outcome: Outcome, best: float | None) -> ComparedAlgorithm:
+    worth, objective = outcome.evaluation, outcome.objective
+    return ComparedAlgorithm(
         algorithm=outcome.algorithm,
         status=outcome.status,
         stopped_at=outcome.stopped_at,
         reason=outcome.reason or None,
-        spread=None if evaluation is None else SpreadDoc(dp=evaluation.dp, pp=evaluation.pp),
+        spread=outcome.spread,
         objective=objective,
         bound=outcome.bound,
         gap=outcome.gap,
         ratio=None if objective is None or best is None else objective / best,
-        domains=None if evaluation is None else len(evaluation.domains),
-        used_flagged=None if evaluation is None else len(evaluation.flagged),
+        domains=len(worth.domains) if worth else None,
+        used_flagged=len(worth.flagged) if worth else None,
         solve_seconds=outcome.proposal.solve_seconds,
-        notes=list(outcome.notes),
+        notes=outcome.notes,
     )
