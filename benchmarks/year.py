@@ -12,7 +12,7 @@ from simulator.failures.process import FailureModel
 from simulator.failures.rates import RATES
 from simulator.failures.replay import FailureSettings
 from simulator.replay import Settings, prepare
-from simulator.traces import Trace
+from simulator.traces import JobTrace
 from simulator.workload import WorkloadSpec, generate
 from topology.generate import minipods
 
@@ -51,7 +51,7 @@ def measure(days: float, algorithm: str) -> Replayed:
     spec = WorkloadSpec(days=days, gpus=int(cluster.gpus.sum()), load=0.8, kinds=("other", "pretraining"))
     failures = FailureSettings(FailureModel(rate=RATES["rsc-1"]), spares=20)
     settings = Settings(policy="fifo-backfill", algorithm=algorithm, failures=failures)
-    replay = prepare(Trace(generate(spec)), cluster, settings)
+    replay = prepare(JobTrace(generate(spec)), cluster, settings)
     engine, made, cpu = replay.engine, perf_counter(), process_time()
     engine.begin()
     run(engine)

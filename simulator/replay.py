@@ -22,8 +22,8 @@ from simulator.metrics.fragmentation import Fragmentation
 from simulator.metrics.summary import Summary, summarise
 from simulator.pace import CommPace
 from simulator.prediction import predict_all
-from simulator.traces import Trace, check_against
-from simulator.traces.fit import usable_gpus
+from simulator.traces import JobTrace, check_against
+from simulator.traces.cluster_fit import usable_gpus
 from topology.cluster import Cluster
 from topology.errors import InvalidInput, TraceFormatError
 from topology.flags import HEALTHY
@@ -66,7 +66,7 @@ class Replay:
     :param trace: with what was dropped because cluster and trace disagree.
     """
 
-    trace: Trace
+    trace: JobTrace
     cluster: Cluster
     settings: Settings
     engine: Engine
@@ -83,7 +83,7 @@ class Replay:
         return summarise(self.engine.jobs, self.engine.room.capacity)
 
 
-def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool = False) -> Replay:
+def prepare(trace: JobTrace, cluster: Cluster, settings: Settings, *, lenient: bool = False) -> Replay:
     """Put a run together.
 
     :param lenient: leave out jobs that the cluster could never hold, and count them.
@@ -121,7 +121,7 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
     return Replay(trace, cluster, settings, engine, fragmentation)
 
 
-def _check_without_zones(trace: Trace, settings: Settings) -> None:
+def _check_without_zones(trace: JobTrace, settings: Settings) -> None:
     announced = next((record for record in trace.records if record.announced is not None), None)
     if announced is not None:
         raise InvalidInput(
@@ -190,7 +190,7 @@ def _slow_nodes(failures: FailureSettings | None, room: Room) -> bool:
     return isinstance(room, PlacedRoom) and any(flag.slowdown > HEALTHY for flag in room.cluster.flags.values())
 
 
-def _fitting(trace: Trace, room: Room, *, lenient: bool) -> Trace:
+def _fitting(trace: JobTrace, room: Room, *, lenient: bool) -> JobTrace:
     """The trace without jobs that could never run in that room, counted by reason."""
     misfits: dict[str, str] = {}
     for record in trace.records:

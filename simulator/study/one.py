@@ -20,7 +20,7 @@ from simulator.past.totals import totals
 from simulator.replay import prepare
 from simulator.study.plan import Inputs, Point
 from simulator.study.resample import resampled
-from simulator.traces import Trace, scale_load
+from simulator.traces import JobTrace, scale_load
 from topology.cluster import FloatArray
 
 CURVE = 120
@@ -98,7 +98,7 @@ def run_point(inputs: Inputs, point: Point) -> Row:
     return row | _curves(past)
 
 
-def _trace(inputs: Inputs, point: Point) -> Trace:
+def _trace(inputs: Inputs, point: Point) -> JobTrace:
     trace = inputs.trace
     if inputs.resample is not None:
         trace = resampled(trace, inputs.resample, point.seed)

@@ -15,7 +15,7 @@ from simulator.past.diary import keep_diary
 from simulator.past.history import History, history
 from simulator.records import JobRecord
 from simulator.replay import COUNT_ONLY, Replay, Settings, prepare
-from simulator.traces import Trace
+from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from topology.cluster import Cluster
 
@@ -105,7 +105,7 @@ def replayed(
     pace: Any = None,
 ) -> tuple[Replay, History]:
     """A run to its end, and its history."""
-    made = prepare(Trace(tuple(records), source="jobs.csv"), cluster or racks(8), Settings(policy, algorithm))
+    made = prepare(JobTrace(tuple(records), source="jobs.csv"), cluster or racks(8), Settings(policy, algorithm))
     engine = made.engine
     if pace is not None:
         engine.pace = pace

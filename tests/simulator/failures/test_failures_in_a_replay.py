@@ -18,7 +18,7 @@ from simulator.failures.replay import ClusterFailures, FailureSettings
 from simulator.failures.slowness import Slowness
 from simulator.records import JobRecord
 from simulator.replay import Replay, Settings, prepare
-from simulator.traces import Trace
+from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from topology.errors import InvalidInput
 
@@ -42,7 +42,7 @@ def replay(
 ) -> Replay:
     """One job on so many nodes, to its end."""
     settings = Settings(algorithm="best-fit", failures=failures)
-    made = prepare(Trace((record,)), racks(nodes), settings)
+    made = prepare(JobTrace((record,)), racks(nodes), settings)
     if incidents is not None:
         script = Script(failures, incidents)
         made.engine.incidents = made.engine.recovery = script
@@ -162,7 +162,7 @@ def test_bad_settings() -> None:
     with pytest.raises(InvalidInput, match="8 spares of 8 nodes"):
         replay(gang(4, 10.0), 8, FailureSettings(spares=8))
     with pytest.raises(InvalidInput, match="only counts GPUs"):
-        prepare(Trace((gang(4, 10.0),)), racks(8), Settings(algorithm="none", failures=FailureSettings()))
+        prepare(JobTrace((gang(4, 10.0),)), racks(8), Settings(algorithm="none", failures=FailureSettings()))
     with pytest.raises(InvalidInput, match="interval"):
         FailureSettings(interval=0.0)
     with pytest.raises(InvalidInput, match="checkpoint takes"):
@@ -175,7 +175,7 @@ def test_a_resumed_replay_equals_one_without_a_break() -> None:
         algorithm="best-fit",
         failures=FailureSettings(FailureModel(rate=failure_rate("50"), slowness=Slowness(50.0)), spares=2),
     )
-    trace = Trace(tuple(replace(gang(4, 20 * DAY), job_id=f"j{i}", submit=i * DAY) for i in range(6)))
+    trace = JobTrace(tuple(replace(gang(4, 20 * DAY), job_id=f"j{i}", submit=i * DAY) for i in range(6)))
     whole, first, second = (prepare(trace, racks(20), settings) for _ in range(3))
     whole.engine.begin()
     run(whole.engine)
@@ -196,7 +196,7 @@ def test_a_slow_node_slows_its_job_and_is_avoided_once_flagged() -> None:
     model = FailureModel(rate=QUIET, slowness=Slowness(1.0))
     settings = Settings(algorithm="exact", failures=FailureSettings(model, interval=1e6))
     early, late = gang(4, 100.0), replace(gang(4, 100.0), job_id="late", submit=300.0)
-    made = prepare(Trace((early, late)), racks(8), settings)
+    made = prepare(JobTrace((early, late)), racks(8), settings)
     script = [Incident(0.0, "slow", 0, 2.0), Incident(250.0, "flag", 0, 2.0)]
     made.engine.incidents = made.engine.recovery = Script(FailureSettings(model), script)
     made.engine.begin()

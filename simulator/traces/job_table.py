@@ -7,15 +7,18 @@ file may have ``start_time`` and ``end_time``: so what a simulation wrote as its
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import csv
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
 from difflib import get_close_matches
+from io import StringIO
 from typing import Any
 
 from scheduler.job import FAMILIES, Parallelism
 from simulator.records import JobRecord
-from simulator.traces.cells import Clock, number, optional, record, status, whole
-from simulator.traces.intake import BadRow, Intake
+from simulator.traces.job_fields import Clock, number, optional, record, status, whole
 from topology.errors import InvalidJob, TraceFormatError, did_you_mean
+from topology.tables.bad_rows import BadRow, BadRows
 
 REQUIRED = ("job_id", "submit_time", "duration", "gpus")
 TIMES = ("start_time", "end_time")
@@ -46,15 +49,15 @@ NO = frozenset({"false", "no", "0", ""})
 
 
 def likeness(columns: Collection[str]) -> float:
-    """Share of the required columns that are there."""
+    """Return the share of the required columns that are there."""
     names = {SAME.get(name, name) for name in columns}
     if names.issuperset(TIMES):
         names.add("duration")
     return sum(name in names for name in REQUIRED) / len(REQUIRED)
 
 
-def canonical(columns: Collection[str], *, where: str, intake: Intake) -> list[str]:
-    """The columns by their first names, once it is sure that all that must be there are.
+def canonical(columns: Collection[str], *, where: str, bad_rows: BadRows) -> list[str]:
+    """Return the columns by their first names, once it is sure that all that must be there are.
 
     :raises TraceFormatError: one is missing, or written twice, or looks like one that is misspelt.
     """
@@ -82,18 +85,18 @@ def canonical(columns: Collection[str], *, where: str, intake: Intake) -> list[s
         if other in columns and name in columns:
             raise TraceFormatError(f"has both {other} and {name}", where=where, fix="keep one of the two")
     if others:
-        intake.note(f"Columns that were not read: {', '.join(sorted(others))}.")
+        bad_rows.note(f"Columns that were not read: {', '.join(sorted(others))}.")
     return names
 
 
-class Rows:
-    """From rows of named cells to jobs.  Cells are text or, from Parquet and JSON, values."""
+class JobRows:
+    """Makes jobs of rows of named cells.  Cells are text or, from Parquet and JSON, values."""
 
-    def __init__(self, intake: Intake) -> None:
-        self._clock = Clock(intake)
+    def __init__(self, bad_rows: BadRows) -> None:
+        self._clock = Clock(bad_rows)
 
     def job(self, cells: Mapping[str, Any]) -> JobRecord:
-        """The job of one row.
+        """Return the job of one row.
 
         :raises BadRow: it says what no job can be.
         """
@@ -177,3 +180,33 @@ def _parallelism(cells: Mapping[str, Any]) -> Parallelism | None:
         return Parallelism(**degrees)
     except InvalidJob as error:
         raise BadRow("parallelism", error.message, fix=error.fix) from None
+
+
+def write_jobs(records: Sequence[JobRecord]) -> str:
+    """Return jobs as the CSV that ``--format csv`` reads; columns of which no job says anything are left out.
+
+    The order of ranks of a parallelism is not written: the format has no column for it.
+    """
+    rows = [_cells(record) for record in records]
+    columns = [name for name in (*REQUIRED, *OPTIONAL) if name in REQUIRED or any(name in row for row in rows)]
+    text = StringIO()
+    writer = csv.DictWriter(text, fieldnames=columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _cells(record: JobRecord) -> dict[str, str]:
+    """Return what a job says beyond what holds where a cell is empty."""
+    said = {one.name: value for one in fields(JobRecord) if (value := getattr(record, one.name)) != one.default}
+    said["submit_time"] = said.pop("submit")
+    degrees = said.pop("parallelism", None)
+    if degrees is not None:
+        # A degree that is left out is 1; one has to be there for a parallelism to be.
+        said |= {name: size for name in FAMILIES if (size := getattr(degrees, name)) > 1 or name == "tp"}
+    return {name: _plain(value) for name, value in said.items()}
+
+
+def _plain(value: object) -> str:
+    """Return the shortest text that reads back as the same value; whole numbers without a fraction."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

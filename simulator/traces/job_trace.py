@@ -1,4 +1,4 @@
-"""Trace: the jobs of a file, in order of submission, and what was said and left out on the way."""
+"""JobTrace: the jobs of a file, in order of submission, and what was said and left out on the way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simulator.records import JobRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class JobTrace:
     """Jobs in order of submission; of those submitted at one instant, in order of the file.
 
     :param records: the jobs, ids unique.
@@ -31,7 +31,7 @@ class Trace:
     def __len__(self) -> int:
         return len(self.records)
 
-    def replace(self, **changes: Any) -> Trace:
+    def replace(self, **changes: Any) -> JobTrace:
         """A copy with some fields changed."""
         return dataclass_replace(self, **changes)
 

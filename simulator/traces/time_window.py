@@ -6,7 +6,7 @@ import math
 import re
 from datetime import UTC, datetime
 
-from simulator.traces.trace import Trace
+from simulator.traces.job_trace import JobTrace
 from topology.errors import InvalidInput
 
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -19,7 +19,7 @@ FIX = (
 )
 
 
-def parse_window(text: str, trace: Trace) -> tuple[float, float]:
+def parse_window(text: str, trace: JobTrace) -> tuple[float, float]:
     """Beginning and end of ``START..END`` on the clock of the trace; either may be left out.
 
     ``START:END`` is understood where there is one colon, which then belongs to no time of day.
@@ -39,7 +39,7 @@ def parse_window(text: str, trace: Trace) -> tuple[float, float]:
     )
 
 
-def moment(text: str, trace: Trace) -> float:
+def moment(text: str, trace: JobTrace) -> float:
     """A moment on the clock of the trace: a number, a date (UTC where it has no zone), or ``+`` after the first job.
 
     :raises InvalidInput: none of these.

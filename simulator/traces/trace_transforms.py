@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from simulator.records import JobRecord
-from simulator.traces.trace import Trace, in_order
+from simulator.traces.job_trace import JobTrace, in_order
 from topology.errors import InvalidInput, TraceFormatError
 
 WINDOW = "outside the window"
 LARGER = "more GPUs than --max-gpus"
 
 
-def scale_load(trace: Trace, factor: float) -> Trace:
+def scale_load(trace: JobTrace, factor: float) -> JobTrace:
     """The same jobs, ``factor`` times as dense: the time since the first submission is divided by the factor.
 
     How long jobs run, and how long before its submission a job is announced, stays as it is.
@@ -34,7 +34,7 @@ def scale_load(trace: Trace, factor: float) -> Trace:
     return trace.replace(records=tuple(moved(record) for record in trace.records))
 
 
-def window(trace: Trace, start: float, end: float) -> Trace:
+def window(trace: JobTrace, start: float, end: float) -> JobTrace:
     """Jobs submitted in [start, end) on the trace's own clock; the others are counted as dropped.
 
     :raises InvalidInput: the window ends before it starts.
@@ -55,7 +55,7 @@ def window(trace: Trace, start: float, end: float) -> Trace:
     return trace.replace(records=kept, dropped=trace.dropping(WINDOW, len(trace) - len(kept)))
 
 
-def max_gpus(trace: Trace, gpus: float) -> Trace:
+def max_gpus(trace: JobTrace, gpus: float) -> JobTrace:
     """Jobs of at most so many GPUs; the others are counted as dropped.
 
     :raises InvalidInput: no number above 0.
@@ -72,7 +72,7 @@ def max_gpus(trace: Trace, gpus: float) -> Trace:
     return trace.replace(records=kept, dropped=trace.dropping(LARGER, len(trace) - len(kept)))
 
 
-def merge(traces: Sequence[Trace], *, align: bool = False) -> Trace:
+def merge(traces: Sequence[JobTrace], *, align: bool = False) -> JobTrace:
     """All jobs of several traces on one clock.
 
     An id that several traces have is written ``id@1``, ``id@2``, ... by the number of its trace, in all of them.
@@ -97,7 +97,7 @@ def merge(traces: Sequence[Trace], *, align: bool = False) -> Trace:
     dropped: Counter[str] = Counter()
     for trace in traces:
         dropped.update(trace.dropped)
-    return Trace(
+    return JobTrace(
         in_order(records),
         dict(dropped),
         " + ".join(trace.source for trace in traces),

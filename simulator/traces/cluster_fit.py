@@ -11,7 +11,7 @@ import numpy as np
 
 from simulator.records import JobRecord
 from simulator.shapes import node_size, shape
-from simulator.traces.trace import Trace
+from simulator.traces.job_trace import JobTrace
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob, InvalidTopology, TraceFormatError
 
@@ -22,7 +22,7 @@ NAMED = 3
 """Jobs that the message names."""
 
 
-def check_against(trace: Trace, cluster: Cluster, *, lenient: bool = False) -> Trace:
+def check_against(trace: JobTrace, cluster: Cluster, *, lenient: bool = False) -> JobTrace:
     """The trace, once it is sure that every job of it fits into the cluster when nobody else is there.
 
     Nodes that are faulty count for nothing, of the others the GPUs that are free now.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
 
-from simulator.traces.source import TraceSource
 from simulator.traces.types import TraceReader
 from topology.errors import TraceFormatError
 from topology.plugins import make_named
+from topology.tables.byte_stream import ByteStream
 
 GROUP = "arnold.trace_readers"
 
@@ -30,7 +30,7 @@ def load_reader(name: str) -> TraceReader:
     return reader
 
 
-def recognise(source: TraceSource) -> TraceReader:
+def recognise(source: ByteStream) -> TraceReader:
     """The reader of a file, by its content.
 
     :raises TraceFormatError: no reader, or more than one, recognises it.

@@ -12,18 +12,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from simulator.traces.intake import Intake
-from simulator.traces.source import TraceSource
 from simulator.traces.types import Numbered
 from simulator.workload.generate import generate
 from topology.documents import load_document
 from topology.errors import InvalidInput, TraceFormatError
 from topology.files import Source
+from topology.tables.bad_rows import BadRows
+from topology.tables.byte_stream import ByteStream
 
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?(?:\s|#[^\n]*\n|---\s*\n|\{)*"?workload"?\s*:')
 
 
-class Made:
+class SyntheticJobs:
     """Reader of workload files."""
 
     name = "llm-workload"
@@ -33,7 +33,7 @@ class Made:
         """Whether the first key is ``workload``."""
         return float(_BEGIN.match(head) is not None)
 
-    def read(self, source: TraceSource, intake: Intake) -> Iterator[Numbered]:
+    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
         """The jobs that the file asks for; what stands for the line is the number of the job.
 
         :raises TraceFormatError: unknown keys or values that cannot be; says the line.
@@ -47,5 +47,5 @@ class Made:
         except InvalidInput as error:
             error.where = document.where(error.where)
             raise
-        intake.note("The jobs are made, not measured: see docs/traces-of-jobs.md for what they are fitted to.")
+        bad_rows.note("The jobs are made, not measured: see docs/traces-of-jobs.md for what they are fitted to.")
         yield from enumerate(records, 1)

@@ -1,4 +1,4 @@
-"""From the cells of a row to a JobRecord: numbers, times, and what no job can be."""
+"""Fields of a JobRecord from the cells of a row: numbers, times, and what no job can be."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from scheduler.job import Parallelism
 from simulator.records import JobRecord, Status
-from simulator.traces.intake import BadRow, Intake
+from topology.tables.bad_rows import BadRow, BadRows
 
 MAX_SECONDS = 1e11
 """Latest time, about the year 5000: what lies beyond is milliseconds."""
@@ -37,7 +37,7 @@ STATUS: dict[str, Status] = {
 
 
 def number(cell: Any, column: str) -> float:
-    """A finite number.
+    """Return a finite number.
 
     :raises BadRow: empty, not a number, NaN or infinite.
     """
@@ -54,7 +54,7 @@ def number(cell: Any, column: str) -> float:
 
 
 def optional(cell: Any, column: str) -> float | None:
-    """A finite number, or ``None`` for an empty cell.
+    """Return a finite number, or ``None`` for an empty cell.
 
     :raises BadRow: as :func:`number`.
     """
@@ -62,7 +62,7 @@ def optional(cell: Any, column: str) -> float | None:
 
 
 def whole(cell: Any, column: str) -> int:
-    """A whole number; ``8.0`` is one.
+    """Return a whole number; ``8.0`` is one.
 
     :raises BadRow: as :func:`number`, or a fraction.
     """
@@ -73,7 +73,7 @@ def whole(cell: Any, column: str) -> int:
 
 
 def status(cell: Any) -> Status:
-    """How a job ended; ``unknown`` for words of no public trace."""
+    """Return how a job ended; ``unknown`` for words of no public trace."""
     return STATUS.get(str(cell).strip().lower(), "unknown")
 
 
@@ -83,12 +83,12 @@ class Clock:
     The first time of the file says which; another kind later is wrong.
     """
 
-    def __init__(self, intake: Intake) -> None:
-        self._intake = intake
+    def __init__(self, bad_rows: BadRows) -> None:
+        self._bad_rows = bad_rows
         self._kind = ""
 
     def seconds(self, cell: Any, column: str) -> float:
-        """The time in a cell.
+        """Return the time in a cell.
 
         :raises BadRow: empty, neither number nor date, of another kind than the times before, or too far away.
         """
@@ -116,7 +116,7 @@ class Clock:
         return value
 
     def text(self, seconds: float) -> str:
-        """A time as the file writes its times."""
+        """Return a time as the file writes its times."""
         if self._kind == "a number":
             return f"{seconds:.15g}"
         return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ").removesuffix("+00:00")
@@ -124,12 +124,12 @@ class Clock:
     def _of_date(self, date: datetime) -> tuple[str, float]:
         if date.tzinfo is not None:
             return "a date with a time zone", date.timestamp()
-        self._intake.note("Dates without a time zone were read as UTC.")
+        self._bad_rows.note("Dates without a time zone were read as UTC.")
         return "a date without a time zone", date.replace(tzinfo=UTC).timestamp()
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell holds a number, be it infinite or none at all (``nan``)."""
+    """Return whether a cell holds a number, be it infinite or none at all (``nan``)."""
     try:
         float(text)
     except ValueError:
@@ -149,7 +149,7 @@ def record(
     group: str = "",
     **others: Any,
 ) -> JobRecord:
-    """A JobRecord that can have happened.
+    """Return a JobRecord that can have happened.
 
     Nodes that do not hold equally many GPUs are no shape of a gang: their number is left open then.
 
@@ -203,7 +203,7 @@ def _check_duration(job_id: str, duration: float) -> None:
 
 
 def checked_gpus(job_id: str, gpus: float) -> float:
-    """A whole number of GPUs, or a share of one in hundredths, rounded up.
+    """Return a whole number of GPUs, or a share of one in hundredths, rounded up.
 
     :raises BadRow: none, less than none, a fraction above 1, or more than :data:`MAX_GPUS`.
     """
