@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.report import Promise, promises, section, table
 from scheduler.study.executors import Executor, Here, Processes, usable_cores
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.study.on_dask import OnDask
 from simulator.study.plan import Grid, Inputs
 from simulator.study.sweep import Swept, sweep

@@ -9,18 +9,16 @@ import numpy as np
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
-from simulator.cost.registry import load_comm_model
+from simulator.comm_pace import CommPace
+from simulator.cost.comm_models import load_comm_model
 from simulator.engine.counted import CountedRoom
 from simulator.engine.disagreement import Disagreement
 from simulator.engine.hooks import Pace
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
 from simulator.engine.room import Room
-from simulator.failures.pace import CheckpointPace
-from simulator.failures.replay import ClusterFailures, FailureSettings
-from simulator.metrics.fragmentation import Fragmentation
-from simulator.metrics.summary import Summary, summarise
-from simulator.pace import CommPace
+from simulator.failures.checkpoint_pace import CheckpointPace
+from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
 from simulator.prediction import predict_all
 from simulator.traces import JobTrace, check_against
 from simulator.traces.cluster_fit import usable_gpus
@@ -70,17 +68,11 @@ class Replay:
     cluster: Cluster
     settings: Settings
     engine: Engine
-    fragmentation: Fragmentation
 
     @property
     def places(self) -> Cluster | None:
         """The cluster if jobs have places in it; ``None`` = GPUs are only counted."""
         return None if self.settings.algorithm == COUNT_ONLY else self.cluster
-
-    @property
-    def summary(self) -> Summary:
-        """The run so far."""
-        return summarise(self.engine.jobs, self.engine.room.capacity)
 
 
 def prepare(trace: JobTrace, cluster: Cluster, settings: Settings, *, lenient: bool = False) -> Replay:
@@ -104,7 +96,6 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: Settings, *, lenient: b
     trace = _fitting(trace, room, lenient=lenient)
     if policy.reserving and settings.algorithm == COUNT_ONLY:
         _check_without_zones(trace, settings)
-    fragmentation = Fragmentation()
     failures = make_failures(cluster, settings, start=trace.records[0].submit)
     engine = Engine(
         trace.records,
@@ -114,11 +105,10 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: Settings, *, lenient: b
         recovery=failures,
         pace=make_pace(settings, room),
         incidents=failures,
-        observers=(fragmentation,) if isinstance(room, PlacedRoom) else (),
     )
     for node in spares:
         room.bring_back(node)
-    return Replay(trace, cluster, settings, engine, fragmentation)
+    return Replay(trace, cluster, settings, engine)
 
 
 def _check_without_zones(trace: JobTrace, settings: Settings) -> None:

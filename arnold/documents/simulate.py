@@ -5,9 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from arnold.documents.common import Document
-from simulator.metrics.distribution import Distribution
-from simulator.metrics.summary import Summary
-from simulator.past.totals import Totals
+from simulator.results.distribution import Distribution
+from simulator.results.run_summary import RunSummary
 
 
 class DistributionDoc(Document):
@@ -77,12 +76,10 @@ class SimulateDocument(Document):
 
 
 def simulate_document(
-    summary: Summary,
-    whole: Totals,
+    summary: RunSummary,
     *,
     policy: str,
     dropped: dict[str, int],
-    fragmentation: float | None,
     policy_seconds: float,
     wall_seconds: float,
     events: int,
@@ -97,16 +94,16 @@ def simulate_document(
         wait_seconds=_distribution(summary.wait),
         jct_seconds=_distribution(summary.jct),
         utilization=summary.utilization,
-        fragmentation=fragmentation,
+        fragmentation=summary.fragmentation,
         ettr=summary.ettr,
         spread=None if summary.spread is None else MeanSpreadDoc(dp=summary.spread[0], pp=summary.spread[1]),
         policy_seconds=policy_seconds,
         wall_seconds=wall_seconds,
         events=events,
-        allocation=whole.allocation,
+        allocation=summary.allocation,
         goodput=summary.goodput,
-        ettr_worst_hour=whole.ettr_worst_hour,
-        throughput_lost=whole.throughput_lost,
+        ettr_worst_hour=summary.ettr_worst_hour,
+        throughput_lost=summary.throughput_lost,
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.traces import JobTrace
 from topology.errors import InvalidInput
 

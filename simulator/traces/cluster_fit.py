@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.records import JobRecord
-from simulator.shapes import node_size, shape
+from simulator.gang_shape import node_size, shape
+from simulator.job_record import JobRecord
 from simulator.traces.job_trace import JobTrace
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob, InvalidTopology, TraceFormatError

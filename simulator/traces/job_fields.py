@@ -8,7 +8,7 @@ from sys import intern
 from typing import Any
 
 from scheduler.job import Parallelism
-from simulator.records import JobRecord, Status
+from simulator.job_record import JobRecord, Status
 from topology.tables.bad_rows import BadRow, BadRows
 
 MAX_SECONDS = 1e11
@@ -153,7 +153,7 @@ def record(
 
     Nodes that do not hold equally many GPUs are no shape of a gang: their number is left open then.
 
-    :param others: the other fields of :class:`~simulator.records.JobRecord`, as they are.
+    :param others: the other fields of :class:`~simulator.job_record.JobRecord`, as they are.
     :raises BadRow: no id, no GPUs, no duration, or a number that no job has.
     """
     if not job_id:

@@ -1,6 +1,6 @@
 """Our own columns, whichever way they are written: CSV, Parquet or JSON lines.
 
-They are called as the fields of :class:`~simulator.records.JobRecord`, except that the time of submission is
+They are called as the fields of :class:`~simulator.job_record.JobRecord`, except that the time of submission is
 ``submit_time`` (``submit`` is understood) and that parallelism has a column for each degree.  Instead of ``duration`` a
 file may have ``start_time`` and ``end_time``: so what a simulation wrote as its jobs is a trace again.
 """
@@ -15,7 +15,7 @@ from io import StringIO
 from typing import Any
 
 from scheduler.job import FAMILIES, Parallelism
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.traces.job_fields import Clock, number, optional, record, status, whole
 from topology.errors import InvalidJob, TraceFormatError, did_you_mean
 from topology.tables.bad_rows import BadRow, BadRows

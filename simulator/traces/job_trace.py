@@ -8,7 +8,7 @@ from dataclasses import replace as dataclass_replace
 from operator import attrgetter
 from typing import Any
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from simulator.records import JobRecord, Status
+from simulator.job_record import JobRecord, Status
 from simulator.traces.job_fields import Clock, number, optional, record, status
 from simulator.traces.types import Numbered
 from topology.errors import TraceFormatError

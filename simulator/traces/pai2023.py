@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.traces.job_fields import Clock, optional, record, status, whole
 from simulator.traces.types import Numbered
 from topology.tables.bad_rows import BadRow, BadRows

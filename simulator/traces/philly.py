@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.traces.job_fields import Clock, number, record
 from simulator.traces.types import Numbered
 from topology.tables.bad_rows import BadRows

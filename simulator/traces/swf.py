@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from simulator.records import JobRecord, Status
+from simulator.job_record import JobRecord, Status
 from simulator.traces.job_fields import MAX_SECONDS, is_number, number, record
 from simulator.traces.types import Numbered
 from topology.tables.bad_rows import BadRow, BadRows

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.traces.job_trace import JobTrace, in_order
 from simulator.traces.trace_formats import load_reader, recognise
 from simulator.traces.types import Numbered, TraceReader

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.traces.job_trace import JobTrace, in_order
 from topology.errors import InvalidInput, TraceFormatError
 

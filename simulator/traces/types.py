@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from topology.tables.bad_rows import BadRows
 from topology.tables.byte_stream import ByteStream
 

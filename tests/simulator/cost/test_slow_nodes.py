@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scheduler.job import stage_slowdown
 from simulator.cost.alpha_beta import alpha_beta
 from simulator.cost.calibration import PUBLISHED, Calibration
+from simulator.cost.comm_models import comm_model_names
 from simulator.cost.counters import no_cost, spread_counters
-from simulator.cost.flows import SharedFlows
 from simulator.cost.hierarchical import hierarchical
-from simulator.cost.registry import comm_model_names
+from simulator.cost.shared_flows import SharedFlows
 from simulator.cost.types import CommModel, PlacedJob
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.replay import Settings, prepare
 from simulator.traces import JobTrace
 from tests.simulator.clusters import racks

@@ -11,13 +11,14 @@ from scheduler.job import Parallelism, stage_slowdown
 from simulator.engine.hooks import Incident
 from simulator.engine.run import run
 from simulator.engine.snapshot import restore, snapshot
-from simulator.failures.ettr import Losses, best_interval, first_order_ettr
-from simulator.failures.process import FailureModel
+from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
+from simulator.failures.expected_ettr import Losses, best_interval, first_order_ettr
+from simulator.failures.failure_process import FailureModel
 from simulator.failures.rates import DAY, RATES, failure_rate
-from simulator.failures.replay import ClusterFailures, FailureSettings
-from simulator.failures.slowness import Slowness
-from simulator.records import JobRecord
+from simulator.failures.slow_spells import Slowness
+from simulator.job_record import JobRecord
 from simulator.replay import Replay, Settings, prepare
+from simulator.results.ettr_over_time import run_ettr
 from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from topology.errors import InvalidInput
@@ -67,7 +68,7 @@ def test_work_since_the_last_checkpoint_is_lost() -> None:
     job = made.engine.jobs[0]
     assert job.runs == [(0.0, 385.0)]
     assert job.end == pytest.approx(1455.0)
-    assert made.summary.ettr == pytest.approx(1000 / 1455)
+    assert run_ettr(made.engine.jobs) == pytest.approx(1000 / 1455)
 
 
 def test_no_failure_costs_only_checkpoints() -> None:
@@ -90,7 +91,7 @@ def test_ettr_of_a_replay_agrees_with_the_formula() -> None:
     made = replay(gang(128, 120 * DAY), 136, settings)
     failures = RATES["rsc-1"].per_second(128)
     losses = Losses(failures, 300.0, 10.0, best_interval(failures, 10.0))
-    assert made.summary.ettr == pytest.approx(first_order_ettr(losses), rel=0.02)
+    assert run_ettr(made.engine.jobs) == pytest.approx(first_order_ettr(losses), rel=0.02)
     # 128 of 136 nodes: 100 failures in 120 days, with a standard deviation of 10.
     assert len(made.engine.jobs[0].runs) == pytest.approx(100, abs=40)
 

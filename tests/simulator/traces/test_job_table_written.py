@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import Parallelism
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.traces import read_trace
 from simulator.traces.job_table import write_jobs
 

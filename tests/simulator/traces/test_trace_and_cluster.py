@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.job import Parallelism
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, check_against
 from topology.cluster import Cluster
 from topology.errors import InvalidTopology, TraceFormatError

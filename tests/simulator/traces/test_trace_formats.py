@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scheduler.job import Parallelism
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, read_trace
 
 

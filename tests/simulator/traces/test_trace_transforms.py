@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, max_gpus, merge, scale_load, window
 from simulator.traces.time_window import parse_window
 from topology.errors import InvalidInput, TraceFormatError

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulator.failures.kinds import MIXES, FailureKind, Mix
+from simulator.failures.failure_kinds import MIXES, FailureKind, Mix
 from simulator.failures.rates import HOUR, RATES, FailureRate
-from simulator.failures.slowness import Slowness
+from simulator.failures.slow_spells import Slowness
 
 REPAIR_HOURS = 24.0
 """Mean hours until a technician has a node back: our assumption, a day; say your own."""

@@ -11,7 +11,7 @@ Multiplied with the ETTR of a job that always finds a replacement this is the ET
 
 from __future__ import annotations
 
-from simulator.failures.ettr import Losses, exact_ettr, first_order_ettr
+from simulator.failures.expected_ettr import Losses, exact_ettr, first_order_ettr
 from topology.errors import Infeasible
 
 MOST = 100_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from simulator.job_record import JobRecord
 from simulator.prediction.types import Prediction
-from simulator.records import JobRecord
 
 FEWEST = 5
 """Jobs that a mean is taken of; with fewer, jobs that are less similar are asked."""
@@ -41,7 +41,7 @@ class _Running:
         return Prediction(self.mean, min(low, self.mean), max(high, self.mean))
 
 
-class History:
+class SimilarJobs:
     """Means of run times over jobs of the same user, queue and size; over less alike ones where these are few."""
 
     name = "history"

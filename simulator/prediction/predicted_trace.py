@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulator.prediction.ends import Ends
-from simulator.prediction.registry import make_predictor
+from simulator.job_record import JobRecord
+from simulator.prediction.job_ends import Ends
+from simulator.prediction.predictors import make_predictor
 from simulator.prediction.types import Prediction, Predictor
-from simulator.records import JobRecord
 
 
 def predict_all(records: Sequence[JobRecord], predictor: Predictor | str) -> dict[str, Prediction]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.engine.job import UNITS
-from simulator.past.buckets import counts, edges_of, integrals, round_step
-from simulator.past.history import ENDED, FAILURE, PREEMPTION, Attempts, History
-from simulator.past.work import ratio, sliding_ettr, work
+from simulator.results.bucket_integrals import counts, edges_of, integrals, round_step
+from simulator.results.ettr_over_time import ratio, sliding_ettr, work
+from simulator.results.run_history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
 from topology.cluster import FloatArray
 
 MOST = 480
@@ -20,7 +20,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Series:
+class TimeSeries:
     """Means over buckets of time, shape [buckets] each but the first; NaN = there was nothing of which to take a mean.
 
     :param edges: shape [buckets + 1], seconds since the first submission.
@@ -63,46 +63,46 @@ class Series:
     preemptions: FloatArray
 
 
-def series(past: History, *, step: float | None = None, edges: FloatArray | None = None) -> Series:
-    """The run in buckets.
+def time_series(history: RunHistory, *, step: float | None = None, edges: FloatArray | None = None) -> TimeSeries:
+    """Return the run in buckets.
 
     :param step: seconds of a bucket; ``None`` = a round number that makes at most :data:`MOST`.
     :param edges: of the buckets instead.
     """
     if edges is None:
-        edges = edges_of(past.length, step or round_step(past.length, MOST))
-    attempts, width = past.attempts, np.diff(edges)
-    held = np.clip(integrals(edges, attempts.begin, attempts.end, attempts.gpus) / width, 0.0, past.capacity)
-    away = _away(past, edges) / width
-    asked = np.array([past.jobs[key].units for key in past.waits.number], dtype=np.float64) / UNITS
-    counted, since = work(past, edges)
-    return Series(
+        edges = edges_of(history.length, step or round_step(history.length, MOST))
+    attempts, width = history.attempts, np.diff(edges)
+    held = np.clip(integrals(edges, attempts.begin, attempts.end, attempts.gpus) / width, 0.0, history.capacity)
+    away = _away(history, edges) / width
+    asked = np.array([history.jobs[key].units for key in history.waits.number], dtype=np.float64) / UNITS
+    counted, since = work(history, edges)
+    return TimeSeries(
         edges=edges,
         held=held,
         away=away,
-        allocation=np.minimum(ratio(held, past.capacity - away), 1.0),
-        utilization=held / past.capacity,
+        allocation=np.minimum(ratio(held, history.capacity - away), 1.0),
+        utilization=held / history.capacity,
         running=np.maximum(integrals(edges, attempts.begin, attempts.end) / width, 0.0),
-        waiting=np.maximum(integrals(edges, past.waits.begin, past.waits.end) / width, 0.0),
-        gpus_waiting=np.maximum(integrals(edges, past.waits.begin, past.waits.end, asked) / width, 0.0),
-        fragmentation=_fragmentation(past, edges, past.capacity - held - away, width),
+        waiting=np.maximum(integrals(edges, history.waits.begin, history.waits.end) / width, 0.0),
+        gpus_waiting=np.maximum(integrals(edges, history.waits.begin, history.waits.end, asked) / width, 0.0),
+        fragmentation=_fragmentation(history, edges, history.capacity - held - away, width),
         spread=_spread(attempts, edges),
         lost=_lost(attempts, edges),
         ettr=np.clip(ratio(counted, since), 0.0, 1.0),
-        ettr_hour=sliding_ettr(past, edges[1:]),
+        ettr_hour=sliding_ettr(history, edges[1:]),
         ettr_so_far=np.clip(ratio(np.cumsum(counted), np.cumsum(since)), 0.0, 1.0),
-        submitted=counts(edges, np.array([job.submitted - past.origin for job in past.jobs])),
+        submitted=counts(edges, np.array([job.submitted - history.origin for job in history.jobs])),
         ended=counts(edges, attempts.end[attempts.why == ENDED]),
         failures=counts(edges, attempts.end[attempts.why == FAILURE]),
         preemptions=counts(edges, attempts.end[attempts.why == PREEMPTION]),
     )
 
 
-def _away(past: History, edges: FloatArray) -> FloatArray:
-    if past.cluster is None:
+def _away(history: RunHistory, edges: FloatArray) -> FloatArray:
+    if history.cluster is None:
         return np.zeros(len(edges) - 1)
-    weights = past.usable[past.away.number]
-    return np.maximum(integrals(edges, past.away.begin, past.away.end, weights), 0.0)
+    weights = history.usable[history.away.number]
+    return np.maximum(integrals(edges, history.away.begin, history.away.end, weights), 0.0)
 
 
 def _spread(attempts: Attempts, edges: FloatArray) -> FloatArray:
@@ -119,18 +119,18 @@ def _lost(attempts: Attempts, edges: FloatArray) -> FloatArray:
     return np.where(lost < ROUNDING, 0.0, lost)
 
 
-def _fragmentation(past: History, edges: FloatArray, free: FloatArray, width: FloatArray) -> FloatArray:
+def _fragmentation(history: RunHistory, edges: FloatArray, free: FloatArray, width: FloatArray) -> FloatArray:
     """Free GPUs on nodes of which another part is in use, over all that are free."""
-    if past.cluster is None:
+    if history.cluster is None:
         return np.full(len(width), np.nan)
-    whole = past.usable == past.cluster.gpus
-    node, begin, end, used = _use_of_nodes(past.attempts)
-    broken = integrals(edges, begin, end, np.where(whole[node], past.usable[node], 0.0) - used)
+    whole = history.usable == history.cluster.gpus
+    node, begin, end, used = _use_of_nodes(history.attempts)
+    broken = integrals(edges, begin, end, np.where(whole[node], history.usable[node], 0.0) - used)
     never = ~whole
-    broken += past.usable[never].sum() * width
-    gone = never[past.away.number]
-    weights = past.usable[past.away.number[gone]]
-    broken -= integrals(edges, past.away.begin[gone], past.away.end[gone], weights)
+    broken += history.usable[never].sum() * width
+    gone = never[history.away.number]
+    weights = history.usable[history.away.number[gone]]
+    broken -= integrals(edges, history.away.begin[gone], history.away.end[gone], weights)
     return np.clip(ratio(broken / width, np.where(free > 1e-6, free, 0.0)), 0.0, 1.0)
 
 

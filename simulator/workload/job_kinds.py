@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from simulator.records import Status
+from simulator.job_record import Status
 from simulator.workload.published import Published
 
 STATUSES: tuple[Status, ...] = ("completed", "cancelled", "failed")
@@ -60,7 +60,7 @@ class LogNormal:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class JobKind:
     """Jobs of one purpose.
 
     :param share: of all jobs.
@@ -97,7 +97,7 @@ class Kind:
         return self.gpus_mean * self.seconds_mean
 
 
-def kinds_of(published: Published) -> tuple[Kind, ...]:
+def kinds_of(published: Published) -> tuple[JobKind, ...]:
     """Evaluation, other and pretraining jobs such that the whole has the published figures."""
     evaluation_share, evaluation_time = published.evaluation_share
     pretraining_share, pretraining_time = published.pretraining_share
@@ -139,7 +139,7 @@ def kinds_of(published: Published) -> tuple[Kind, ...]:
         priority=1,
     )
     run_time = _evaluation_seconds(published, pretraining, other, evaluation_share)
-    evaluation = Kind(
+    evaluation = JobKind(
         "evaluation",
         evaluation_share,
         EVALUATION_SIZES,
@@ -159,14 +159,14 @@ def _kind_by_status(
     gpu_time: float,
     parts: Mapping[Status, float],
     priority: int,
-) -> Kind:
+) -> JobKind:
     """A kind whose jobs take ``gpu_time`` GPU seconds for each job of the whole, divided by status as ``parts``."""
     mean = gpu_time / share / sum(gpus * part for gpus, part in sizes.items())
     seconds = {each: LogNormal.of_mean(mean * parts[each] / status[each], SIGMA) for each in STATUSES}
-    return Kind(name, share, sizes, status, seconds, priority)
+    return JobKind(name, share, sizes, status, seconds, priority)
 
 
-def _evaluation_seconds(published: Published, pretraining: Kind, other: Kind, share: float) -> LogNormal:
+def _evaluation_seconds(published: Published, pretraining: JobKind, other: JobKind, share: float) -> LogNormal:
     """Run times of evaluation that give the mean and the median of the whole.
 
     With z the normal quantile at which the published median m lies among them: ``ln m = mu + sigma z`` and

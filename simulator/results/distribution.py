@@ -1,11 +1,15 @@
-"""How a number is distributed over jobs."""
+"""How a number is distributed over jobs: how long they waited."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 import numpy.typing as npt
+
+from simulator.engine.job import SimJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +24,14 @@ class Distribution:
 
 
 def distribution(values: npt.ArrayLike) -> Distribution | None:
-    """Of some values; ``None`` = there are none."""
+    """Return the distribution of some values; ``None`` = there are none."""
     array = np.asarray(values, dtype=np.float64)
     if not array.size:
         return None
     p50, p95, p99 = np.percentile(array, (50, 95, 99)).tolist()
     return Distribution(float(array.mean()), p50, p95, p99, float(array.max()))
+
+
+def wait_times(jobs: Iterable[SimJob]) -> Distribution | None:
+    """Return seconds from submission to the first start, over jobs that started; ``None`` = none did."""
+    return distribution([job.first_start - job.submitted for job in jobs if isfinite(job.first_start)])

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.records import JobRecord
-from simulator.workload.kinds import STATUSES
+from simulator.job_record import JobRecord
+from simulator.workload.job_kinds import STATUSES
 from simulator.workload.published import Published
 
 

@@ -15,9 +15,8 @@ import numpy as np
 
 from simulator.cost.assumptions import of_tiers, of_volumes
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.crossings import stretch_of_hops
-from simulator.cost.demand import Demand, Flows, demands_of
 from simulator.cost.fairness import max_min_rates
+from simulator.cost.group_crossings import stretch_of_hops
 from simulator.cost.reduction import node_bandwidth, tier_excess
 from simulator.cost.step import (
     Communication,
@@ -27,6 +26,7 @@ from simulator.cost.step import (
     pipeline_seconds,
     step_time,
 )
+from simulator.cost.tier_demand import Flows, TierDemand, demands_of
 from simulator.cost.tiers import Oversubscription, Tier, calibrated, tiers_of
 from simulator.cost.traffic import traffic_of
 from simulator.cost.types import PlacedJob, StepTime
@@ -48,7 +48,7 @@ class _Network:
 class _Known:
     """What a job asks of the links, and its step with what it last got of them."""
 
-    demands: tuple[Demand, ...]
+    demands: tuple[TierDemand, ...]
     step: StepTime
     got: bytes = b""
 

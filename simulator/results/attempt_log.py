@@ -1,6 +1,6 @@
 """What a run forgets as it goes on: where attempts ran that were cut short, and what happened to nodes.
 
-A job knows its last places alone.  The diary stands before what decides about interruptions and before what happens to
+A job knows its last places alone.  The log stands before what decides about interruptions and before what happens to
 nodes, passes everything on unchanged and notes it; it is an observer too, so that checkpoints keep it.
 """
 
@@ -41,7 +41,7 @@ class CutShort(NamedTuple):
     why: Why
 
 
-class Diary:
+class AttemptLog:
     """Attempts that were cut short; and, where anything happens to nodes, a log of it."""
 
     def __init__(self, recovery: Recovery) -> None:
@@ -52,11 +52,11 @@ class Diary:
 
     @property
     def incidents(self) -> Sequence[Incident]:
-        """What happened to nodes, and at the end what would have come next."""
+        """Return what happened to nodes, and at the end what would have come next."""
         return () if self.nodes is None else self.nodes.seen
 
     def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:
-        """What the recovery says; noted."""
+        """Return what the recovery says, and note it."""
         setback = self._recovery.interrupted(job, done=done, why=why)
         begin, end = job.runs[-1]
         before = self._kept.get(job.key, 0.0)
@@ -67,14 +67,14 @@ class Diary:
         return setback
 
     def kept(self, key: int) -> float:
-        """Seconds of work of a job that were safe when its last attempt started."""
+        """Return the seconds of work of a job that were safe when its last attempt started."""
         return self._kept.get(key, 0.0)
 
     def elapsed(self, stage: Stage, until: float) -> None:
-        """Nothing is measured."""
+        """Measure nothing."""
 
     def state(self) -> Any:
-        """All that was noted."""
+        """Return all that was noted."""
         return [list(one) for one in self.cut_short]
 
     def restore(self, state: Any) -> None:
@@ -91,14 +91,14 @@ class NodeLog:
         self.seen: list[Incident] = []
 
     def next(self) -> Incident | None:
-        """The next one; noted."""
+        """Return the next one, and note it."""
         incident = self._incidents.next()
         if incident is not None:
             self.seen.append(incident)
         return incident
 
     def state(self) -> Any:
-        """What was seen, and the state of what stands behind."""
+        """Return what was seen, and the state of what stands behind."""
         seen = [[one.time, one.kind, one.node, one.slowdown] for one in self.seen]
         return {"seen": seen, "behind": self._incidents.state()}
 
@@ -108,14 +108,14 @@ class NodeLog:
         self._incidents.restore(state["behind"])
 
 
-def keep_diary(engine: Engine) -> Diary:
-    """Let a diary be kept of a run that has not begun."""
-    diary = Diary(engine.recovery)
-    engine.recovery = diary
+def log_attempts(engine: Engine) -> AttemptLog:
+    """Let a log be kept of a run that has not begun."""
+    log = AttemptLog(engine.recovery)
+    engine.recovery = log
     if engine.incidents is not None:
-        diary.nodes = engine.incidents = NodeLog(engine.incidents)
-    engine.observers = (*engine.observers, diary)
-    return diary
+        log.nodes = engine.incidents = NodeLog(engine.incidents)
+    engine.observers = (*engine.observers, log)
+    return log
 
 
 def _cut_short(row: list[Any]) -> CutShort:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 
 
 class Ends:

@@ -14,7 +14,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class GroupCrossings:
     """What the groups of one family touch at one level.
 
     :param touched: shape [groups], number of domains.
@@ -25,7 +25,7 @@ class Groups:
     fewest: IntArray
 
 
-def columns_at(domains: IntArray) -> Groups:
+def columns_at(domains: IntArray) -> GroupCrossings:
     """DP groups at a level.
 
     :param domains: shape [rows, columns], domain of each cell.
@@ -36,7 +36,7 @@ def columns_at(domains: IntArray) -> Groups:
     group = found // (int(domains.max()) + 1)
     fewest = np.full(columns, domains.shape[0], dtype=np.int32)
     np.minimum.at(fewest, group, cells.astype(np.int32))
-    return Groups(np.bincount(group, minlength=columns).astype(np.int32), fewest)
+    return GroupCrossings(np.bincount(group, minlength=columns).astype(np.int32), fewest)
 
 
 def hops_of(cells: IntArray, *, around: bool) -> tuple[IntArray, IntArray]:

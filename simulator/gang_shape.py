@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from math import ceil
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from topology.cluster import Cluster
 from topology.errors import InvalidJob, InvalidTopology
 

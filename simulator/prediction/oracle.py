@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simulator.prediction.history import History
+from simulator.job_record import JobRecord
+from simulator.prediction.similar_jobs import SimilarJobs
 from simulator.prediction.types import Prediction
-from simulator.records import JobRecord
 
 
 class Oracle:
@@ -21,14 +21,14 @@ class Oracle:
         return Prediction(record.duration, record.duration, record.duration)
 
 
-class Estimate:
+class UserEstimate:
     """What the user said; the mean of the past where a trace does not tell."""
 
     name = "estimate"
     summary = "the user's own estimate, or the mean of the past where there is none"
 
     def __init__(self) -> None:
-        self._history = History()
+        self._history = SimilarJobs()
 
     def learn(self, record: JobRecord) -> None:
         """Remember it for jobs without an estimate."""

@@ -6,7 +6,8 @@ integral over a bucket is the difference of G at its edges; sorted prefix sums g
 
 from __future__ import annotations
 
-from math import floor, log10
+from itertools import chain
+from math import floor, fsum, log10
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,9 @@ STEPS = (
 
 
 def integrals(edges: FloatArray, begin: FloatArray, end: FloatArray, weight: npt.ArrayLike = 1.0) -> FloatArray:
-    """Integral of the sum of weights over each bucket.
+    """Return the integral of the sum of weights over each bucket.
+
+    Of a single bucket it is rounded once, so that what fills the bucket is neither more nor less than the bucket.
 
     :param edges: shape [buckets + 1], ascending.
     :param begin: shape [intervals].
@@ -33,16 +36,20 @@ def integrals(edges: FloatArray, begin: FloatArray, end: FloatArray, weight: npt
     :returns: shape [buckets], in the unit of the weight times seconds.
     """
     weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), begin.shape)
+    if len(edges) == 2:
+        # Differences of prefix sums would round by as much as the whole sum; fsum does not round on the way.
+        until, since = weights * np.clip(end, *edges), weights * np.clip(begin, *edges)
+        return np.array([fsum(chain(until.tolist(), (-since).tolist()))])
     return np.diff(_ramps(edges, begin, weights) - _ramps(edges, end, weights))
 
 
 def counts(edges: FloatArray, times: FloatArray) -> FloatArray:
-    """How many of some times lie in each bucket; the last one has its end too."""
+    """Return how many of some times lie in each bucket; the last one has its end too."""
     return np.histogram(times, edges)[0].astype(np.float64)
 
 
 def _ramps(x: FloatArray, at: FloatArray, weight: FloatArray) -> FloatArray:
-    """Sum of w * max(0, x - at), for each x."""
+    """Return the sum of w * max(0, x - at), for each x."""
     order = np.argsort(at, kind="stable")
     at, weight = at[order], weight[order]
     passed = np.searchsorted(at, x, side="right")
@@ -53,7 +60,7 @@ def _ramps(x: FloatArray, at: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def round_step(length: float, most: int) -> float:
-    """The least length of bucket that people like and that needs at most so many of them.
+    """Return the least length of bucket that people like and that needs at most so many of them.
 
     :param length: seconds in all.
     """
@@ -65,6 +72,6 @@ def round_step(length: float, most: int) -> float:
 
 
 def edges_of(length: float, step: float) -> FloatArray:
-    """Edges of buckets from 0 to the length; the last bucket may be shorter."""
+    """Return the edges of buckets from 0 to the length; the last bucket may be shorter."""
     edges = np.arange(0.0, length, step, dtype=np.float64)
     return np.append(edges, length)

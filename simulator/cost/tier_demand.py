@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.cost.crossings import Groups, columns_at, hops_of
+from simulator.cost.group_crossings import GroupCrossings, columns_at, hops_of
 from simulator.cost.tiers import Tier
 from simulator.cost.types import PlacedJob
 from topology.cluster import FloatArray, IntArray
@@ -38,19 +38,19 @@ class Flows:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class TierDemand:
     """What a job asks of one tier.
 
     :param domains: shape [rows, columns], domain of each cell.
     """
 
     domains: IntArray
-    columns: Groups
+    columns: GroupCrossings
     dp: Flows
     pp: Flows
 
 
-def demands_of(placed: PlacedJob, tiers: Sequence[Tier]) -> tuple[Demand, ...]:
+def demands_of(placed: PlacedJob, tiers: Sequence[Tier]) -> tuple[TierDemand, ...]:
     """What a job asks of each tier, from the broadest to the closest; nothing at all if it crosses none."""
     domains = [tier.level.domain_of[placed.nodes] for tier in tiers]
     if not any((of_cell != of_cell[0, 0]).any() for of_cell in domains):
@@ -60,9 +60,9 @@ def demands_of(placed: PlacedJob, tiers: Sequence[Tier]) -> tuple[Demand, ...]:
     return tuple(_demand(domains[i:], sizes[i:], around=around) for i in range(len(tiers)))
 
 
-def _demand(domains: Sequence[IntArray], sizes: Sequence[int], *, around: bool) -> Demand:
+def _demand(domains: Sequence[IntArray], sizes: Sequence[int], *, around: bool) -> TierDemand:
     columns = columns_at(domains[0])
-    return Demand(
+    return TierDemand(
         domains=domains[0],
         columns=columns,
         dp=_flows(np.hstack([_reduction(columns, domains[0], *at) for at in zip(domains, sizes, strict=True)])),
@@ -70,7 +70,7 @@ def _demand(domains: Sequence[IntArray], sizes: Sequence[int], *, around: bool) 
     )
 
 
-def _reduction(columns: Groups, tier: IntArray, domains: IntArray, size: int) -> FloatArray:
+def _reduction(columns: GroupCrossings, tier: IntArray, domains: IntArray, size: int) -> FloatArray:
     """Lanes of DP groups that cross a tier, at each domain of that or a closer one.
 
     A closer domain carries the part of the lanes that its nodes are of the tier's domain.

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from arnold.exports.frames import AWAY, frames
 from simulator.engine.hooks import Incident
-from simulator.past.buckets import edges_of, integrals, round_step
-from simulator.past.diary import keep_diary
-from simulator.past.history import FAILURE, PREEMPTION
-from simulator.past.series import series
-from simulator.past.work import sliding_ettr, worst_ettr
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
+from simulator.results.attempt_log import log_attempts
+from simulator.results.bucket_integrals import edges_of, integrals, round_step
+from simulator.results.ettr_over_time import sliding_ettr, worst_ettr
+from simulator.results.run_history import FAILURE, PREEMPTION
+from simulator.results.run_summary import run_summary
+from simulator.results.time_series import time_series
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, Planned, Twice, random_records, replayed
 
@@ -41,15 +42,15 @@ def test_integrals_are_those_of_a_sum_by_hand(rows: list[tuple[float, float, int
 @given(seed=st.integers(0, 10_000), policy=st.sampled_from(["fifo", "fifo-backfill", "priority-preempt"]))
 def test_the_series_add_up_to_the_summary(seed: int, policy: str) -> None:
     """Utilisation, fragmentation and ETTR of all buckets together are those that the run itself reports."""
-    made, past = replayed(random_records(seed), policy=policy)
-    found, width = series(past, step=70.0), None
+    _, history = replayed(random_records(seed), policy=policy)
+    found = time_series(history, step=70.0)
     width = np.diff(found.edges)
-    summary = made.summary
+    summary = run_summary(history)
     assert (found.utilization * width).sum() / width.sum() == pytest.approx(summary.utilization, rel=1e-9)
     assert found.ettr_so_far[-1] == pytest.approx(summary.ettr, rel=1e-9)
-    free = (past.capacity - found.held - found.away) * width
+    free = (history.capacity - found.held - found.away) * width
     broken = np.nansum(found.fragmentation * free)
-    assert broken / free.sum() == pytest.approx(made.fragmentation.share, rel=1e-6)
+    assert broken / free.sum() == pytest.approx(summary.fragmentation, rel=1e-6)
     assert found.utilization.max() <= 1.0
     assert found.submitted.sum() == found.ended.sum() == summary.jobs
 
@@ -58,8 +59,8 @@ def test_the_series_add_up_to_the_summary(seed: int, policy: str) -> None:
 @given(seed=st.integers(0, 10_000))
 def test_waiting_adds_up_to_the_waits(seed: int) -> None:
     """Without interruptions the area below the queue is the sum of all waits."""
-    made, past = replayed(random_records(seed), policy="fifo", algorithm="none")
-    found = series(past, step=50.0)
+    made, history = replayed(random_records(seed), policy="fifo", algorithm="none")
+    found = time_series(history, step=50.0)
     waits = sum(job.first_start - job.submitted for job in made.engine.jobs)
     assert (found.waiting * np.diff(found.edges)).sum() == pytest.approx(waits, abs=1e-3)
     assert np.isnan(found.fragmentation).all()
@@ -73,23 +74,23 @@ def test_a_failure_is_seen_where_it_happened() -> None:
     """
     records = [JobRecord("hit", 0.0, 400.0, 16)]
     events = [Incident(100.0, "down", 0), Incident(300.0, "up", 0)]
-    made, past = replayed(records, racks(2), incidents=events, recovery=KeepsHalf(30.0))
-    found = series(past, edges=np.array([0.0, 100.0, 300.0, 330.0, 680.0]))
+    made, history = replayed(records, racks(2), incidents=events, recovery=KeepsHalf(30.0))
+    found = time_series(history, edges=np.array([0.0, 100.0, 300.0, 330.0, 680.0]))
     assert made.engine.jobs[0].end == 680.0
-    assert past.attempts.why.tolist() == [FAILURE, 0]
+    assert history.attempts.why.tolist() == [FAILURE, 0]
     assert found.away.tolist() == [0.0, 8.0, 0.0, 0.0]
     assert found.held.tolist() == [16.0, 0.0, 16.0, 16.0]
     assert found.allocation.tolist() == [1.0, 0.0, 1.0, 1.0]
     assert found.waiting.tolist() == [0.0, 1.0, 0.0, 0.0]
     assert found.ettr == pytest.approx([0.5, 0.0, 0.0, 1.0])
-    assert found.ettr_so_far[-1] == pytest.approx(400 / 680) == made.summary.ettr
+    assert found.ettr_so_far[-1] == pytest.approx(400 / 680) == run_summary(history).ettr
     assert found.failures.sum() == 1
     # From 50 to 330 nothing counts: a window of 300 s around that has 20 s that do.
-    assert worst_ettr(past, window=300.0) == pytest.approx(20 / 300)
-    assert sliding_ettr(past, np.array([350.0, 600.0]), window=300.0) == pytest.approx([20 / 300, 270 / 300])
-    assert worst_ettr(past) == pytest.approx(400 / 680)  # the run is shorter than an hour
-    assert made.summary.goodput == pytest.approx(16 * 400 / (16 * 680))
-    view = frames(past, 68)
+    assert worst_ettr(history, window=300.0) == pytest.approx(20 / 300)
+    assert sliding_ettr(history, np.array([350.0, 600.0]), window=300.0) == pytest.approx([20 / 300, 270 / 300])
+    assert worst_ettr(history) == pytest.approx(400 / 680)  # the run is shorter than an hour
+    assert run_summary(history).goodput == pytest.approx(16 * 400 / (16 * 680))
+    view = frames(history, 68)
     assert view.share[15].tolist() == [AWAY, 0]
     assert view.owner[5].tolist() == [1, 1]
 
@@ -101,10 +102,10 @@ def test_no_window_is_worse_than_the_worst(seed: int, window: float) -> None:
     rng = Random(seed)
     times = sorted(rng.uniform(0, 900) for _ in range(8))
     incidents = [Incident(time, "up" if i % 2 else "down", 0) for i, time in enumerate(times)]
-    _, past = replayed(random_records(seed, 30), racks(4), incidents=incidents, recovery=KeepsHalf(5.0))
-    worst = worst_ettr(past, window=window)
-    at = np.linspace(min(window, past.length), past.length, 4001)
-    found = sliding_ettr(past, at, window=window)
+    _, history = replayed(random_records(seed, 30), racks(4), incidents=incidents, recovery=KeepsHalf(5.0))
+    worst = worst_ettr(history, window=window)
+    at = np.linspace(min(window, history.length), history.length, 4001)
+    found = sliding_ettr(history, at, window=window)
     assert worst is not None
     assert worst <= np.nanmin(found) + 1e-9
     assert worst == pytest.approx(np.nanmin(found), abs=0.02)
@@ -113,11 +114,11 @@ def test_no_window_is_worse_than_the_worst(seed: int, window: float) -> None:
 def test_spread_and_what_it_costs_are_exact() -> None:
     """A gang on two pods takes twice as long: half of its throughput is lost while it runs, nothing else is."""
     records = [JobRecord("small", 0.0, 100.0, 8), JobRecord("wide", 0.0, 50.0, 24 * 8)]
-    made, past = replayed(records, racks(32, racks_per_pod=4), pace=Twice())
+    made, history = replayed(records, racks(32, racks_per_pod=4), pace=Twice())
     wide = made.engine.jobs[1]
     assert wide.spread is not None
     assert wide.spread[0] == 2
-    found = series(past, edges=np.array([0.0, 100.0]))
+    found = time_series(history, edges=np.array([0.0, 100.0]))
     # 192 GPUs for 100 s at half pace, 8 GPUs for 100 s at full pace.
     assert found.lost[0] == pytest.approx(96 * 2 / (192 + 8) / 2)
     assert found.spread[0] == 2.0
@@ -126,14 +127,14 @@ def test_spread_and_what_it_costs_are_exact() -> None:
 def test_preemptions_are_told_from_failures() -> None:
     """A job that makes room for a more important one counts as preempted, with the places it had."""
     records = [JobRecord("low", 0.0, 300.0, 8, preemptible=True), JobRecord("high", 50.0, 100.0, 8, priority=9)]
-    _, past = replayed(records, racks(1), policy="priority-preempt")
-    cut = past.attempts.why == PREEMPTION
-    assert past.attempts.job[cut].tolist() == [0]
-    assert past.attempts.end[cut].tolist() == [50.0]
-    assert np.diff(past.attempts.first).tolist() == [1, 1, 1]
+    _, history = replayed(records, racks(1), policy="priority-preempt")
+    cut = history.attempts.why == PREEMPTION
+    assert history.attempts.job[cut].tolist() == [0]
+    assert history.attempts.end[cut].tolist() == [50.0]
+    assert np.diff(history.attempts.first).tolist() == [1, 1, 1]
 
 
-def test_a_diary_survives_a_checkpoint() -> None:
+def test_a_log_of_attempts_survives_a_checkpoint() -> None:
     """What it noted is JSON, and the same after it was read again."""
     records = [JobRecord("hit", 0.0, 400.0, 16)]
     events = [Incident(100.0, "down", 0), Incident(300.0, "up", 0)]
@@ -142,13 +143,13 @@ def test_a_diary_survives_a_checkpoint() -> None:
     kept = json.loads(json.dumps([states, made.engine.incidents.state()]))
     fresh, _ = replayed(records, racks(2))
     fresh.engine.incidents = Planned(events)
-    diary = keep_diary(fresh.engine)
-    diary.restore(kept[0][-1])
-    assert diary.nodes is not None
-    diary.nodes.restore(kept[1])
-    assert diary.state() == states[-1]
-    assert list(diary.incidents) == events
-    assert diary.kept(0) == 50.0
+    log = log_attempts(fresh.engine)
+    log.restore(kept[0][-1])
+    assert log.nodes is not None
+    log.nodes.restore(kept[1])
+    assert log.state() == states[-1]
+    assert list(log.incidents) == events
+    assert log.kept(0) == 50.0
 
 
 @pytest.mark.parametrize(

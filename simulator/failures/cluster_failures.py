@@ -21,11 +21,11 @@ import numpy as np
 from simulator.engine.hooks import Incident, Setback
 from simulator.engine.job import UNITS, SimJob
 from simulator.engine.stage import Why
-from simulator.failures.ettr import best_interval
-from simulator.failures.process import Breakdown, FailureModel, draw_breakdowns
+from simulator.failures.expected_ettr import best_interval
+from simulator.failures.failure_process import Breakdown, FailureModel, draw_breakdowns
 from simulator.failures.rates import DAY
-from simulator.failures.restart import Restart
-from simulator.failures.slowness import SlowSpell, draw_spells
+from simulator.failures.restart_delay import Restart
+from simulator.failures.slow_spells import SlowSpell, draw_spells
 from topology.errors import InvalidInput
 from topology.flags import HEALTHY
 

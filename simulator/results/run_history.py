@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from simulator.engine.job import UNITS, SimJob, State
 from simulator.engine.loop import Engine
-from simulator.past.diary import Diary
+from simulator.results.attempt_log import AttemptLog
 from topology.cluster import Cluster, FloatArray, IntArray
 
 ENDED, FAILURE, PREEMPTION = 0, 1, 2
@@ -73,7 +73,7 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class History:
+class RunHistory:
     """What happened.
 
     :param jobs: in order of submission.
@@ -99,8 +99,8 @@ class History:
     away: Spans
 
 
-def history(engine: Engine, diary: Diary, cluster: Cluster | None) -> History:
-    """The history of a run that is over.
+def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> RunHistory:
+    """Return the history of a run that is over.
 
     :param cluster: as it was at the start; ``None`` = GPUs were only counted.
     """
@@ -111,17 +111,17 @@ def history(engine: Engine, diary: Diary, cluster: Cluster | None) -> History:
         if cluster is not None
         else np.zeros(0)
     )
-    return History(
+    return RunHistory(
         jobs=engine.jobs,
         cluster=cluster,
         origin=origin,
         length=max(end - origin, 1e-9),
         capacity=engine.room.capacity / UNITS,
         usable=usable,
-        attempts=_attempts(engine, diary, origin, end, placed=cluster is not None),
+        attempts=_attempts(engine, log, origin, end, placed=cluster is not None),
         present=_present(engine.jobs, origin, end),
         waits=_waits(engine.jobs, origin, end),
-        away=_away(diary, origin, end),
+        away=_away(log, origin, end),
     )
 
 
@@ -129,8 +129,8 @@ _Row = tuple[int, float, float, float, float, float, tuple[int, int], int, Seque
 """Job, begin, works, counts, end, pace, spread, why, places."""
 
 
-def _attempts(engine: Engine, diary: Diary, origin: float, end: float, *, placed: bool) -> Attempts:
-    rows = list(_rows(engine.jobs, diary, end))
+def _attempts(engine: Engine, log: AttemptLog, origin: float, end: float, *, placed: bool) -> Attempts:
+    rows = list(_rows(engine.jobs, log, end))
     jobs = [engine.jobs[row[0]] for row in rows]
     places = [row[8] if placed else () for row in rows]
     times = np.array([row[1:5] for row in rows], dtype=np.float64).reshape(-1, 4) - origin
@@ -151,8 +151,8 @@ def _attempts(engine: Engine, diary: Diary, origin: float, end: float, *, placed
     )
 
 
-def _rows(jobs: Sequence[SimJob], diary: Diary, end: float) -> Iterator[_Row]:
-    for one in diary.cut_short:
+def _rows(jobs: Sequence[SimJob], log: AttemptLog, end: float) -> Iterator[_Row]:
+    for one in log.cut_short:
         works = min(one.begin + one.delay, one.end)
         worked = one.done - one.before
         pace = (one.end - works) / worked if worked > 0 else nan
@@ -164,7 +164,7 @@ def _rows(jobs: Sequence[SimJob], diary: Diary, end: float) -> Iterator[_Row]:
             continue
         until = job.end if job.state is State.DONE else end
         works = min(job.started + job.delay, until)
-        worked = job.record.duration - diary.kept(job.key) - job.left
+        worked = job.record.duration - log.kept(job.key) - job.left
         pace = (until - works) / worked if worked > 0 else nan
         yield job.key, job.started, works, until, until, pace, job.spread or (0, 0), ENDED, job.places
 
@@ -190,10 +190,10 @@ def _waits_of(job: SimJob, end: float) -> Iterator[tuple[float, float]]:
         yield since, end
 
 
-def _away(diary: Diary, origin: float, end: float) -> Spans:
+def _away(log: AttemptLog, origin: float, end: float) -> Spans:
     rows: list[tuple[int, float, float]] = []
     since: dict[int, float] = {}
-    for incident in diary.incidents:
+    for incident in log.incidents:
         if incident.time > end:
             continue
         if incident.kind == "down":

@@ -7,7 +7,7 @@ from typing import Any
 
 from simulator.engine.hooks import Pace
 from simulator.engine.job import SimJob
-from simulator.failures.replay import FailureSettings
+from simulator.failures.cluster_failures import FailureSettings
 
 
 class CheckpointPace:
