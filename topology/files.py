@@ -82,17 +82,17 @@ def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: b
     :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
     """
     name, data = read_bytes(path, max_bytes=max_bytes)
-    if data.startswith(GZIP):
-        data = _unpacked(name, data, max_bytes)
-    return decode_source(name, data, may_be_empty=may_be_empty)
+    return decode_source(name, unpacked(name, data, max_bytes=max_bytes), may_be_empty=may_be_empty)
 
 
-def _unpacked(name: str, data: bytes, max_bytes: int) -> bytes:
-    """The content of a gzip file, of one member or several.
+def unpacked(name: str, data: bytes, *, max_bytes: int) -> bytes:
+    """Return the content of a gzip file, of one member or several; other bytes as they are.
 
     :raises InvalidInput: damaged or cut off.
     :raises TooLarge: more than ``max_bytes``; no more than that is ever unpacked.
     """
+    if not data.startswith(GZIP):
+        return data
     text = b""
     while data.startswith(GZIP):
         unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW)

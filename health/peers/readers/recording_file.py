@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from health.peers.readers.prometheus import read_prometheus
-from health.peers.readers.table import Columns, read_csv, read_parquet
+from health.peers.readers.range_query import read_prometheus
+from health.peers.readers.sample_table import SampleColumns, read_csv, read_parquet
 from health.peers.streams import Recording
 from topology.errors import InvalidInput
-from topology.files import decode_source, read_bytes
+from topology.files import decode_source, read_bytes, unpacked
 
 MAX_BYTES = 2 * 1024**3
 """Largest file: 15 minutes of seven metrics of 1,500 machines are about 0.5 GB as CSV."""
 
 
 def load_recording(
-    path: str, *, columns: Columns | None = None, machines: Collection[str] | None = None, lenient: bool = False
+    path: str, *, columns: SampleColumns | None = None, machines: Collection[str] | None = None, lenient: bool = False
 ) -> Recording:
     """Read the metrics of machines.
 
-    :param path: a file; ``-`` is standard input.
+    :param path: a file, plain or gzip; ``-`` is standard input.
     :param columns: how the columns of a table are called.
     :param machines: only these; ``None`` = all.
     :param lenient: leave out rows that cannot be used, and say how many, instead of refusing the file.
@@ -27,9 +27,10 @@ def load_recording(
     :raises TooLarge: more than :data:`MAX_BYTES`.
     """
     name, data = read_bytes(path, max_bytes=MAX_BYTES, if_larger="cut it into shorter pieces of time")
+    data = unpacked(name, data, max_bytes=MAX_BYTES)
     if not data.strip():
         raise InvalidInput("is empty", where=name, fix="give a file with content")
-    chosen = columns or Columns()
+    chosen = columns or SampleColumns()
     if data.startswith(b"PAR1"):
         recording = read_parquet(name, data, chosen, lenient=lenient)
     elif data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):

@@ -16,10 +16,11 @@ from math import isfinite
 from statistics import median
 from typing import NamedTuple
 
+from health.collectives.json_fields import TaintedRanks
 from health.collectives.recording import Group, Member
-from health.collectives.rows import BadRow, Rows
 from topology.errors import InvalidInput
 from topology.files import Source
+from topology.tables.bad_rows import BadRow
 
 SECONDS = "nccl_collective_exec_time_microseconds"
 BANDWIDTH = "nccl_bus_bandwidth_gbs"
@@ -63,7 +64,7 @@ def read_prometheus(sources: Sequence[Source], *, lenient: bool = False) -> Aver
     :param lenient: drop lines that cannot be used, and say how many.
     :raises InvalidInput: a line cannot be used; no collective in the files.
     """
-    rows = Rows(lenient=lenient)
+    rows = TaintedRanks(lenient=lenient)
     samples: list[tuple[str, dict[str, str], float]] = []
     for source in sources:
         for number, line in enumerate(source.text.splitlines(), 1):
@@ -75,14 +76,14 @@ def read_prometheus(sources: Sequence[Source], *, lenient: bool = False) -> Aver
                     _identity(labels)
                     samples.append((name, labels, value))
             except BadRow as bad:
-                rows.refuse(source, number, bad)
+                rows.refuse(bad, source.at(number))
     if not samples:
         raise InvalidInput(
             f"holds no {SECONDS}",
             where=sources[0].name,
             fix="run the job with NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_PROM_DUMP=1",
         )
-    return _averages(samples, rows.notes())
+    return _averages(samples, rows.counted())
 
 
 def latecomers(averages: Averages) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""Rows of trace files from untrusted hands: typed fields, and what becomes of a row that is wrong.
+"""Typed fields of JSON objects from untrusted hands, and what becomes of a row that is wrong.
 
 Strict: the first wrong row is an error with its line.  Lenient: it is dropped, counted by reason, and its rank (every
 rank, where the row does not tell) is noted: nothing is certain of a rank on evidence that failed to parse.
@@ -6,14 +6,11 @@ rank, where the row does not tell) is noted: nothing is certain of a rank on evi
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import inf, isfinite
 from typing import Any
 
-from topology.errors import InvalidInput
-from topology.files import Source
+from topology.tables.bad_rows import BadRow, BadRows
 
 Row = Mapping[str, Any]
 
@@ -23,93 +20,45 @@ LARGEST = 2**62
 LATEST = 1e11
 """Latest time in seconds since 1970, about the year 5000: what lies beyond is milliseconds or less."""
 
-DIGITS = 4_300
-"""Python reads no longer whole numbers from text."""
 
+class BadRowOfRank(BadRow):
+    """A row that cannot be used, and the rank it speaks of."""
 
-class BadRow(Exception):
-    """A row that cannot be used.
-
-    :param reason: what is wrong with it; equal reasons are counted together.
-    """
-
-    def __init__(self, reason: str, *, rank: int | None = None) -> None:
+    def __init__(self, reason: str, rank: int) -> None:
         super().__init__(reason)
-        self.reason = reason
         self.rank = rank
 
 
-class Rows:
-    """The JSON objects of files of JSON lines, and what happens to wrong ones.
+class TaintedRanks(BadRows):
+    """Takes wrong rows while files are read, and notes the ranks of those that are dropped.
 
-    :param lenient: drop wrong rows instead of stopping at the first.
+    :ivar tainted: ranks of which a row was dropped.
+    :ivar all_tainted: whether a row was dropped that did not tell its rank.
     """
 
     def __init__(self, *, lenient: bool) -> None:
-        self._lenient = lenient
-        self._dropped: Counter[str] = Counter()
+        super().__init__(lenient=lenient)
         self.tainted: set[int] = set()
         self.all_tainted = False
 
-    def read(self, source: Source) -> Iterator[tuple[int, Row]]:
-        """Line numbers and objects; blank lines are skipped.
+    def refuse(self, bad: BadRow, where: str) -> None:
+        """Stop at a wrong row, or count it and note its rank.
 
-        :raises InvalidInput: (strict) a line is not a JSON object.
+        :raises InvalidInput: reading is strict.
         """
-        lines = source.text.splitlines()
-        for number, line in enumerate(lines, 1):
-            if not line or line.isspace():
-                continue
-            try:
-                yield number, parse_object(line)
-            except BadRow as bad:
-                cut_off = number == len(lines) and not source.text.endswith("\n")
-                self.refuse(
-                    source, number, BadRow("is truncated: the last line ends in the middle") if cut_off else bad
-                )
-
-    def refuse(self, source: Source, number: int, bad: BadRow) -> None:
-        """Stop at a wrong row, or count it.
-
-        :raises InvalidInput: (strict) always.
-        """
-        if not self._lenient:
-            raise InvalidInput(
-                bad.reason,
-                where=source.at(number),
-                fix="correct or remove that line, or say --lenient to go on without it",
-            ) from None
-        self._dropped[bad.reason] += 1
-        if bad.rank is None:
-            self.all_tainted = True
-        else:
+        super().refuse(bad, where)
+        if isinstance(bad, BadRowOfRank):
             self.tainted.add(bad.rank)
+        else:
+            self.all_tainted = True
 
-    def notes(self) -> tuple[str, ...]:
-        """What was dropped and why, the most frequent first."""
-        return tuple(f"dropped {count:,} rows: {reason}" for reason, count in self._dropped.most_common())
-
-
-def parse_object(line: str) -> Row:
-    """One JSON object.
-
-    :raises BadRow: it is something else.
-    """
-    try:
-        value = json.loads(line)
-    except RecursionError:
-        raise BadRow("is nested too deep") from None
-    except json.JSONDecodeError:
-        raise BadRow("is not JSON, or was cut off") from None
-    except ValueError:
-        raise BadRow(f"holds a number of more than {DIGITS:,} digits") from None
-    if not isinstance(value, dict):
-        raise BadRow("is not a JSON object")
-    return value
+    def counted(self) -> tuple[str, ...]:
+        """Return what was dropped and why, the most frequent first."""
+        return tuple(f"dropped {count:,} rows: {reason}" for reason, count in self.dropped.most_common())
 
 
 def integer(row: Row, key: str, *, low: int = 0) -> int:
-    """A whole number of at least ``low``.
+    """Return a whole number of at least ``low``.
 
     :raises BadRow: missing, or something else.
     """
@@ -120,7 +69,7 @@ def integer(row: Row, key: str, *, low: int = 0) -> int:
 
 
 def number(row: Row, key: str) -> float:
-    """A finite number of at least 0.
+    """Return a finite number of at least 0.
 
     :raises BadRow: missing, or something else: NaN and negative ones too.
     """
@@ -136,7 +85,7 @@ def number(row: Row, key: str) -> float:
 
 
 def moment(row: Row, key: str, *, unit: float = 1.0) -> float:
-    """A time in seconds since 1970.
+    """Return a time in seconds since 1970.
 
     :param unit: seconds that 1 stands for in the row.
     :raises BadRow: missing, or something else, or later than :data:`LATEST`.
@@ -148,7 +97,7 @@ def moment(row: Row, key: str, *, unit: float = 1.0) -> float:
 
 
 def text(row: Row, key: str) -> str:
-    """A text that is not empty.
+    """Return a text that is not empty.
 
     :raises BadRow: missing, or something else.
     """
@@ -159,7 +108,7 @@ def text(row: Row, key: str) -> str:
 
 
 def nested(row: Row, key: str) -> Row:
-    """An object.
+    """Return an object.
 
     :raises BadRow: missing, or something else.
     """
@@ -170,7 +119,7 @@ def nested(row: Row, key: str) -> Row:
 
 
 def listed(row: Row, key: str) -> list[Any]:
-    """A list.
+    """Return a list.
 
     :raises BadRow: missing, or something else.
     """
@@ -188,6 +137,6 @@ def _present(row: Row, key: str) -> Any:
 
 def _shown(value: object) -> str:
     if isinstance(value, int) and abs(value) > LARGEST:
-        # To spell out thousands of digits takes Python long, and of more than DIGITS it refuses to.
+        # To spell out thousands of digits takes Python long, and of more than 4,300 it refuses to.
         return f"a number of about {value.bit_length() * 0.30103:,.0f} digits"
     return repr(value)[:40]

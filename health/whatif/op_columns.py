@@ -1,8 +1,8 @@
-"""The columns of a Parquet trace as NumPy arrays, read one column at a time; the door to pyarrow."""
+"""The columns of a Parquet trace as NumPy arrays, read one column at a time."""
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES
-from topology.errors import InvalidInput, TooLarge, TraceFormatError, did_you_mean
-from topology.files import STDIN
+from topology.errors import TooLarge, TraceFormatError, did_you_mean
+from topology.files import STDIN, opened
+from topology.tables.arrow_columns import as_numpy, open_parquet
 
 MAX_ROWS = 200_000_000
 """Largest trace, about 10 GB in memory: a file of kilobytes can claim any number of rows."""
@@ -46,7 +47,7 @@ EXACT = 2**53
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns:
+class OpColumns:
     """Rows of a trace, column by column, as far as the analysis uses them.
 
     :param source: name of the file.
@@ -70,7 +71,7 @@ class Columns:
         return len(self.optype)
 
 
-def read_columns(path: str | Path) -> Columns:
+def read_columns(path: str | Path) -> OpColumns:
     """Read a trace.
 
     :param path: a Parquet file; ``-`` is standard input.
@@ -80,42 +81,24 @@ def read_columns(path: str | Path) -> Columns:
     """
     import pyarrow as pa
 
-    name = "stdin" if str(path) == STDIN else str(path)
-    try:
-        return _read(path, name)
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise InvalidInput(
-            f"cannot be read: {error.strerror or error}", where=name, fix="check the path and permissions"
-        ) from None
-    except UnicodeEncodeError:
-        raise InvalidInput(
-            "has a name that is no UTF-8, as Parquet files need it", where=name, fix="rename it"
-        ) from None
-    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
-        raise TraceFormatError(
-            f"is not a whole Parquet file: {str(error).splitlines()[0][:200] if str(error) else type(error).__name__}",
-            where=name,
-            fix="give the file that pandas or pyarrow wrote (`to_parquet`), copied to its end",
-        ) from None
+    with opened(path) as (name, file):
+        if str(path) != STDIN:
+            return _read(str(path), name, size=os.fstat(file.fileno()).st_size)
+        data = file.read(MAX_STDIN + 1)
+    if len(data) > MAX_STDIN:
+        raise TooLarge(f"is larger than {MAX_STDIN >> 30} GB", where=name, fix="give it as a file")
+    return _read(pa.BufferReader(data), name, size=len(data))
 
 
-def _read(path: str | Path, name: str) -> Columns:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if name == "stdin":
-        data = sys.stdin.buffer.read(MAX_STDIN + 1)
-        if len(data) > MAX_STDIN:
-            raise TooLarge(f"is larger than {MAX_STDIN >> 30} GB", where=name, fix="give it as a file")
-        source: Any = pa.BufferReader(data)
-    else:
-        if not Path(path).stat().st_size:
-            raise TraceFormatError("is empty", where=name, fix="give a Parquet file with rows")
-        with Path(path).open("rb"):
-            source = str(path)
-    with pq.ParquetFile(source) as file:  # a dictionary is asked for only of columns that are there
+def _read(content: Any, name: str, *, size: int) -> OpColumns:
+    if not size:
+        raise TraceFormatError("is empty", where=name, fix="give a Parquet file with rows")
+    with open_parquet(content, name=name, error=TraceFormatError) as file:
+        # A dictionary is asked for below, and only of a column that is there.
         _check_shape(file, name)
-    with pq.ParquetFile(source, read_dictionary=["optype"], metadata=file.metadata) as file:
+    with open_parquet(
+        content, name=name, error=TraceFormatError, read_dictionary=["optype"], metadata=file.metadata
+    ) as file:
         whole = {key: _whole_numbers(file, key, name).astype(kind, copy=False) for key, kind in WHOLE.items()}
         optype, strange = _optypes(file, name)
         passes = (optype == CODE[FORWARD]) | (optype == CODE[BACKWARD])
@@ -123,7 +106,7 @@ def _read(path: str | Path, name: str) -> Columns:
             whole[key] = np.where((whole[key] == ABSENT) & ~passes, whole[key].dtype.type(NONE), whole[key])
         start, duration = (_seconds(file, key, name) for key in SECONDS)
         stride = int(np.gcd.reduce(np.unique(_whole_numbers(file, "rank", name)))) if "rank" in file.schema.names else 1
-    return Columns(name, whole, optype, strange, start, duration, max(stride, 1))
+    return OpColumns(name, whole, optype, strange, start, duration, max(stride, 1))
 
 
 def _check_shape(file: Any, name: str) -> None:
@@ -164,7 +147,7 @@ def _whole_numbers(file: Any, key: str, name: str) -> NDArray[np.signedinteger[A
         raise _wrong_type(name, key, column.type, "whole numbers", "int32")
     if column.null_count:
         column = column.cast(pa.int64()).fill_null(ABSENT)
-    numbers: NDArray[np.signedinteger[Any]] = _numpy(column)
+    numbers: NDArray[np.signedinteger[Any]] = as_numpy(column)
     limits = np.iinfo(WHOLE.get(key, np.int64))
     if numbers.size and (int(numbers.min()) < limits.min or int(numbers.max()) > limits.max):
         row = int(np.flatnonzero((numbers < limits.min) | (numbers > limits.max))[0])
@@ -180,7 +163,7 @@ def _of_floats(column: Any, key: str, name: str) -> NDArray[np.int64]:
     """Whole numbers that were written as floats, as pandas does where some are missing."""
     import pyarrow as pa
 
-    values = _numpy(column.cast(pa.float64()).fill_null(float("nan")))
+    values = as_numpy(column.cast(pa.float64()).fill_null(float("nan")))
     missing = np.isnan(values)
     broken = np.flatnonzero(~missing & ((values != np.rint(values)) | (np.abs(values) >= EXACT)))
     if len(broken):
@@ -200,7 +183,7 @@ def _seconds(file: Any, key: str, name: str) -> NDArray[np.floating[Any]]:
         raise _wrong_type(name, key, column.type, "seconds", "float64")
     if column.type not in (pa.float32(), pa.float64()):
         column = column.cast(pa.float64())
-    seconds: NDArray[np.floating[Any]] = _numpy(column.fill_null(float("nan")) if column.null_count else column)
+    seconds: NDArray[np.floating[Any]] = as_numpy(column.fill_null(float("nan")) if column.null_count else column)
     return seconds
 
 
@@ -217,20 +200,13 @@ def _optypes(file: Any, name: str) -> tuple[NDArray[np.int8], tuple[str, ...]]:
     for chunk in column.chunks:
         names = chunk.dictionary.to_pylist()
         codes = np.array([CODE.get(word, UNKNOWN) for word in names] + [UNKNOWN], dtype=np.int8)
-        indices = _numpy(chunk.indices.cast(pa.int32()).fill_null(len(names)) if chunk.null_count else chunk.indices)
+        indices = as_numpy(chunk.indices.cast(pa.int32()).fill_null(len(names)) if chunk.null_count else chunk.indices)
         if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) <= len(names):
             raise _damaged(name, "optype")
         used = np.unique(indices[codes[indices] == UNKNOWN])
         strange |= {str(names[i])[:80] if i < len(names) else "nothing" for i in used}
         pieces.append(codes[indices])
     return np.concatenate(pieces), tuple(sorted(strange))
-
-
-def _numpy(column: Any) -> NDArray[Any]:
-    """A column or array without nulls, by way of DLPack: ``to_numpy`` would import pandas where that is installed."""
-    chunks = [chunk for chunk in getattr(column, "chunks", [column]) if len(chunk)]
-    pieces = [np.from_dlpack(chunk) for chunk in chunks]
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def _damaged(name: str, key: str) -> TraceFormatError:
