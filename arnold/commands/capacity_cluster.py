@@ -88,7 +88,7 @@ def shapes_of(shapes: Sequence[str], cluster: Cluster) -> tuple[JobShape, ...]:
     :raises InvalidJob: one is no shape.
     """
     from simulator.capacity.shape import parse_shape, usual_shapes
-    from simulator.shapes import node_size
+    from simulator.gang_shape import node_size
 
     gpus = node_size(cluster)
     return tuple(parse_shape(shape, gpus_per_node=gpus) for shape in shapes) or usual_shapes(gpus)

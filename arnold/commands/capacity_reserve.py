@@ -89,7 +89,7 @@ def command(
     from simulator.capacity.reserve import ReserveQuestion, reserve
     from simulator.capacity.reserve_sheet import reserve_sheet
     from simulator.capacity.shape import parse_job
-    from simulator.shapes import node_size
+    from simulator.gang_shape import node_size
 
     minipods, minipod_nodes = sizes_of(made)
     own = None

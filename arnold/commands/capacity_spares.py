@@ -97,7 +97,7 @@ def command(
     from simulator.capacity.spares import SparesQuestion, spares
     from simulator.capacity.spares_sheet import spares_sheet
     from simulator.failures.rates import failure_rate
-    from simulator.failures.restart import parse_restart
+    from simulator.failures.restart_delay import parse_restart
 
     question = SparesQuestion(
         nodes=nodes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from arnold.commands.output import console, plain, table
 from arnold.documents.simulate_answer import SimulateDocument
-from simulator.metrics.distribution import Distribution
+from simulator.results.distribution import Distribution
 from simulator.replay import Replay
 from simulator.words import duration, percent
 

@@ -22,8 +22,8 @@ from simulator.capacity.shape import JobShape
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
 from simulator.engine.run import run
-from simulator.metrics.summary import Summary, summarise
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
+from simulator.results.distribution import Distribution, wait_times
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
 from topology.generate import with_domain
@@ -160,26 +160,26 @@ def _row(
         shapes.append(
             GrowShape(shape, most * shape.row, whole.rows * shape.row, whole.proved, rows * shape.row, objective)
         )
-    found = _replay(cluster, question, records)
+    wait = _waits(cluster, question, records)
     return GrowRow(
         more=more,
         nodes=len(cluster),
         free=int(cluster.idle.sum()),
-        wait=None if found.wait is None else found.wait.mean / 3600.0,
-        wait_p95=None if found.wait is None else found.wait.p95 / 3600.0,
+        wait=None if wait is None else wait.mean / 3600.0,
+        wait_p95=None if wait is None else wait.p95 / 3600.0,
         shapes=tuple(shapes),
     )
 
 
-def _replay(cluster: Cluster, question: GrowQuestion, records: Sequence[JobRecord]) -> Summary:
-    """The workload on the empty cluster."""
+def _waits(cluster: Cluster, question: GrowQuestion, records: Sequence[JobRecord]) -> Distribution | None:
+    """Return how long jobs of the workload wait on the empty cluster."""
     limits = Limits(seed=question.seed, workers=1)
     packing = load_algorithm("gpu-packing")
     room = PlacedRoom(cluster.emptied(), algorithm=packing, limits=limits, level=question.level)
     engine = Engine(records, room, load_policy(question.policy))
     engine.begin()
     run(engine)
-    return summarise(engine.jobs, room.capacity)
+    return wait_times(engine.jobs)
 
 
 def assumptions(answer: GrowAnswer) -> tuple[str, ...]:

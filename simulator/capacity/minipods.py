@@ -17,11 +17,11 @@ from scheduler.outcome import Outcome, run
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
 from simulator.capacity.shape import JobShape
+from simulator.confidence import half_width
 from simulator.cost.alpha_beta import alpha_beta
 from simulator.cost.calibration import PUBLISHED
 from simulator.cost.hierarchical import hierarchical
 from simulator.cost.types import CommModel, PlacedJob
-from simulator.intervals import half_width
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
 from topology.generate import fragment, minipods

@@ -24,8 +24,8 @@ from simulator.engine.job import UNITS, SimJob
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
 from simulator.engine.run import run
+from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
-from simulator.records import JobRecord
 from topology.capacity import most_together
 from topology.cluster import Cluster
 from topology.drawing.labels import plural

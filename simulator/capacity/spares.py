@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from math import inf
 
 from health.recovery.standby import standby_pool
-from simulator.failures.ettr import Losses, best_interval, exact_ettr, first_order_ettr
-from simulator.failures.monte_carlo import Estimate, exponential, simulate_ettr
+from simulator.failures.expected_ettr import Losses, best_interval, exact_ettr, first_order_ettr
+from simulator.failures.monte_carlo import EttrEstimate, exponential, simulate_ettr
 from simulator.failures.rates import DAY, HOUR, MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf
-from simulator.failures.spares import ettr_with_spares, exact_ettr_with_spares, spares_for, waiting_share
+from simulator.failures.spare_nodes import ettr_with_spares, exact_ettr_with_spares, spares_for, waiting_share
 from topology.errors import Infeasible, InvalidInput
 
 ROWS = 12
@@ -80,7 +80,7 @@ class SparesRow:
     waiting: float
     formula: float
     exact: float
-    simulated: Estimate
+    simulated: EttrEstimate
     apart: float
 
 

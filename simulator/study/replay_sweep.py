@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scheduler.study.executors import Executor
-from simulator.alone import held_alone
+from simulator.run_lock import held_alone
 from simulator.study.one import Row, run_point
 from simulator.study.plan import Inputs, Point, fingerprint
 from simulator.study.rows import INPUTS, Journal, point_of, read_rows, write_rows

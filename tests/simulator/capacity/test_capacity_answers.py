@@ -13,7 +13,7 @@ from simulator.capacity.reserve_sheet import reserve_sheet
 from simulator.capacity.shape import JobShape
 from simulator.capacity.spares import SparesQuestion, spares
 from simulator.capacity.spares_sheet import spares_sheet
-from simulator.failures.ettr import first_order_ettr
+from simulator.failures.expected_ettr import first_order_ettr
 from topology.errors import InvalidInput
 from topology.generate import fragment, minipods
 
