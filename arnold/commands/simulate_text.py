@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from arnold.commands.output import console, plain, table
 from arnold.documents.simulate_answer import SimulateDocument
-from simulator.results.distribution import Distribution
 from simulator.replay import Replay
+from simulator.results.distribution import Distribution
 from simulator.words import duration, percent
 
 
