@@ -21,21 +21,16 @@ its help.  NaN and infinities are refused.  What a type cannot say is in the ``m
 
 from __future__ import annotations
 
-import ast
-import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import cache
-from itertools import pairwise
+from dataclasses import MISSING, Field, fields
 from math import inf
-from textwrap import dedent
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import click
 
 from arnold.commands.instance import FILE, finite
-from topology.field_types import FieldType, field_types
+from topology.field_types import FieldType, field_docs, field_types
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -85,29 +80,6 @@ def take(kind: type[T], options: dict[str, Any], **others: Any) -> T:
 def option_names(kind: type) -> dict[str, str]:
     """Return the option of each field, for messages: ``time_limit`` -> ``--time-limit``."""
     return {field.name: _name(field) for field in _option_fields(kind)}
-
-
-@cache
-def field_docs(kind: type) -> Mapping[str, str]:
-    """Return the docstrings under the fields of a dataclass, inherited ones too; none where there is no source."""
-    found: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        if is_dataclass(base):
-            found |= _own_docs(base)
-    return MappingProxyType(found)
-
-
-def _own_docs(kind: type) -> dict[str, str]:
-    try:
-        tree = ast.parse(dedent(inspect.getsource(kind))).body[0]
-    except OSError:
-        return {}
-    found = {}
-    for one, after in pairwise(getattr(tree, "body", ())):
-        match one, after:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                found[name] = inspect.cleandoc(text)
-    return found
 
 
 def _option_fields(kind: Any) -> list[Field[Any]]:

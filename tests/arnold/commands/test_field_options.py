@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.commands.field_options import field_docs, option_names, options_of, take
+from arnold.commands.field_options import option_names, options_of, take
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,13 +144,6 @@ def test_names_of_options() -> None:
     assert names["ratios"] == "--ratio"
     assert names["nodes"] == "--nodes"
     assert "inside" not in names
-
-
-def test_docs_of_fields() -> None:
-    """Those of the class and of its bases; a class without source has none."""
-    assert field_docs(Trip)["nodes"] == "Nodes of the job."
-    assert field_docs(Trip)["seed"].startswith("Same seed,\nsame")
-    assert not field_docs(dataclass(type("Made", (), {"__annotations__": {"x": int}})))
 
 
 def test_completion() -> None:
