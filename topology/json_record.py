@@ -34,7 +34,7 @@ class JsonRecord:
     def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
         """Return the JSON Schema with docstrings of inherited fields, where pydantic reads those of one class only."""
         schema: dict[str, Any] = handler(core)
-        docs = field_docs(cls)
+        docs = field_docs(cast("Any", cls))
         for name, described in handler.resolve_ref_schema(schema).get("properties", {}).items():
             if name in docs:
                 described.setdefault("description", docs[name])

@@ -148,11 +148,6 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
         """Mean seconds of a repair."""
         return self.repair_hours * HOUR
 
-    @property
-    def away(self) -> float:
-        """Nodes that are away on average, if the job never waited: N r T."""
-        return self.losses.failures * self.repair
-
     @cached_property
     def fewest(self) -> tuple[int | None, str]:
         """The fewest spares that reach the target; without a number, why none does."""
@@ -165,8 +160,8 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
     def counts(self) -> list[int]:
         """Numbers of spares worth telling: from none to where more buy nothing, and the one that suffices."""
         last, needed = 0, self.fewest[0]
-        # below one second of waiting in three hours a further spare is worth nothing
-        while waiting_share(last, self.away) > 1e-4:
+        # waiting less than a second in three hours, a further spare is worth nothing
+        while waiting_share(last, self.losses.failures * self.repair) > 1e-4:
             last += max(1, last // 8)
         last = max(last, (needed or 0) + 1)
         return sorted({*range(0, last + 1, max(1, round(last / ROWS))), *(() if needed is None else (needed,))})
@@ -191,7 +186,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
             mttf_hours=min(mttf(self.rate, self.nodes) / HOUR, NEVER),
             mttf_hours_at_1024_gpus=min(mttf(self.rate, MEASURED_MTTF_GPUS / 8) / HOUR, NEVER),
             measured_mttf_hours_at_1024_gpus=MEASURED_MTTF_HOURS,
-            nodes_away=self.away,
+            nodes_away=self.losses.failures * self.repair,
             standby=standby_pool(self.nodes, rate=self.rate.per_node_day),
             needed=self.fewest[0],
             ettr_with_unlimited_spares=first_order_ettr(self.losses),
@@ -205,7 +200,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
         formula = ettr_with_spares(self.losses, spares=spares, repair=self.repair)
         return SparesRow(
             spares=spares,
-            waiting=waiting_share(spares, self.away),
+            waiting=waiting_share(spares, self.losses.failures * self.repair),
             formula=formula,
             exact=exact_ettr_with_spares(self.losses, spares=spares, repair=self.repair),
             simulated=simulated.mean,
@@ -277,7 +272,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
             series=(
                 Series("formula", [(row.spares, row.formula) for row in rows]),
                 Series("Monte Carlo", simulated, shape="dots", errors=[row.half_width for row in rows]),
-                Series("target", [(row.spares, answer.target) for row in rows[:: len(rows) - 1]], shape="dashes"),
+                Series("target", [(row.spares, answer.target) for row in (rows[0], rows[-1])], shape="dashes"),
             ),
             ceiling=1.0,
             percent=True,
