@@ -20,7 +20,8 @@ from scheduler.queue.registry import load_policy
 from scheduler.spread import job_level
 from simulator.capacity.background_jobs import DAY, BackgroundJobs, background_jobs
 from simulator.capacity.cluster_question import ShapesQuestion
-from simulator.capacity.largest_job import Largest
+from simulator.capacity.job_shape import JobShape
+from simulator.capacity.largest_job import LargestJob, Prober
 from simulator.capacity.question import AtLeastOne, CapacityAnswer, Count
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
 from simulator.engine.loop import Engine
@@ -171,19 +172,6 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
 
     def _grown(self, cluster: Cluster, more: int) -> GrownCluster:
         prober = self.prober(cluster)
-        shapes = []
-        for shape, rows in zip(self.job_shapes, self.rows_compared, strict=True):
-            most = prober.most_rows(shape)
-            whole = prober.largest(shape, "pp", 1) if shape.row > 1 else Largest(most, proved=True)
-            one = GrownShape(
-                shape=shape.name,
-                most_nodes=most * shape.row,
-                whole_nodes=whole.rows * shape.row,
-                whole_proved=whole.proved,
-                job_nodes=rows * shape.row,
-                objective=prober.place(shape, rows, self.alpha).objective if rows <= most else None,
-            )
-            shapes.append(one)
         wait = self._replay(cluster).wait
         return GrownCluster(
             more=more,
@@ -191,7 +179,20 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
             free=int(cluster.idle.sum()),
             wait_hours=None if wait is None else wait.mean / 3600.0,
             wait_hours_p95=None if wait is None else wait.p95 / 3600.0,
-            shapes=tuple(shapes),
+            shapes=tuple(self._shape(prober, *one) for one in zip(self.job_shapes, self.rows_compared, strict=True)),
+        )
+
+    def _shape(self, prober: Prober, shape: JobShape, rows: int) -> GrownShape:
+        most = prober.most_rows(shape)
+        # a PP group of one node is always whole: nothing to search for
+        whole = prober.largest(shape, "pp", 1) if shape.row > 1 else LargestJob("pp", 1, most, proved=True)
+        return GrownShape(
+            shape=shape.name,
+            most_nodes=most * shape.row,
+            whole_nodes=whole.nodes,
+            whole_proved=whole.proved,
+            job_nodes=rows * shape.row,
+            objective=prober.place(shape, rows, self.alpha).objective if rows <= most else None,
         )
 
     def _replay(self, cluster: Cluster) -> Summary:

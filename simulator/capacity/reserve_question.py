@@ -21,7 +21,7 @@ from simulator.capacity.background_jobs import BackgroundJobs, background_jobs
 from simulator.capacity.cluster_question import NO_OPTION, ClusterQuestion
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.question import AtLeastOne, CapacityAnswer, Count
-from simulator.capacity.reserve_replay import HOUR, SAMPLE, ReservePolicy, ReserveSample, large_and_small, replay_policy
+from simulator.capacity.reserve_replay import HOUR, SAMPLE, LargeAndSmall, ReservePolicy, ReserveSample, replay_policy
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
@@ -153,7 +153,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
         policies = []
         for name in self.policies:
             step(name)
-            room = PlacedRoom(self.empty, algorithm=large_and_small(shape.row * rows), limits=limits)
+            room = PlacedRoom(self.empty, algorithm=LargeAndSmall(shape.row * rows), limits=limits)
             engine = Engine(records, room, load_policy(name), predictions=predictions)
             zone = zone or engine.room.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
             policies.append(replay_policy(engine, name, self.large, zone=zone, horizon=self.horizon))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -80,8 +81,8 @@ class LargeAndSmall:
 
     least: int
     """Nodes from which on a job is large."""
-    large: PlacementAlgorithm
-    small: PlacementAlgorithm
+    large: PlacementAlgorithm = field(default_factory=partial(load_algorithm, "exact"))
+    small: PlacementAlgorithm = field(default_factory=partial(load_algorithm, "gpu-packing"))
     name: str = "by-size"
     summary: str = "large jobs exactly, small ones packed into as few minipods as possible"
 
@@ -93,11 +94,6 @@ class LargeAndSmall:
         """
         chosen = self.large if job.grid.cells >= self.least else self.small
         return chosen.place(cluster, job, limits)
-
-
-def large_and_small(least: int) -> LargeAndSmall:
-    """Return the algorithm that is exact from so many nodes on, and packs smaller jobs."""
-    return LargeAndSmall(least, load_algorithm("exact"), load_algorithm("gpu-packing"))
 
 
 @dataclass(slots=True)

@@ -82,3 +82,9 @@ def test_no_sizes(text: str) -> None:
     with pytest.raises(InvalidInput, match="no size") as caught:
         parse_minipods(text)
     assert "22x93" in caught.value.fix
+
+
+def test_numbers_of_thousands_of_digits() -> None:
+    """They are no sizes either, though Python refuses to read them as numbers."""
+    with pytest.raises(InvalidInput, match="no size"):
+        parse_minipods("9" * 5000 + "x1")

@@ -111,7 +111,7 @@ def test_the_sheet() -> None:
     # Nothing is drawn between PP and DP groups: a point without a value breaks the line.
     assert [y for _, y in jobs.series[1].points] == [8.0, 12.0, None, 8.0, 12.0]
     assert [word for _, word in jobs.ticks] == ["PP <= 1", "PP <= 2", "DP <= 1", "DP <= 2"]
-    assert domains.series[0].points == [(1.0, 7.0), (2.0, 5.0), (3.0, 2.0)]
+    assert domains.series[0].points == [(1, 7), (2, 5), (3, 2)]
 
 
 @pytest.mark.parametrize(
