@@ -1,4 +1,4 @@
-"""What the fields of a dataclass may hold, and what their docstrings say: read from the source, for options and JSON.
+"""What the fields of a dataclass may hold, and their docstrings: from annotations and source, for options and JSON.
 
 One annotation, ``Annotated[float, Interval(gt=0, le=60)]``, serves the constructor (:func:`check_bounds`), the options
 of a command (``arnold.commands.field_options``) and the JSON Schema (pydantic reads the same marks).
@@ -134,7 +134,7 @@ def _own_docs(kind: type) -> dict[str, str]:
 
 
 def _bounds(marks: Iterable[Any]) -> dict[str, Any]:
-    """The arguments of :class:`FieldType` that marks of ``annotated_types`` stand for."""
+    """Return the arguments of :class:`FieldType` that marks of ``annotated_types`` stand for."""
     found: dict[str, Any] = {}
     for mark in _flat(marks):
         match mark:

@@ -15,7 +15,7 @@ from arnold.commands.table import CommandRow, LazyGroup
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from simulator.capacity.question import CapacityAnswer, CapacityQuestion
+    from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
 
 QUESTIONS = {
     name: CommandRow(f"simulator.capacity.{name}_question:{name.capitalize()}Question", words)
@@ -101,7 +101,7 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
 
 
 def _cluster(*, cluster: str | None, **options: Any) -> dict[str, Any]:
-    """The cluster of a file with what lies over it; what is worth knowing about it is said on standard error.
+    """Read the cluster of a file with what lies over it; notes about it go to standard error.
 
     :raises ArnoldError: a file is unusable, or something is to lie over no file.
     """

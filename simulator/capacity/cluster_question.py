@@ -9,9 +9,9 @@ from typing import Annotated
 from annotated_types import Interval
 
 from scheduler.placement.registry import load_algorithm
+from simulator.capacity.capacity_question import A, CapacityQuestion, Seed, Share
 from simulator.capacity.job_shape import JobShape, numbers_between_x, parse_shape, usual_shapes
 from simulator.capacity.largest_job import Prober
-from simulator.capacity.question import A, CapacityQuestion, Seed, Share
 from simulator.shapes import node_size
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
@@ -86,7 +86,7 @@ class ShapesQuestion(ClusterQuestion[A]):
         return tuple(parse_shape(shape, gpus_per_node=gpus) for shape in self.shapes) or usual_shapes(gpus)
 
     def prober(self, cluster: Cluster) -> Prober:
-        """Return what asks the exact algorithm for the largest jobs on a cluster."""
+        """Return a prober of a cluster by the exact algorithm."""
         return Prober(cluster, load_algorithm("exact"), seconds=self.time_limit, level=self.level)
 
 

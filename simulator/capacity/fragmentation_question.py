@@ -16,10 +16,10 @@ import numpy as np
 
 from scheduler.placement.admission import admissible
 from scheduler.spread import job_level
+from simulator.capacity.capacity_question import AtLeastOne, CapacityAnswer, Count, Share
 from simulator.capacity.cluster_question import NO_OPTION, ShapesQuestion
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.largest_job import FAMILIES, Family, LargestJob, Prober
-from simulator.capacity.question import AtLeastOne, CapacityAnswer, Count, Share
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
 from topology.capacity import count_nodes
 from topology.drawing.labels import plural
@@ -219,7 +219,7 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         )
 
     def _chart(self, answer: FragmentationAnswer) -> Chart:
-        """PP groups at the left, DP groups at the right, and a place without points between them."""
+        """Return the chart: PP groups at the left, DP groups at the right, a place without points between them."""
         columns: list[tuple[Family, int] | None] = [("dp", spread) for spread in self.spreads]
         if any(one.family == "pp" for row in answer.shapes for one in row.largest):
             columns = [*(("pp", spread) for spread in self.spreads), None, *columns]

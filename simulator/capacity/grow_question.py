@@ -19,10 +19,10 @@ from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
 from scheduler.spread import job_level
 from simulator.capacity.background_jobs import DAY, BackgroundJobs, background_jobs
+from simulator.capacity.capacity_question import AtLeastOne, CapacityAnswer, Count
 from simulator.capacity.cluster_question import ShapesQuestion
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.largest_job import LargestJob, Prober
-from simulator.capacity.question import AtLeastOne, CapacityAnswer, Count
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
@@ -196,7 +196,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
         )
 
     def _replay(self, cluster: Cluster) -> Summary:
-        """The workload on the empty cluster."""
+        """Replay the workload on the empty cluster."""
         limits, packing = Limits(seed=self.seed, workers=1), load_algorithm("gpu-packing")
         room = PlacedRoom(cluster.emptied(), algorithm=packing, limits=limits, level=self.level)
         engine = Engine(self.workload.records, room, load_policy(self.policy))

@@ -18,9 +18,9 @@ from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
 from simulator.capacity.background_jobs import BackgroundJobs, background_jobs
+from simulator.capacity.capacity_question import AtLeastOne, CapacityAnswer, Count
 from simulator.capacity.cluster_question import NO_OPTION, ClusterQuestion
 from simulator.capacity.job_shape import JobShape, parse_job
-from simulator.capacity.question import AtLeastOne, CapacityAnswer, Count
 from simulator.capacity.reserve_replay import HOUR, SAMPLE, LargeAndSmall, ReservePolicy, ReserveSample, replay_policy
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
 from simulator.engine.loop import Engine
@@ -242,7 +242,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
         return text_table(f"Hour by hour with {row.policy}", near, columns)
 
     def _clock(self, hours: float) -> str:
-        """The time of day so many hours after the announcement."""
+        """Return the time of day so many hours after the announcement."""
         minutes = round(60 * (self.announced_at + hours)) % (24 * 60)
         return f"{minutes // 60:02d}:{minutes % 60:02d}"
 

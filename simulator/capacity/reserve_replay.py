@@ -18,7 +18,7 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
-from simulator.capacity.question import Count, Share
+from simulator.capacity.capacity_question import Count, Share
 from simulator.engine.job import UNITS, SimJob
 from simulator.engine.loop import Engine
 from simulator.engine.run import run
@@ -98,7 +98,7 @@ class LargeAndSmall:
 
 @dataclass(slots=True)
 class ZoneRecorder:
-    """Observer of an engine that samples who holds the nodes of a zone."""
+    """Observer of an engine that samples how many nodes of a zone other jobs hold."""
 
     zone: Sequence[int]
     """Nodes, by their indices."""
@@ -169,7 +169,7 @@ def replay_policy(
 
 
 def _wait(others: Sequence[SimJob], begin: float, end: float) -> float:
-    """Mean hours that jobs submitted in a stretch of time waited; 0 where there are none."""
+    """Return the mean hours that jobs submitted in a stretch of time waited; 0 where there are none."""
     waits = [
         (job.first_start - job.submitted) / HOUR
         for job in others

@@ -15,7 +15,15 @@ from typing import Annotated, ClassVar
 from annotated_types import Interval
 
 from health.recovery.standby import standby_pool
-from simulator.capacity.question import AtLeastOne, CapacityAnswer, CapacityQuestion, Count, NotNegative, Seed, Share
+from simulator.capacity.capacity_question import (
+    AtLeastOne,
+    CapacityAnswer,
+    CapacityQuestion,
+    Count,
+    NotNegative,
+    Seed,
+    Share,
+)
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
 from simulator.failures.ettr import Losses, best_interval, exact_ettr, first_order_ettr
 from simulator.failures.monte_carlo import Estimate, exponential, simulate_ettr
@@ -26,7 +34,7 @@ from topology.errors import Infeasible
 from topology.json_record import FloatOrInfinity, JsonRecord
 
 ROWS = 12
-"""Numbers of spares that are told, about."""
+"""Rows of the answer, about."""
 
 SECONDS = {"metavar": "SECONDS"}
 
@@ -158,7 +166,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
 
     @cached_property
     def counts(self) -> list[int]:
-        """Numbers of spares worth telling: from none to where more buy nothing, and the one that suffices."""
+        """Numbers of spares in the answer: from none to where more buy nothing, and the one that suffices."""
         last, needed = 0, self.fewest[0]
         # waiting less than a second in three hours, a further spare is worth nothing
         while waiting_share(last, self.losses.failures * self.repair) > 1e-4:
@@ -289,7 +297,7 @@ def _every(answer: SparesAnswer) -> str:
 
 @lru_cache(maxsize=1024)
 def monte_carlo(question: SparesQuestion, spares: int) -> Estimate:
-    """Return what the Monte Carlo says of a number of spares; the same question is simulated once."""
+    """Return the estimate of the Monte Carlo for a number of spares; the same question is simulated once."""
     return simulate_ettr(
         question.losses,
         span=question.days * DAY,

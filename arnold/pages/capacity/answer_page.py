@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arnold.pages.capacity.chart import COLOURS, chart_svg
-from simulator.capacity.question import CapacityAnswer
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.sheet import Sheet
 from topology.drawing.templates import asset, render
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from arnold.pages.capacity.answer_page import answer_page
 from arnold.pages.capacity.axes import axes_of, round_ticks
 from arnold.pages.capacity.chart import picture
-from simulator.capacity.question import CapacityAnswer
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable
 
 NAME = '<script>"&'

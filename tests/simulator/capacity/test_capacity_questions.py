@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from simulator.capacity.capacity_question import CapacityQuestion
 from simulator.capacity.cluster_question import parse_minipods
 from simulator.capacity.fragmentation_question import FragmentationQuestion
 from simulator.capacity.grow_question import GrowQuestion
 from simulator.capacity.minipods_question import MinipodsQuestion
-from simulator.capacity.question import CapacityQuestion
 from simulator.capacity.reserve_question import ReserveQuestion
 from simulator.capacity.sheet import known, text_table
 from simulator.capacity.spares_question import SparesQuestion

@@ -55,7 +55,7 @@ class CapacityQuestion(ABC, Generic[A]):
         """Answer the question.
 
         :param step: called before each of :attr:`steps`.
-        :raises ArnoldError: the question makes no sense; says which option, and what to do.
+        :raises ArnoldError: the question makes no sense; with the option and what to do.
         """
         found = self.compute(step)
         return replace(found, verdict=self.verdict(found), assumptions=tuple(self.assumptions(found)))
