@@ -25,7 +25,7 @@ EXAMPLES = """\b
 Examples:
   arnold health watch --prometheus http://prometheus:9090 --nodes 'n[0001-0128]' --flags-out flags.json
   arnold health watch --prometheus $URL --query 'pfc_tx_packet_rate=sum by (node) (rate(tx_prio3_pause[30s]))' --json
-  arnold health watch --prometheus $URL --nodes 'n[0001-0128]' --store flags.jsonl
+  arnold health watch --prometheus $URL --nodes 'n[0001-0128]' --store flags.db
   arnold health watch --prometheus $URL --once --json
 """
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from math import isfinite
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,7 +11,7 @@ from scheduler.job_document import ConstraintFile, JobDocument, ParallelismFile
 from scheduler.placement.types import ParetoPoint, PriceOption
 from scheduler.spread import job_level
 from topology.cluster import Cluster
-from topology.flags import HEALTHY, FlagKind, NodeFlag
+from topology.flags import HEALTHY, NodeFlag
 
 
 class Document(BaseModel):
@@ -53,27 +51,6 @@ class PriceDoc(Document):
     """The option in words."""
 
 
-class NodeFlagDoc(Document):
-    """A flag, as it stands in a flag file (``--flags`` of ``arnold place``)."""
-
-    node: str
-    """Name of the node."""
-    kind: FlagKind
-    """straggler (slow), degraded (slow, cause known) or faulty (never use)."""
-    slowdown: float | None
-    """Factor on compute time; null for a faulty node."""
-    score: float | None
-    """Strength of the evidence, in the unit of the source."""
-    source: str
-    """Who says so."""
-    since: datetime | None
-    """When it began; null = unknown."""
-    until: datetime | None
-    """When it ends; null = open."""
-    evidence: str
-    """Why, in a sentence."""
-
-
 class ClusterDoc(Document):
     """The cluster that was read, in a few numbers."""
 
@@ -89,30 +66,11 @@ class ClusterDoc(Document):
     """Number of domains of each level, from the broadest to the closest."""
 
 
-def flag_doc(flag: NodeFlag) -> NodeFlagDoc:
-    """A flag as it stands in a flag file."""
-    return NodeFlagDoc(**flag_fields(flag))
-
-
-def flag_fields(flag: NodeFlag) -> dict[str, Any]:
-    """The fields of a flag, with what JSON has for infinity."""
-    return {
-        "node": flag.node,
-        "kind": flag.kind,
-        "slowdown": flag.slowdown if isfinite(flag.slowdown) else None,
-        "score": flag.score,
-        "source": flag.source,
-        "since": flag.since,
-        "until": flag.until,
-        "evidence": flag.evidence,
-    }
-
-
-def flag_docs(cluster: Cluster, job: Job) -> list[NodeFlagDoc]:
-    """Flags of the nodes that the job could use if nothing were held against them, by node."""
+def flags_of_usable(cluster: Cluster, job: Job) -> list[NodeFlag]:
+    """Return flags of the nodes that the job could use if nothing were held against them, by node."""
     usable = (cluster.gpus == job.gpus_per_node) & (cluster.free_gpus == cluster.gpus)
     flagged = [flag for i, flag in cluster.flags.items() if usable[i] and flag.slowdown > HEALTHY]
-    return [flag_doc(flag) for flag in sorted(flagged, key=lambda flag: flag.node)]
+    return sorted(flagged, key=lambda flag: flag.node)
 
 
 def cluster_doc(cluster: Cluster, source: str) -> ClusterDoc:

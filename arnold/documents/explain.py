@@ -9,12 +9,11 @@ from pydantic import Field
 from arnold.documents.common import (
     ClusterDoc,
     Document,
-    NodeFlagDoc,
     ParetoDoc,
     PriceDoc,
     SpreadDoc,
     cluster_doc,
-    flag_docs,
+    flags_of_usable,
     job_doc,
     pareto_docs,
     price_docs,
@@ -28,6 +27,7 @@ from scheduler.outcome import Outcome, Status
 from scheduler.remedies import Change, ChangeKind, Constraint, Diagnosis
 from scheduler.spread import job_level
 from topology.cluster import Cluster
+from topology.flags import NodeFlag
 
 
 class CheaperDoc(Document):
@@ -136,7 +136,7 @@ class ExplainDocument(Document):
     """How slow nodes were weighed."""
     options: list[OptionDoc]
     """To avoid slow nodes against to use them, each solved; empty where no node that the job could use is slow."""
-    flags: list[NodeFlagDoc]
+    flags: list[NodeFlag]
     """Why: the flags of the nodes that the options name, and of faulty ones that are idle, by node."""
     diagnosis: DiagnosisDoc | None
     """Why the job does not fit; null when it does."""
@@ -177,7 +177,7 @@ def explain_document(
         pareto=pareto_docs(proposal.pareto),
         prices=price_docs(proposal.prices),
         options=[_option_doc(cluster, option) for option in options],
-        flags=flag_docs(cluster, job),
+        flags=flags_of_usable(cluster, job),
         diagnosis=None if diagnosis is None else _diagnosis_doc(diagnosis),
         solve_seconds=proposal.solve_seconds,
         notes=[*notes, *outcome.notes],

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Literal
 
-from arnold.documents.common import Document, NodeFlagDoc
+from arnold.documents.common import Document
 from arnold.documents.error import ErrorDoc, error_document
 from arnold.documents.flag_store import RecordDocument
-from arnold.documents.nodeflags import node_flag_docs
 from health.peers import Examined, Stretch, Verdict
 from health.peers.watch import Round
+from topology.flags import NodeFlag
 
 
 class StretchDoc(Document):
@@ -69,7 +69,7 @@ class PeersDocument(Document):
     """How many machines were compared."""
     metrics: list[ExaminedDoc]
     """Metrics in the order in which they were examined; those after the first alert are not."""
-    flags: list[NodeFlagDoc]
+    flags: list[NodeFlag]
     """What follows for the scheduler."""
     notes: list[str]
     """What was left out, and what limits the verdict."""
@@ -84,7 +84,7 @@ class WatchDocument(Document):
     """What was found, in words; null = nothing could be judged."""
     machines: int
     """How many machines were compared."""
-    flags: list[NodeFlagDoc]
+    flags: list[NodeFlag]
     """All flags that hold, earlier ones that have not run out among them."""
     notes: list[str]
     """What was left out, and what limits the verdict."""
@@ -112,7 +112,7 @@ def peers_document(verdict: Verdict, source: str) -> PeersDocument:
         source=source,
         machines=verdict.machines,
         metrics=[_examined(one) for one in verdict.examined],
-        flags=node_flag_docs(verdict.flags),
+        flags=_by_node(verdict.flags),
         notes=list(verdict.notes),
     )
 
@@ -124,7 +124,7 @@ def watch_document(made: Round, recorded: RecordDocument | None) -> WatchDocumen
         at=made.at,
         verdict=verdict.headline if verdict else None,
         machines=verdict.machines if verdict else 0,
-        flags=node_flag_docs(made.flags),
+        flags=_by_node(made.flags),
         notes=list(verdict.notes) if verdict else [],
         error=error_document(made.error).error if made.error else None,
         recorded=recorded,
@@ -134,6 +134,10 @@ def watch_document(made: Round, recorded: RecordDocument | None) -> WatchDocumen
 def order_document(order: Sequence[str], windows: int, faulty: int) -> OrderDocument:
     """The document of an order."""
     return OrderDocument(order=list(order), windows=windows, faulty=faulty)
+
+
+def _by_node(flags: Iterable[NodeFlag]) -> list[NodeFlag]:
+    return sorted(flags, key=lambda flag: flag.node)
 
 
 def _examined(one: Examined) -> ExaminedDoc:

@@ -11,12 +11,11 @@ from pydantic import Field
 from arnold.documents.common import (
     ClusterDoc,
     Document,
-    NodeFlagDoc,
     ParetoDoc,
     PriceDoc,
     SpreadDoc,
     cluster_doc,
-    flag_docs,
+    flags_of_usable,
     job_doc,
     pareto_docs,
     price_docs,
@@ -26,7 +25,7 @@ from scheduler.job_document import JobDocument
 from scheduler.outcome import Outcome, RefusedPlacement
 from scheduler.spread import job_level
 from topology.cluster import Cluster, IntArray
-from topology.flags import HEALTHY
+from topology.flags import HEALTHY, NodeFlag
 
 
 class CellDoc(Document):
@@ -78,7 +77,7 @@ class PlaceDocument(Document):
     """Flagged nodes that were otherwise usable and were left out."""
     used_flagged: list[str] = Field(default_factory=list)
     """Flagged nodes in use."""
-    flags: list[NodeFlagDoc] = Field(default_factory=list)
+    flags: list[NodeFlag] = Field(default_factory=list)
     """Why: what is held against the nodes of both lists, by node."""
     domains: dict[str, int] = Field(default_factory=dict)
     """Cells in each domain of the level that counts; domains without cells are left out."""
@@ -122,7 +121,7 @@ def place_document(
         level=job_level(cluster, job).name,
         solve_seconds=outcome.proposal.solve_seconds,
         prices=price_docs(outcome.proposal.prices),
-        flags=flag_docs(cluster, job),
+        flags=flags_of_usable(cluster, job),
         notes=[*notes, *outcome.notes],
         job=job_doc(cluster, job),
         cluster=cluster_doc(cluster, source),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from arnold.documents.common import Document, NodeFlagDoc, flag_doc
+from arnold.documents.common import Document
 from health.whatif.result import Cause
 from topology.flags import NodeFlag
 
@@ -95,7 +95,7 @@ class StragglersDocument(Document):
     """The same for the last stage; null also where there is one stage only."""
     cause: Cause
     """What slows the job most: none below a slowdown of 1.03, unknown where no rule fits."""
-    flags: list[NodeFlagDoc]
+    flags: list[NodeFlag]
     """Nodes with evidence against them; empty without --nodes, and where no worker is the cause."""
     why: str
     """The numbers that led to the cause."""
@@ -159,7 +159,7 @@ def stragglers_document(
         m_w=analysis.m_w,
         m_s=analysis.m_s,
         cause=analysis.cause,
-        flags=[flag_doc(flag) for flag in flags],
+        flags=list(flags),
         why=analysis.why,
         help=list(help_),
         slow_workers=[_slow_worker(worker, nodes) for worker in workers],

@@ -16,7 +16,7 @@ from extender.cluster_api import NODES
 from extender.fleet.hosts import host_of
 from extender.node_flags import NodeFlags
 from extender.objects.decoding import decode_node
-from health.flags import FlagStore
+from health.flags import open_ledger
 from tests.extender.fake_cluster import FakeCluster, Opened
 from tests.extender.things import gang_pods, node_json, plan_all, state_of
 from topology.flags import FAULTY, NodeFlag
@@ -97,9 +97,10 @@ def test_from_a_finding_to_the_extender(
         return Opened(api)
 
     monkeypatch.setattr(node_flags, "_connect", connect)
-    store, now = tmp_path / "flags.jsonl", datetime.now(UTC)
+    store, now = tmp_path / "flags.db", datetime.now(UTC)
     found = [NodeFlag("n1", "straggler", 1.97, source="what-if"), NodeFlag("gone", "straggler", 1.2, source="what-if")]
-    FlagStore(store).change(lambda ledger: ledger.record(found, now=now), now=now)
+    with open_ledger(store, now=now) as ledger:
+        ledger.record(found, now=now)
 
     def sync() -> Any:
         assert run(["flags", "sync", "--store", str(store), "--json"]) == 0
@@ -115,7 +116,8 @@ def test_from_a_finding_to_the_extender(
     assert said["strangers"] == ["gone"]
     assert seen() == 1.97
     assert sync()["changes"][0]["done"] == "unchanged"
-    FlagStore(store).change(lambda ledger: ledger.lift(["n1"], now=now, because="mended", by="ada"), now=now)
+    with open_ledger(store, now=now) as ledger:
+        ledger.lift(["n1"], now=now, because="mended", by="ada")
     assert sync()["changes"][0]["done"] == "cleared"
     assert seen() is None
     assert run(["flags", "sync", "--store", str(store)]) == 0

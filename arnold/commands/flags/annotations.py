@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 APPLY_EXAMPLES = """\b
 Examples:
   arnold flags apply flags.yaml
-  arnold flags apply flags.jsonl
+  arnold flags apply flags.db
   arnold flags apply - --kubeconfig admin.conf --json < flags.json
 """
 
@@ -63,11 +63,10 @@ def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | No
 
     from arnold.documents.flags import changes_document
     from extender.node_flags import apply_flags
-    from topology.files import read_source
     from topology.overlay import read_flags
 
     now = datetime.now(UTC)
-    flags = read_flags(read_source(file), now=now)
+    flags = read_flags(file, now=now)
     active = [flag for flag in flags if flag.active(now)]
     changes = apply_flags(kubeconfig, context, active)
     _show_changes(changes_document(changes, done="applied", expired=len(flags) - len(active)), as_json=as_json)

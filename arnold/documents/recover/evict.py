@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from arnold.documents.common import Document, NodeFlagDoc, flag_doc
+from arnold.documents.common import Document
 from arnold.documents.recover.common import MachineDoc, machine_doc
 from health.recovery.dumps import Dumps
 from health.recovery.eviction import Unit
@@ -92,7 +92,7 @@ class EvictDocument(Document):
     """Ranks by stack, for each look the largest group first."""
     dropped: list[DroppedDoc]
     """Files that could not be used and were left out."""
-    flags: list[NodeFlagDoc]
+    flags: list[NodeFlag]
     """Flags of machines that the evidence points at; the score is the largest share of its ranks out of place."""
     notes: list[str]
     """What is worth knowing, one sentence each."""
@@ -125,7 +125,7 @@ def evict_document(
         outliers=[list(look.outliers) for look in eviction.looks],
         stacks=[_stack_doc(i, group) for i, look in enumerate(eviction.looks) for group in look.groups],
         dropped=[DroppedDoc(file=drop.file, reason=drop.reason) for dumps in rounds for drop in dumps.dropped],
-        flags=[flag_doc(flag) for flag in flags],
+        flags=list(flags),
         notes=list(notes),
     )
 
