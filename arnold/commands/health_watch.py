@@ -138,7 +138,9 @@ def _say(document: WatchDocument, *, as_json: bool) -> None:
     import sys
 
     if as_json:
-        click.echo(json.dumps(document.model_dump(mode="json"), allow_nan=False))
+        from topology.json_record import json_data
+
+        click.echo(json.dumps(json_data(type(document), document), allow_nan=False))
     else:
         at = document.at.strftime("%Y-%m-%dT%H:%M:%SZ")
         what = (

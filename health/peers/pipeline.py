@@ -192,7 +192,6 @@ def _stretch(grid: Grid, found: Candidates, run: tuple[int, int], *, window: int
     part = grid.values[:, core]
     late = None if alert is None else lag(grid.values, row, core.start, core.stop - 1)
     return Stretch(
-        metric=grid.metric,
         machine=grid.machines[row],
         start=grid.start + first * grid.step,
         end=grid.start + end * grid.step,
