@@ -35,7 +35,7 @@ lint: $(STAMP) ## check style, types and who imports whom
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(STAMP) ## rewrite the code in house style
+format: $(STAMP) ## rewrite the code in our style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

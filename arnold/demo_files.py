@@ -13,7 +13,7 @@ from scheduler.spread import job_level
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidInput
 from topology.flags import HEALTHY
-from topology.writers import load_writer
+from topology.writers import TOPOLOGY_WRITERS
 
 SLOW = (5, 2)
 """The worker (DP rank, stage) that is slow in the trace."""
@@ -32,7 +32,7 @@ def demo_files(cluster: Cluster, job: Job) -> Mapping[str, str | bytes]:
     """
     trace = make_trace(TRACED)
     return {
-        "cluster.csv": load_writer("csv").write(cluster).text,
+        "cluster.csv": TOPOLOGY_WRITERS.load("csv").write(cluster).text,
         "job.yaml": _job_file(cluster, job),
         "trace.parquet": trace_file(trace),
         "meta.yaml": metadata_file(trace.sizes),

@@ -10,8 +10,8 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks.report import Promise, promises, section, table
-from health.collectives.bench import FAULTS, BenchJob, Fault, FaultKind, simulate
-from health.collectives.bench.run import EPOCH
+from benchmarks.simulated_collectives import FAULTS, BenchJob, Fault, FaultKind, simulate
+from benchmarks.simulated_collectives.run import EPOCH
 from health.collectives.diagnosis import diagnose
 from health.collectives.trigger import Settings
 

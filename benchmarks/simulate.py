@@ -11,8 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 
-from topology.writers.cluster_csv import ClusterCsvWriter
-
 from benchmarks.commands import run_command
 from benchmarks.growth import draw_power, exponent, save
 from benchmarks.public_data import public_data
@@ -22,6 +20,7 @@ from simulator.replay import Settings, prepare
 from simulator.traces import Trace, read_trace, scale_load
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
+from topology.writers.to_csv import ClusterCsvWriter
 
 PHILLY = ("philly", "philly.csv.gz")
 GPUS, RACK, MINIPOD = 8, 16, 64

@@ -30,8 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 os.environ.pop("COLUMNS", None)  # the width of text must not depend on the terminal that the tests run in
-settings.register_profile("house", deadline=None)
-settings.load_profile("house")
+settings.register_profile("arnold", deadline=None)
+settings.load_profile("arnold")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """From rows to a cluster: every way in which a list of nodes is no tree is found here, with its place.
 
-Readers and generators make rows of :class:`~topology.cluster.Node`; nobody else builds the arrays of a cluster.
+Readers and generators make rows of :class:`~topology.cluster.Node`; nothing else builds the arrays of a cluster.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Cluster:
         return idle
 
     def node(self, which: int | str) -> Node:
-        """One node, by index or by name.
+        """Return one node, by index or by name.
 
         :raises UnknownName: no node has that name.
         """
@@ -140,7 +140,7 @@ class Cluster:
         return Node(self.names[i], path, int(self.gpus[i]), int(self.free_gpus[i]), float(self.slowdown[i]))
 
     def index(self, name: str) -> int:
-        """Index of the node of that name.
+        """Return the index of the node of that name.
 
         :raises UnknownName: no node has that name.
         """
@@ -151,7 +151,7 @@ class Cluster:
             raise UnknownName(f"no node is called {name!r}", fix=f"{hint}use a node name of the cluster file") from None
 
     def level(self, name: str) -> Level:
-        """The level of that name.
+        """Return the level of that name.
 
         :raises UnknownName: no level has that name.
         """
@@ -163,7 +163,7 @@ class Cluster:
         raise UnknownName(f"the cluster has no level {name!r}", fix=f"{hint}use one of its levels: {known}")
 
     def level_index(self, name: str) -> int:
-        """Depth of the level of that name, 0 the broadest.
+        """Return the depth of the level of that name, 0 the broadest.
 
         :raises UnknownName: no level has that name.
         """
@@ -175,7 +175,7 @@ class Cluster:
         return None if self.joined or not self.levels or len(self.levels[0]) == 1 else self.levels[0]
 
     def default_level(self) -> Level:
-        """The broadest level with more than one domain where a job can be; the broadest when none has.
+        """Return the broadest level with more than one domain where a job can be; the broadest when none has.
 
         :raises InvalidTopology: the cluster has no level at all.
         """
@@ -185,17 +185,17 @@ class Cluster:
         return next((level for level in self.levels if len(level) > alone), self.levels[0])
 
     def replace(self, **changes: Any) -> Cluster:
-        """A copy with some fields changed (names of fields as in the class)."""
+        """Return a copy with some fields changed (names of fields as in the class)."""
         return dataclass_replace(self, **changes)
 
     def with_busy(self, nodes: Iterable[int]) -> Cluster:
-        """A copy in which all GPUs of the given nodes are in use."""
+        """Return a copy in which all GPUs of the given nodes are in use."""
         free = self.free_gpus.copy()
         free[np.fromiter(nodes, dtype=np.int64)] = 0
         return self.replace(free_gpus=free)
 
     def with_flags(self, flags: Iterable[NodeFlag]) -> Cluster:
-        """A copy with more flags; of two flags for one node the slower wins.
+        """Return a copy with more flags; of two flags for one node the slower wins.
 
         :raises UnknownName: a flag names a node that the cluster does not have.
         """
@@ -207,5 +207,5 @@ class Cluster:
         return self.replace(flags=merged)
 
     def emptied(self) -> Cluster:
-        """A copy in which no GPU is in use (flags stay): for "would it fit if the cluster were empty?"."""
+        """Return a copy in which no GPU is in use (flags stay): for "would it fit if the cluster were empty?"."""
         return self.replace(free_gpus=self.gpus.copy())

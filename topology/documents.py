@@ -2,7 +2,7 @@
 
 YAML is read by the core schema of YAML 1.2 (so ``no`` is a word and ``1e-3`` a number), keys are always strings, as in
 JSON.  What a data file does not need and a hostile one does is refused: anchors and aliases ("billion laughs"), tags,
-several documents, a key twice, deep nesting.  NaN and infinities pass: whoever gives the data a meaning refuses them.
+several documents, a key twice, deep nesting.  NaN and infinities pass: what gives the data a meaning refuses them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Document:
     locate: Callable[[Path], int]
 
     def where(self, *path: str | int) -> str:
-        """Where a key or list entry stands, ``"job.yaml:12"``: as much of the path as there is.
+        """Return where a key or list entry stands, ``"job.yaml:12"``: as much of the path as there is.
 
         >>> document.where("parallelism", "tp")  # doctest: +SKIP
         'job.yaml:3'
@@ -46,7 +46,7 @@ class Document:
         return self.source.at(self.locate(_existing(self.data, path)))
 
     def parse(self, shape: type[T], *, error: type[InvalidInput] = InvalidInput) -> T:
-        """The data as a pydantic model, or any other type pydantic knows (``list[Model]``).
+        """Return the data as a pydantic model, or any other type pydantic knows (``list[Model]``).
 
         :raises InvalidInput: (or the subclass given as ``error``) the data have another shape; says the line, and for
             an unknown key the one that was probably meant.
@@ -64,7 +64,7 @@ class Document:
         raise error(message + others, where=self.where(*first["loc"]), fix=fix)
 
     def _rank(self, problem: Mapping[str, Any]) -> tuple[int, bool]:
-        """Problems in the order of the file; a misspelled key before the one that is missing for it."""
+        """Return problems in the order of the file; a misspelled key before the one that is missing for it."""
         line = self.locate(_existing(self.data, problem["loc"]))
         return line, problem["type"] not in _UNKNOWN_KEY
 
@@ -91,7 +91,7 @@ def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any") -> 
 
 
 def _existing(data: Any, path: Path) -> list[str | int]:
-    """The longest beginning of a path that leads somewhere."""
+    """Return the longest beginning of a path that leads somewhere."""
     found: list[str | int] = []
     for key in path:
         is_key = isinstance(data, dict) and key in data
@@ -103,7 +103,7 @@ def _existing(data: Any, path: Path) -> list[str | int]:
 
 
 def _explain(problem: Mapping[str, Any], schema: Callable[[], dict[str, Any]]) -> tuple[str, str]:
-    """Message and fix for one problem found by pydantic."""
+    """Return the message and fix for one problem found by pydantic."""
     path = tuple(problem["loc"])
     name = _dotted(path)
     match problem["type"]:
@@ -142,7 +142,7 @@ def _short(value: Any) -> str:
 
 
 def _known_keys(schema: dict[str, Any], path: Path) -> list[str]:
-    """Keys that a JSON schema allows at a path; all keys of all alternatives where it offers several."""
+    """Return keys that a JSON schema allows at a path; all keys of all alternatives where it offers several."""
     here = [schema]
     for key in path:
         here = [step for node in _alternatives(schema, here) if (step := _child(node, key)) is not None]

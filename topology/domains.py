@@ -1,4 +1,4 @@
-"""The tree of domains as objects, made on demand for whoever walks it: drawings, text trees, graphs.
+"""The tree of domains as objects, made on demand for what walks it: drawings, text trees, graphs.
 
 Implicit domains are left out: what hangs on them hangs on the closest broader switch, as in the real network.
 """
@@ -36,14 +36,14 @@ class Domain:
         return self.level, self.name
 
     def walk(self) -> Iterator[Domain]:
-        """The domain itself and all below it, parents first, siblings in order."""
+        """Yield the domain itself and all below it, parents first, siblings in order."""
         yield self
         for child in self.children:
             yield from child.walk()
 
 
 def domain_tree(cluster: Cluster) -> Domain:
-    """The cluster as one domain, the root, with everything below it.  Domains keep the order of the levels."""
+    """Return the cluster as one domain, the root, with everything below it.  Domains keep the order of the levels."""
     keys = tuple(level.domain_of for level in reversed(cluster.levels)) or (np.zeros(len(cluster)),)
     order = np.lexsort(keys).astype(np.int32)
     children, own = _split(cluster, order, 0)
@@ -51,7 +51,7 @@ def domain_tree(cluster: Cluster) -> Domain:
 
 
 def _split(cluster: Cluster, nodes: IntArray, depth: int) -> tuple[list[Domain], IntArray]:
-    """Domains below a broader one that holds ``nodes``, and the nodes that hang on that one itself."""
+    """Return domains below a broader one that holds ``nodes``, and the nodes that hang on that one itself."""
     if depth == len(cluster.levels):
         return [], nodes
     level = cluster.levels[depth]

@@ -83,12 +83,12 @@ class UnknownName(InvalidInput):
 
 
 def some(names: Sequence[str], *, most: int = 5) -> str:
-    """How many names there are, and the first of them: ``12 (n1, n2, n3, n4, n5, ...)``."""
+    """Return how many names there are, and the first of them: ``12 (n1, n2, n3, n4, n5, ...)``."""
     return f"{len(names):,} ({', '.join(names[:most])}{', ...' if len(names) > most else ''})"
 
 
 def did_you_mean(name: str, known: Iterable[str], *, among: int = 2_000) -> str:
-    """``"did you mean 'alpha'? "``, or nothing when no known name is close: the start of a fix.
+    """Return ``"did you mean 'alpha'? "``, or nothing when no known name is close: the start of a fix.
 
     :param among: of more names than this only the nearest in sorted order are compared, to answer at once.
     """

@@ -41,7 +41,7 @@ class Source:
     text: str
 
     def at(self, line: int | None = None) -> str:
-        """Where something stands: ``"cluster.csv:12"``, or the name alone."""
+        """Return where something stands: ``"cluster.csv:12"``, or the name alone."""
         return self.name if line is None else f"{self.name}:{line}"
 
 
@@ -83,7 +83,7 @@ def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: b
 
 
 def _unpacked(name: str, data: bytes, max_bytes: int) -> bytes:
-    """The content of a gzip file, of one member or several.
+    """Return the content of a gzip file, of one member or several.
 
     :raises InvalidInput: damaged or cut off.
     :raises TooLarge: more than ``max_bytes``; no more than that is ever unpacked.
@@ -133,7 +133,7 @@ def read_bytes(path: str | Path, *, max_bytes: int, if_larger: str = _IF_LARGER)
 
 
 def decode_source(name: str, data: bytes, *, may_be_empty: bool = False) -> Source:
-    """Text from bytes.
+    """Return text from bytes.
 
     :param may_be_empty: whether nothing is an answer too, as of a list.
     :raises InvalidInput: empty, binary, not UTF-8.

@@ -1,8 +1,7 @@
 """The network between the nodes: lowest common domain, paths, link capacity, and a networkx view of all of it.
 
-A cluster is a tree, so that what most callers ask is answered from its arrays; networkx is for those who want a graph
-to analyse.  A node is known by its name, a switch by its level and name, the switch above the broadest level by
-:data:`CORE`.
+A cluster is a tree, so that what most callers ask is answered from its arrays; networkx is for analysing a graph.  A
+node is known by its name, a switch by its level and name, the switch above the broadest level by :data:`CORE`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ GPU_BANDWIDTH = 50.0
 
 
 def lowest_common_domain(cluster: Cluster, nodes: Sequence[int] | IntArray) -> Switch:
-    """The closest switch that all the given nodes lie below.
+    """Return the closest switch that all the given nodes lie below.
 
     :param nodes: indices of at least one node.
     """
@@ -43,7 +42,7 @@ def lowest_common_domain(cluster: Cluster, nodes: Sequence[int] | IntArray) -> S
 
 
 def path(cluster: Cluster, source: int, target: int) -> list[str | Switch]:
-    """Everything on the way from one node to another: up to their lowest common domain and down again.
+    """Return the way from one node to another: up to their lowest common domain and down again.
 
     :returns: node, switches, node; just the node when both are the same.
     """
@@ -55,7 +54,7 @@ def path(cluster: Cluster, source: int, target: int) -> list[str | Switch]:
 
 
 def _switches_below(cluster: Cluster, node: int, top: Switch) -> list[Switch]:
-    """Switches from a node upwards, up to but without ``top``."""
+    """Return switches from a node upwards, up to but without ``top``."""
     switches: list[Switch] = []
     for level in reversed(cluster.levels):
         domain = level.domain_of[node]
@@ -70,7 +69,7 @@ def _switches_below(cluster: Cluster, node: int, top: Switch) -> list[Switch]:
 def uplinks(
     cluster: Cluster, *, gpu_bandwidth: float = GPU_BANDWIDTH, oversubscription: Mapping[str, float] | None = None
 ) -> dict[str, FloatArray]:
-    """What the links from each switch upwards carry together, in one direction.
+    """Return what the links from each switch upwards carry together, in one direction.
 
     A switch has as much upwards as the links below it, divided by the oversubscription of its level.
 
@@ -103,7 +102,7 @@ def uplinks(
 def network(
     cluster: Cluster, *, gpu_bandwidth: float = GPU_BANDWIDTH, oversubscription: Mapping[str, float] | None = None
 ) -> nx.DiGraph[str | Switch]:
-    """The tree as a networkx graph, edges pointing from a switch to what hangs on it.
+    """Return the tree as a networkx graph, edges pointing from a switch to what hangs on it.
 
     Vertices carry ``kind`` (``switch`` or ``node``) and ``nodes`` (nodes below, 1 for a node); edges carry ``capacity``
     (GB/s).

@@ -25,7 +25,7 @@ _Term = list[tuple[str, str]]
 
 
 def expand_hostlist(text: str, *, where: str = "", limit: int = MAX_NODES) -> list[str]:
-    """All names of a hostlist, in the order it is written; the numbers of a bracket ascend.
+    """Return all names of a hostlist, in the order it is written; the numbers of a bracket ascend.
 
     :param where: its place, for error messages.
     :raises InvalidInput: broken brackets or ranges, characters that no host name has, a name twice.
@@ -46,7 +46,7 @@ def expand_hostlist(text: str, *, where: str = "", limit: int = MAX_NODES) -> li
 
 
 def fold_hostlist(names: Iterable[str]) -> str:
-    """The names as a hostlist: those that differ only in their last number share one bracket.
+    """Return the names as a hostlist: those that differ only in their last number share one bracket.
 
     :raises InvalidInput: a name has a character that no hostlist can carry.
     """
@@ -68,7 +68,7 @@ def fold_hostlist(names: Iterable[str]) -> str:
 
 
 def spell_names(names: Iterable[str]) -> str:
-    """The names for a person: a hostlist of those that can stand in one, and the others in quotes one by one.
+    """Return the names for a person: a hostlist of those that can stand in one, and the others in quotes one by one.
 
     >>> spell_names(["n1", "gpu node 1", "n2"])
     "n[1-2],'gpu node 1'"
@@ -81,7 +81,7 @@ def spell_names(names: Iterable[str]) -> str:
 
 
 def check_name(name: str) -> None:
-    """Whether a name can stand in a hostlist and in Slurm's files.
+    """Check that a name can stand in a hostlist and in Slurm's files.
 
     :raises InvalidInput: it cannot: it has a space, a bracket, a comma, a quote, ...
     """
@@ -117,7 +117,7 @@ def _terms(text: str, where: str) -> Iterator[_Term]:
 
 
 def _count(term: _Term, text: str, where: str) -> int:
-    """How many names a term stands for; counting ends where the number is absurd."""
+    """Return how many names a term stands for; counting ends where the number is absurd."""
     total = 1
     for _, ranges in term:
         if ranges and total < _ABSURD:
@@ -126,7 +126,7 @@ def _count(term: _Term, text: str, where: str) -> int:
 
 
 def _check_range(part: str, text: str, where: str) -> int:
-    """How many numbers a range holds."""
+    """Return how many numbers a range holds."""
     bounds = _RANGE.fullmatch(part)
     first, last = (bounds[1], bounds[2] or bounds[1]) if bounds else ("1", "0")
     padded = any(number.startswith("0") and len(number) > 1 for number in (first, last))

@@ -34,7 +34,7 @@ _PLAIN = json.JSONDecoder()
 
 
 def parse(source: Source) -> Any:
-    """Data of a JSON text.
+    """Return data of a JSON text.
 
     :raises InvalidInput: broken syntax, truncated, a key twice, nested too deep.
     """
@@ -63,7 +63,7 @@ def parse(source: Source) -> Any:
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int:
-    """Line (from 1) of a path that exists; of a key, not of its value."""
+    """Return the line (from 1) of a path that exists; of a key, not of its value."""
     start, here = _skip(text, 0), _skip(text, 0)
     for wanted in path:
         here, start = next((key, value) for name, key, value in _members(text, start) if name == wanted)
@@ -71,7 +71,7 @@ def line_of(text: str, path: Sequence[str | int]) -> int:
 
 
 def _second(text: str, key: str) -> int:
-    """Position of the second appearance of a key in the first object that has it twice."""
+    """Return the position of the second appearance of a key in the first object that has it twice."""
     start = _skip(text, 0)
     while True:
         positions = []
@@ -88,7 +88,7 @@ def _second(text: str, key: str) -> int:
 
 
 def _members(text: str, start: int) -> Iterator[tuple[str | int, int, int]]:
-    """Key, position of the key and position of the value of each member of the object or list at ``start``."""
+    """Yield key, position of the key and position of the value of each member of the object or list at ``start``."""
     in_object = text[start] == "{"
     here, number = _skip(text, start + 1), 0
     while text[here] not in "]}":

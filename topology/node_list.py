@@ -76,7 +76,7 @@ def read_node_list(source: Source, cluster: Cluster) -> NodeList:
 def with_gpus(
     cluster: Cluster, lists: Sequence[NodeList], gpus_per_node: int | None, *, source: str
 ) -> tuple[Cluster, tuple[str, ...]]:
-    """The cluster of a file that does not say how many GPUs its nodes have, with GPUs.
+    """Return the cluster of a file that does not say how many GPUs its nodes have, with GPUs.
 
     What the user says counts before what the lists say, and that before the default.  Nodes that have none by a list
     are left out, as long as the list knows GPUs of others.
@@ -117,7 +117,7 @@ def with_gpus(
 
 
 def with_node_list(cluster: Cluster, one: NodeList) -> tuple[Cluster, tuple[str, ...]]:
-    """The cluster with what a list says laid over it.
+    """Return the cluster with what a list says laid over it.
 
     All GPUs of a node in use are in use, also where Slurm calls the node mixed: a gang takes whole nodes.  A node that
     cannot be used is faulty, as emptying the cluster would not free it.
@@ -156,13 +156,13 @@ def _notes(cluster: Cluster, one: NodeList, here: Mapping[int, Listed]) -> Itera
 
 
 def _counted(states: Counter[str]) -> str:
-    """``23 (alloc 20, mix 3)``, or 0."""
+    """Return ``23 (alloc 20, mix 3)``, or 0."""
     listed = ", ".join(f"{state} {count}" for state, count in states.most_common())
     return f"{states.total():,}" + (f" ({listed})" if listed else "")
 
 
 def _plain(source: Source, cluster: Cluster) -> NodeList:
-    """A node or hostlist a line; a node may be listed more than once."""
+    """Read a node or hostlist a line; a node may be listed more than once."""
     places: dict[str, str] = {}
     budget = 4 * MAX_NODES
     for number, line in enumerate(source.text.splitlines(), 1):
@@ -181,7 +181,7 @@ def _plain(source: Source, cluster: Cluster) -> NodeList:
 
 
 def _stated(source: Source, rows: Sequence[SlurmNode], cluster: Cluster) -> NodeList:
-    """What Slurm says; a node that is listed more than once, in several partitions, is as bad as its worst state."""
+    """Read what Slurm says; a node that is listed in several partitions is as bad as its worst state."""
     known: dict[str, Listed] = {}
     strangers: dict[str, str] = {}
     for row in rows:

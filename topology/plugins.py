@@ -3,14 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint
-from typing import Any
+from functools import cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from typing import Any, Generic, TypeVar
 
 from topology.errors import UnknownName, did_you_mean
 
+T = TypeVar("T")
+
+
+class PluginGroup(Generic[T]):
+    """What installed packages offer through one entry-point group; each entry point is called without arguments.
+
+    :param group: name of the entry-point group.
+    :param unknown: the beginning of the message that no package offers a name.
+    :param where: the option that names come from.
+    """
+
+    def __init__(self, group: str, *, unknown: str, where: str) -> None:
+        self.group = group
+        self._unknown = unknown
+        self._where = where
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names on offer, sorted."""
+        return tuple(sorted({point.name for point in _entry_points(self.group)}))
+
+    def load(self, name: str, *, where: str = "") -> T:
+        """Return what the entry point of that name makes; only its own module is imported.
+
+        :param where: the option that the name came from, if not the usual one.
+        :raises UnknownName: no installed package offers it.
+        """
+        points = _entry_points(self.group)
+        made: T = make_named(name, points, unknown=self._unknown, where=where or self._where)
+        return made
+
+
+@cache
+def _entry_points(group: str) -> EntryPoints:
+    """Look a group up once: the metadata of everything installed is read for it."""
+    return entry_points(group=group)
+
 
 def make_named(name: str, points: Iterable[EntryPoint], *, unknown: str, where: str) -> Any:
-    """What the entry point of that name makes; only its own module is imported.
+    """Return what the entry point of that name makes; only its own module is imported.
 
     :param points: the entry points of one group; each names something that is called without arguments.
     :param unknown: the beginning of the message that no package offers the name.

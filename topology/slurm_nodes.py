@@ -46,7 +46,7 @@ class SlurmNode:
 
 
 def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None:
-    """The nodes of a text that is an output of Slurm; ``None`` = it is none.
+    """Return the nodes of a text that is an output of Slurm; ``None`` = it is none.
 
     :param known: names of nodes that exist, to tell a column of nodes from one of partitions.
     :raises InvalidInput: it is one, and damaged.
@@ -59,7 +59,7 @@ def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None
 
 
 def gpus_of(gres: str, *, where: str = "") -> int:
-    """GPUs in a list of generic resources, 0 where there are none.
+    """Return GPUs in a list of generic resources, 0 where there are none.
 
     :param where: its place, for error messages.
     :raises InvalidInput: more than a node can have.
@@ -88,7 +88,7 @@ def gpus_of(gres: str, *, where: str = "") -> int:
 
 
 def _gpus_said(gres: str | None, tres: str | None, *, where: str) -> int | None:
-    """GPUs of a node by its generic and its trackable resources; ``None`` = neither says it."""
+    """Return GPUs of a node by its generic and its trackable resources; ``None`` = neither says it."""
     gpus = None if gres is None else gpus_of(gres, where=where)
     # without a gres.conf in sight of the node, Gres is (null) and the trackable resources may still say it
     return gpus_of(tres, where=where) if not gpus and tres and "gres/gpu" in tres else gpus

@@ -43,7 +43,7 @@ _MARKS = {"*": Use.UNUSABLE, "$": Use.UNUSABLE, "~": Use.FREE}
 
 
 def use_of(words: Iterable[str]) -> Use:
-    """What a state says, given as one text or as several words.
+    """Return what a state says, given as one text or as several words.
 
     A word that is not known counts as unusable: a node is free only where Slurm surely says so.
     """
@@ -60,16 +60,16 @@ def use_of(words: Iterable[str]) -> Use:
 
 
 def powered_off(words: Iterable[str]) -> bool:
-    """Whether a state says that the node is powered off."""
+    """Return whether a state says that the node is powered off."""
     return any(word.endswith("~") or word in _OFF for word in _split(words))
 
 
 def is_state(text: str) -> bool:
-    """Whether a text is a state, in a spelling that is known."""
+    """Return whether a text is a state, in a spelling that is known."""
     matches = [_WORD.fullmatch(word) for word in _split([text])]
     return bool(matches) and all(match is not None and match[1] in _KNOWN for match in matches)
 
 
 def _split(words: Iterable[str]) -> list[str]:
-    """Single words in capitals; ``alloc+`` (some jobs are completing) is allocated."""
+    """Yield single words in capitals; ``alloc+`` (some jobs are completing) is allocated."""
     return [part for word in words for part in word.strip().upper().split("+") if part]

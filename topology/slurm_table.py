@@ -80,7 +80,7 @@ class _Columns:
 
 
 def table_rows(source: Source, known: Container[str]) -> list[TableRow] | None:
-    """The rows of a table of states; ``None`` = the text is no such table.
+    """Return the rows of a table of states; ``None`` = the text is no such table.
 
     :param known: names of nodes that exist, to tell a column of nodes from others.
     :raises InvalidInput: a row has no node and state where the others have them.
@@ -130,7 +130,7 @@ def _read(lines: Sequence[_Line], known: Container[str], *, bars: bool) -> list[
 
 
 def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
-    """The columns of a line, counted from the end between which and them no free text stands."""
+    """Return the columns of a line, counted from the end between which and them no free text stands."""
     node, state = _first(names, _NODE_HEADERS) or 0, _first(names, _STATE_HEADERS) or 0
     gres = _first(names, _GRES_HEADERS)
     loose = [at for at, name in enumerate(names) if name in _LOOSE_HEADERS]
@@ -148,7 +148,7 @@ def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
 
 
 def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
-    """The columns where most rows have a node and a state; ``None`` = most have no state."""
+    """Return the columns where most rows have a node and a state; ``None`` = most have no state."""
     widths = {len(line.fields) for line in rows}
     most = max(widths, default=0)
     if most < 2:
@@ -173,7 +173,7 @@ def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
 
 
 def _row(line: _Line, columns: _Columns, known: Container[str], *, bars: bool) -> TableRow:
-    """The row of a line.
+    """Return the row of a line.
 
     :raises InvalidInput: it has no node and state there, or may be read in another way.
     """
@@ -205,7 +205,7 @@ def _may_be_row(words: Sequence[str], known: Container[str]) -> bool:
 
 
 def _is_empty(line: _Line, known: Container[str]) -> bool:
-    """Whether it is the row of a partition without nodes."""
+    """Return whether it is the row of a partition without nodes."""
     words = [*line.fields, *line.comment.split()]
     return "n/a" in map(str.lower, line.fields) and not any(_names_any(word, known) for word in words)
 

@@ -63,7 +63,7 @@ def node_states(cluster: Cluster) -> IntArray:
 
 
 def count_states(states: IntArray) -> tuple[int, ...]:
-    """How many nodes are in each state.
+    """Return how many nodes are in each state.
 
     :returns: one number for each member of :class:`State`, in its order.
     """

@@ -10,7 +10,7 @@ from topology.cluster import Cluster, IntArray, Level
 
 
 def subset(cluster: Cluster, nodes: IntArray) -> Cluster:
-    """Some nodes of a cluster, in the order of the cluster; domains without any of them are left out.
+    """Return some nodes of a cluster, in the order of the cluster; domains without any of them are left out.
 
     :param nodes: indices, ascending, at least one.
     """

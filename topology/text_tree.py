@@ -1,6 +1,6 @@
 """The cluster as a tree of text with counts, for terminals and logs.
 
-:func:`tree_rows` says what stands in each line, for those who colour it; :func:`text_tree` puts it into plain columns.
+:func:`tree_rows` says what stands in each line, so that it can be coloured; :func:`text_tree` makes plain columns.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TreeRow:
     counts: tuple[int, ...]
 
     def bar(self, width: int) -> tuple[int, ...]:
-        """Shares of the columns as lengths that add up to ``width``; rounding favours the largest remainders."""
+        """Return shares of the columns as lengths that add up to ``width``; rounding favours the largest remainders."""
         exact = np.array(self.counts) * width / self.nodes
         lengths = np.floor(exact).astype(np.int64)
         lengths[np.argsort(lengths - exact, kind="stable")[: width - int(lengths.sum())]] += 1
@@ -57,7 +57,7 @@ class TreeRow:
 
 
 def tree_rows(cluster: Cluster, *, depth: int | None = None, max_children: int = MAX_CHILDREN) -> list[TreeRow]:
-    """Lines of the tree, the whole cluster first.
+    """Return lines of the tree, the whole cluster first.
 
     :param depth: levels to show, from the broadest; ``None`` = as many as fit into :data:`MAX_ROWS` lines, at least 1.
     :param max_children: domains listed under one domain, at least 1.
@@ -76,7 +76,7 @@ def tree_rows(cluster: Cluster, *, depth: int | None = None, max_children: int =
 def text_tree(
     cluster: Cluster, *, depth: int | None = None, max_children: int = MAX_CHILDREN, bar_width: int = 20
 ) -> str:
-    """The tree as plain text in columns, without a line break at the end.  Columns of zeros are left out.
+    """Return the tree as plain text in columns, without a line break at the end.  Columns of zeros are left out.
 
     :param bar_width: characters of the bar at the end of each line; 0 = no bar.
     """
@@ -114,7 +114,7 @@ def _rows_at(root: Domain, depth: int, max_children: int) -> list[tuple[str, str
 
 
 def _rows_below(domain: Domain, indent: str, depth: int, max_children: int) -> Iterator[tuple[str, str, IntArray]]:
-    """Branch, label and nodes of the lines below a domain."""
+    """Yield branch, label and nodes of the lines below a domain."""
     if depth == 0:
         return
     listed = domain.children[:max_children]

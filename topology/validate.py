@@ -29,7 +29,7 @@ class LevelSummary:
 
 
 def summarise(cluster: Cluster) -> list[LevelSummary]:
-    """All levels, from the broadest to the closest."""
+    """Return all levels, from the broadest to the closest."""
     return [_summary(level, len(cluster)) for level in cluster.levels]
 
 
@@ -46,7 +46,7 @@ def _summary(level: Level, nodes: int) -> LevelSummary:
 
 
 def warnings(cluster: Cluster) -> list[str]:
-    """What is allowed and may not be meant, one sentence each."""
+    """Return what is allowed and may not be meant, one sentence each."""
     found = []
     if not cluster.levels:
         found.append("there is no level: all nodes are equally near to each other")

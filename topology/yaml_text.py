@@ -34,7 +34,7 @@ _CORE_SCHEMA: tuple[tuple[str, re.Pattern[str], Callable[[str], Any]], ...] = (
 
 
 def parse(source: Source) -> tuple[Any, Callable[[Sequence[str | int]], int]]:
-    """Data of a YAML text, and a function from a path in it to its line (from 1).
+    """Return data of a YAML text, and a function from a path in it to its line (from 1).
 
     :raises InvalidInput: broken syntax, an alias, a tag, a key twice, too deep, several documents.
     :raises TooLarge: more than :data:`MAX_CHARACTERS`.
@@ -75,7 +75,7 @@ class _Composer:
         self.keys: list[str | None] = []
 
     def line_of(self, path: Sequence[str | int]) -> int:
-        """Line of a path that exists."""
+        """Return the line of a path that exists."""
         here, line = self.data, self.first_line
         for key in path:
             line = self.lines[id(here)][key]
@@ -83,7 +83,7 @@ class _Composer:
         return line
 
     def take(self, event: yaml.Event) -> None:
-        """The next event of the parser."""
+        """Take the next event of the parser."""
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1

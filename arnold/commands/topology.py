@@ -63,9 +63,9 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
     from arnold.documents.topology import convert_document
     from topology.errors import InvalidInput
     from topology.files import write_file
-    from topology.writers import load_writer
+    from topology.writers import TOPOLOGY_WRITERS
 
-    writer = load_writer(to)
+    writer = TOPOLOGY_WRITERS.load(to)
     topology = load_state(file, **state)
     try:
         rendering = writer.write(topology.cluster)

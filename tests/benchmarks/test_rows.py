@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import house, proofs, rows, scale
+from benchmarks import against_exact, proofs, rows, scale
 from benchmarks.growth import exponent
 from benchmarks.report import table
 from benchmarks.rows import Campaign, Row, read_rows
@@ -90,11 +90,11 @@ def test_report_names_what_is_left_open(tmp_path: Path) -> None:
     assert "product 4" in text
 
 
-def test_house_counts_who_is_better() -> None:
+def test_better_placements_are_counted() -> None:
     """Better, equal, worse and no placement at all are told apart; a ratio of 1.5 / 1.0 is the largest."""
     ours = [row(i, objective=1.0, bound=1.0) for i in range(4)]
     theirs = [row(i, objective=value, bound=1.0) for i, value in enumerate((0.9, 1.0, 1.5, None))]
-    text = house.report("exact", {"exact": ours, "other": theirs})
+    text = against_exact.report("exact", {"exact": ours, "other": theirs})
     (line,) = [line for line in text.splitlines() if line.startswith("| other")]
     assert [cell.strip() for cell in line.strip("|").split("|")] == ["other", "3", "1", "1", "1.13", "1.50", "0.010"]
     assert "| no algorithm ever better than exact |  1 times | no  |" in text

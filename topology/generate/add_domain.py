@@ -12,7 +12,7 @@ from topology.errors import InvalidTopology
 
 
 def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cluster:
-    """The cluster with one more, empty domain.
+    """Return the cluster with one more, empty domain.
 
     Closer levels of it are divided as they usually are, broader ones take it under their last domain.
 
@@ -42,7 +42,7 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
 
 
 def _as_row(cluster: Cluster, i: int) -> Node:
-    """A node as a row: no entry where it hangs on a broader switch, no slowdown, which its flag has."""
+    """Return a node as a row: no entry where it hangs on a broader switch, no slowdown, which its flag has."""
     path = tuple(
         "" if level.implicit[level.domain_of[i]] else level.domains[level.domain_of[i]] for level in cluster.levels
     )
@@ -50,12 +50,12 @@ def _as_row(cluster: Cluster, i: int) -> Node:
 
 
 def _usual(domain_of: IntArray) -> int:
-    """Nodes of most domains of a level."""
+    """Return nodes of most domains of a level."""
     return int(np.bincount(np.bincount(domain_of)).argmax())
 
 
 def _fresh(name: str, taken: Container[str]) -> str:
-    """A name that nobody has."""
+    """Return a name that is not taken."""
     while name in taken:
         name += "-"
     return name

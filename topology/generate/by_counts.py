@@ -52,7 +52,7 @@ def grow(levels: Sequence[tuple[str, str]], leaves: Iterable[Leaf], *, gpus: int
 
 
 def regular(levels: Sequence[tuple[str, str]], fan_out: Sequence[int], *, nodes: int, gpus: int) -> Cluster:
-    """A tree in which all domains of a level are equal.
+    """Return a tree in which all domains of a level are equal.
 
     :param fan_out: domains of each level in each domain of the level above it.
     :param nodes: nodes in each domain of the closest level.

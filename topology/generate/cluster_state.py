@@ -61,7 +61,7 @@ def _free_nodes_along_the_tree(cluster: Cluster) -> IntArray:
 
 
 def _gangs(line: IntArray, weight: FloatArray, total: int, *, largest: int, rng: np.random.Generator) -> IntArray:
-    """Nodes of gangs of ``total`` nodes in all, each a run of what is still free.
+    """Return nodes of gangs of ``total`` nodes in all, each a run of what is still free.
 
     :param line: free nodes along the tree.
     :param weight: shape [nodes], how likely a gang starts there.

@@ -36,7 +36,7 @@ class ClusterCsv:
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:
-        """The first column of the first line is ``node``; or nearly so, to say what is wrong with it."""
+        """Return whether the first column of the first line is ``node``; or nearly so, to say what is wrong with it."""
         first = _BETWEEN.split(head.lstrip().split("\n", 1)[0])[0]
         return first.strip(" \"'").lower() == NODE
 
@@ -54,7 +54,7 @@ class ClusterCsv:
 
 
 def _check_header(header: tuple[str, ...], where: str) -> int:
-    """Number of level columns."""
+    """Return the number of level columns."""
     if header[:1] != (NODE,):
         first = header[0] if header else ""
         if separator := next((one for one in _SEPARATORS if first.lower().startswith(f"{NODE}{one}")), ""):

@@ -29,7 +29,7 @@ class Table:
 
 
 def read_header(text: str) -> tuple[str, ...]:
-    """Names of the columns; nothing when the first line is not CSV."""
+    """Return names of the columns; nothing when the first line is not CSV."""
     first = text.lstrip().split("\n", 1)[0]
     try:
         return tuple(cell.strip() for row in csv.reader([first], skipinitialspace=True) for cell in row)

@@ -29,7 +29,7 @@ class Lingjun:
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:
-        """The first line is the data set's."""
+        """Return whether the first line is the data set's."""
         return read_header(head) == COLUMNS
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,7 @@ from topology.errors import InvalidInput
 from topology.files import Source, read_source
 from topology.node_list import read_node_list, with_gpus, with_node_list
 from topology.overlay import with_flags
-from topology.plugins import make_named
-from topology.readers.types import TopologyReader
+from topology.readers.types import TOPOLOGY_READERS, TopologyReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,7 @@ def load_topology(
     _check_stdin(path, *busy, *flags)
     source = read_source(path)
     try:
-        reader = recognise(source) if format is None else load_reader(format)
+        reader = recognise(source) if format is None else TOPOLOGY_READERS.load(format)
         if levels is not None and not reader.chooses_levels:
             raise InvalidInput(
                 f"the format {reader.name} names its own levels", where="--levels", fix="leave --levels out"
@@ -91,7 +88,7 @@ def load_topology(
 
 
 def load_cluster(path: str | Path, **options: Any) -> Cluster:
-    """The cluster of :func:`load_topology`, with its options, for those who need nothing else."""
+    """Return the cluster of :func:`load_topology`, which takes the same options."""
     return load_topology(path, **options).cluster
 
 
@@ -100,32 +97,16 @@ def _check_stdin(*paths: str | Path) -> None:
         raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
 
 
-GROUP = "arnold.topology_readers"
-
 HEAD = 65_536
 """Characters of a text that readers look at to recognise their format."""
 
 
-def reader_names() -> tuple[str, ...]:
-    """Names of all formats that can be read, sorted."""
-    return tuple(sorted({point.name for point in _points()}))
-
-
-def load_reader(name: str) -> TopologyReader:
-    """The reader of that name; only its own module is imported.
-
-    :raises UnknownName: no installed package offers it.
-    """
-    reader: TopologyReader = make_named(name, _points(), unknown="no topology format is called", where="--format")
-    return reader
-
-
 def recognise(source: Source) -> TopologyReader:
-    """The reader of a text, by its content.
+    """Return the reader of a text, by its content.
 
     :raises InvalidInput: no reader, or more than one, recognises it.
     """
-    readers = [load_reader(name) for name in reader_names()]
+    readers = [TOPOLOGY_READERS.load(name) for name in TOPOLOGY_READERS.names()]
     head = source.text[:HEAD]
     fitting = [reader for reader in readers if reader.recognises(head)]
     if len(fitting) == 1:
@@ -135,8 +116,3 @@ def recognise(source: Source) -> TopologyReader:
         raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
     known = "; ".join(f"{reader.name}: {reader.summary}" for reader in readers)
     raise InvalidInput("is in no format that is known", where=source.name, fix=f"give one of these ({known})")
-
-
-@cache
-def _points() -> EntryPoints:
-    return entry_points(group=GROUP)

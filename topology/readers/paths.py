@@ -8,7 +8,7 @@ Path = tuple[str, ...]
 
 
 def qualified(paths: Sequence[Path]) -> tuple[list[Path], list[int]]:
-    """Paths in which a name that repeats below different parents is written ``parent/name``.
+    """Return paths in which a name that repeats below different parents is written ``parent/name``.
 
     :param paths: one for each node, from broad to close, all of one length; empty = no domain at that level.
     :returns: the paths, and how many names were qualified at each level.
@@ -30,5 +30,5 @@ def qualified(paths: Sequence[Path]) -> tuple[list[Path], list[int]]:
 
 
 def _closest(path: Sequence[str]) -> str:
-    """The closest domain of a path."""
+    """Return the closest domain of a path."""
     return next((name for name in reversed(path) if name), "")

@@ -55,7 +55,7 @@ class SlurmConf:
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:
-        """A line begins with one of the names of the format."""
+        """Return whether a line begins with one of the names of the format."""
         return bool(_MARK.search(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002

@@ -59,7 +59,7 @@ class _Topology(_Strict):
     torus3d: Any = None
 
     def kinds(self) -> list[str]:
-        """Which kinds of topology it says it is; Slurm takes exactly one."""
+        """Return which kinds of topology the text says it is; Slurm takes exactly one."""
         return [kind for kind in ("tree", "block", "flat", "ring", "torus3d") if getattr(self, kind)]
 
 
@@ -71,7 +71,7 @@ class SlurmYaml:
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:
-        """It has a key ``topology`` at the beginning of a line or list entry."""
+        """Return whether a key ``topology`` stands at the beginning of a line or list entry."""
         return bool(_MARK.search(head) or _FLOW_MARK.match(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002

@@ -31,7 +31,7 @@ class Switch:
 
 
 def tree_cluster(switches: Sequence[Switch]) -> Cluster:
-    """The cluster of a forest of switches.
+    """Return the cluster of a forest of switches.
 
     :raises InvalidTopology: a switch twice, below two others, below itself, not described, with nothing below it; a
         node on two switches; more than :data:`MAX_LEVELS` levels.
@@ -55,7 +55,7 @@ def tree_cluster(switches: Sequence[Switch]) -> Cluster:
 
 
 def trunk_notes(cluster: Cluster) -> tuple[str, ...]:
-    """What a user should know of a cluster that falls into several trunks."""
+    """Return what a user should know of a cluster that falls into several trunks."""
     if (trunks := cluster.trunks) is None:
         return ()
     return (
@@ -65,7 +65,7 @@ def trunk_notes(cluster: Cluster) -> tuple[str, ...]:
 
 
 def block_cluster(blocks: Sequence[Switch], sizes: Sequence[int], *, place: str) -> Cluster:
-    """The cluster of Slurm's block topology.
+    """Return the cluster of Slurm's block topology.
 
     The base block is the level ``block``.  Each further block size joins contiguous base blocks, in the order of the
     file, as many as that size is a multiple of the first: the level ``block-120`` for a size of 120.  An aggregated
@@ -140,7 +140,7 @@ def _parents(switches: Sequence[Switch]) -> dict[str, str]:
 
 
 def _from_roots(switches: Sequence[Switch], parent: dict[str, str]) -> list[Switch]:
-    """All switches, each after the one it hangs on."""
+    """Return all switches, each after the one it hangs on."""
     named = {switch.name: switch for switch in switches}
     order = [switch for switch in switches if switch.name not in parent]
     level, depth = order, 1

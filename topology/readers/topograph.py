@@ -56,7 +56,7 @@ class Topograph:
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:
-        """Its first key is ``instances``."""
+        """Return whether the first key is ``instances``."""
         return bool(_MARK.match(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002

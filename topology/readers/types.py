@@ -9,6 +9,7 @@ from typing import Protocol
 
 from topology.cluster import Cluster
 from topology.files import Source
+from topology.plugins import PluginGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,14 @@ class TopologyReader(Protocol):
 
     @property
     def summary(self) -> str:
-        """One line about the format, for people who wonder what they may give."""
+        """One line about the format, for the error message that lists what may be given."""
 
     @property
     def chooses_levels(self) -> bool:
         """Whether the format leaves open what the levels are, so that ``levels`` has a meaning."""
 
     def recognises(self, head: str) -> bool:
-        """Whether a text looks like this format, from its first few thousand characters."""
+        """Return whether a text looks like this format, from its first few thousand characters."""
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read a text of this format.
@@ -52,3 +53,9 @@ class TopologyReader(Protocol):
         :raises InvalidInput: the text is not of this format, or damaged.
         :raises InvalidTopology: it says something of a cluster that cannot be.
         """
+
+
+TOPOLOGY_READERS: PluginGroup[TopologyReader] = PluginGroup(
+    "arnold.topology_readers", unknown="no topology format is called", where="--format"
+)
+"""All formats that can be read."""

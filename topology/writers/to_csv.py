@@ -18,7 +18,7 @@ class ClusterCsvWriter:
     name = "csv"
 
     def write(self, cluster: Cluster) -> Rendering:
-        """The cluster as CSV.
+        """Return the cluster as CSV.
 
         :raises InvalidTopology: a level is called like one of the other columns.
         """

@@ -37,13 +37,13 @@ class Forest:
     renamed: int
 
     def path(self, node: int) -> list[str]:
-        """Switches above a node, from broad to close."""
+        """Return switches above a node, from broad to close."""
         depth = int(self.levels_of_nodes[node]) + 1
         levels = self.cluster.levels[:depth]
         return [names[level.domain_of[node]] for names, level in zip(self.names, levels, strict=False)]
 
     def switches(self) -> list[Switch]:
-        """All switches, broad before close.
+        """Return all switches, broad before close.
 
         Slurm wants a switch to hold either switches or nodes: nodes beside switches get a leaf switch of their own,
         ``NAME-nodes``, and so do nodes on no switch at all.
@@ -70,7 +70,7 @@ class Forest:
         return found
 
     def _children(self) -> list[list[list[str]]]:
-        """For each level and domain, the names of the switches below."""
+        """Return the names of the switches below, for each level and domain."""
         children: list[list[list[str]]] = [[[] for _ in names] for names in self.names]
         for depth in range(1, len(self.names)):
             parents = self.cluster.levels[depth].parent_of.tolist()
@@ -81,7 +81,7 @@ class Forest:
 
 
 def forest_of(cluster: Cluster) -> Forest:
-    """The switches of a cluster, each with a name of its own.
+    """Return the switches of a cluster, each with a name of its own.
 
     A domain keeps its name; where another level has it already, the name of the level is put before it.
     """
@@ -111,7 +111,7 @@ def forest_of(cluster: Cluster) -> Forest:
 
 
 def forest_notes(forest: Forest, switches: Sequence[Switch]) -> tuple[str, ...]:
-    """What a user of Slurm should know about the switches."""
+    """Return what a user of Slurm should know about the switches."""
     notes = []
     if forest.renamed:
         notes.append(f"switches with the name of their level put before, as the name alone was taken: {forest.renamed}")
@@ -126,7 +126,7 @@ def forest_notes(forest: Forest, switches: Sequence[Switch]) -> tuple[str, ...]:
 
 
 def _needed(cluster: Cluster) -> list[npt.NDArray[np.bool_]]:
-    """For each level, shape [domains]: it has a name of its own, or something below it has."""
+    """Return for each level, shape [domains], whether a domain has a name of its own or something below it has."""
     needed = [~level.implicit for level in cluster.levels]
     for depth in reversed(range(1, len(needed))):
         needed[depth - 1][cluster.levels[depth].parent_of[needed[depth]]] = True
@@ -134,7 +134,7 @@ def _needed(cluster: Cluster) -> list[npt.NDArray[np.bool_]]:
 
 
 def _grouped(domain_of: IntArray, chosen: npt.NDArray[np.bool_], domains: int) -> list[IntArray]:
-    """The chosen nodes of each domain."""
+    """Return the chosen nodes of each domain."""
     nodes = np.flatnonzero(chosen)
     order = nodes[np.argsort(domain_of[nodes], kind="stable")]
     counts = np.bincount(domain_of[nodes], minlength=domains)
@@ -155,7 +155,7 @@ class SlurmConfWriter:
     name = "slurm-conf"
 
     def write(self, cluster: Cluster) -> Rendering:
-        """The cluster as lines of ``SwitchName=``, broad switches first.
+        """Return the cluster as lines of ``SwitchName=``, broad switches first.
 
         :raises InvalidInput: a name that Slurm cannot carry.
         """
@@ -178,7 +178,7 @@ class SlurmYamlWriter:
     name = "slurm-yaml"
 
     def write(self, cluster: Cluster) -> Rendering:
-        """The cluster as a list of switches, broad ones first.
+        """Return the cluster as a list of switches, broad ones first.
 
         :raises InvalidInput: a name that Slurm cannot carry.
         """
@@ -194,5 +194,5 @@ class SlurmYamlWriter:
 
 
 def _quoted(text: str) -> str:
-    """A JSON string is a double-quoted YAML string."""
+    """Return a text as a double-quoted YAML string, which a JSON string is."""
     return json.dumps(text, ensure_ascii=False)

@@ -15,7 +15,7 @@ class TopographWriter:
     name = "topograph"
 
     def write(self, cluster: Cluster) -> Rendering:
-        """The cluster as JSON, one instance a line."""
+        """Return the cluster as JSON, one instance a line."""
         forest = forest_of(cluster)
         instances = (
             json.dumps({"id": name, "network_layers": forest.path(node)[::-1]}, ensure_ascii=False)

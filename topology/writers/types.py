@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from topology.cluster import DEFAULT_GPUS, Cluster
+from topology.plugins import PluginGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +32,20 @@ class TopologyWriter(Protocol):
         """Name of the format, as in ``--to``."""
 
     def write(self, cluster: Cluster) -> Rendering:
-        """The cluster in this format.
+        """Return the cluster in this format.
 
         :raises InvalidInput: a name that the format cannot carry.
         """
 
 
+TOPOLOGY_WRITERS: PluginGroup[TopologyWriter] = PluginGroup(
+    "arnold.topology_writers", unknown="no topology format is written under the name", where="--to"
+)
+"""All formats that can be written."""
+
+
 def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
-    """For formats that carry the tree and nothing else: no names of levels, no GPUs, no use, no flags."""
+    """Say what is lost in formats that carry the tree alone: no names of levels, no GPUs, no use, no flags."""
     lost = []
     if cluster.levels:
         lost.append(f"names of levels ({', '.join(level.name for level in cluster.levels)})")
@@ -52,7 +59,7 @@ def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
 
 
 def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
-    """For the CSV: of a flag it carries the slowdown."""
+    """Say what is lost in the CSV, which carries the slowdown of a flag alone."""
     detailed = sum(
         flag.kind == "degraded" or any((flag.score, flag.since, flag.until, flag.evidence))
         for flag in cluster.flags.values()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from arnold.documents.collectives import CollectivesDocument
-from health.collectives.bench import BenchJob, Fault, simulate
+from benchmarks.simulated_collectives import BenchJob, Fault, simulate
 from health.collectives.progress_format import write_progress
 
 Arnold = Callable[..., Any]

@@ -46,7 +46,7 @@ def test_compare_puts_the_best_first(arnold: Arnold, fakes: None, cluster_file: 
 
 
 def test_compare_runs_all_that_are_installed(arnold: Arnold, cluster_file: Path, job_file: Path) -> None:
-    """Without --algorithms everyone takes part, and none of the house is refused or better than the proved optimum."""
+    """Without --algorithms every algorithm takes part, and none is refused or better than the proved optimum."""
     results = arnold("compare", "--cluster", cluster_file, "--job", job_file, "--json").json["results"]
     listed = arnold("compare", "--list", "--json").json
     assert round_trips(listed, CompareOutput)

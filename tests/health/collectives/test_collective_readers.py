@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.simulated_collectives import BenchJob, simulate
 from health.collectives import CONVERTER, diagnose_files, diagnose_snapshot, read_trace
 from health.collectives import reading as reading_module
-from health.collectives.bench import BenchJob, simulate
 from health.collectives.flight_recorder import read_flight_recorder
 from health.collectives.inspector import read_inspector
 from health.collectives.progress_format import read_progress, write_progress

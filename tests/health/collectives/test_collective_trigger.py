@@ -7,7 +7,7 @@ from math import inf, nan
 
 import pytest
 
-from health.collectives.bench import BenchJob, simulate
+from benchmarks.simulated_collectives import BenchJob, simulate
 from health.collectives.diagnosis import Cause, Certainty, Culprit, Diagnosis, diagnose
 from health.collectives.flagging import HOLD, flags_of, withheld
 from health.collectives.nodes import nodes_of

@@ -1,4 +1,4 @@
-"""What holds for every algorithm in the house but ``exact``, which has tests of its own: valid, repeatable, honest."""
+"""What holds for every algorithm but ``exact``, which has tests of its own: valid, repeatable, honest."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import pytest
 from topology.errors import InvalidInput, TooLarge, UnknownName
 from topology.files import Source
 from topology.readers import load_cluster, load_topology
-from topology.readers.loading import load_reader, reader_names, recognise
+from topology.readers.loading import recognise
+from topology.readers.types import TOPOLOGY_READERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -44,8 +45,8 @@ def csv_file(tmp_path: Path) -> Path:
 
 def test_every_installed_reader_has_a_sample_here() -> None:
     """So that a new format cannot be forgotten by the tests below; each says what it reads."""
-    assert set(reader_names()) == set(SAMPLES)
-    assert all(load_reader(name).name == name and load_reader(name).summary for name in SAMPLES)
+    assert set(TOPOLOGY_READERS.names()) == set(SAMPLES)
+    assert all(TOPOLOGY_READERS.load(name).name == name and TOPOLOGY_READERS.load(name).summary for name in SAMPLES)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -68,7 +69,7 @@ def test_json_of_the_api_server_is_recognised() -> None:
 def test_the_name_of_a_format_overrides() -> None:
     """And a wrong one is answered with the one that was meant."""
     with pytest.raises(UnknownName, match="'slurm_conf'") as caught:
-        load_reader("slurm_conf")
+        TOPOLOGY_READERS.load("slurm_conf")
     assert "did you mean 'slurm-conf'?" in caught.value.fix
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from topology.errors import ArnoldError
 from topology.files import Source, decode_source
 from topology.readers import load_topology
-from topology.readers.loading import load_reader, reader_names
-from topology.writers import load_writer, writer_names
+from topology.readers.types import TOPOLOGY_READERS
+from topology.writers import TOPOLOGY_WRITERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -114,9 +114,9 @@ def mutated(draw: st.DrawFn, text: str) -> str:
 
 def test_every_installed_reader_is_fuzzed() -> None:
     """And what the fuzzing starts from is valid."""
-    assert set(VALID) == set(reader_names())
+    assert set(VALID) == set(TOPOLOGY_READERS.names())
     for name, text in VALID.items():
-        assert len(load_reader(name).read(Source("f", text), levels=None, now=NOW).cluster) >= 1
+        assert len(TOPOLOGY_READERS.load(name).read(Source("f", text), levels=None, now=NOW).cluster) >= 1
 
 
 @pytest.mark.parametrize("name", VALID)
@@ -127,11 +127,11 @@ def test_mutations_of_a_valid_file(name: str, data: st.DataObject) -> None:
     text = data.draw(mutated(VALID[name]))
     with suppress(ArnoldError):
         source = decode_source("f", text.encode("utf-8", "surrogatepass"))
-        cluster = load_reader(name).read(source, levels=None, now=NOW).cluster
+        cluster = TOPOLOGY_READERS.load(name).read(source, levels=None, now=NOW).cluster
         assert len(cluster) >= 1
-        for writer in writer_names():
+        for writer in TOPOLOGY_WRITERS.names():
             with suppress(ArnoldError):
-                load_writer(writer).write(cluster)
+                TOPOLOGY_WRITERS.load(writer).write(cluster)
 
 
 @pytest.mark.parametrize("name", VALID)
@@ -141,7 +141,7 @@ def test_any_text(name: str, text: str) -> None:
     """Given to each reader as if it had been recognised, by itself and after a valid beginning."""
     for candidate in (text, VALID[name][: len(VALID[name]) // 2] + text):
         with suppress(ArnoldError):
-            load_reader(name).read(Source("f", candidate), levels=None, now=NOW)
+            TOPOLOGY_READERS.load(name).read(Source("f", candidate), levels=None, now=NOW)
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -159,4 +159,4 @@ def test_truncation_anywhere(name: str) -> None:
     """A file cut off at any character is an error or a smaller cluster, never a crash."""
     for end in range(0, len(VALID[name]), 3):
         with suppress(ArnoldError):
-            load_reader(name).read(Source("f", VALID[name][:end]), levels=None, now=NOW)
+            TOPOLOGY_READERS.load(name).read(Source("f", VALID[name][:end]), levels=None, now=NOW)

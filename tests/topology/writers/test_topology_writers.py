@@ -11,8 +11,9 @@ from topology.cluster import Cluster, Node
 from topology.errors import InvalidInput, InvalidTopology, UnknownName
 from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
-from topology.readers.loading import load_reader, recognise
-from topology.writers import load_writer, writer_names
+from topology.readers.loading import recognise
+from topology.readers.types import TOPOLOGY_READERS
+from topology.writers import TOPOLOGY_WRITERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TREES = ("slurm-conf", "slurm-yaml", "topograph")
@@ -49,15 +50,15 @@ def partitions(cluster: Cluster) -> list[set[frozenset[str]]]:
 
 def test_the_formats_that_can_be_written() -> None:
     """A wrong name is answered with the right ones."""
-    assert writer_names() == ("csv", "slurm-conf", "slurm-yaml", "topograph")
+    assert TOPOLOGY_WRITERS.names() == ("csv", "slurm-conf", "slurm-yaml", "topograph")
     with pytest.raises(UnknownName, match="'slurm'") as caught:
-        load_writer("slurm")
+        TOPOLOGY_WRITERS.load("slurm")
     assert "slurm-conf" in caught.value.fix
 
 
 def test_a_tree_as_topology_conf() -> None:
     """Broad switches first, names folded."""
-    text = load_writer("slurm-conf").write(tree(("a", "r1"), ("a", "r1"), ("a", "r2"), ("b", "r3"))).text
+    text = TOPOLOGY_WRITERS.load("slurm-conf").write(tree(("a", "r1"), ("a", "r1"), ("a", "r2"), ("b", "r3"))).text
     assert text.splitlines() == [
         "SwitchName=a Switches=r[1-2]",
         "SwitchName=b Switches=r3",
@@ -69,14 +70,14 @@ def test_a_tree_as_topology_conf() -> None:
 
 def test_a_tree_as_topology_yaml() -> None:
     """Names are quoted: a switch may be called no or 1e3."""
-    text = load_writer("slurm-yaml").write(tree(("no", "1e3"))).text
+    text = TOPOLOGY_WRITERS.load("slurm-yaml").write(tree(("no", "1e3"))).text
     assert '- switch: "no"\n      children: "1e3"\n' in text
     assert rows(read_back(text)) == {"n1": ("no", "1e3")}
 
 
 def test_a_tree_as_topograph_graph() -> None:
     """Layers from close to broad."""
-    text = load_writer("topograph").write(tree(("a", "r1"))).text
+    text = TOPOLOGY_WRITERS.load("topograph").write(tree(("a", "r1"))).text
     assert '{"id": "n1", "network_layers": ["r1", "a"]}' in text
 
 
@@ -88,7 +89,7 @@ def test_the_csv_carries_everything_we_know() -> None:
         Node('n"3, x', ("", "r,2"), 8, 0),
     ]
     cluster = build_cluster(["minipod", "rack"], nodes)
-    rendering = load_writer("csv").write(cluster)
+    rendering = TOPOLOGY_WRITERS.load("csv").write(cluster)
     again = read_back(rendering.text)
     assert rendering.notes == ()
     assert rows(again) == rows(cluster)
@@ -101,17 +102,17 @@ def test_what_a_format_cannot_carry_is_said() -> None:
     flag = NodeFlag("n1", "degraded", 1.5, evidence="cable", until=NOW)
     cluster = build_cluster(["minipod"], [Node("n1", ("a",), 4, 4), Node("n2", ("a",), 8, 0)], flags=[flag])
     for name in TREES:
-        (note,) = load_writer(name).write(cluster).notes
+        (note,) = TOPOLOGY_WRITERS.load(name).write(cluster).notes
         for lost in ("levels (minipod)", "GPU counts other than 8 (1 of 2", "in use (1 of 2", "flags (1 of 2"):
             assert lost in note
-    (note,) = load_writer("csv").write(cluster).notes
+    (note,) = TOPOLOGY_WRITERS.load("csv").write(cluster).notes
     assert note.endswith("reasons and ends left out: 1")
 
 
 def test_nodes_beside_switches_get_a_leaf_switch_of_their_own() -> None:
     """Slurm takes switches or nodes below a switch, not both; the levels stay what they were."""
     cluster = tree(("a", "r1"), ("a", ""), ("b", ""))
-    text = load_writer("slurm-conf").write(cluster).text
+    text = TOPOLOGY_WRITERS.load("slurm-conf").write(cluster).text
     assert "SwitchName=a Switches=a-nodes,r1\n" in text or "SwitchName=a Switches=r1,a-nodes\n" in text
     assert "SwitchName=a-nodes Nodes=n2\n" in text
     assert "SwitchName=b Nodes=n3\n" in text
@@ -122,21 +123,21 @@ def test_a_missing_broad_domain_keeps_its_level() -> None:
     """n1 hangs on rack r1, and that on nothing: r1 must not become a minipod."""
     cluster = tree(("", "r1"), ("a", "r2"), ("", ""))
     for name in TREES:
-        again = read_back(load_writer(name).write(cluster).text)
+        again = read_back(TOPOLOGY_WRITERS.load(name).write(cluster).text)
         assert rows(again)["n1"] == ("root-minipod", "r1")
         assert partitions(again)[0] >= {frozenset({"n2"})}
 
 
 def test_a_name_of_two_levels_is_told_apart() -> None:
     """Slurm's switches need names of their own: rack 1 in minipod 1 becomes rack-1, and a note says so."""
-    rendering = load_writer("slurm-conf").write(tree(("1", "1"), ("2", "3")))
+    rendering = TOPOLOGY_WRITERS.load("slurm-conf").write(tree(("1", "1"), ("2", "3")))
     assert rows(read_back(rendering.text)) == {"n1": ("1", "rack-1"), "n2": ("2", "3")}
     assert any("name of their level put before" in note for note in rendering.notes)
 
 
 def test_slurm_is_told_what_it_would_stumble_over() -> None:
     """Several roots, and names beyond 64 characters."""
-    notes = load_writer("slurm-conf").write(tree(("a", "r" * 65), ("b", "r2"))).notes
+    notes = TOPOLOGY_WRITERS.load("slurm-conf").write(tree(("a", "r" * 65), ("b", "r2"))).notes
     assert any("2 switches have none above them" in note for note in notes)
     assert any("longer than the 64 characters" in note for note in notes)
 
@@ -147,13 +148,13 @@ def test_names_that_slurm_cannot_carry_are_refused(node: str, rack: str) -> None
     cluster = build_cluster(["rack"], [Node(node, (rack,), 8, 8)])
     for name in ("slurm-conf", "slurm-yaml"):
         with pytest.raises(InvalidInput, match="cannot stand in a Slurm hostlist"):
-            load_writer(name).write(cluster)
+            TOPOLOGY_WRITERS.load(name).write(cluster)
 
 
 def test_a_level_called_like_a_column_is_refused() -> None:
     """The CSV could not tell it from the attribute."""
     with pytest.raises(InvalidTopology, match="'gpus'"):
-        load_writer("csv").write(tree(("a",), levels=("gpus",)))
+        TOPOLOGY_WRITERS.load("csv").write(tree(("a",), levels=("gpus",)))
 
 
 names = st.text("ab01-.", min_size=1, max_size=3)
@@ -182,7 +183,7 @@ def clusters(draw: st.DrawFn, *, uneven: bool) -> Cluster:
 @given(clusters(uneven=True))
 def test_any_cluster_survives_the_csv(cluster: Cluster) -> None:
     """Nodes, levels, use and slowdowns, in order."""
-    again = read_back(load_writer("csv").write(cluster).text)
+    again = read_back(TOPOLOGY_WRITERS.load("csv").write(cluster).text)
     assert list(again) == list(cluster)
     assert rows(again) == rows(cluster)
 
@@ -191,7 +192,7 @@ def test_any_cluster_survives_the_csv(cluster: Cluster) -> None:
 @given(clusters(uneven=False), st.sampled_from(TREES))
 def test_any_even_tree_survives_every_format(cluster: Cluster, name: str) -> None:
     """Every node keeps its switch at every level, by name."""
-    again = read_back(load_writer(name).write(cluster).text)
+    again = read_back(TOPOLOGY_WRITERS.load(name).write(cluster).text)
     assert rows(again) == rows(cluster)
     assert [level.name.split("-")[0] for level in again.levels] == [
         "tier" if name == "topograph" else "level" for _ in cluster.levels
@@ -202,7 +203,7 @@ def test_any_even_tree_survives_every_format(cluster: Cluster, name: str) -> Non
 @given(clusters(uneven=True), st.sampled_from(TREES))
 def test_any_uneven_tree_keeps_its_domains(cluster: Cluster, name: str) -> None:
     """Domains with a name keep their name, level and nodes, whatever hangs beside them."""
-    again = rows(read_back(load_writer(name).write(cluster).text))
+    again = rows(read_back(TOPOLOGY_WRITERS.load(name).write(cluster).text))
     for node, path in rows(cluster).items():
         for depth, domain in enumerate(path):
             if domain:
@@ -211,6 +212,6 @@ def test_any_uneven_tree_keeps_its_domains(cluster: Cluster, name: str) -> None:
 
 def test_every_written_format_can_be_read() -> None:
     """By a reader of the same name."""
-    for name in writer_names():
-        text = load_writer(name).write(tree(("a", "r1"))).text
-        assert load_reader(name).recognises(text)
+    for name in TOPOLOGY_WRITERS.names():
+        text = TOPOLOGY_WRITERS.load(name).write(tree(("a", "r1"))).text
+        assert TOPOLOGY_READERS.load(name).recognises(text)

@@ -1,20 +1,73 @@
-"""The op trace on disk: Parquet, metadata in YAML, and beside them what the conversion could not recover."""
+"""The op trace on disk: Parquet, metadata in YAML, and what the conversion could not recover.
+
+The last travels inside the Parquet file, so that the analysis heeds it.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 from collections import defaultdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
-from health.whatif.converters.layout import RankLayout, layout_of
+from health.whatif.converters.rank_layout import RankLayout, layout_of
 from health.whatif.converters.rows import Conversion, Op
-from health.whatif.converters.statement import KEY, statement_of
 from health.whatif.metadata import JobSizes
 from health.whatif.optypes import BACKWARD, FORWARD, GC
+from health.whatif.result import Analysis
 from health.whatif.writer import write_metadata
 from topology.errors import InvalidInput
 from topology.files import write_file
+
+KEY = b"arnold.conversion"
+"""Key of the statement in the metadata of the Parquet schema."""
+
+
+def statement_of(conversion: Conversion) -> dict[str, Any]:
+    """The statement as plain data."""
+    return {
+        "source": conversion.source,
+        "recovered": conversion.counts(),
+        "missing": [asdict(entry) for entry in conversion.missing],
+        "untold": list(conversion.untold),
+        "notes": list(conversion.notes),
+    }
+
+
+def read_statement(path: str | Path) -> dict[str, Any] | None:
+    """The statement of a converted trace; ``None`` for a trace that was recorded as such, and for standard input."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        text = (pq.read_schema(path).metadata or {}).get(KEY)
+        data = json.loads(text) if text else None
+    except (OSError, pa.ArrowException, ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def heed(analysis: Analysis, statement: dict[str, Any] | None) -> tuple[Analysis, list[str]]:
+    """The analysis without a cause that the source cannot tell, and what to know about the source."""
+    if statement is None:
+        return analysis, []
+    source = str(statement.get("source", "another trace"))
+    notes = [f"The trace was made from {source}."] + [
+        f"Not in it: {entry.get('optype')}; that disables {entry.get('disables')}."
+        for entry in _list(statement.get("missing"))
+        if isinstance(entry, dict)
+    ]
+    if analysis.cause in _list(statement.get("untold")):
+        why = f"{analysis.why}; but a trace made from {source} cannot tell that"
+        return replace(analysis, cause="unknown", why=why), notes
+    return analysis, notes
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
 
 TRACE, META, STATEMENT = "trace.parquet", "meta.yaml", "conversion.json"
 """Names of the files in the output folder."""

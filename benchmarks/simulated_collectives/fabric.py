@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from health.collectives.bench.job import Algorithm
+from benchmarks.simulated_collectives.traced_job import Algorithm
 from health.collectives.flows import DOWN, P2P, RING, UP
 from health.collectives.recording import Group
 

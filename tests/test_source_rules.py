@@ -1,4 +1,4 @@
-"""The rules of the house that no linter checks."""
+"""Rules for the source that no linter checks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ sys.exit(code)
 
 @pytest.mark.parametrize("package", ["topology.cluster", "scheduler.job", "scheduler.spread", "scheduler.outcome"])
 def test_shared_types_need_no_solver(package: str) -> None:
-    """What everybody imports brings no solver and nothing that draws along."""
+    """What every module imports brings no solver and nothing that draws along."""
     code = f"""
 import sys
 import {package}

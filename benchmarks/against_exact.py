@@ -1,4 +1,4 @@
-"""Whether any other algorithm of the house ever finds a better placement than the one under test."""
+"""Whether any other algorithm ever finds a better placement than the one under test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def report(best: str, rows: Mapping[str, Sequence[Row]]) -> str:
         lines.append(_line(name, theirs, ours, better=sum(better)))
     header = ["algorithm", "placed", "better", "as good", "mean ratio", "largest ratio", "p50 s"]
     return section(
-        f"The house against {best}: {len(ours)} instances",
+        f"All other algorithms against {best}: {len(ours)} instances",
         table(header, lines),
         "Ratio: its objective over ours, where it found a placement.",
         promises([Promise(f"no algorithm ever better than {best}", f"{beaten} times", beaten == 0)]),

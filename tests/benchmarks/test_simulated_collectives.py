@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from health.collectives.bench import FAULTS, BenchJob, Fault, FaultKind, simulate
-from health.collectives.bench.run import EPOCH
+from benchmarks.simulated_collectives import FAULTS, BenchJob, Fault, FaultKind, simulate
+from benchmarks.simulated_collectives.run import EPOCH
 from health.collectives.diagnosis import Diagnosis, diagnose
 from health.collectives.recording import Recording
 from health.collectives.slowness import find_slow

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from health.collectives.bench.fabric import CHUNK_BYTES, Fabric, Slot, slots_of
-from health.collectives.bench.faults import Fault
-from health.collectives.bench.job import Act, BenchJob
+from benchmarks.simulated_collectives.fabric import CHUNK_BYTES, Fabric, Slot, slots_of
+from benchmarks.simulated_collectives.traced_job import Act, BenchJob, Fault
 from health.collectives.flows import P2P, RECEIVE
 from health.collectives.recording import (
     CompletionRow,

@@ -6,16 +6,15 @@ the groups: the members of a group transfer together, and none begins before all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import NamedTuple
 
-from health.whatif.optypes import JOINED, OPTIMIZER
-from health.whatif.pairing import pairs_of
+from health.whatif.optypes import GC, JOINED, OPTIMIZER
+from health.whatif.result import Operation
 from health.whatif.stage import StageOperations, stages_of
-from health.whatif.tail import tail_edges
 from health.whatif.trace import Trace
 from topology.errors import TraceFormatError
 
@@ -159,3 +158,87 @@ def _with_spent(groups: Sequence[Group], before: Sequence[set[int]]) -> Iterable
         spent[i].append(operation)
     for group, done in zip(groups, spent, strict=True):
         yield group._replace(spent=tuple(done))
+
+
+def pairs_of(trace: Trace, stages: Sequence[StageOperations]) -> Iterator[tuple[int, int]]:
+    """Yield pairs (send, receive) of all stages.
+
+    The rows do not say which send belongs to which receive.  The k-th send of a stage carries the k-th pass that has
+    somewhere to go; what it carries is received by the next stage for the same chunk and microbatch, or, from the last
+    stage, by the first stage for the chunk after it (interleaved schedules).  Gradients go the other way.  A transfer
+    where the model begins or ends is empty and has no partner.
+
+    :raises TraceFormatError: a send without a receive, or the other way round.
+    """
+    end = trace.sizes.pp * trace.sizes.vpp
+    for direction, step in ((0, 1), (1, -1)):
+        awaited: dict[tuple[int, int], int] = {}
+        for stage in stages:
+            part = stage.directions[direction]
+            for receive, receiver in zip(part.receives, part.receivers, strict=True):
+                here = _piece(trace, trace.operations[receiver])
+                if not 0 <= here[0] - step < end:
+                    continue
+                if here in awaited:
+                    raise _unpaired(trace, receive, "is received twice for one microbatch")
+                awaited[here] = receive
+        for stage in stages:
+            part = stage.directions[direction]
+            for send, sender in zip(part.sends, part.senders, strict=True):
+                place, microbatch = _piece(trace, trace.operations[sender])
+                if not 0 <= place + step < end:
+                    continue
+                receive = awaited.pop((place + step, microbatch), -1)
+                if receive < 0:
+                    raise _unpaired(trace, send, "is sent and never received")
+                yield send, receive
+        if awaited:
+            raise _unpaired(trace, next(iter(awaited.values())), "is received and never sent")
+
+
+def _piece(trace: Trace, operation: Operation) -> tuple[int, int]:
+    """Which part of the model, counted along the forward pass, and which microbatch."""
+    return operation.chunk * trace.sizes.pp + operation.stage, operation.microbatch
+
+
+def _unpaired(trace: Trace, place: int, problem: str) -> TraceFormatError:
+    operation = trace.operations[place]
+    return TraceFormatError(
+        f"{operation.optype} {trace.sequence[place]} of stage {operation.stage} {problem}: unpaired",
+        where=trace.at(place),
+        fix="trace all stages of a rank over whole steps; passes of a microbatch carry the same mb_id in every stage",
+    )
+
+
+def tail_edges(stage: StageOperations) -> Iterable[Edge]:
+    """Edges of the end of a step.
+
+    Overlap of gradient reduction with the backward pass shows by ``separate-grads-all-reduce``:
+
+    - with it, a chunk's reduce-scatter waits for the chunk's last backward pass, and the tail is
+      {last reduce-scatter, gc} -> layer-norm -> embedding -> separate -> clip -> optimizer;
+    - without it, last compute -> gc -> layer-norm -> embedding -> reduce-scatters -> clip -> optimizer.
+
+    Operations that a trace does not have are passed over.
+    """
+    compute = [i for i in stage.streams.get("compute", ()) if stage.operations[i].optype != OPTIMIZER]
+    if stage.separates:
+        yield from _scatter_edges(stage)
+        passes = stage.directions[1].computes[-1:] or tuple(compute[-1:])
+        pauses = [i for i in compute if stage.operations[i].optype == GC]
+        heads = (*stage.scatters[-1:], *(pauses[-1:] or passes))
+        links = (stage.layernorms, stage.embeddings, stage.separates, stage.clips, stage.optimizers)
+    else:
+        heads = tuple(compute[-1:])
+        links = (stage.layernorms, stage.embeddings, stage.scatters, stage.clips, stage.optimizers)
+    for link in links:
+        yield from ((head, link[0]) for head in heads if link)
+        yield from pairwise(link)
+        heads = link[-1:] or heads
+
+
+def _scatter_edges(stage: StageOperations) -> Iterable[Edge]:
+    scatters = stage.by_chunk(stage.scatters)
+    for chunk, passes in stage.by_chunk(stage.directions[1].computes).items():
+        for scatter in scatters.get(chunk, scatters.get(-1, ())):
+            yield passes[-1], scatter
