@@ -12,6 +12,8 @@ from functools import cache
 from math import inf, isinf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast
 
+from topology.field_types import field_docs
+
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
@@ -28,6 +30,16 @@ class JsonRecord:
         # an infinity that no NullForInfinity stands for reaches the writer, who refuses it, instead of turning to null
         "ser_json_inf_nan": "constants",
     }
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        """Return the JSON Schema with docstrings of inherited fields, where pydantic reads those of one class only."""
+        schema: dict[str, Any] = handler(core)
+        docs = field_docs(cast("Any", cls))
+        for name, described in handler.resolve_ref_schema(schema).get("properties", {}).items():
+            if name in docs:
+                described.setdefault("description", docs[name])
+        return schema
 
 
     @classmethod

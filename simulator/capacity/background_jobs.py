@@ -1,4 +1,4 @@
-"""The jobs of everybody else: of the LLM workload generator, asking for a given share of a cluster."""
+"""The other jobs of a cluster: of the LLM workload generator, asking for a given share of its GPU time."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ GENERATED_NODE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Background:
-    """Jobs in order of submission.
-
-    :param asked: GPU time that they ask for, as a share of the cluster's.
-    """
+class BackgroundJobs:
+    """Jobs in order of submission."""
 
     records: tuple[JobRecord, ...]
     asked: float
+    """GPU time that the jobs ask for, as a share of the cluster's."""
 
 
-def background(cluster: Cluster, *, load: float, seconds: float, seed: int, longest: float = inf) -> Background:
-    """Debugging, fine-tuning and small training, 8 to 256 GPUs.
+def background_jobs(
+    cluster: Cluster, *, load: float, seconds: float, seed: int, longest: float = inf
+) -> BackgroundJobs:
+    """Draw jobs of debugging, fine-tuning and small training, 8 to 256 GPUs.
 
     More jobs are made than are wanted, and a random part of them is kept: so the share comes out as asked for, however
     few the jobs and however much run times are cut.  On nodes of another size than the generator's they are data
@@ -44,6 +44,7 @@ def background(cluster: Cluster, *, load: float, seconds: float, seed: int, long
     spec = WorkloadSpec(
         days=seconds / DAY,
         gpus=gpus,
+        # four times what is wanted, for most run times may be cut; the generator takes 10 at most
         load=min(10.0, 4.0 * load),
         seed=seed,
         kinds=("other",),
@@ -56,4 +57,4 @@ def background(cluster: Cluster, *, load: float, seconds: float, seed: int, long
     asked = np.cumsum([made[i].gpus * made[i].duration for i in order]) / (gpus * seconds)
     kept = min(len(made), int(np.searchsorted(asked, load)) + 1)
     records = tuple(made[i] for i in sorted(order[:kept].tolist()))
-    return Background(records, float(asked[kept - 1]) if kept else 0.0)
+    return BackgroundJobs(records, float(asked[kept - 1]) if kept else 0.0)

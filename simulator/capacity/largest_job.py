@@ -11,11 +11,12 @@ from typing import Literal
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from simulator.capacity.shape import JobShape
+from simulator.capacity.job_shape import JobShape
 from topology.capacity import most_together
 from topology.cluster import Cluster
 
 Family = Literal["dp", "pp"]
+FAMILIES: tuple[Family, ...] = ("pp", "dp")
 
 ALPHA: dict[Family, float] = {"dp": 1.0, "pp": 0.0}
 """The affinity with which the algorithm minimises the spread of one family alone."""

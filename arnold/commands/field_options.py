@@ -1,0 +1,154 @@
+"""The options of a command from the fields of a dataclass: each is declared once, where the code uses it.
+
+.. code-block:: python
+
+    @dataclass(frozen=True, kw_only=True)
+    class PlanQuestion:
+        nodes: Annotated[int, Ge(1)]
+        time_limit: Annotated[float, Interval(gt=0, le=60)] = field(default=1.0, metadata={"metavar": "SECONDS"})
+        shapes: tuple[str, ...] = field(default=(), metadata={"option": "--shape"})
+
+    @click.command("plan")
+    @options_of(PlanQuestion)
+    def command(**options: Any) -> None:
+        question = take(PlanQuestion, options)
+
+The module of the dataclass imports neither click nor this one.  The type of a field says what its option takes:
+``bool`` is a flag, ``Literal`` a choice of words, ``tuple[T, ...]`` an option that may be repeated, ``Annotated`` with
+marks of ``annotated_types`` a range; a field without a default is a required option.  The docstring under a field is
+its help.  NaN and infinities are refused.  What a type cannot say is in the ``metadata`` of the field (:data:`WORDS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from math import inf
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import click
+
+from arnold.commands.instance import FILE, finite
+from topology.field_types import FieldType, field_docs, field_types
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+Completion = Callable[[click.Context, click.Parameter, str], list[str]]
+"""Return the words that complete what was typed, for the shell."""
+
+WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "option": "name of the option, instead of the field's with dashes; False = the field is no option",
+        "metavar": "what stands for the value in the help",
+        "help": "the help, instead of the docstring under the field",
+        "default": "words for the default in the help, where the value does not tell",
+        "separator": "a tuple is one value whose parts this separates, instead of an option that is repeated",
+        "file": "True = names of files, which shells complete",
+        "envvar": "environment variable that gives the value where the option does not",
+    }
+)
+"""What ``metadata`` of a field may say about its option."""
+
+
+def options_of(kind: type, *, completions: Mapping[str, Completion] = MappingProxyType({})) -> Callable[[F], F]:
+    """Return a decorator that gives a command one option for each field of a dataclass, in their order.
+
+    The command gets the values by the names of the fields; :func:`take` makes the dataclass of them.
+
+    :param completions: name of a field -> what completes its value in a shell.
+    :raises TypeError: a field is of a type that no option has, or its metadata says something unknown.
+    """
+
+    def decorate(command: F) -> F:
+        for field in reversed(_option_fields(kind)):
+            command = _option(kind, field, completions.get(field.name))(command)
+        return command
+
+    return decorate
+
+
+def take(kind: type[T], options: dict[str, Any], **others: Any) -> T:
+    """Return the dataclass that the options of a command describe; its values are taken out of ``options``.
+
+    :param others: fields that are no options.
+    """
+    return kind(**{field.name: options.pop(field.name) for field in _option_fields(kind)}, **others)
+
+
+def option_names(kind: type) -> dict[str, str]:
+    """Return the option of each field, for messages: ``time_limit`` -> ``--time-limit``."""
+    return {field.name: _name(field) for field in _option_fields(kind)}
+
+
+def _option_fields(kind: Any) -> list[Field[Any]]:
+    return [field for field in fields(kind) if field.init and field.metadata.get("option") is not False]
+
+
+def _name(field: Field[Any]) -> str:
+    return str(field.metadata.get("option") or "--" + field.name.replace("_", "-"))
+
+
+def _option(kind: type, field: Field[Any], completion: Completion | None) -> Callable[[F], F]:
+    where = f"{kind.__name__}.{field.name}"
+    if unknown := field.metadata.keys() - WORDS.keys():
+        raise TypeError(f"{where}: metadata {', '.join(sorted(unknown))} says nothing about an option")
+    admitted = field_types(kind).get(field.name)
+    if admitted is None:
+        raise TypeError(f"{where}: no option takes a value of type {field.type}")
+    words, name = field.metadata, _name(field)
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    separator = words.get("separator")
+    settings: dict[str, Any] = {
+        "type": FILE if words.get("file") else _type(admitted),
+        "help": words.get("help") or _help(field_docs(kind).get(field.name, "")),
+        "metavar": words.get("metavar") or ("FILE" if words.get("file") else None),
+        "envvar": words.get("envvar"),
+        "shell_complete": completion,
+    }
+    if separator is not None:
+        settings["callback"] = lambda ctx, parameter, value: _parts(value, separator)  # noqa: ARG005
+    else:
+        settings["multiple"] = admitted.many
+        settings["callback"] = _finite if admitted.kind is float else None
+    if admitted.kind is bool:
+        del settings["type"], settings["metavar"]
+        settings["is_flag"] = True
+        # a flag that is on by default needs a word that turns it off
+        name = f"{name}/--no-{name.removeprefix('--')}" if default is True else name
+    if default is MISSING:
+        settings["required"] = True
+    else:
+        settings["default"] = separator.join(default) or None if separator is not None else default
+        # False and nothing say nothing in a help; 0, which equals False, does
+        settings["show_default"] = words.get("default") or not (default is False or default in (None, (), ""))
+    return click.option(name, field.name, **settings)
+
+
+def _help(doc: str) -> str:
+    """The first paragraph of a docstring, as a terminal shows it."""
+    return " ".join(doc.partition("\n\n")[0].split()).replace("``", "`")
+
+
+def _type(admitted: FieldType) -> Any:
+    if admitted.choices:
+        return click.Choice(admitted.choices)
+    if not admitted.bounded:
+        return admitted.kind
+    ranged: Any = click.IntRange if admitted.kind is int else click.FloatRange
+    low = None if admitted.low == -inf else admitted.low
+    high = None if admitted.high == inf else admitted.high
+    return ranged(low, high, min_open=admitted.low_open, max_open=admitted.high_open)
+
+
+def _finite(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Refuse NaN and infinities, which click's ranges let through."""
+    for one in value if isinstance(value, tuple) else (value,):
+        finite(ctx, parameter, one)
+    return value
+
+
+def _parts(value: str | None, separator: str) -> tuple[str, ...]:
+    """The parts of a value, without spaces around them; each once."""
+    return () if value is None else tuple(dict.fromkeys(part.strip() for part in value.split(separator)))
