@@ -42,18 +42,6 @@ class JsonRecord:
         return schema
 
 
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
-        """Describe inherited fields too: pydantic looks for docstrings in the class itself alone."""
-        reference = handler(schema)
-        properties = handler.resolve_ref_schema(reference)["properties"]
-        for base in cls.__bases__:
-            if issubclass(base, JsonRecord) and base is not JsonRecord:
-                for key, inherited in json_schema(base, written=handler.mode == "serialization")["properties"].items():
-                    properties[key].setdefault("description", inherited["description"])
-        return reference
-
-
 class NullForInfinity:
     """Mark of a float whose infinity is null in JSON, which has no word for it."""
 

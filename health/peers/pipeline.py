@@ -201,4 +201,5 @@ def _stretch(grid: Grid, found: Candidates, run: tuple[int, int], *, window: int
         peers=float(np.median(np.delete(part, row, axis=0))),
         lasting=last == len(found.machine) - 1,
         late=None if late is None else late * grid.step,
+        doubt=None,
     )

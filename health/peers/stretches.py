@@ -33,9 +33,9 @@ class Stretch(JsonRecord):
     """Its peers' median value meanwhile."""
     lasting: bool
     """Whether it went on to the end of the recording."""
-    late: float | None = None
+    late: float | None
     """Seconds by which it follows its peers, where that alone makes it stand out, which is no alert."""
-    doubt: Doubt | None = None
+    doubt: Doubt | None
     """Why it is no alert although it lasted long enough: it works more than its peers, which is no fault; its peers
     idle; or so many machines stand out that they are no peers. null = it is one, or did not last."""
 

@@ -44,7 +44,7 @@ class SlowWorker(JsonRecord):
     """Share of the steps in which it is noticeably slow."""
     slowdown: float
     """S_w: slowdown of the job if all other workers were ideal."""
-    node: str | None = None
+    node: str | None
     """Where it ran; null = not known."""
 
 
@@ -87,6 +87,7 @@ def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
                     factor=factor,
                     steps=float((ratio >= NOTICED).mean()),
                     slowdown=float(analysis.worker_slowdown[rank, stage]),
+                    node=None,
                 )
             )
     return tuple(sorted(found, key=lambda worker: (-worker.slowdown, worker.dp, worker.stage)))

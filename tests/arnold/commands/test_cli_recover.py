@@ -164,8 +164,8 @@ def test_replay_plans_and_finds(arnold: Arnold, job: Path, placement: Path) -> N
     assert plan.code == 0
     document = read_json(ReplayDocument, json.loads(plan.out))
     assert (document.answer, document.group_size, document.groups, document.unique) == ("plan", 4, 6, True)
-    assert document.horizontal[3] == [12, 13, 14, 15]
-    assert document.vertical[1] == [1, 7, 13, 19]
+    assert document.horizontal[3] == (12, 13, 14, 15)
+    assert document.vertical[1] == (1, 7, 13, 19)
     args = ["recover", "replay", "--placement", placement, "--failed-horizontal", 3, "--failed-vertical", 1]
     assert [machine["node"] for machine in arnold(*args, "--json").json["suspects"]] == ["n013"]
     text = arnold(*args).out
@@ -211,7 +211,7 @@ def test_peers_share_nothing(arnold: Arnold, cluster: Path, placement: Path) -> 
         assert row.dp != peer.dp
         assert row.pp != peer.pp
         assert row.node_rank // 4 != peer.node_rank // 4
-    assert document.conflict == []
+    assert document.conflict == ()
     default = arnold("recover", "peers", "--cluster", cluster, "--placement", placement)
     assert default.out.startswith("Each of 24 machines has a peer that shares no PP, DP or TP group and no rack")
 
