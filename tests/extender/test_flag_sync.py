@@ -37,7 +37,7 @@ def cluster(**annotations: dict[str, str]) -> FakeCluster:
 def synced(api: FakeCluster, *held: NodeFlag, known: dict[str, list[float]] | None = None) -> dict[str, str | None]:
     """Slowdown of each node of which the store has heard, after a sync."""
     changes, _ = asyncio.run(NodeFlags(api).sync(held, known=known or {}, now=NOW))
-    return {change.after.node: change.after.slowdown for change in changes}
+    return {change.node: change.slowdown for change in changes}
 
 
 def flag(node: str, slowdown: float, *, hours: float = 24) -> NodeFlag:
@@ -84,7 +84,7 @@ def test_nodes_that_are_gone_are_named() -> None:
     changes, strangers = asyncio.run(
         NodeFlags(cluster(n1={})).sync([flag("n1", 1.5), flag("n9", 1.5)], known={"n8": [1.1]}, now=NOW)
     )
-    assert ([change.after.node for change in changes], strangers) == (["n1"], ["n9"])
+    assert ([change.node for change in changes], strangers) == (["n1"], ["n9"])
 
 
 def test_from_a_finding_to_the_extender(

@@ -28,15 +28,15 @@ def sync(*, as_json: bool, store: str, kubeconfig: str | None, context: str | No
     """
     from datetime import UTC, datetime
 
-    from arnold.documents.flags import sync_document
-    from extender.node_flags import sync_flags
+    from arnold.documents.flags import FlagsSyncedDocument
+    from extender.node_flags import on_cluster
     from topology.flag_log import open_log
 
     now = datetime.now(UTC)
     with open_log(store) as log:
         held, known = log.holding(now), log.slowdowns()
-    changes, strangers = sync_flags(kubeconfig, context, held, known=known, now=now)
-    document = sync_document(changes, strangers)
+    changes, strangers = on_cluster(kubeconfig, context, lambda flags: flags.sync(held, known=known, now=now))
+    document = FlagsSyncedDocument(tuple(changes), tuple(strangers))
     if as_json:
         emit_json(document)
         return
