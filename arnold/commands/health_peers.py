@@ -82,7 +82,7 @@ def peers(
         _print(document)
 
 
-@click.command("order", cls=JsonCommand, document="arnold.documents.health_peers:OrderDocument", epilog=ORDER_EXAMPLES)
+@click.command("order", cls=JsonCommand, document="health.peers.priority:LearntOrder", epilog=ORDER_EXAMPLES)
 @click.argument("file", type=FILE)
 @click.option("--fault", "faults", multiple=True, required=True, metavar="FROM:TO", help="When something was wrong, s.")
 @click.option("--lenient", is_flag=True, help="Leave out rows that cannot be used, and say how many.")
@@ -92,16 +92,14 @@ def order(*, as_json: bool, file: str, faults: tuple[str, ...], lenient: bool) -
     FILE is as for `arnold health peers`; --fault says when something was wrong in it, in seconds on its clock. Needs
     scikit-learn: pip install 'arnold-scheduler[learn]'.
     """
-    from arnold.documents.health_peers import order_document
     from health.peers import load_recording
     from health.peers.priority import Labelled, learn_order
 
     learnt = learn_order([Labelled(load_recording(file, lenient=lenient), [_interval(text) for text in faults])])
-    document = order_document(learnt.metrics, learnt.windows, learnt.faulty)
     if as_json:
-        emit_json(document)
+        emit_json(learnt)
     else:
-        click.echo(",".join(document.order))
+        click.echo(",".join(learnt.order))
 
 
 def _interval(text: str) -> tuple[float, float]:

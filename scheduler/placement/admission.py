@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scheduler.job import Job
 from topology.capacity import shortage_apart
 from topology.cluster import Cluster
-from topology.flags import FAULTY, HEALTHY
+from topology.flags import FAULTY, HEALTHY, NodeFlag
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -31,6 +31,13 @@ def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> B
     limit = _slowest(job) if slowest is None else slowest
     admitted: BoolArray = cluster.idle & (cluster.gpus == job.gpus_per_node) & (cluster.slowdown <= limit)
     return admitted
+
+
+def flags_of_usable(cluster: Cluster, job: Job) -> tuple[NodeFlag, ...]:
+    """Return flags of the nodes that the job could use if nothing were held against them, by node."""
+    usable = (cluster.gpus == job.gpus_per_node) & (cluster.free_gpus == cluster.gpus)
+    flagged = [flag for i, flag in cluster.flags.items() if usable[i] and flag.slowdown > HEALTHY]
+    return tuple(sorted(flagged, key=lambda flag: flag.node))
 
 
 def shortage(cluster: Cluster, job: Job) -> str:

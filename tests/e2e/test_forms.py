@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from arnold.commands.health_peers import peers
+from tests.e2e.harness import peers
 from tests.e2e.harness.arnold import running
 from tests.e2e.harness.client import Object
 from tests.e2e.harness.invariants import guarded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from arnold.commands.health_peers import peers
+from tests.e2e.harness import peers
 from tests.e2e.harness.arnold import running
 from tests.e2e.harness.client import Object
 from tests.e2e.harness.invariants import guarded

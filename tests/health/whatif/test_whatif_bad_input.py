@@ -504,4 +504,4 @@ def test_changed_cells_never_crash_nor_accuse(write: Write, data: st.DataObject)
         if isinstance(outcome, Replayed) and outcome.trace.duration.max() < 1.0:
             nodes = {(rank, stage): "n" for rank in range(2) for stage in range(2)}
             analysis = analyse(outcome)
-            assert flags_of(slow_workers(outcome, analysis), nodes, analysis) == []
+            assert flags_of(slow_workers(outcome, analysis, nodes), analysis) == []
