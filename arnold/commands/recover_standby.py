@@ -61,7 +61,7 @@ def command(*, as_json: bool, machines: tuple[int, ...], rate: float, quantile: 
     within a day.
     """
     from arnold.documents.recover.standby import pool_doc, standby_document
-    from topology.drawing.labels import plural
+    from topology.quantities import plural
 
     pools = [pool_doc(n, rate=rate, quantile=quantile, switch=switch) for n in machines]
     kept = ", ".join(f"{plural(pool.pool, 'machine')} for {pool.machines:,}" for pool in pools)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from arnold.commands.output import console, plain, table
 from arnold.documents.simulate import DistributionDoc, SimulateDocument
 from simulator.replay import Replay
-from simulator.words import duration, percent
+from topology.quantities import duration, percent
 
 
 def show(document: SimulateDocument, replay: Replay) -> None:

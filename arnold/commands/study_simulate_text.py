@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from arnold.commands.output import console, table
 from simulator.study.compared import Comparison, Group, Metric
-from simulator.words import label_of
+from topology.quantities import label_of
 
 
 def show(compared: Comparison) -> None:

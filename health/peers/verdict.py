@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from health.peers.metrics import is_step_time, title
 from health.peers.streams import Recording
 from health.peers.stretches import Doubt, Examined, Stretch
-from topology.drawing.labels import plural
 from topology.flags import FAULTY, NodeFlag
+from topology.quantities import plural
 
 SOURCE = "peers"
 """Who says so, in flags."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from simulator.capacity.fragmentation import FragmentationAnswer, ShapeRow, assumptions
 from simulator.capacity.largest import Family
 from simulator.capacity.sheet import Chart, Series, Sheet, Table
-from topology.drawing.labels import plural
+from topology.quantities import plural
 
 
 def fragmentation_sheet(answer: FragmentationAnswer) -> Sheet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulator.capacity.grow import GrowAnswer, GrowRow, assumptions
 from simulator.capacity.sheet import Chart, Series, Sheet, Table
-from topology.drawing.labels import plural
+from topology.quantities import plural
 
 
 def grow_sheet(answer: GrowAnswer) -> Sheet:

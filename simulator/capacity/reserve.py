@@ -28,9 +28,9 @@ from simulator.prediction import predict_all
 from simulator.records import JobRecord
 from topology.capacity import most_together
 from topology.cluster import Cluster
-from topology.drawing.labels import plural
 from topology.errors import InvalidInput
 from topology.generate import minipods
+from topology.quantities import plural
 
 HOUR = 3_600.0
 POLICIES = ("arnold", "arnold-no-reserve", "arnold-no-jct")

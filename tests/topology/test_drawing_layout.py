@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
+from topology.drawing.box_packing import best_columns, pack
 from topology.drawing.labels import fit, inventory, labels
 from topology.drawing.layout import MOST_HEIGHT, WIDTH, Frame, Layout, layout
-from topology.drawing.packing import best_columns, pack
 from topology.drawing.palette import ramp, wheel
 from topology.drawing.simplify import BARS, DETAIL, shapes
 from topology.drawing.sizing import text_width

@@ -39,8 +39,8 @@ def drawing(cluster: Cluster, kind: str, *, title: str = "Cluster") -> bytes:
 
     :param kind: one of :data:`FORMATS`.
     """
+    from topology.drawing.cluster_page import cluster_page
     from topology.drawing.figure import figure_bytes
-    from topology.drawing.page import cluster_page
 
     subtitle = f"{inventory(cluster)}. Beside each name: nodes free for a gang / all nodes."
     if kind == "html":

@@ -39,7 +39,7 @@ def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, sub
     """Draw a cluster into the bytes of a picture.  Same input, same bytes.
 
     The font that comes with the library knows no Chinese or Japanese: such letters are drawn as empty boxes here, and
-    as they should be on the page (:mod:`~topology.drawing.page`).
+    as they should be on the page (:mod:`~topology.drawing.cluster_page`).
 
     :param subtitle: a line below the title.
     """

@@ -9,6 +9,7 @@ from topology.cluster import Cluster, IntArray
 from topology.drawing.layout import Layout
 from topology.drawing.simplify import Shape
 from topology.drawing.sizing import text_width
+from topology.quantities import plural
 from topology.states import State, count_states
 
 ELLIPSIS = "…"
@@ -70,13 +71,3 @@ def inventory(cluster: Cluster) -> str:
     """One line on the size of a cluster: ``"22 minipods, 528 racks, 2,046 nodes, 16,368 GPUs"``."""
     counts = [(int((~level.implicit).sum()), level.name) for level in cluster.levels]
     return ", ".join(plural(n, noun) for n, noun in [*counts, (len(cluster), "node"), (int(cluster.gpus.sum()), "GPU")])
-
-
-def plural(count: int, noun: str) -> str:
-    """A count and what is counted: ``"1 minipod"``, ``"22 minipods"``."""
-    return f"{count:,} {noun if count == 1 else several(noun)}"
-
-
-def several(noun: str) -> str:
-    """The plural of a noun that follows the rules, as names of levels do: ``"minipods"``, ``"switches"``."""
-    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from statistics import median, median_high
 
-from topology.drawing.packing import best_columns, pack
+from topology.drawing.box_packing import best_columns, pack
 from topology.drawing.simplify import Shape
 
 NARROW, NORMAL, WIDE = 0.36, 0.62, 1.0

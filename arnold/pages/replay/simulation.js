@@ -76,9 +76,9 @@ moreLines.push((i) => {
   if (share === 255) return ["away: no job may use it"];
   if (!job) return ["idle"];
   const place = cells.named.get(job - 1);
-  if (place === undefined) return [`${share} % in use`];
+  if (place === undefined) return [`${share}% in use`];
   const info = cells.info;
-  const lines = [`${share} % in use`, `job ${info.id[place]}: ${short(info.gpus[place])} GPUs, waited ${spoken(info.wait[place])}`];
+  const lines = [`${share}% in use`, `job ${info.id[place]}: ${short(info.gpus[place])} GPUs, waited ${spoken(info.wait[place])}`];
   if (info.spread[place]) lines.push(`DP spread ${info.spread[place]}`);
   return lines;
 });

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arnold.documents.words import decimal, status_words, why_not
-from arnold.pages.placement.words import seconds
-from scheduler.explain import CheaperPair
+from arnold.documents.outcome_sentences import status_words
+from scheduler.explain import CheaperPair, why_not
 from scheduler.outcome import Outcome
+from topology.quantities import decimal, percent, seconds, times
 
 MOST_REFUTATIONS = 400
 """Cheaper pairs that a page lists at most."""
@@ -90,7 +90,7 @@ def _algorithm_row(outcome: Outcome, run: int | None, *, best: float, worst: flo
         run=run,
         objective="" if objective is None else decimal(objective),
         length=0.0 if objective is None else round(100.0 * objective / worst, 2),
-        times="" if objective is None else f"{objective / best:.2f}x",
+        times="" if objective is None else times(objective / best),
         dp="" if worth is None else str(worth.dp),
         pp="" if worth is None else str(worth.pp),
         gap=_gap(outcome),
@@ -103,7 +103,7 @@ def _gap(outcome: Outcome) -> str:
     """The gap, where the algorithm vouches for a bound or any bound will do."""
     if outcome.gap is None or (outcome.gap > 0.0 and outcome.proposal.lower_bound is None):
         return ""
-    return "0" if outcome.gap == 0.0 else f"{outcome.gap:.1%}"
+    return "0" if outcome.gap == 0.0 else percent(outcome.gap)
 
 
 def refutation_rows(cheaper: Sequence[CheaperPair]) -> list[RefutationRow]:

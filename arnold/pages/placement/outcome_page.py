@@ -8,27 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from arnold.documents.words import decimal
 from arnold.pages.placement.front import front_chart
 from arnold.pages.placement.grid import grid_drawing
+from arnold.pages.placement.outcome_rows import algorithm_rows, price_rows, refutation_rows
 from arnold.pages.placement.painting import Painting, paint
 from arnold.pages.placement.panel import Panel, panel
-from arnold.pages.placement.rows import algorithm_rows, price_rows, refutation_rows
 from scheduler.explain import cheaper_pairs
 from scheduler.job import FAMILIES, Job
 from scheduler.outcome import Outcome
 from scheduler.spread import job_level
 from topology.cluster import Cluster, IntArray
-from topology.drawing.labels import plural, several
+from topology.drawing.cluster_page import domain_tip, node_data
 from topology.drawing.layout import Layout, layout
-from topology.drawing.page import domain_tip, node_data
 from topology.drawing.palette import ramp, wheel
 from topology.drawing.simplify import Shape
 from topology.drawing.svg import svg_drawing
-from topology.drawing.templates import asset, render
+from topology.drawing.templates import render
 from topology.errors import InvalidInput
-
-OWN = "arnold.pages.placement"
+from topology.quantities import decimal, plural, several
 
 MOST_CELLS = 16_000
 """Cells up to which the job's grid is drawn."""
@@ -56,14 +53,14 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         "cluster": _cluster_drawing(cluster, plan, painting, chosen, title=title or job.name),
         "front": front_chart(job, chosen, placed, level.name),
         "grid": _grid(cluster, job, placed) if interactive else "",
-        "style": asset("arnold.pages", "pages.css") + asset(OWN, "placement.css"),
-        "behaviour": asset(OWN, "placement.js") if interactive else "",
     }
     runs = [(one, panels[id(one)]) for one in placed]
     return render(
-        OWN,
+        "arnold.pages.placement",
         "placement.html.j2",
         raw=raw,
+        styles=("pages.css", "charts.css", "placement.css"),
+        scripts=("placement.js",) if interactive else (),
         title=title or job.name,
         job=job,
         grid_shape=job.grid,

@@ -10,16 +10,11 @@ import numpy as np
 from arnold.pages.stragglers.heat_map import heat_map, shade, top_of
 from arnold.pages.stragglers.lanes import KINDS, Pipeline, lanes_drawing
 from arnold.pages.stragglers.step_chart import step_chart
-from arnold.pages.stragglers.words import percent, plain, seconds, times
 from health.whatif.blame import SlowWorker
 from health.whatif.result import Analysis, Timelines
-from topology.drawing.labels import plural
-from topology.drawing.templates import asset, render
+from topology.drawing.templates import render
 from topology.flags import NodeFlag
-
-OWN = "arnold.pages.stragglers"
-SHARED = "arnold.pages"
-"""Where the style sheet that all pages share lies."""
+from topology.quantities import fixed, percent, plural, seconds, times
 
 APART = 1.02
 """How much slower than the usual one a data-parallel rank must be for the two to be shown beside each other."""
@@ -73,16 +68,16 @@ def straggler_page(
         "heat": heat_map(analysis.worker_slowdown, analysis.dp_ranks, nodes or {}),
         "lanes": lanes_drawing(pipelines, title=f"Step {analysis.steps[step]} over time, as traced and as it could be"),
         "chart": step_chart(analysis.steps, analysis.step_slowdown, analysis.slowdown),
-        "style": asset(SHARED, "pages.css") + asset(OWN, "stragglers.css"),
     }
     return render(
-        OWN,
+        "arnold.pages.stragglers",
         "stragglers.html.j2",
         raw=raw,
+        styles=("pages.css", "charts.css", "stragglers.css"),
         title=title,
         verdict=list(verdict),
         shape=_shape(analysis),
-        facts=_facts(analysis, slowest),
+        tiles=_facts(analysis, slowest),
         cause=CAUSES[analysis.cause],
         why=analysis.why,
         exact=analysis.worker_slowdown_exact,
@@ -97,7 +92,7 @@ def straggler_page(
         steps=plural(len(analysis.steps), "step"),
         workers=[_worker(worker, nodes or {}) for worker in workers],
         flags=[(flag.node, flag.kind, flag.evidence) for flag in flags],
-        notes=list(notes),
+        sentences=list(notes),
         data={},
     )
 
@@ -135,9 +130,9 @@ def _facts(analysis: Analysis, slowest: tuple[int, int]) -> list[tuple[str, str,
         count = len(analysis.slowest.workers)
         who = "the slowest worker accounts" if count == 1 else f"the {count} slowest workers account"
         measure = "M_W: what" if analysis.slowest.published else "what, by S_w,"
-        facts.append((plain(analysis.slowest.share), "explained by workers", f"{measure} {who} for"))
+        facts.append((fixed(analysis.slowest.share), "explained by workers", f"{measure} {who} for"))
     if analysis.m_s is not None:
-        facts.append((plain(analysis.m_s), "by the last stage", "M_S; below 0 or above 1 where idealising moves work"))
+        facts.append((fixed(analysis.m_s), "by the last stage", "M_S; below 0 or above 1 where idealising moves work"))
     return facts
 
 

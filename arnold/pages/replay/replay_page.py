@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from arnold.exports.frames import Frames, frames
-from arnold.pages.replay.chart import time_chart
-from arnold.pages.replay.comparison import comparison_parts
+from arnold.pages.cards import ChartCard, card_of
+from arnold.pages.replay.comparison import comparison_cards
+from arnold.pages.replay.deflated import packed_frames, packed_json
 from arnold.pages.replay.job_list import chosen_jobs, job_data
-from arnold.pages.replay.packing import packed_frames, packed_json
 from arnold.pages.replay.panels import panels
 from arnold.pages.replay.spread_table import spread_rows
 from arnold.pages.replay.waits import wait_chart, wait_rows
@@ -23,23 +23,21 @@ from simulator.past.series import series
 from simulator.past.size_class import NAMES, size_class
 from simulator.past.work import worst_ettr
 from simulator.study.compared import Comparison
-from simulator.words import duration, percent, plain
-from topology.drawing.labels import inventory, plural
+from topology.drawing.cluster_page import domain_tip, node_data
+from topology.drawing.labels import inventory
 from topology.drawing.layout import Layout, layout
-from topology.drawing.page import domain_tip, node_data
 from topology.drawing.palette import ramp
 from topology.drawing.svg import svg_drawing
-from topology.drawing.templates import asset, render
-
-OWN = "arnold.pages.replay"
-SHARED = "arnold.pages"
-"""Where the style sheet that all pages share lies."""
+from topology.drawing.templates import render
+from topology.quantities import duration, number, percent, plural
 
 MOST_NAMED = 20_000
 """Jobs of the map of which the page knows more than their size: the largest."""
 
 BUCKETS = 300
 """Most buckets of a chart."""
+
+BY_SIZE = "Bar: from the median to the 95th percentile; circle: mean; line: to the longest. Below a second stands at a second."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +71,21 @@ def simulation_page(past: History, summary: Summary, told: Told, *, compared: Co
     map_data, seen = _map(past, plan) if plan is not None and len(plan.nodes) else ({}, 0)
     listed = chosen_jobs(past.jobs)
     waits = wait_rows(past.jobs)
-    parts, compared_data = comparison_parts(compared) if compared is not None else ([], {})
-    raw = {
-        "cluster": _drawing(past, plan) if map_data and plan is not None else "",
-        "waits": wait_chart(waits),
-        "style": asset(SHARED, "pages.css") + asset(OWN, "replay.css") + _colours(),
-        "behaviour": asset(OWN, "charts.js") + asset(OWN, "simulation.js"),
-    }
+    beside, compared_data = comparison_cards(compared) if compared is not None else ([], {})
+    by_size = ChartCard("Wait by size of job", BY_SIZE, wait_chart(waits))
     return render(
-        OWN,
+        "arnold.pages.replay",
         "simulation.html.j2",
-        raw=raw,
-        drawn=[time_chart(chart) for chart in charts],
-        parts=parts,
+        raw={"cluster": _drawing(past, plan) if map_data and plan is not None else "", "sizes_style": _colours()},
+        styles=("pages.css", "charts.css", "replay.css"),
+        scripts=("charts.js", "simulation.js"),
+        charts=[*map(card_of, charts), by_size],
+        compared=beside,
         title=told.title,
         headline=_headline(past, summary),
         lead=_lead(past, summary, told),
         told=told,
-        facts=_facts(past, summary, told),
-        charts=charts,
+        tiles=_facts(past, summary, told),
         missing=missing,
         why_no_map=_why_no_map(past, plan),
         sizes=list(enumerate(NAMES)),
@@ -106,7 +100,6 @@ def simulation_page(past: History, summary: Summary, told: Told, *, compared: Co
         jobs=len(past.jobs),
         bucket=duration(float(over_time.edges[1] - over_time.edges[0])),
         data={
-            "names": [], "places": [], "place": [], "gpus": [], "free": [], "flags": {},
             **(node_data(past.cluster, plan) if past.cluster is not None and plan is not None and map_data else {}),
             "origin": past.origin,
             "length": past.length,
@@ -171,7 +164,7 @@ def _why_no_map(past: History, plan: Layout | None) -> str:
 def _colours() -> str:
     """Colours of the classes of size."""
     sizes = ramp(len(NAMES))
-    rules = [f".s{i} {{ fill: {colour}; background: {colour}; }}" for i, colour in enumerate(sizes)]
+    rules = [f".s{i} {{ --tone: {colour}; fill: {colour}; background: {colour}; }}" for i, colour in enumerate(sizes)]
     return "\n".join(rules) + "\n"
 
 
@@ -200,8 +193,8 @@ def _facts(past: History, summary: Summary, told: Told) -> list[tuple[str, str, 
     facts = [
         (duration(summary.makespan), "makespan", "first submission to last end"),
         (percent(summary.utilization), "utilisation", f"of {past.capacity:,.0f} GPUs over the makespan"),
-        (duration(wait.mean if wait else None), "mean wait", f"95 % up to {duration(wait.p95 if wait else None)}"),
-        (duration(jct.mean if jct else None), "mean completion", f"95 % up to {duration(jct.p95 if jct else None)}"),
+        (duration(wait.mean if wait else None), "mean wait", f"95% up to {duration(wait.p95 if wait else None)}"),
+        (duration(jct.mean if jct else None), "mean completion", f"95% up to {duration(jct.p95 if jct else None)}"),
         (percent(summary.goodput), "goodput", "work that got done, of all GPUs"),
         (percent(summary.ettr), "ETTR", f"worst hour {percent(worst_ettr(past))}; work over time since first starts"),
     ]
@@ -209,7 +202,7 @@ def _facts(past: History, summary: Summary, told: Told) -> list[tuple[str, str, 
         facts.append((percent(told.fragmentation), "fragmentation", "of free GPUs, on nodes partly in use"))
     if summary.spread is not None:
         dp, pp = summary.spread
-        facts.append((plain(dp), "mean DP spread", f"PP spread {plain(pp)}; of gangs"))
+        facts.append((number(dp), "mean DP spread", f"PP spread {number(pp)}; of gangs"))
     return facts
 
 
