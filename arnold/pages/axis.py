@@ -8,13 +8,14 @@ from math import ceil, floor, log, log10
 
 from topology.quantities import Kind, label_of
 
+_DAY = 86_400.0
 _CLOCK = tuple(
     count * size
     for size, counts in (
         (1.0, (1, 2, 5, 10, 20, 30)),
         (60.0, (1, 2, 5, 10, 20, 30)),
         (3600.0, (1, 2, 3, 6, 12)),
-        (86_400.0, (1, 2, 5, 10, 20, 50)),
+        (_DAY, (1, 2, 5, 10, 20, 50)),
     )
     for count in counts
 )
@@ -27,7 +28,7 @@ _MARKS: dict[Kind, tuple[float, ...]] = {
 """What stands beside a logarithmic axis."""
 
 _HAIR = 1e-9
-"""What rounding may make of a whole number of steps."""
+"""What rounding may make of a whole number of steps; values closer than this are drawn as one."""
 
 Tick = tuple[float, str]
 """A place on an axis and the words there."""
@@ -59,8 +60,7 @@ class Scale:
 def round_step(least: float, kind: Kind = "count") -> float:
     """Return the smallest round number that is not below: 1, 2 or 5 times a power of ten; of times what clocks show."""
     if kind == "seconds" and least >= 1.0:
-        day = _CLOCK[-6]
-        return next((step for step in _CLOCK if step >= least), day * round_step(least / day))
+        return next((step for step in _CLOCK if step >= least), _DAY * round_step(least / _DAY))
     power = 10.0 ** floor(log10(least))
     return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= least * (1 - _HAIR))
 
@@ -119,7 +119,7 @@ def axis_range(
     """
     low = min(values, default=0.0) if floor_at is None else floor_at
     high = max(values, default=low) if ceiling is None else ceiling
-    if high <= low:
+    if high - low < _HAIR:
         high = low + (0.1 if kind == "share" else abs(low) or 1.0)
         low = low if floor_at is not None else low - 0.5 * (abs(low) or 1.0)
     if kind == "share" and floor_at == 0.0 and high > 0.5 and ceiling is None:

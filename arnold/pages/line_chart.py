@@ -1,4 +1,4 @@
-"""Quantities along an axis as an inline drawing: lines or steps, with bands, dots and error bars where there are any."""
+"""Quantities along an axis as an inline drawing: lines or steps, with bands, dots and error bars."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 
 from arnold.pages.axis import Tick, axis_range, round_ticks
 from arnold.pages.plot import WIDTH, Plot
-from topology.drawing.elements import XY, Attribute, area, circle, label, line, path, rect, svg
+from topology.drawing.elements import XY, area, circle, label, line, path, rect, svg
 from topology.quantities import Kind
 
 COLOURS = 8
@@ -104,12 +104,19 @@ class LineChart:
 def line_chart(chart: LineChart) -> str:
     """Return the chart as one ``<svg>``."""
     plot = plot_of(chart)
-    kind = "chart" if chart.labels is None else "chart titled"
-    attributes: dict[str, Attribute] = {}
-    if chart.key:
-        kind += " time"
-        attributes = {"data_chart": chart.key, "data_left": plot.left, "data_wide": plot.right - plot.left}
-    return svg(kind, plot.width, plot.height, chart_parts(chart, plot), title=chart.title, **attributes)
+    kind = "chart" + (" titled" if chart.labels else "") + (" time" if chart.key else "")
+    wide = plot.right - plot.left if chart.key else None
+    parts = chart_parts(chart, plot)
+    return svg(
+        kind,
+        plot.width,
+        plot.height,
+        parts,
+        title=chart.title,
+        data_chart=chart.key or None,
+        data_left=plot.left if chart.key else None,
+        data_wide=wide,
+    )
 
 
 def plot_of(chart: LineChart) -> Plot:

@@ -7,8 +7,9 @@ name, with an underscore for a hyphen: numbers are rounded to two digits, ``True
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
+from itertools import chain
 from math import isnan
 
 Attribute = str | float | bool | None
@@ -23,28 +24,25 @@ def svg(
     :param title: what a screen reader says.
     :param corner: x and y of the upper left corner.
     """
-    box = f"{number(corner)} {number(corner)} {number(width)} {number(height)}"
-    head = _attributes(
-        {"class": kind, "viewBox": box, "width": width, "height": height, "role": "img", "aria_label": title} | more
-    )
-    return "\n".join([f"<svg{head}>", *parts, "</svg>"])
+    box = {"viewBox": f"{number(corner)} {number(corner)} {number(width)} {number(height)}"}
+    said: dict[str, Attribute] = {"role": "img", "aria_label": title}
+    return "\n".join([f"{_tag('svg', kind, box, {'width': width, 'height': height}, said, more)}>", *parts, "</svg>"])
 
 
 def rect(x: float, y: float, width: float, height: float, kind: str, *, tip: str = "", **more: Attribute) -> str:
     """Return a rectangle."""
-    places = {"class": kind, "x": x, "y": y, "width": width, "height": height}
-    return f"<rect{_attributes(places | more | {'data_tip': tip or None})}/>"
+    places = {"x": x, "y": y, "width": width, "height": height}
+    return f"{_tag('rect', kind, places, more, {'data_tip': tip or None})}/>"
 
 
 def circle(x: float, y: float, radius: float, kind: str, *, tip: str = "", **more: Attribute) -> str:
     """Return a circle."""
-    return f"<circle{_attributes({'class': kind, 'cx': x, 'cy': y, 'r': radius, 'data_tip': tip or None} | more)}/>"
+    return f"{_tag('circle', kind, {'cx': x, 'cy': y, 'r': radius}, {'data_tip': tip or None}, more)}/>"
 
 
 def line(start: XY, end: XY, kind: str) -> str:
     """Return a straight line."""
-    places = {"x1": start[0], "y1": start[1], "x2": end[0], "y2": end[1]}
-    return f"<line{_attributes({'class': kind} | places)}/>"
+    return f"{_tag('line', kind, {'x1': start[0], 'y1': start[1], 'x2': end[0], 'y2': end[1]})}/>"
 
 
 def label(
@@ -55,8 +53,8 @@ def label(
     :param x: of its start, or of what the anchor names: ``middle`` or ``end``.
     :param y: of its base line.
     """
-    places = {"x": x, "y": y, "font_size": size, "text_anchor": anchor or None}
-    return f"<text{_attributes({'class': kind} | more | places)}>{escape(words)}</text>"
+    places = {"x": x, "y": y, "font_size": size}
+    return f"{_tag('text', kind, more, places, {'text_anchor': anchor or None})}>{escape(words)}</text>"
 
 
 def path(points: Iterable[XY], kind: str) -> str:
@@ -105,8 +103,10 @@ def _way(points: Iterable[XY]) -> str:
     return "".join(parts)
 
 
-def _attributes(values: dict[str, Attribute]) -> str:
-    return "".join(_attribute(name.replace("_", "-"), value) for name, value in values.items())
+def _tag(name: str, kind: str, *attributes: Mapping[str, Attribute]) -> str:
+    """Return the beginning of an element, up to its last attribute."""
+    pairs = chain.from_iterable(some.items() for some in attributes)
+    return f'<{name} class="{kind}"' + "".join(_attribute(key.replace("_", "-"), value) for key, value in pairs)
 
 
 def _attribute(name: str, value: Attribute) -> str:

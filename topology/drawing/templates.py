@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from topology.drawing.palette import DARK, LIGHT
+from topology.quantities import decimal, duration, fixed, label_of, number, percent, plural, seconds, times
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -31,7 +32,8 @@ def render(
     """Fill a template.
 
     Pages extend ``frame.html.j2``, which lies here: the head, the heading with the theme switch, style and script.  It
-    puts those of the page behind those that all pages share (the tooltips read the element ``data``).
+    puts those of the page behind those that all pages share (the tooltips read the element ``data``).  The forms of
+    :mod:`topology.quantities` are filters: ``{{ wait | duration }}``.
 
     :param package: where the template lies.  It, its style sheets and scripts, and templates that it uses may lie in
         the package above too.
@@ -67,9 +69,12 @@ def _environment(package: str) -> Environment:
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     packages = dict.fromkeys((package, package.rpartition(".")[0], OWN))
-    return Environment(
+    environment = Environment(
         loader=ChoiceLoader([PackageLoader(one, ".") for one in packages]),
         autoescape=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
+    forms = (decimal, duration, fixed, label_of, number, percent, plural, seconds, times)
+    environment.filters.update((form.__name__, form) for form in forms)
+    return environment

@@ -121,14 +121,14 @@ def _names(
     stair: Sequence[XY],
 ) -> Iterator[str]:
     """Yield pairs beside the points of the front, names beside the dots of other algorithms, where there is room."""
-    wanted = [
-        (pair, CHOSEN if pair in chosen else FRONT, f"({pair[0]}, {pair[1]})", 12.0, "name")
-        for pair in dict.fromkeys(front)
+    x, y = plot.x, plot.y
+    points = [
+        LabelledPoint(x(dp), y(pp), CHOSEN if (dp, pp) in chosen else FRONT, f"({dp}, {pp})", 12.0, "name")
+        for dp, pp in dict.fromkeys(front)
     ]
-    for pair, names in dots.items():
+    for (dp, pp), names in dots.items():
         text = names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
-        wanted.append((pair, FRONT, text, 10.5, "note"))
-    points = [LabelledPoint(plot.x(dp), plot.y(pp), *rest) for (dp, pp), *rest in wanted]
+        points.append(LabelledPoint(x(dp), y(pp), FRONT, text, 10.5, "note"))
     treads = [(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)) for (x0, y0), (x1, y1) in pairwise(stair)]
     for one in place_labels(points, within=(plot.left, 0.0, plot.width, plot.bottom), lines=treads):
         yield label(one.x, one.y, one.point.text, kind=one.point.kind, size=one.point.size)

@@ -101,11 +101,10 @@ def _tidy(rows: int) -> int:
 
 
 def grid_drawing(runs: Sequence[IntArray], names: Sequence[str], colours: Sequence[str], *, title: str) -> str:
-    """Return the grid as ``<svg>`` blocks in one ``<div>``, coloured for the first run, with labels for every run (those of
-    others hidden).
+    """Return the grid as ``<svg>`` blocks in one ``<div>``, coloured for the first run, with labels for every run.
 
     Cell (row, column) is the (row * columns + column)-th ``<rect class="g">``; the labels of run i are in
-    ``<g data-labels="i">``, one in each block.
+    ``<g data-labels="i">``, one in each block, hidden but for the first run.
 
     :param runs: for each placement shape [rows, columns], the domain of each cell.
     :param names: of the domains.
@@ -162,7 +161,7 @@ class _Patch:
 
 
 def _labels(plan: _Plan, domains: IntArray, names: Sequence[str]) -> list[list[str]]:
-    """Return for each block the names of domains, each once in the job: in the middle of its largest patch, where it fits."""
+    """Return for each block the names of domains: each once in the job, in its largest patch, where it fits."""
     largest: dict[int, tuple[int, _Patch]] = {}
     for i, rows in enumerate(plan.blocks):
         for patch in _patches(domains, rows):

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from arnold.documents.outcome_sentences import status_words
 from arnold.pages.placement.front import front_chart
 from arnold.pages.placement.grid import grid_drawing
-from arnold.pages.placement.outcome_rows import algorithm_rows, price_rows, refutation_rows
 from arnold.pages.placement.painting import Painting, paint
 from arnold.pages.placement.panel import Panel, panel
-from scheduler.explain import cheaper_pairs
+from scheduler.explain import CheaperPair, WhyNot, cheaper_pairs, why_not
 from scheduler.job import FAMILIES, Job
 from scheduler.outcome import Outcome
 from scheduler.spread import job_level
@@ -25,10 +25,13 @@ from topology.drawing.simplify import Shape
 from topology.drawing.svg import svg_drawing
 from topology.drawing.templates import render
 from topology.errors import InvalidInput
-from topology.quantities import decimal, plural, several
+from topology.quantities import percent, plural, several
 
 MOST_CELLS = 16_000
 """Cells up to which the job's grid is drawn."""
+
+MOST_REFUTATIONS = 400
+"""Cheaper pairs that a page lists at most."""
 
 
 def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, title: str = "") -> str:
@@ -68,22 +71,26 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         levels=several(level.name),
         panel=panels[id(chosen)],
         placed=chosen.evaluation is not None,
-        objective="" if chosen.objective is None else decimal(chosen.objective),
+        objective=chosen.objective,
         stages=list(enumerate(painting.stage_colours)),
         row_colours=ramp(9),
         interactive=interactive,
         bars=bool(plan.bars),
         choices=[one.algorithm for one in placed] if interactive and len(placed) > 1 else [],
-        algorithms=algorithm_rows(outcomes, placed),
+        algorithms=_ranked(outcomes, placed),
+        best=min((one.objective or 0.0 for one in placed), default=1.0),
+        worst=max((one.objective or 0.0 for one in placed), default=1.0),
+        status_words=status_words,
+        gap_of=_gap,
         infeasible=bool(placed) and any(outcome.status == "infeasible" for outcome in outcomes),
         chosen_name=chosen.algorithm,
-        bound=_bound_mark(chosen, placed),
+        bound=chosen.bound if placed else None,
         cheaper=len(cheaper),
-        refutations=refutation_rows(cheaper) if any(pair.refutation for pair in cheaper) else [],
-        prices=price_rows(chosen),
+        refutations=_refutations(cheaper) if any(pair.refutation for pair in cheaper) else [],
+        prices=chosen.proposal.prices,
         families=FAMILIES,
-        notes=chosen.notes,
-        summary=_counts(painting),
+        sentences=chosen.notes,
+        summary=painting.rest,
         data=_data(cluster, job, plan, painting, runs) if interactive else node_data(cluster, plan),
     )
 
@@ -116,15 +123,34 @@ def _grid(cluster: Cluster, job: Job, placed: Sequence[Outcome]) -> str:
     return grid_drawing(runs, level.domains, wheel(len(level)), title=title)
 
 
-def _bound_mark(chosen: Outcome, placed: Sequence[Outcome]) -> float | None:
-    """Where the certified bound stands in the bars of the comparison, percent of the longest."""
-    worst = max((outcome.objective or 0.0 for outcome in placed), default=0.0)
-    return None if chosen.bound is None or worst == 0.0 else round(100.0 * chosen.bound / worst, 2)
+def _ranked(outcomes: Sequence[Outcome], placed: Sequence[Outcome]) -> list[tuple[Outcome, int | None]]:
+    """Return all outcomes, the best objective first, those without a placement last; each with its number among the
+    placements that the page can draw.
+    """
+    number = {id(outcome): i for i, outcome in enumerate(placed)}
+
+    def rank(one: Outcome) -> tuple[bool, float, bool, bool]:
+        worth = one.objective or 0.0
+        return one.objective is None, worth, one.status != "optimal", one.proposal.lower_bound is None
+
+    return [(outcome, number.get(id(outcome))) for outcome in sorted(outcomes, key=rank)]
 
 
-def _counts(painting: Painting) -> list[tuple[str, str, str]]:
-    """Class, count and label of the nodes that the job does not use."""
-    return [(kind, f"{count:,}", label) for kind, count, label in painting.rest]
+def _gap(outcome: Outcome) -> str:
+    """Return the gap, where the algorithm vouches for a bound or any bound will do."""
+    if outcome.gap is None or (outcome.gap > 0.0 and outcome.proposal.lower_bound is None):
+        return ""
+    return "0" if outcome.gap == 0.0 else percent(outcome.gap)
+
+
+def _refutations(cheaper: Sequence[CheaperPair]) -> list[tuple[CheaperPair, str, str]]:
+    """Return each cheaper pair, what rules it out, and the sentence; smaller ones behind the one that they go with."""
+    rows = [row for one in why_not(cheaper) for row in ((one.pair, one.by, one.sentence), *_with(one))]
+    return rows[:MOST_REFUTATIONS]
+
+
+def _with(one: WhyNot) -> list[tuple[CheaperPair, str, str]]:
+    return [(pair, "", one.rest) for pair in one.with_it]
 
 
 def _data(

@@ -37,7 +37,10 @@ MOST_NAMED = 20_000
 BUCKETS = 300
 """Most buckets of a chart."""
 
-BY_SIZE = "Bar: from the median to the 95th percentile; circle: mean; line: to the longest. Below a second stands at a second."
+BY_SIZE = (
+    "Bar: from the median to the 95th percentile; circle: mean; line: to the longest. Waits below a second stand at a "
+    "second."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,8 @@ def simulation_page(past: History, summary: Summary, told: Told, *, compared: Co
         sizes=list(enumerate(NAMES)),
         map_frames=len(map_data.get("times", ())),
         seen=seen,
-        wait_rows=[(row.name, (f"{row.jobs:,}", percent(row.waited), *_of(row.wait))) for row in waits],
-        spread=[
-            (row.dp, f"{row.gangs:,}", f"{row.gpu_hours:,.0f}", percent(row.lost), row.length)
-            for row in spread_rows(past)
-        ],
+        wait_rows=waits,
+        spread=spread_rows(past),
         listed=len(listed),
         jobs=len(past.jobs),
         bucket=duration(float(over_time.edges[1] - over_time.edges[0])),
@@ -204,7 +204,3 @@ def _facts(past: History, summary: Summary, told: Told) -> list[tuple[str, str, 
         dp, pp = summary.spread
         facts.append((number(dp), "mean DP spread", f"PP spread {number(pp)}; of gangs"))
     return facts
-
-
-def _of(found: Any) -> tuple[str, ...]:
-    return tuple(duration(value) for value in (found.mean, found.p50, found.p95, found.p99, found.max))

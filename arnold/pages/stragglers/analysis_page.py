@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +18,9 @@ from topology.quantities import fixed, percent, plural, seconds, times
 APART = 1.02
 """How much slower than the usual one a data-parallel rank must be for the two to be shown beside each other."""
 
+LEAST_LONGEST = 0.05
+"""Share of time lost that at least has the longest bar: what is next to nothing looks like it."""
+
 CAUSES = {
     "worker": "slow workers",
     "last-stage": "the last pipeline stage",
@@ -28,16 +30,6 @@ CAUSES = {
     "unknown": "not explained by a rule",
 }
 """Causes as they are shown."""
-
-
-class OptypeRow(NamedTuple):
-    """A line of the table of operation types."""
-
-    optype: str
-    slowdown: str
-    waste: str
-    length: float
-    worst: bool
 
 
 def straggler_page(
@@ -63,6 +55,7 @@ def straggler_page(
     """
     step = slowest_step(analysis)
     slowest = divmod(int(np.argmax(analysis.worker_slowdown)), analysis.pp)
+    ordered = sorted(analysis.by_optype.items(), key=lambda item: -item[1])
     pipelines = _pipelines(analysis, timelines, step)
     raw = {
         "heat": heat_map(analysis.worker_slowdown, analysis.dp_ranks, nodes or {}),
@@ -88,10 +81,12 @@ def straggler_page(
         slow_step_seconds=seconds(float(analysis.per_step.seconds[step])),
         slow_step_slowdown=times(float(analysis.step_slowdown[step])),
         ideal_seconds=seconds(analysis.ideal_step_seconds),
-        optypes=_optypes(analysis),
+        optypes=[(optype, slowdown, 1 - 1 / slowdown) for optype, slowdown in ordered],
+        longest=max([LEAST_LONGEST, *(1 - 1 / slowdown for _, slowdown in ordered)]),
         steps=plural(len(analysis.steps), "step"),
-        workers=[_worker(worker, nodes or {}) for worker in workers],
-        flags=[(flag.node, flag.kind, flag.evidence) for flag in flags],
+        workers=workers,
+        nodes=nodes or {},
+        flags=flags,
         sentences=list(notes),
         data={},
     )
@@ -107,13 +102,6 @@ def _shape(analysis: Analysis) -> str:
     if analysis.vpp > 1:
         parts.append(f"vpp {analysis.vpp}")
     return f"{', '.join(parts)}: {plural(analysis.dp * analysis.pp, 'worker')}"
-
-
-def _worker(worker: SlowWorker, nodes: Mapping[tuple[int, int], str]) -> tuple[str, str, str, str, str]:
-    """A slow worker: its name, how much longer it computes, in how many steps, what that costs, where it ran."""
-    node = nodes.get((worker.dp, worker.stage), "not known")
-    name = f"dp {worker.dp}, stage {worker.stage}"
-    return name, times(worker.factor), f"{worker.steps:.0%}", times(worker.slowdown), node
 
 
 def _facts(analysis: Analysis, slowest: tuple[int, int]) -> list[tuple[str, str, str]]:
@@ -150,19 +138,3 @@ def _pipelines(analysis: Analysis, timelines: Timelines, step: int) -> list[Pipe
     ]
     made.append(Pipeline("without stragglers", timelines.ideal, slow, place))
     return made
-
-
-def _optypes(analysis: Analysis) -> list[OptypeRow]:
-    """Types by what they cost, the dearest first."""
-    waste = {optype: 1.0 - 1.0 / slowdown for optype, slowdown in analysis.by_optype.items()}
-    longest = max(0.05, *waste.values()) if waste else 0.05
-    return [
-        OptypeRow(
-            optype=optype,
-            slowdown=times(analysis.by_optype[optype]),
-            waste=percent(share),
-            length=round(100 * max(share, 0.0) / longest, 2),
-            worst=share == max(waste.values()) and share >= 0.01,
-        )
-        for optype, share in sorted(waste.items(), key=lambda item: -item[1])
-    ]

@@ -29,11 +29,11 @@ def step_chart(steps: Sequence[int], slowdown: NDArray[np.float64], mean: float)
     columns = max(len(steps), (WIDTH - left - right) / WIDEST)
     plot = Plot(WIDTH, 206.0, (left, right, 12.0, 26.0), (0.0, columns), upward)
     title = f"Slowdown of {len(steps)} steps, from {times(min(values))} to {times(max(values))}"
-    level = plot.points([(0.0, mean), (len(steps), mean)])
+    level = plot.y(mean)
     parts = [
         *plot.y_axis([(value, f"{words}x") for value, words in round_ticks(*upward, most=4)]),
         *_columns(plot, steps, values),
-        line(*level, "mean"),
+        line((left, level), (plot.x(len(steps)), level), "mean"),
     ]
     return svg("chart steps", plot.width, plot.height, parts, title=title)
 
