@@ -1,4 +1,4 @@
-"""Why a placement cannot be better: each cheaper pair of spreads, and what rules it out, for a program and in words."""
+"""Why a placement cannot be better: each cheaper pair of spreads, with what rules it out."""
 
 from __future__ import annotations
 
@@ -53,54 +53,6 @@ def maximal(pairs: Sequence[CheaperPair]) -> tuple[CheaperPair, ...]:
         if not kept or pair.pp > kept[-1].pp:
             kept.append(pair)
     return tuple(reversed(kept))
-
-
-@dataclass(frozen=True, slots=True)
-class WhyNot:
-    """A pair of spreads that would cost less than the placement found, and why it cannot be had.
-
-    :param by: the bound or search that rules it out; empty = open.
-    :param sentence: the reason in words.
-    :param with_it: smaller pairs that are ruled out with it, or open as it is; each stands with one pair only.
-    """
-
-    pair: CheaperPair
-    by: str
-    sentence: str
-    with_it: tuple[CheaperPair, ...]
-
-    @property
-    def rest(self) -> str:
-        """What holds for the smaller pairs."""
-        return f"ruled out with ({self.pair.dp}, {self.pair.pp})" if self.by else "open as well"
-
-
-def why_not(pairs: Sequence[CheaperPair]) -> list[WhyNot]:
-    """Every cheaper pair once, with a reason for people: first those that no other exceeds, by DP spread.
-
-    :param pairs: of :func:`cheaper_pairs`, dearest first.
-    """
-    heads: dict[CheaperPair, list[CheaperPair]] = {pair: [] for pair in maximal(pairs)}
-    for pair in pairs:
-        if pair in heads:
-            continue
-        above = [head for head in heads if head.dp >= pair.dp and head.pp >= pair.pp]
-        settled = [head for head in above if head.refutation is not None]
-        if settled or pair.refutation is None:
-            heads[[*settled, *above][0]].append(pair)
-        else:
-            heads[pair] = []
-    return [WhyNot(pair, *_reason(pair), tuple(rest)) for pair, rest in heads.items()]
-
-
-def _reason(pair: CheaperPair) -> tuple[str, str]:
-    """What rules a pair out, and the sentence."""
-    known = pair.refutation
-    if known is None:
-        return "", "open: not settled within the time; a longer --time-limit may help"
-    if known.pair == (pair.dp, pair.pp):
-        return known.by, known.sentence
-    return known.by, f"not even ({known.pair[0]}, {known.pair[1]}) can be had: {known.sentence}"
 
 
 def _pairs(cluster: Cluster, job: Job) -> Iterator[tuple[int, int, float]]:

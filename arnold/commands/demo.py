@@ -121,7 +121,7 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDocument) -> None:
     from arnold.commands.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
-    from arnold.documents.outcome_sentences import verdict
+    from arnold.documents.words import verdict
 
     print_head(out, instance)
     out.print()

@@ -40,7 +40,7 @@ def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inpu
     the job does not fit, 4 if time ran out with nothing valid.
     """
     from arnold.documents.explain import explain_document
-    from arnold.documents.outcome_sentences import comparison
+    from arnold.documents.words import comparison
     from scheduler.avoidance import weigh
     from scheduler.explain import cheaper_pairs
     from scheduler.outcome import run
@@ -127,8 +127,7 @@ def _heading(document: ExplainDocument) -> str:
 def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
     """A line for each pair that no other exceeds, with the smaller ones that go with it."""
     from arnold.commands.place_text import LONGEST
-    from scheduler.explain import why_not
-    from topology.quantities import decimal
+    from arnold.documents.words import decimal, why_not
 
     lines = []
     for one in why_not(pairs):

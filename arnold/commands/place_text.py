@@ -11,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from arnold.commands.output import plain, table
-from arnold.documents.outcome_sentences import verdict
+from arnold.documents.words import decimal, verdict
 from scheduler.job import FAMILIES
 from scheduler.placement.admission import admissible
 from scheduler.spread import job_level, objective_of
 from topology.capacity import count_nodes
 from topology.hostlist import spell_names
-from topology.quantities import decimal, plural
+from topology.quantities import plural
 
 if TYPE_CHECKING:
     from arnold.commands.instance import Instance

@@ -211,7 +211,7 @@ def _line(line: LineDoc) -> tuple[str, ...]:
 
 
 def _cell(result: ResultDoc) -> str:
-    from arnold.documents.outcome_sentences import STATUS
+    from arnold.documents.words import STATUS
 
     if result.spread is None or result.objective is None:
         return STATUS[result.status]

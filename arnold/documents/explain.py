@@ -19,7 +19,7 @@ from arnold.documents.common import (
     pareto_docs,
     price_docs,
 )
-from arnold.documents.outcome_sentences import option_sentence, verdict
+from arnold.documents.words import option_sentence, verdict
 from scheduler.avoidance import Option, Way
 from scheduler.explain import CheaperPair, maximal
 from scheduler.job import Job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arnold.documents.outcome_sentences import comparison, option_sentence
+from arnold.documents.words import comparison, option_sentence
 from scheduler.avoidance import Option, weigh
 from scheduler.job import Avoid, Job, Parallelism
 from scheduler.outcome import run

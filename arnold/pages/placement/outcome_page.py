@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from arnold.documents.outcome_sentences import status_words
+from arnold.documents.words import WhyNot, status_words, why_not
 from arnold.pages.placement.front import front_chart
 from arnold.pages.placement.grid import grid_drawing
 from arnold.pages.placement.painting import Painting, paint
 from arnold.pages.placement.panel import Panel, panel
-from scheduler.explain import CheaperPair, WhyNot, cheaper_pairs, why_not
+from scheduler.explain import CheaperPair, cheaper_pairs
 from scheduler.job import FAMILIES, Job
 from scheduler.outcome import Outcome
 from scheduler.spread import job_level

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arnold.documents.outcome_sentences import status_words
+from arnold.documents.words import status_words
 from scheduler.explain import CheaperPair
 from scheduler.job import FAMILIES, Job
 from scheduler.outcome import TOLERANCE, Outcome
