@@ -10,7 +10,7 @@ from health.peers.metrics import is_step_time, title
 from health.peers.streams import Recording
 from health.peers.stretches import Doubt, Examined, Stretch
 from topology.flags import FAULTY, NodeFlag
-from topology.quantities import plural
+from topology.quantities import number, plural
 
 SOURCE = "peers"
 """Who says so, in flags."""
@@ -90,11 +90,6 @@ def clock(seconds: float, absolute: bool) -> str:
 def instant(seconds: float) -> datetime:
     """Seconds since 1970 as an instant."""
     return datetime.fromtimestamp(seconds, UTC)
-
-
-def number(value: float) -> str:
-    """A measurement as people read it, three digits of it: ``0.42``, ``745``, ``6.1e+10``."""
-    return f"{value:.3g}" if abs(value) < 1000 or abs(value) >= 1e7 else f"{value:,.0f}"
 
 
 def _flag(found: list[Stretch], recording: Recording, peers: int) -> NodeFlag:
