@@ -13,7 +13,7 @@ def show(compared: Comparison) -> None:
     several = len(compared.loads) > 1
     times = [metric for metric in compared.differing if metric.kind == "seconds"]
     others = [metric for metric in compared.differing if metric.kind != "seconds"]
-    for metrics, title in ((times, f"{compared.title}: mean over seeds ± half of its 95 % interval"), (others, "")):
+    for metrics, title in ((times, f"{compared.title}: mean over seeds ± half of its 95% interval"), (others, "")):
         if not metrics:
             continue
         load = ("load",) if several else ()
