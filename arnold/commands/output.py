@@ -18,7 +18,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.commands.tables import FittedTable
+    from arnold.commands.fitted_table import FittedTable
 
 PLAIN_WIDTH = 120
 """Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON."""
@@ -54,7 +54,7 @@ def table(*headers: str, title: str, left: Sequence[str] = (), spare: Sequence[s
 
     :param spare: columns that a narrow terminal may do without, the first to go first.
     """
-    from arnold.commands.tables import FittedTable
+    from arnold.commands.fitted_table import FittedTable
 
     return FittedTable(title, headers, left=left, spare=spare)
 

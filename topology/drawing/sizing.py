@@ -54,7 +54,7 @@ MOST_LABELS = 600
 
 
 @dataclass(slots=True)
-class Block:
+class SizedBox:
     """A box of known size whose place is not known yet."""
 
     shape: Shape
@@ -63,7 +63,7 @@ class Block:
     style: Style
     header: float = 0.0
     columns: int = 0
-    parts: list[tuple[Block, float, float]] = field(default_factory=list)
+    parts: list[tuple[SizedBox, float, float]] = field(default_factory=list)
 
 
 class Sizer:
@@ -79,7 +79,7 @@ class Sizer:
         self._levels = levels
         self._broad = _broad_level(root)
         self._by_level: dict[str, list[Shape]] = defaultdict(list)
-        self._blocks: dict[int, Block] = {}
+        self._blocks: dict[int, SizedBox] = {}
         self._collect(root)
 
     def _collect(self, shape: Shape) -> None:
@@ -87,7 +87,7 @@ class Sizer:
             self._by_level[child.levels[0]].append(child)
             self._collect(child)
 
-    def root(self, width: float) -> Block:
+    def root(self, width: float) -> SizedBox:
         """The whole drawing as a block without a box."""
         for level in reversed(self._levels):
             if self._by_level[level]:
@@ -118,7 +118,7 @@ class Sizer:
             return MIDDLE
         return CLOSE if self.side > SMALL_SIDE else TIGHT
 
-    def _fields(self, shapes: list[Shape], style: Style) -> Iterator[Block]:
+    def _fields(self, shapes: list[Shape], style: Style) -> Iterator[SizedBox]:
         """Contents of domains that hold nodes only."""
         usual = median_high(len(shape.own) for shape in shapes) if shapes else 1
         columns = best_columns(usual)
@@ -126,7 +126,7 @@ class Sizer:
             odd = len(shape.own) > MUCH_LARGER * usual
             yield self._nodes_block(shape, best_columns(len(shape.own)) if odd else columns, style)
 
-    def _nests(self, shapes: list[Shape], style: Style) -> Iterator[Block]:
+    def _nests(self, shapes: list[Shape], style: Style) -> Iterator[SizedBox]:
         """Contents of domains that hold other domains."""
         inner = [self._contents(shape, style) for shape in shapes]
         usual = median_high(len(blocks) for blocks in inner) if shapes else 1
@@ -149,30 +149,30 @@ class Sizer:
         letters = median(len(shape.label) for shape in siblings)
         return len(siblings) <= MOST_LABELS and area >= 4.0 * style.font**2 * letters
 
-    def _contents(self, shape: Shape, style: Style) -> list[Block]:
+    def _contents(self, shape: Shape, style: Style) -> list[SizedBox]:
         inner = [self._blocks[id(child)] for child in shape.children]
         if len(shape.own) and shape.children:
             inner.append(self._nodes_block(shape, best_columns(len(shape.own)), style))
         return inner
 
-    def _nodes_block(self, shape: Shape, columns: int, style: Style) -> Block:
+    def _nodes_block(self, shape: Shape, columns: int, style: Style) -> SizedBox:
         """The nodes that stand right in a domain, as a block."""
         columns = min(columns, len(shape.own))
         rows = ceil(len(shape.own) / columns)
         pitch = self.side + self.gap
-        return Block(shape, columns * pitch - self.gap, rows * pitch - self.gap, style, columns=columns)
+        return SizedBox(shape, columns * pitch - self.gap, rows * pitch - self.gap, style, columns=columns)
 
-    def _filled(self, shape: Shape, inner: list[Block], columns: int, style: Style) -> Block:
+    def _filled(self, shape: Shape, inner: list[SizedBox], columns: int, style: Style) -> SizedBox:
         """A block with other blocks inside."""
         gap = inner[0].style.gap
         packing = pack([(b.width, b.height) for b in inner], columns=columns, unit=_unit(inner), gap=gap)
         parts = [(block, x, y) for block, (x, y) in zip(inner, packing.spots, strict=True)]
-        return Block(shape, packing.width, packing.height, style, parts=parts)
+        return SizedBox(shape, packing.width, packing.height, style, parts=parts)
 
-    def _close(self, content: Block, style: Style, *, labels: bool, least: float) -> None:
+    def _close(self, content: SizedBox, style: Style, *, labels: bool, least: float) -> None:
         """Put a border, and a label if there are labels, around a block."""
         header = style.font + 6.0 if labels else 0.0
-        self._blocks[id(content.shape)] = Block(
+        self._blocks[id(content.shape)] = SizedBox(
             content.shape,
             max(content.width, least) + 2 * style.padding,
             content.height + 2 * style.padding + header,
@@ -190,7 +190,7 @@ def _broad_level(root: Shape) -> str:
     return shape.children[0].levels[0] if shape.children else ""
 
 
-def _unit(blocks: list[Block]) -> float:
+def _unit(blocks: list[SizedBox]) -> float:
     """Width of a column: that of the widest block that is not out of the ordinary."""
     widths = [block.width for block in blocks]
     return max(width for width in widths if width <= ODD * median_high(widths))

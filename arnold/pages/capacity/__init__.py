@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from arnold.pages.capacity.answer_chart import picture
 from arnold.pages.capacity.answer_page import capacity_page
-from arnold.pages.capacity.figure import picture
 
 __all__ = ["capacity_page", "picture"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arnold.pages.capacity.figure import chart_of
+from arnold.pages.capacity.answer_chart import chart_of
 from arnold.pages.cards import card_of
 from simulator.capacity.sheet import Sheet
 from topology.drawing.templates import render

@@ -63,7 +63,7 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         "placement.html.j2",
         raw=raw,
         styles=("pages.css", "charts.css", "placement.css"),
-        scripts=("placement.js",) if interactive else (),
+        scripts=("modes.js", "placement.js") if interactive else (),
         title=title or job.name,
         job=job,
         grid_shape=job.grid,

@@ -81,7 +81,7 @@ def simulation_page(past: History, summary: Summary, told: Told, *, compared: Co
         "simulation.html.j2",
         raw={"cluster": _drawing(past, plan) if map_data and plan is not None else "", "sizes_style": _colours()},
         styles=("pages.css", "charts.css", "replay.css"),
-        scripts=("charts.js", "simulation.js"),
+        scripts=("modes.js", "charts.js", "simulation.js"),
         charts=[*map(card_of, charts), by_size],
         compared=beside,
         title=told.title,

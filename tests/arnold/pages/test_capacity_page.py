@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from arnold.pages.capacity import capacity_page, picture
-from arnold.pages.capacity.figure import chart_of
+from arnold.pages.capacity.answer_chart import chart_of
 from arnold.pages.line_chart import plot_of
 from simulator.capacity.sheet import Chart, Series, Sheet, Table
 
