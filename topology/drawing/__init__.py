@@ -35,7 +35,7 @@ def draw_cluster(cluster: Cluster, output: str | Path, *, title: str = "Cluster"
 
 
 def drawing(cluster: Cluster, kind: str, *, title: str = "Cluster") -> bytes:
-    """The bytes of a drawing.  Same input, same bytes.
+    """Return the bytes of a drawing.  Same input, same bytes.
 
     :param kind: one of :data:`FORMATS`.
     """

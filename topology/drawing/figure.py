@@ -90,7 +90,7 @@ def _note(shape: Shape, cluster: Cluster) -> str:
 
 
 def _legend_spots(entries: tuple[tuple[State, int], ...], room: float) -> Iterator[tuple[float, float, State, str]]:
-    """x, y, state and text of each entry, broken into lines."""
+    """Yield x, y, state and text of each entry, broken into lines."""
     x = y = 0.0
     for state, count in entries:
         text = f"{count:,} {state.label}"

@@ -88,7 +88,7 @@ class Sizer:
             self._collect(child)
 
     def root(self, width: float) -> SizedBox:
-        """The whole drawing as a block without a box."""
+        """Return the whole drawing as a block without a box."""
         for level in reversed(self._levels):
             if self._by_level[level]:
                 self._measure(self._by_level[level])
@@ -119,7 +119,7 @@ class Sizer:
         return CLOSE if self.side > SMALL_SIDE else TIGHT
 
     def _fields(self, shapes: list[Shape], style: Style) -> Iterator[SizedBox]:
-        """Contents of domains that hold nodes only."""
+        """Yield contents of domains that hold nodes only."""
         usual = median_high(len(shape.own) for shape in shapes) if shapes else 1
         columns = best_columns(usual)
         for shape in shapes:
@@ -127,7 +127,7 @@ class Sizer:
             yield self._nodes_block(shape, best_columns(len(shape.own)) if odd else columns, style)
 
     def _nests(self, shapes: list[Shape], style: Style) -> Iterator[SizedBox]:
-        """Contents of domains that hold other domains."""
+        """Yield contents of domains that hold other domains."""
         inner = [self._contents(shape, style) for shape in shapes]
         usual = median_high(len(blocks) for blocks in inner) if shapes else 1
         aspect = PAGE_ASPECT if self._around(shape.levels[0] for shape in shapes) else BOX_ASPECT
@@ -138,12 +138,12 @@ class Sizer:
             yield self._filled(shape, blocks, columns, style)
 
     def _around(self, levels: Iterable[str]) -> bool:
-        """Whether boxes of these levels stand around those that divide the cluster, and so are as wide as the page."""
+        """Return whether boxes of these levels stand around those that divide the cluster, as wide as the page."""
         order = list(self._levels)
         return bool(self._broad) and all(order.index(level) < order.index(self._broad) for level in levels)
 
     def _labels_fit(self, siblings: list[Shape], style: Style) -> bool:
-        """Whether the boxes of a level are large enough for their labels to be read and not to drown the nodes."""
+        """Return whether boxes of a level are so large that labels can be read and do not drown the nodes."""
         nodes = median(len(shape.nodes) for shape in siblings)
         area = nodes * (self.side + self.gap) ** 2
         letters = median(len(shape.label) for shape in siblings)
@@ -156,14 +156,14 @@ class Sizer:
         return inner
 
     def _nodes_block(self, shape: Shape, columns: int, style: Style) -> SizedBox:
-        """The nodes that stand right in a domain, as a block."""
+        """Return the nodes that stand right in a domain, as a block."""
         columns = min(columns, len(shape.own))
         rows = ceil(len(shape.own) / columns)
         pitch = self.side + self.gap
         return SizedBox(shape, columns * pitch - self.gap, rows * pitch - self.gap, style, columns=columns)
 
     def _filled(self, shape: Shape, inner: list[SizedBox], columns: int, style: Style) -> SizedBox:
-        """A block with other blocks inside."""
+        """Return a block with other blocks inside."""
         gap = inner[0].style.gap
         packing = pack([(b.width, b.height) for b in inner], columns=columns, unit=_unit(inner), gap=gap)
         parts = [(block, x, y) for block, (x, y) in zip(inner, packing.spots, strict=True)]
@@ -183,7 +183,7 @@ class Sizer:
 
 
 def _broad_level(root: Shape) -> str:
-    """The level that divides the cluster first: below boxes that hold just one box."""
+    """Return the level that divides the cluster first: below boxes that hold just one box."""
     shape = root
     while len(shape.children) == 1 and shape.children[0].children:
         shape = shape.children[0]
@@ -191,13 +191,13 @@ def _broad_level(root: Shape) -> str:
 
 
 def _unit(blocks: list[SizedBox]) -> float:
-    """Width of a column: that of the widest block that is not out of the ordinary."""
+    """Return the width of a column: that of the widest block that is not out of the ordinary."""
     widths = [block.width for block in blocks]
     return max(width for width in widths if width <= ODD * median_high(widths))
 
 
 def text_width(text: str, size: float) -> float:
-    """About how wide a text is at a size of type."""
+    """Return about how wide a text is at a size of type."""
     narrow = sum(letter in _NARROW_LETTERS for letter in text)
     wide = sum(letter in _WIDE_LETTERS or letter >= "\u2e80" for letter in text)
     return size * (NARROW * narrow + WIDE * wide + NORMAL * (len(text) - narrow - wide))

@@ -63,7 +63,7 @@ def place_labels(points: Sequence[LabelledPoint], *, within: Box, lines: Sequenc
 
 
 def _places(point: LabelledPoint, width: float) -> Iterator[tuple[float, float]]:
-    """Left end and base line of the places around a point, the best first."""
+    """Yield left end and base line of the places around a point, the best first."""
     aside, low, high = point.radius + 3, point.size * 0.9 + point.radius + 2, point.radius + 5
     yield point.x + aside, point.y - high + 2
     yield point.x + aside, point.y + 0.35 * point.size

@@ -35,7 +35,7 @@ MOST_REFUTATIONS = 400
 
 
 def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, title: str = "") -> str:
-    """One self-contained page; same input, same text.
+    """Return one self-contained page; same input, same text.
 
     :param outcomes: of one job on one cluster.  The first is the one the page is about; the others are compared with
         it, and a reader can draw their placements too.  A single one is enough.
@@ -109,7 +109,7 @@ def _cluster_drawing(cluster: Cluster, plan: Layout, painting: Painting, chosen:
 
 
 def _note(cluster: Cluster, nodes: IntArray | None) -> Callable[[Shape], str]:
-    """What stands beside a domain's name: nodes that the job uses, of all its nodes."""
+    """Return what stands beside a domain's name: nodes that the job uses, of all its nodes."""
     used = np.zeros(len(cluster), dtype=bool)
     if nodes is not None:
         used[nodes.ravel()] = True
@@ -156,7 +156,7 @@ def _with(one: WhyNot) -> list[tuple[CheaperPair, str, str]]:
 def _data(
     cluster: Cluster, job: Job, plan: Layout, painting: Painting, runs: Sequence[tuple[Outcome, Panel]]
 ) -> dict[str, Any]:
-    """What the script knows: squares as :func:`node_data` has them, and every placement as positions of squares."""
+    """Return what the script knows: squares as :func:`node_data` has them, every placement as positions of squares."""
     level = job_level(cluster, job)
     position = np.empty(len(cluster), dtype=np.int64)
     position[plan.nodes] = np.arange(len(plan.nodes))
@@ -185,6 +185,6 @@ def _data(
 
 
 def _notes(cluster: Cluster, plan: Layout, nodes: IntArray | None) -> dict[str, str]:
-    """Notes of all labelled boxes for one placement, by the number of the frame."""
+    """Return notes of all labelled boxes for one placement, by the number of the frame."""
     note = _note(cluster, nodes)
     return {str(i): note(frame.shape) for i, frame in enumerate(plan.frames) if frame.header}

@@ -32,7 +32,7 @@ class Panel:
 
 
 def panel(cluster: Cluster, job: Job, outcome: Outcome, *, main: Outcome, cheaper: Sequence[CheaperPair]) -> Panel:
-    """What a page says of one of its outcomes.
+    """Return what a page says of one of its outcomes.
 
     :param main: the outcome that the page is about; its bound holds for all.
     :param cheaper: pairs of spreads that would cost less than the placement of ``main``.
@@ -76,7 +76,7 @@ def _facts(cluster: Cluster, job: Job, outcome: Outcome, *, bound: float | None)
 
 
 def _verdict(job: Job, outcome: Outcome, level: Level, cheaper: Sequence[CheaperPair]) -> str:
-    """What is known about the placement, in a few sentences.
+    """Return what is known about the placement, in a few sentences.
 
     :param level: the level that spread counts.
     :param cheaper: pairs of spreads that would cost less.
@@ -97,7 +97,7 @@ def _verdict(job: Job, outcome: Outcome, level: Level, cheaper: Sequence[Cheaper
 
 
 def _beside(job: Job, outcome: Outcome, level: Level, main: Outcome) -> str:
-    """What is to be said of the placement of another algorithm, in a few sentences.
+    """Return what is to be said of the placement of another algorithm, in a few sentences.
 
     :param main: the outcome that the page is about.
     """

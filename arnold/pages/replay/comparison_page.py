@@ -11,7 +11,7 @@ from topology.quantities import label_of, plural
 
 
 def study_page(compared: Comparison, *, notes: Sequence[str] = ()) -> str:
-    """One self-contained page; same input, same text."""
+    """Return one self-contained page; same input, same text."""
     charts, data = comparison_cards(compared)
     shown = compared.differing
     runs = sum(group.seeds + group.diverged for group in compared.groups)

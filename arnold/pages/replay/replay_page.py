@@ -64,7 +64,7 @@ class Told:
 
 
 def simulation_page(past: History, summary: Summary, told: Told, *, compared: Comparison | None = None) -> str:
-    """One self-contained page; same input, same text.
+    """Return one self-contained page; same input, same text.
 
     :param compared: other runs, of a study, to stand beside this one.
     """
@@ -125,7 +125,7 @@ def _drawing(past: History, plan: Layout) -> str:
 
 
 def _map(past: History, plan: Layout) -> tuple[dict[str, Any], int]:
-    """What the script knows of the map, and how many jobs are on it."""
+    """Return what the script knows of the map, and how many jobs are on it."""
     found = frames(past)
     kept = _named(past, found)
     gpus = np.array([past.jobs[key].record.gpus for key in found.jobs])
@@ -141,12 +141,12 @@ def _map(past: History, plan: Layout) -> tuple[dict[str, Any], int]:
 
 
 def liveliest(found: Frames) -> int:
-    """The first instant at which most jobs are seen: there the page begins."""
+    """Return the first instant at which most jobs are seen: there the page begins."""
     return int(np.argmax([len(np.unique(row)) for row in found.owner]))
 
 
 def _named(past: History, found: Frames) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Bool [jobs of the map]: the largest of them, by GPUs."""
+    """Return bool [jobs of the map]: the largest of them, by GPUs."""
     gpus = np.array([past.jobs[key].record.gpus for key in found.jobs])
     kept = np.zeros(len(gpus), dtype=np.bool_)
     kept[np.argsort(-gpus, kind="stable")[:MOST_NAMED]] = True
@@ -188,7 +188,7 @@ def _lead(past: History, summary: Summary, told: Told) -> list[str]:
 
 
 def _facts(past: History, summary: Summary, told: Told) -> list[tuple[str, str, str]]:
-    """Large number, what it is, small print."""
+    """Return tiles: large number, what it is, small print."""
     wait, jct = summary.wait, summary.jct
     facts = [
         (duration(summary.makespan), "makespan", "first submission to last end"),

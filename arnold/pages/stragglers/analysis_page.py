@@ -43,7 +43,7 @@ def straggler_page(
     flags: Sequence[NodeFlag] = (),
     notes: Sequence[str] = (),
 ) -> str:
-    """One self-contained page; same input, same text.
+    """Return one self-contained page; same input, same text.
 
     :param timelines: of the slowest step at least, see :func:`slowest_step`.
     :param title: name of the job or trace.
@@ -93,7 +93,7 @@ def straggler_page(
 
 
 def slowest_step(analysis: Analysis) -> int:
-    """Place of the step that the page draws."""
+    """Return the place of the step that the page draws."""
     return int(np.argmax(analysis.step_slowdown))
 
 
@@ -105,7 +105,7 @@ def _shape(analysis: Analysis) -> str:
 
 
 def _facts(analysis: Analysis, slowest: tuple[int, int]) -> list[tuple[str, str, str]]:
-    """Large number, what it is, small print."""
+    """Return tiles: large number, what it is, small print."""
     dp, stage = slowest
     worst = float(analysis.worker_slowdown[dp, stage])
     facts = [
@@ -125,7 +125,7 @@ def _facts(analysis: Analysis, slowest: tuple[int, int]) -> list[tuple[str, str,
 
 
 def _pipelines(analysis: Analysis, timelines: Timelines, step: int) -> list[Pipeline]:
-    """The slowest data-parallel rank of a step as traced, a usual one where they differ, and the ideal."""
+    """Return the slowest data-parallel rank of a step as traced, a usual one where they differ, and the ideal."""
     order = np.argsort(analysis.dp_slowdown, kind="stable")
     slow, usual = int(order[-1]), int(order[(len(order) - 1) // 2])
     number = analysis.steps[step]

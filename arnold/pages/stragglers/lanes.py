@@ -92,7 +92,7 @@ def _panel(pipeline: Pipeline, stages: Sequence[int], plot: Plot, *, top: float,
 
 
 def _marks(pipeline: Pipeline, stage: int) -> Iterator[_Mark]:
-    """What one stage does, by time."""
+    """Yield what one stage does, by time."""
     timeline = pipeline.timeline
     start, end = (times[:, pipeline.dp, pipeline.step] for times in (timeline.start, timeline.end))
     chosen = [
@@ -117,7 +117,7 @@ def _tip(operation: Operation, took: float) -> str:
 
 
 def _joined(marks: Sequence[_Mark], scale: float) -> Iterator[_Mark]:
-    """Marks too narrow to be told apart, put together with their neighbours of the same kind."""
+    """Yield marks, those too narrow to be told apart put together with their neighbours of the same kind."""
     last: _Mark | None = None
     for mark in marks:
         if last is not None:
