@@ -15,13 +15,14 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import Spread
 from scheduler.outcome import Outcome, Status, run
-from scheduler.phrases import decimal, verdict
+from scheduler.phrases import verdict
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.step_time import slowest_in_use, step_time
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
 from topology.json_record import JsonRecord
+from topology.quantities import decimal
 
 Way = Literal["avoid", "some", "use"]
 """``avoid``: no slow node.  ``use``: any, as if they were healthy, and of equal spreads the fewest.  ``some``: only

@@ -149,7 +149,7 @@ def _write_trace(file: str, past: RunHistory) -> list[str]:
 
 def _write_page(file: str, past: RunHistory, replay: Replay, *, title: str, compare: str | None) -> None:
     from arnold.pages.replay import simulation_page
-    from arnold.pages.replay.simulation import Told
+    from arnold.pages.replay.replay_page import Told
     from simulator.results.run_summary import run_summary
     from simulator.study.rows import read_comparison
     from topology.files import write_file

@@ -13,11 +13,11 @@ from rich.text import Text
 from arnold.commands.output import plain, table
 from scheduler.job import FAMILIES
 from scheduler.objective import objective_of
-from scheduler.phrases import decimal, verdict
+from scheduler.phrases import verdict
 from scheduler.placement.admission import admissible
 from topology.capacity import count_nodes
-from topology.drawing.labels import plural
 from topology.hostlist import spell_names
+from topology.quantities import decimal, plural
 
 if TYPE_CHECKING:
     from arnold.documents.place_answer import PlaceDocument

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from simulator.engine.loop import Engine
-from simulator.words import duration
+from topology.quantities import duration
 
 
 @contextmanager

@@ -108,8 +108,7 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
 
 def _print(out: Console, job: Job, document: RepairDocument) -> None:
     from arnold.commands.place_text import GOOD, print_sentences
-    from scheduler.phrases import decimal
-    from topology.drawing.labels import plural
+    from topology.quantities import decimal, plural
 
     fewer = "fewer are impossible" if document.moves_proved else f"{document.fewest_moves} at least"
     better = "proved best" if document.objective_proved else f"at least {decimal(document.objective_bound)}"

@@ -22,8 +22,8 @@ from simulator.capacity.job_shape import JobShape
 from simulator.capacity.largest_job import FAMILIES, Family, LargestJob, Prober
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
 from topology.capacity import count_nodes
-from topology.drawing.labels import plural
 from topology.json_record import JsonRecord
+from topology.quantities import plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,10 @@ from simulator.engine.placed import PlacedRoom
 from simulator.engine.run import run
 from simulator.results.distribution import Distribution, wait_times
 from topology.cluster import Cluster
-from topology.drawing.labels import plural
 from topology.errors import InvalidInput
 from topology.generate import with_domain
 from topology.json_record import JsonRecord
+from topology.quantities import plural
 
 SHARE = 0.9
 """Size of the job whose objective is compared, as a share of the nodes that are free today."""

@@ -29,8 +29,8 @@ from simulator.gang_shape import node_size
 from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
 from topology.capacity import most_together
-from topology.drawing.labels import plural
 from topology.errors import InvalidInput
+from topology.quantities import plural
 
 LARGE = "large job"
 HOURS = {"metavar": "HOURS"}

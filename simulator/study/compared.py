@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from simulator.confidence import half_width
-from simulator.words import Kind
 from topology.cluster import FloatArray
+from topology.quantities import Kind
 
 
 class Metric(NamedTuple):

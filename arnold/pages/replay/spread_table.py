@@ -25,7 +25,7 @@ class SpreadRow(NamedTuple):
 
 
 def spread_rows(past: RunHistory) -> list[SpreadRow]:
-    """A row for each DP spread that occurs."""
+    """Return a row for each DP spread that occurs."""
     attempts = past.attempts
     ended = (attempts.why == ENDED) & (attempts.dp > 0)
     hours = attempts.gpus * (attempts.end - attempts.begin) / 3600

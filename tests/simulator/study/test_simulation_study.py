@@ -224,7 +224,7 @@ def test_groups_are_compared_seed_by_seed(rows: list[dict[str, Any]]) -> None:
 def test_the_page_has_a_figure_for_what_differs(rows: list[dict[str, Any]]) -> None:
     """Means with stems and queues with bands; what is the same in all runs is said in words."""
     html = study_page(compare(rows, title="jobs.csv"))
-    assert html.count('class="range"') == len(compare(rows, title="t").differing)
+    assert html.count('class="chart range"') == len(compare(rows, title="t").differing)
     assert 'data-chart="c-waiting"' in html
     assert 'class="band l1"' in html
     assert "The same in all runs: " in html

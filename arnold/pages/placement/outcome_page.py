@@ -12,30 +12,30 @@ from arnold.pages.placement.front import front_chart
 from arnold.pages.placement.grid import grid_drawing
 from arnold.pages.placement.painting import Painting, paint
 from arnold.pages.placement.panel import Panel, panel
-from arnold.pages.placement.rows import algorithm_rows, price_rows, refutation_rows
-from scheduler.explain import cheaper_pairs
+from scheduler.explain import CheaperPair, WhyNot, cheaper_pairs, why_not
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import job_level
 from scheduler.outcome import Outcome
-from scheduler.phrases import decimal
+from scheduler.phrases import status_words
 from topology.cluster import Cluster, IntArray
-from topology.drawing.labels import plural, several
+from topology.drawing.cluster_page import domain_tip, node_data
 from topology.drawing.layout import Layout, layout
-from topology.drawing.page import domain_tip, node_data
 from topology.drawing.palette import ramp, wheel
 from topology.drawing.simplify import Shape
 from topology.drawing.svg import svg_drawing
-from topology.drawing.templates import asset, render
+from topology.drawing.templates import render
 from topology.errors import InvalidInput
-
-OWN = "arnold.pages.placement"
+from topology.quantities import percent, plural, several
 
 MOST_CELLS = 16_000
 """Cells up to which the job's grid is drawn."""
 
+MOST_REFUTATIONS = 400
+"""Cheaper pairs that a page lists at most."""
+
 
 def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, title: str = "") -> str:
-    """One self-contained page; same input, same text.
+    """Return one self-contained page; same input, same text.
 
     :param outcomes: of one job on one cluster.  The first is the one the page is about; the others are compared with
         it, and a reader can draw their placements too.  A single one is enough.
@@ -56,14 +56,14 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         "cluster": _cluster_drawing(cluster, plan, painting, chosen, title=title or job.name),
         "front": front_chart(job, chosen, placed, level.name),
         "grid": _grid(cluster, job, placed) if interactive else "",
-        "style": asset("arnold.pages", "pages.css") + asset(OWN, "placement.css"),
-        "behaviour": asset(OWN, "placement.js") if interactive else "",
     }
     runs = [(one, panels[id(one)]) for one in placed]
     return render(
-        OWN,
+        "arnold.pages.placement",
         "placement.html.j2",
         raw=raw,
+        styles=("pages.css", "charts.css", "placement.css"),
+        scripts=("modes.js", "placement.js") if interactive else (),
         title=title or job.name,
         job=job,
         grid_shape=job.grid,
@@ -71,22 +71,26 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         levels=several(level.name),
         panel=panels[id(chosen)],
         placed=chosen.evaluation is not None,
-        objective="" if chosen.objective is None else decimal(chosen.objective),
+        objective=chosen.objective,
         stages=list(enumerate(painting.stage_colours)),
         row_colours=ramp(9),
         interactive=interactive,
         bars=bool(plan.bars),
         choices=[one.algorithm for one in placed] if interactive and len(placed) > 1 else [],
-        algorithms=algorithm_rows(outcomes, placed),
+        algorithms=_ranked(outcomes, placed),
+        best=min((one.objective or 0.0 for one in placed), default=1.0),
+        worst=max((one.objective or 0.0 for one in placed), default=1.0),
+        status_words=status_words,
+        gap_of=_gap,
         infeasible=bool(placed) and any(outcome.status == "infeasible" for outcome in outcomes),
         chosen_name=chosen.algorithm,
-        bound=_bound_mark(chosen, placed),
+        bound=chosen.bound if placed else None,
         cheaper=len(cheaper),
-        refutations=refutation_rows(cheaper) if any(pair.refuted for pair in cheaper) else [],
-        prices=price_rows(chosen),
+        refutations=_refutations(cheaper) if any(pair.refuted for pair in cheaper) else [],
+        prices=chosen.proposal.prices,
         families=FAMILIES,
-        notes=chosen.notes,
-        summary=_counts(painting),
+        sentences=chosen.notes,
+        summary=painting.rest,
         data=_data(cluster, job, plan, painting, runs) if interactive else node_data(cluster, plan),
     )
 
@@ -105,7 +109,7 @@ def _cluster_drawing(cluster: Cluster, plan: Layout, painting: Painting, chosen:
 
 
 def _note(cluster: Cluster, nodes: IntArray | None) -> Callable[[Shape], str]:
-    """What stands beside a domain's name: nodes that the job uses, of all its nodes."""
+    """Return what stands beside a domain's name: nodes that the job uses, of all its nodes."""
     used = np.zeros(len(cluster), dtype=bool)
     if nodes is not None:
         used[nodes.ravel()] = True
@@ -119,21 +123,42 @@ def _grid(cluster: Cluster, job: Job, placed: Sequence[Outcome]) -> str:
     return grid_drawing(runs, level.domains, wheel(len(level)), title=title)
 
 
-def _bound_mark(chosen: Outcome, placed: Sequence[Outcome]) -> float | None:
-    """Where the certified bound stands in the bars of the comparison, percent of the longest."""
-    worst = max((outcome.objective or 0.0 for outcome in placed), default=0.0)
-    return None if chosen.bound is None or worst == 0.0 else round(100.0 * chosen.bound / worst, 2)
+def _ranked(outcomes: Sequence[Outcome], placed: Sequence[Outcome]) -> list[tuple[Outcome, int | None]]:
+    """Return all outcomes, the best objective first, those without a placement last; each with its number among the
+    placements that the page can draw.
+    """
+    number = {id(outcome): i for i, outcome in enumerate(placed)}
+
+    def rank(one: Outcome) -> tuple[bool, float, bool, bool]:
+        worth = one.objective or 0.0
+        return one.objective is None, worth, one.status != "optimal", one.proposal.lower_bound is None
+
+    return [(outcome, number.get(id(outcome))) for outcome in sorted(outcomes, key=rank)]
 
 
-def _counts(painting: Painting) -> list[tuple[str, str, str]]:
-    """Class, count and label of the nodes that the job does not use."""
-    return [(kind, f"{count:,}", label) for kind, count, label in painting.rest]
+def _gap(outcome: Outcome) -> str:
+    """Return the gap, where the algorithm vouches for a bound or any bound will do."""
+    if outcome.gap is None or (outcome.gap > 0.0 and outcome.proposal.lower_bound is None):
+        return ""
+    return "0" if outcome.gap == 0.0 else percent(outcome.gap)
+
+
+def _refutations(cheaper: Sequence[CheaperPair]) -> list[tuple[CheaperPair, str, str]]:
+    """Return each cheaper pair, what rules it out, and the sentence; smaller ones behind the one that they go with."""
+    rows = [
+        row for one in why_not(cheaper) for row in ((one.pair, one.pair.refuted_by or "", one.sentence), *_with(one))
+    ]
+    return rows[:MOST_REFUTATIONS]
+
+
+def _with(one: WhyNot) -> list[tuple[CheaperPair, str, str]]:
+    return [(pair, "", one.rest) for pair in one.with_it]
 
 
 def _data(
     cluster: Cluster, job: Job, plan: Layout, painting: Painting, runs: Sequence[tuple[Outcome, Panel]]
 ) -> dict[str, Any]:
-    """What the script knows: squares as :func:`node_data` has them, and every placement as positions of squares."""
+    """Return what the script knows: squares as :func:`node_data` has them, every placement as positions of squares."""
     level = job_level(cluster, job)
     position = np.empty(len(cluster), dtype=np.int64)
     position[plan.nodes] = np.arange(len(plan.nodes))
@@ -162,6 +187,6 @@ def _data(
 
 
 def _notes(cluster: Cluster, plan: Layout, nodes: IntArray | None) -> dict[str, str]:
-    """Notes of all labelled boxes for one placement, by the number of the frame."""
+    """Return notes of all labelled boxes for one placement, by the number of the frame."""
     note = _note(cluster, nodes)
     return {str(i): note(frame.shape) for i, frame in enumerate(plan.frames) if frame.header}

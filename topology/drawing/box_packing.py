@@ -11,7 +11,7 @@ SHELF_WASTE = 1.25
 
 
 def best_columns(count: int, *, aspect: float = 1.5, width: float = 1.0, height: float = 1.0) -> int:
-    """Columns of a grid of ``count`` equal cells that is about ``aspect`` times as wide as high and has few holes.
+    """Return columns of a grid of ``count`` cells that is about ``aspect`` times as wide as high and has few holes.
 
     :param width: width of a cell.
     :param height: height of a cell.
@@ -40,7 +40,7 @@ class Packing:
 
 
 def pack(sizes: Sequence[tuple[float, float]], *, columns: int, unit: float, gap: float) -> Packing:
-    """Stand blocks on a grid of columns, in order.
+    """Place blocks on a grid of columns, in order.
 
     Blocks of about one height stand in rows; where heights differ much, each goes to the columns that are lowest so
     far.  A block wider than a column takes several.
@@ -67,7 +67,7 @@ def pack(sizes: Sequence[tuple[float, float]], *, columns: int, unit: float, gap
 def _rows(
     sizes: Sequence[tuple[float, float]], spans: Sequence[int], columns: int, gap: float
 ) -> list[tuple[int, float]]:
-    """Column and y of each block, row by row."""
+    """Return column and y of each block, row by row."""
     spots: list[tuple[int, float]] = []
     column, y, tallest = 0, 0.0, 0.0
     for (_, height), span in zip(sizes, spans, strict=True):
@@ -81,7 +81,7 @@ def _rows(
 def _stacks(
     sizes: Sequence[tuple[float, float]], spans: Sequence[int], columns: int, gap: float
 ) -> list[tuple[int, float]]:
-    """Column and y of each block, each where it lies highest on the page, the leftmost such place first."""
+    """Return column and y of each block: each lies as high on the page as it can, there leftmost."""
     filled = [0.0] * columns
     spots: list[tuple[int, float]] = []
     for (_, height), span in zip(sizes, spans, strict=True):

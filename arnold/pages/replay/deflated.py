@@ -13,12 +13,12 @@ from topology.cluster import IntArray
 
 
 def packed_json(value: Any) -> str:
-    """A value as JSON, deflated."""
+    """Return a value as JSON, deflated."""
     return _packed(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
 
 
 def packed_frames(owner: IntArray, share: np.ndarray[Any, np.dtype[np.uint8]]) -> str:
-    """Both tables of a map: owners as differences from the frame before, little-endian int32, then shares as bytes.
+    """Return both tables of a map: owners as differences from the frame before, int32 little-endian, then shares.
 
     :param owner: shape [frames, nodes].
     :param share: shape [frames, nodes].

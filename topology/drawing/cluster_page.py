@@ -16,7 +16,7 @@ from topology.states import State, node_states
 
 
 def cluster_page(cluster: Cluster, layout: Layout, *, title: str, subtitle: str) -> str:
-    """The page.  Same input, same text.
+    """Return the page.  Same input, same text.
 
     :param subtitle: a line below the title.
     """
@@ -42,7 +42,7 @@ def cluster_page(cluster: Cluster, layout: Layout, *, title: str, subtitle: str)
 
 
 def domain_tip(cluster: Cluster) -> Callable[[Shape], str]:
-    """What the tooltip of a box says: its name, and how many nodes are in which state."""
+    """Return what gives the tooltip of a box: its name, and how many nodes are in which state."""
     states = node_states(cluster)
 
     def tip(shape: Shape) -> str:
@@ -54,7 +54,7 @@ def domain_tip(cluster: Cluster) -> Callable[[Shape], str]:
 
 
 def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
-    """What the script of a page knows of each square, in the order of the squares.
+    """Return what the script of a page knows of each square, in the order of the squares.
 
     Keys: ``names``, ``places`` (distinct paths of domains), ``place`` (which path), ``gpus``, ``free``, ``flags``
     (square -> sentence).
@@ -77,7 +77,7 @@ def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
 
 
 def flag_sentence(flag: NodeFlag) -> str:
-    """A flag in one line: ``"straggler, 1.35x slower (cluster file)"``."""
+    """Return a flag in one line: ``"straggler, 1.35x slower (cluster file)"``."""
     degree = "faulty" if flag.kind == "faulty" else f"{flag.kind}, {flag.slowdown:g}x the time"
     source = f" ({flag.source})" if flag.source else ""
     evidence = f": {flag.evidence}" if flag.evidence else ""

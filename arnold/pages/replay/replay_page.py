@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from arnold.exports.frames import Frames, frames
-from arnold.pages.replay.chart import time_chart
-from arnold.pages.replay.comparison import comparison_parts
+from arnold.pages.cards import ChartCard, card_of
+from arnold.pages.replay.comparison import comparison_cards
+from arnold.pages.replay.deflated import packed_frames, packed_json
 from arnold.pages.replay.job_list import chosen_jobs, job_data
-from arnold.pages.replay.packing import packed_frames, packed_json
 from arnold.pages.replay.panels import panels
 from arnold.pages.replay.spread_table import spread_rows
 from arnold.pages.replay.waits import wait_chart, wait_rows
@@ -22,23 +22,24 @@ from simulator.results.run_summary import RunSummary
 from simulator.results.size_class import NAMES, size_class
 from simulator.results.time_series import time_series
 from simulator.study.compared import Comparison
-from simulator.words import duration, percent, plain
-from topology.drawing.labels import inventory, plural
+from topology.drawing.cluster_page import domain_tip, node_data
+from topology.drawing.labels import inventory
 from topology.drawing.layout import Layout, layout
-from topology.drawing.page import domain_tip, node_data
 from topology.drawing.palette import ramp
 from topology.drawing.svg import svg_drawing
-from topology.drawing.templates import asset, render
-
-OWN = "arnold.pages.replay"
-SHARED = "arnold.pages"
-"""Where the style sheet that all pages share lies."""
+from topology.drawing.templates import render
+from topology.quantities import duration, number, percent, plural
 
 MOST_NAMED = 20_000
 """Jobs of the map of which the page knows more than their size: the largest."""
 
 BUCKETS = 300
 """Most buckets of a chart."""
+
+BY_SIZE = (
+    "Bar: from the median to the 95th percentile; circle: mean; line: to the longest. Waits below a second stand at a "
+    "second."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Told:
 
 
 def simulation_page(past: RunHistory, summary: RunSummary, told: Told, *, compared: Comparison | None = None) -> str:
-    """One self-contained page; same input, same text.
+    """Return one self-contained page; same input, same text.
 
     :param compared: other runs, of a study, to stand beside this one.
     """
@@ -72,40 +73,32 @@ def simulation_page(past: RunHistory, summary: RunSummary, told: Told, *, compar
     map_data, seen = _map(past, plan) if plan is not None and len(plan.nodes) else ({}, 0)
     listed = chosen_jobs(past.jobs)
     waits = wait_rows(past.jobs)
-    parts, compared_data = comparison_parts(compared) if compared is not None else ([], {})
-    raw = {
-        "cluster": _drawing(past, plan) if map_data and plan is not None else "",
-        "waits": wait_chart(waits),
-        "style": asset(SHARED, "pages.css") + asset(OWN, "replay.css") + _colours(),
-        "behaviour": asset(OWN, "charts.js") + asset(OWN, "simulation.js"),
-    }
+    beside, compared_data = comparison_cards(compared) if compared is not None else ([], {})
+    by_size = ChartCard("Wait by size of job", BY_SIZE, wait_chart(waits))
     return render(
-        OWN,
+        "arnold.pages.replay",
         "simulation.html.j2",
-        raw=raw,
-        drawn=[time_chart(chart) for chart in charts],
-        parts=parts,
+        raw={"cluster": _drawing(past, plan) if map_data and plan is not None else "", "sizes_style": _colours()},
+        styles=("pages.css", "charts.css", "replay.css"),
+        scripts=("modes.js", "charts.js", "simulation.js"),
+        charts=[*map(card_of, charts), by_size],
+        compared=beside,
         title=told.title,
         headline=_headline(past, summary),
         lead=_lead(past, summary, told),
         told=told,
-        facts=_facts(past, summary, told),
-        charts=charts,
+        tiles=_facts(past, summary, told),
         missing=missing,
         why_no_map=_why_no_map(past, plan),
         sizes=list(enumerate(NAMES)),
         map_frames=len(map_data.get("times", ())),
         seen=seen,
-        wait_rows=[(row.name, (f"{row.jobs:,}", percent(row.waited), *_of(row.wait))) for row in waits],
-        spread=[
-            (row.dp, f"{row.gangs:,}", f"{row.gpu_hours:,.0f}", percent(row.lost), row.length)
-            for row in spread_rows(past)
-        ],
+        wait_rows=waits,
+        spread=spread_rows(past),
         listed=len(listed),
         jobs=len(past.jobs),
         bucket=duration(float(over_time.edges[1] - over_time.edges[0])),
         data={
-            "names": [], "places": [], "place": [], "gpus": [], "free": [], "flags": {},
             **(node_data(past.cluster, plan) if past.cluster is not None and plan is not None and map_data else {}),
             "origin": past.origin,
             "length": past.length,
@@ -131,7 +124,7 @@ def _drawing(past: RunHistory, plan: Layout) -> str:
 
 
 def _map(past: RunHistory, plan: Layout) -> tuple[dict[str, Any], int]:
-    """What the script knows of the map, and how many jobs are on it."""
+    """Return what the script knows of the map, and how many jobs are on it."""
     found = frames(past)
     kept = _named(past, found)
     gpus = np.array([past.jobs[key].record.gpus for key in found.jobs])
@@ -147,12 +140,12 @@ def _map(past: RunHistory, plan: Layout) -> tuple[dict[str, Any], int]:
 
 
 def liveliest(found: Frames) -> int:
-    """The first instant at which most jobs are seen: there the page begins."""
+    """Return the first instant at which most jobs are seen: there the page begins."""
     return int(np.argmax([len(np.unique(row)) for row in found.owner]))
 
 
 def _named(past: RunHistory, found: Frames) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Bool [jobs of the map]: the largest of them, by GPUs."""
+    """Return bool [jobs of the map]: the largest of them, by GPUs."""
     gpus = np.array([past.jobs[key].record.gpus for key in found.jobs])
     kept = np.zeros(len(gpus), dtype=np.bool_)
     kept[np.argsort(-gpus, kind="stable")[:MOST_NAMED]] = True
@@ -170,7 +163,7 @@ def _why_no_map(past: RunHistory, plan: Layout | None) -> str:
 def _colours() -> str:
     """Colours of the classes of size."""
     sizes = ramp(len(NAMES))
-    rules = [f".s{i} {{ fill: {colour}; background: {colour}; }}" for i, colour in enumerate(sizes)]
+    rules = [f".s{i} {{ --tone: {colour}; fill: {colour}; background: {colour}; }}" for i, colour in enumerate(sizes)]
     return "\n".join(rules) + "\n"
 
 
@@ -194,13 +187,13 @@ def _lead(past: RunHistory, summary: RunSummary, told: Told) -> list[str]:
 
 
 def _facts(past: RunHistory, summary: RunSummary, told: Told) -> list[tuple[str, str, str]]:
-    """Large number, what it is, small print."""
+    """Return tiles: large number, what it is, small print."""
     wait, jct = summary.wait, summary.jct
     facts = [
         (duration(summary.makespan), "makespan", "first submission to last end"),
         (percent(summary.utilization), "utilisation", f"of {past.capacity:,.0f} GPUs over the makespan"),
-        (duration(wait.mean if wait else None), "mean wait", f"95 % up to {duration(wait.p95 if wait else None)}"),
-        (duration(jct.mean if jct else None), "mean completion", f"95 % up to {duration(jct.p95 if jct else None)}"),
+        (duration(wait.mean if wait else None), "mean wait", f"95% up to {duration(wait.p95 if wait else None)}"),
+        (duration(jct.mean if jct else None), "mean completion", f"95% up to {duration(jct.p95 if jct else None)}"),
         (percent(summary.goodput), "goodput", "work that got done, of all GPUs"),
         (
             percent(summary.ettr),
@@ -212,9 +205,5 @@ def _facts(past: RunHistory, summary: RunSummary, told: Told) -> list[tuple[str,
         facts.append((percent(told.fragmentation), "fragmentation", "of free GPUs, on nodes partly in use"))
     if summary.spread is not None:
         dp, pp = summary.spread
-        facts.append((plain(dp), "mean DP spread", f"PP spread {plain(pp)}; of gangs"))
+        facts.append((number(dp), "mean DP spread", f"PP spread {number(pp)}; of gangs"))
     return facts
-
-
-def _of(found: Any) -> tuple[str, ...]:
-    return tuple(duration(value) for value in (found.mean, found.p50, found.p95, found.p99, found.max))
