@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import Evaluation, evaluate, job_level
 from scheduler.placement.admission import admissible, shortage
-from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation
+from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
 from scheduler.step_time import slowest_in_use, step_time
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
@@ -125,15 +125,7 @@ def _front(proposals: Sequence[Proposal]) -> tuple[ParetoPoint, ...]:
     """Return the corners of all fronts that no other corner beats; proved where each trunk's front is."""
     points = {point for proposal in proposals for point in proposal.pareto}
     all_proved = all(point.proved for point in points) and all(proposal.pareto for proposal in proposals)
-    kept = {
-        (point.dp, point.pp)
-        for point in points
-        if not any(
-            (other.dp, other.pp) != (point.dp, point.pp) and other.dp <= point.dp and other.pp <= point.pp
-            for other in points
-        )
-    }
-    return tuple(ParetoPoint(dp, pp, all_proved) for dp, pp in sorted(kept))
+    return tuple(ParetoPoint(dp, pp, all_proved) for dp, pp in corners((point.dp, point.pp) for point in points))
 
 
 def _refuted_everywhere(best: Proposal, proposals: Sequence[Proposal]) -> tuple[Refutation, ...]:

@@ -28,10 +28,17 @@ from topology.capacity import count_nodes
 from topology.cluster import IntArray
 
 _WIDENINGS = 3
+"""How often the neighbourhood of the lost nodes is widened from the start, with other lines each time."""
+
 _SLICES = 12
+"""Slices into which the time left is cut, one for each neighbourhood."""
+
 _NEARBY = 0.6
-"""How often the neighbourhood of the lost nodes is widened, into how many slices the time is cut for it, and which part
-of the time it may take."""
+"""Part of that time that neighbourhoods may take; the rest is for all cells at once, which alone proves anything."""
+
+_FIRST, _ALGORITHM, _SEGMENTS = 4, 2, 8
+"""Time for the repair with the fewest moves (a quarter of all), for the best placement (half of what is left then) and
+for moving segments (an eighth of what is left after that, on either view)."""
 
 
 def best_objective(problem: RepairProblem, limits: Limits, algorithm: PlacementAlgorithm) -> RepairPlan:
@@ -42,11 +49,11 @@ def best_objective(problem: RepairProblem, limits: Limits, algorithm: PlacementA
     :raises SolverTimeout: time ran out before a repair was found.
     """
     deadline = monotonic() + limits.seconds
-    near = fewest_moves(problem, replace(limits, seconds=limits.seconds / 4))
+    near = fewest_moves(problem, replace(limits, seconds=limits.seconds / _FIRST))
     limits.say("searching the best placement with all nodes of the job free to move")
     others = np.flatnonzero(~problem.admitted)
     cluster, job = problem.cluster.with_busy(others), problem.job.replace(avoid="ignore")
-    best = run(algorithm, cluster, job, _part(limits, deadline, 2))
+    best = run(algorithm, cluster, job, _part(limits, deadline, _ALGORITHM))
     bound = best.bound if best.bound is not None else trivial_bound(job)
     near = replace(near, objective_bound=min(bound, near.evaluation.objective))
     if best.evaluation is None or best.proposal.nodes is None:
@@ -57,7 +64,7 @@ def best_objective(problem: RepairProblem, limits: Limits, algorithm: PlacementA
     if not better or cost_of(problem, start)[0] > cost_of(problem, near)[0]:
         return near
     limits.say("searching the fewest moves for it")
-    for nodes in _banded(problem, start.evaluation.objective, _part(limits, deadline, 8)):
+    for nodes in _banded(problem, start.evaluation.objective, _part(limits, deadline, _SEGMENTS)):
         banded = replace(start, nodes=nodes, evaluation=evaluate(problem.cluster, problem.job, nodes))
         start = min(start, banded, key=lambda one: cost_of(problem, one))
     plan = _fewest_moves_for(problem, start, near, limits, deadline)

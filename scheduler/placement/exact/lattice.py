@@ -14,7 +14,7 @@ from typing import TypeVar
 from scheduler.placement.exact.bounds import RectangleBound
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.types import Limits, Pair, ParetoPoint, Refutation
+from scheduler.placement.types import Limits, Pair, ParetoPoint, Refutation, corners
 from topology.cluster import IntArray
 
 T = TypeVar("T")
@@ -97,8 +97,7 @@ class Lattice:
 
     def pareto(self) -> tuple[ParetoPoint, ...]:
         """Return the corners built, by S; proved where no undecided pair is better in one and as good in the other."""
-        corners = [p for p in self.built if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in self.built)]
-        return tuple(ParetoPoint(dp, pp, self._is_corner(dp, pp)) for dp, pp in sorted(corners))
+        return tuple(ParetoPoint(dp, pp, self._is_corner(dp, pp)) for dp, pp in corners(self.built))
 
     def _is_corner(self, dp: int, pp: int) -> bool:
         left_refuted = dp == 1 or self.is_refuted((dp - 1, pp))

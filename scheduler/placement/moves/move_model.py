@@ -112,6 +112,7 @@ class MoveModel:
         model, choices = self._model, self._choices
         x = [[model.new_bool_var("") for _ in choices.targets] for _ in choices.movers]
         for row in x:
+            # every mover goes somewhere, and no target takes more than it has room for
             model.add_exactly_one(row)
         for column, room in zip(zip(*x, strict=True), choices.room, strict=True):
             model.add(sum(column) <= int(room))
@@ -153,6 +154,7 @@ class MoveModel:
             for members in self._movers_by(block_of).values():
                 for domain in places[members[0]]:
                     first = _sum(places[members[0]][domain])
+                    # all movers of the block are in the domain, or none
                     for other in members[1:]:
                         self._model.add(_sum(places[other][domain]) == first)
 
@@ -183,6 +185,7 @@ class MoveModel:
                 if not touched[group, domain]:
                     news[domain] = model.new_bool_var("")
                     for mover in members:
+                        # a mover in the domain makes the group touch it
                         model.add(_sum(places[mover][domain]) <= news[domain])
             model.add(spread >= int(least[group]) + _sum(news.values()))
             added += news.values()

@@ -77,6 +77,7 @@ def move_segments(
     kept = [{k: model.new_int_var(0, len(one.rows), "") for k in one.staying} for one in segments]
     held = [[cp_model.LinearExpr.sum([count]) for count in counts] for counts in new]
     for one, at in zip(segments, kept, strict=True):
+        # those of a kind that go nowhere they have cells are among the new ones
         model.add(sum(at.values()) <= len(one.rows))
         for k, count in at.items():
             held[one.band][k] += count
@@ -84,8 +85,8 @@ def move_segments(
         used = [model.new_bool_var("") for _ in domains]
         for segments_here, use in zip(counts, used, strict=True):
             model.add(segments_here <= rows * use)
-        model.add(sum(used) <= most)
-        model.add(sum(counts) == rows)
+        model.add(sum(used) <= most)  # a column touches the domains of its band
+        model.add(sum(counts) == rows)  # every row of the band lies in one domain
     for k in domains:
         model.add(sum(width * counts[k] for width, counts in zip(widths, held, strict=True)) <= int(room[k]))
     pairs = list(zip(segments, kept, strict=True))

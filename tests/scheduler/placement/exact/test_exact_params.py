@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,13 @@ def test_the_defaults() -> None:
         "least_seconds": 0.05,
     }
     assert ExactParams() == DEFAULTS == Exact().params
+
+
+def test_every_number_is_read_somewhere() -> None:
+    """A field that nothing reads would be a knob that turns nothing."""
+    room = Path(algorithm.__file__).parent
+    code = "\n".join(path.read_text(encoding="utf-8") for path in room.glob("*.py") if path.name != "params.py")
+    assert [field.name for field in fields(ExactParams) if f"params.{field.name}" not in code] == []
 
 
 Step = tuple[Pair, str]
