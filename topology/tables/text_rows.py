@@ -44,9 +44,8 @@ class CsvRows:
         self._source = source
         self._bad_rows = bad_rows
         self._reader = csv.reader(source.lines(), strict=True, skipinitialspace=True)
-        if header is None:
-            header = [cell.strip() for cell in self._next_row() or ()]
-        self.header = tuple(header)
+        self._rows = self._cells()
+        self.header = tuple(next(self._rows, ()) if header is None else header)
         self.header_line = self._reader.line_num
         if repeated := [name for i, name in enumerate(self.header) if name and name in self.header[:i]]:
             raise bad_rows.error(
@@ -82,30 +81,30 @@ class CsvRows:
         :raises InvalidInput: broken quotes.
         """
         width = len(self.header)
-        while (cells := self._next_row()) is not None:
+        reader = self._reader
+        for cells in self._rows:
             if len(cells) == width:
-                yield self._reader.line_num, cells
+                yield reader.line_num, cells
                 continue
             bad = BadRow(
                 "cells missing" if len(cells) < width else "too many cells",
                 f"the row has {len(cells)} cells, the header {width}",
                 fix="fill every column (a cell may be empty); a last row cut short means a truncated file",
             )
-            self._bad_rows.refuse(bad, self._source.at(self._reader.line_num))
+            self._bad_rows.refuse(bad, self._source.at(reader.line_num))
 
-    def _next_row(self) -> list[str] | None:
+    def _cells(self) -> Iterator[list[str]]:
         try:
             for row in self._reader:
                 cells = [cell.strip() for cell in row]
                 if any(cells):
-                    return cells
+                    yield cells
         except csv.Error as error:
             raise self._bad_rows.error(
                 f"is not CSV: {error}",
                 where=self._source.at(self._reader.line_num),
                 fix="correct the quotes of that line",
             ) from None
-        return None
 
 
 def json_objects(source: TextSource, bad_rows: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
