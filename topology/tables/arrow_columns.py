@@ -72,7 +72,7 @@ def _is_text(column: pa.ChunkedArray) -> bool:
     """Return whether a column holds text."""
     import pyarrow as pa
 
-    return pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
 
 
 def numbers(column: pa.ChunkedArray, value_of: Callable[[str], float]) -> tuple[FloatArray, str | None, int]:
