@@ -10,7 +10,7 @@ import numpy.typing as npt
 from health.collectives.bench.fabric import CHUNK_BYTES, Fabric, Slot, slots_of
 from health.collectives.bench.faults import Fault
 from health.collectives.bench.job import Act, BenchJob
-from health.collectives.flows import P2P, RECEIVE
+from health.collectives.flow_progress import P2P, RECEIVE
 from health.collectives.recording import (
     CompletionRow,
     Recording,
