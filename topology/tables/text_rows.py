@@ -14,8 +14,11 @@ DIGITS = 4_300
 """Python reads no longer whole numbers from text."""
 
 NOT_JSON = "not JSON"
+"""The reason by which lines are counted."""
+
+BROKEN = "is not JSON, or was cut off"
 CUT_OFF = "is truncated: the last line ends in the middle"
-"""Reasons by which lines are counted."""
+"""What errors say of a line whose syntax is wrong; of the last line, where it has no end."""
 
 
 def header_of(head: str | bytes) -> tuple[str, ...]:
@@ -118,8 +121,8 @@ def json_objects(source: TextSource, bad_rows: BadRows) -> Iterator[tuple[int, d
         try:
             values = parse_object(text)
         except BadRow as bad:
-            cut_off = bad.reason == NOT_JSON and not text.endswith(("\n", "\r"))
-            bad_rows.refuse(BadRow(CUT_OFF) if cut_off else bad, source.at(line))
+            cut_off = bad.message.startswith(BROKEN) and not text.endswith(("\n", "\r"))
+            bad_rows.refuse(BadRow(NOT_JSON, CUT_OFF) if cut_off else bad, source.at(line))
             continue
         yield line, values
 
@@ -132,11 +135,13 @@ def parse_object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except RecursionError:
-        raise BadRow("is nested too deep", fix="flatten it") from None
+        raise BadRow(NOT_JSON, "is nested too deep", fix="flatten it") from None
     except json.JSONDecodeError as error:
-        raise BadRow(NOT_JSON, f"is not JSON, or was cut off: {error.msg}", fix="write one object a line") from None
+        raise BadRow(NOT_JSON, f"{BROKEN}: {error.msg}", fix="write one object a line") from None
     except ValueError:
-        raise BadRow(f"holds a number of more than {DIGITS:,} digits", fix="give a number that fits") from None
+        raise BadRow(
+            NOT_JSON, f"holds a number of more than {DIGITS:,} digits", fix="give a number that fits"
+        ) from None
     if not isinstance(value, dict):
         raise BadRow(NOT_JSON, "is not a JSON object", fix="write one object a line")
     return value
