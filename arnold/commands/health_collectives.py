@@ -100,7 +100,7 @@ def command(
 
     from arnold.documents.collectives import collectives_document
     from health.collectives import Settings, diagnose_files, flags_of, read_trace, withheld
-    from health.collectives.nodes import nodes_of
+    from health.collectives.rank_nodes import nodes_of
     from topology.files import STDIN, read_source
 
     if [*files, nodes].count(STDIN) > 1:
