@@ -145,8 +145,8 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
 
     def compute(self, step: Callable[[str], None]) -> ReserveAnswer:
         """Return what one replay for each policy came to."""
-        shape, rows = self.shape_and_rows
-        records = sorted([*self.others.records, self.large], key=lambda record: record.submit)
+        (shape, rows), large = self.shape_and_rows, self.large
+        records = sorted([*self.others.records, large], key=lambda record: record.submit)
         predictions = predict_all(records, self.predictor)
         limits = Limits(seconds=self.time_limit, seed=self.seed, workers=1)
         zone: tuple[int, ...] = ()
@@ -156,7 +156,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
             room = PlacedRoom(self.empty, algorithm=LargeAndSmall(shape.row * rows), limits=limits)
             engine = Engine(records, room, load_policy(name), predictions=predictions)
             zone = zone or engine.room.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
-            policies.append(replay_policy(engine, name, self.large, zone=zone, horizon=self.horizon))
+            policies.append(replay_policy(engine, name, large, zone=zone, horizon=self.horizon))
         return ReserveAnswer(
             verdict="",
             assumptions=(),
