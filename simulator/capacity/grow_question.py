@@ -19,7 +19,7 @@ from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
 from scheduler.spread import job_level
 from simulator.capacity.background_jobs import DAY, BackgroundJobs, background_jobs
-from simulator.capacity.capacity_question import AtLeastOne, CapacityAnswer, Count
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import ShapesQuestion
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.largest_job import LargestJob, Prober
@@ -31,6 +31,7 @@ from simulator.metrics.summary import Summary, summarise
 from topology.cluster import Cluster
 from topology.drawing.labels import plural
 from topology.errors import InvalidInput
+from topology.field_types import AtLeastOne, Count
 from topology.generate import with_domain
 from topology.json_record import JsonRecord
 

@@ -18,7 +18,7 @@ from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
 from simulator.capacity.background_jobs import BackgroundJobs, background_jobs
-from simulator.capacity.capacity_question import AtLeastOne, CapacityAnswer, Count
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import NO_OPTION, ClusterQuestion
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.reserve_replay import HOUR, SAMPLE, LargeAndSmall, ReservePolicy, ReserveSample, replay_policy
@@ -31,6 +31,7 @@ from simulator.shapes import node_size
 from topology.capacity import most_together
 from topology.drawing.labels import plural
 from topology.errors import InvalidInput
+from topology.field_types import AtLeastOne, Count
 
 LARGE = "large job"
 HOURS = {"metavar": "HOURS"}
