@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from health.flags.history import Spell
+from health.flags.rules import Rules
 from topology.flag_events import EventName, FlagEvent
 from topology.flags import NodeFlag
 from topology.json_record import AwareTime, JsonRecord
@@ -94,7 +94,7 @@ class ShowDocument(JsonRecord):
     """The same by node: what ``arnold place`` heeds."""
     noted: tuple[NotedFinding, ...]
     """Nodes of which too little was found to flag them."""
-    rules: dict[str, Any]
+    rules: Rules
     """When a finding becomes a flag and when it ends, times in seconds."""
     forgotten: AwareTime | None
     """History before this was compacted and is not whole; null = all of it is there."""

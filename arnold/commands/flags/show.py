@@ -59,7 +59,7 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
             (event.node, event.source): track_of(log, event.node, event.source, instant).noted
             for event in log.latest(instant, "event = 'noted' AND until IS NULL")
         }
-        rules, forgotten = rules_of(log, instant).plain(), log.forgotten
+        rules, forgotten = rules_of(log, instant), log.forgotten
     sources: dict[str, list[str]] = {}
     for flag in sorted(standing, key=lambda flag: -flag.slowdown):
         sources.setdefault(flag.node, []).append(flag.source)
