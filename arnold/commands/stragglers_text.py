@@ -11,7 +11,7 @@ from arnold.commands.output import table
 from arnold.commands.place_text import BAD, GOOD, SO_SO, print_sentences
 
 if TYPE_CHECKING:
-    from arnold.documents.stragglers import StragglersDocument
+    from arnold.documents.straggler_answers import StragglersDocument
 
 LONGEST = 12
 """Most rows of a table."""

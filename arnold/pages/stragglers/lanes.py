@@ -10,7 +10,7 @@ from math import floor, log10
 import numpy as np
 
 from arnold.pages.stragglers.words import seconds
-from health.whatif.result import Operation, Timeline
+from health.whatif.analysis_result import Operation, Timeline
 from topology.drawing.svg import number
 
 WIDTH, LEFT, RIGHT = 1260.0, 62.0, 14.0

@@ -11,8 +11,8 @@ from arnold.pages.stragglers.heat_map import heat_map, shade, top_of
 from arnold.pages.stragglers.lanes import KINDS, Pipeline, lanes_drawing
 from arnold.pages.stragglers.step_chart import step_chart
 from arnold.pages.stragglers.words import percent, plain, seconds, times
+from health.whatif.analysis_result import Analysis, Timelines
 from health.whatif.blame import SlowWorker
-from health.whatif.result import Analysis, Timelines
 from topology.drawing.labels import plural
 from topology.drawing.templates import asset, render
 from topology.flags import NodeFlag

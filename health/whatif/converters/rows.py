@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from health.whatif.analysis_result import Cause
 from health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,
@@ -20,7 +21,6 @@ from health.whatif.optypes import (
     REDUCE_SCATTER,
     SEPARATE,
 )
-from health.whatif.result import Cause
 from topology.json_record import JsonRecord
 
 

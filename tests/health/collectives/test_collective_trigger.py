@@ -9,8 +9,9 @@ import pytest
 
 from benchmarks.simulated_collectives import BenchJob, simulate
 from health.collectives.diagnosis import Cause, Certainty, Culprit, Diagnosis, diagnose
+from health.collectives.diagnosis_words import verdict
 from health.collectives.flagging import HOLD, flags_of, withheld
-from health.collectives.nodes import nodes_of
+from health.collectives.rank_nodes import nodes_of
 from health.collectives.recording import (
     CompletionRow,
     Group,
@@ -21,7 +22,6 @@ from health.collectives.recording import (
     states,
 )
 from health.collectives.trigger import AlarmKind, Settings, alarms, watched_members
-from health.collectives.words import verdict
 from topology.errors import InvalidInput
 from topology.files import Source
 

@@ -13,12 +13,12 @@ from arnold.documents.common import ClusterDoc, cluster_doc
 from health.recovery.checkpoint_peers import RULES, CheckpointPeer, Peers, Rule
 from health.recovery.dumps import Dropped, Dumps
 from health.recovery.eviction import Unit
+from health.recovery.eviction_decision import Doubt, Eviction
+from health.recovery.eviction_words import evict_sentence
 from health.recovery.machines import Count, JobMachine, Machines, Positive
-from health.recovery.replay import PHASES, ReplayPlan
 from health.recovery.replay_words import Answer
 from health.recovery.standby import RateRange, StandbyPool
-from health.recovery.verdict import Doubt, Eviction
-from health.recovery.words import evict_sentence
+from health.recovery.two_phase_replay import PHASES, ReplayPlan
 from topology.cluster import Cluster
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord
