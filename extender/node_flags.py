@@ -7,9 +7,10 @@ The annotations are ``arnold.dev/slowdown`` and ``arnold.dev/slowdown-until``, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +18,9 @@ from extender.cluster_api import NODES, ClusterApi, Document, FlowControl, HttpA
 from topology.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, NodeFlag
 from topology.readers.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL, annotated_flag
+from topology.readers.kubernetes_objects import NodeObject
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class NodeFlags:
         while True:
             page = _pages.decode(await self._api.page(NODES, token=token))
             for item in page.items or ():
-                found[item.metadata.name] = _read(item.metadata.name, item.metadata.annotations or {})
+                found[item.name] = _read(item.name, item.metadata.annotations or {})
             if not (token := page.metadata.token):
                 return found
 
@@ -144,36 +148,21 @@ class NodeFlags:
 
 
 def list_flags(kubeconfig: str | None, context: str | None) -> dict[str, FlaggedNode]:
-    """Every node with its annotations, by name; see :meth:`NodeFlags.all`.
+    """Return every node with its annotations, by name; see :meth:`NodeFlags.all`.
 
     :raises ArnoldError: no cluster, or it does not answer.
     """
-
-    async def ask() -> dict[str, FlaggedNode]:
-        async with await _connect(kubeconfig, context) as api:
-            return await NodeFlags(api).all()
-
-    return asyncio.run(ask())
+    return _on_cluster(kubeconfig, context, NodeFlags.all)
 
 
 def apply_flags(kubeconfig: str | None, context: str | None, flags: Sequence[NodeFlag]) -> list[Change]:
     """Write flags; see :meth:`NodeFlags.apply`."""
-
-    async def ask() -> list[Change]:
-        async with await _connect(kubeconfig, context) as api:
-            return await NodeFlags(api).apply(flags)
-
-    return asyncio.run(ask())
+    return _on_cluster(kubeconfig, context, lambda nodes: nodes.apply(flags))
 
 
 def clear_flags(kubeconfig: str | None, context: str | None, names: Sequence[str] | None) -> list[Change]:
     """Take flags off; see :meth:`NodeFlags.clear`."""
-
-    async def ask() -> list[Change]:
-        async with await _connect(kubeconfig, context) as api:
-            return await NodeFlags(api).clear(names)
-
-    return asyncio.run(ask())
+    return _on_cluster(kubeconfig, context, lambda nodes: nodes.clear(names))
 
 
 def sync_flags(
@@ -185,12 +174,17 @@ def sync_flags(
     now: datetime,
 ) -> tuple[list[Change], list[str]]:
     """Bring annotations in line with a store; see :meth:`NodeFlags.sync`."""
+    return _on_cluster(kubeconfig, context, lambda nodes: nodes.sync(held, known=known, now=now))
 
-    async def ask() -> tuple[list[Change], list[str]]:
+
+def _on_cluster(kubeconfig: str | None, context: str | None, ask: Callable[[NodeFlags], Awaitable[T]]) -> T:
+    """Return what a cluster answers, from outside any event loop."""
+
+    async def connected() -> T:
         async with await _connect(kubeconfig, context) as api:
-            return await NodeFlags(api).sync(held, known=known, now=now)
+            return await ask(NodeFlags(api))
 
-    return asyncio.run(ask())
+    return asyncio.run(connected())
 
 
 async def _connect(kubeconfig: str | None, context: str | None) -> HttpApi:
@@ -233,22 +227,13 @@ def _rfc3339(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-class _Metadata(msgspec.Struct):
-    name: str
-    annotations: dict[str, str] | None = None
-
-
-class _Node(msgspec.Struct):
-    metadata: _Metadata
-
-
 class _ListMetadata(msgspec.Struct, rename={"token": "continue"}):
     token: str = ""
 
 
 class _Page(msgspec.Struct):
     metadata: _ListMetadata
-    items: list[_Node] | None = None
+    items: list[NodeObject] | None = None
 
 
 _pages = msgspec.json.Decoder(_Page)

@@ -68,11 +68,11 @@ def _tell(context: Context, sight: PlanProgress) -> None:
     """Tell pods that came without the gate that they have nodes, and again while they are not on them."""
     for _, pod, node in sight.ungated:
         if pod.node is None and pod.pin is None:
-            told = pod.told(PLANNED)
-            if told is None or told + context.terms.tell <= context.now:
+            written = pod.probed_at(PLANNED)
+            if written is None or written + context.terms.tell <= context.now:
                 context.do(NotifyPod(context.key, pod, node))
             else:
-                context.decision.wake_by(told + context.terms.tell)
+                context.decision.wake_by(written + context.terms.tell)
 
 
 def _advance(context: Context, sight: PlanProgress) -> None:

@@ -190,7 +190,7 @@ class Planning:
         return any(obstacles.at(plan.nodes[rank])[0] for rank in ranks)
 
     async def _write(self, plan: GangPlan, *said: EventNote) -> None:
-        self.reminders.told(plan.key)
+        self.reminders.written(plan.key)
         announce(self.shared.events, await self.shared.writer.write(plan), said)
 
 

@@ -38,7 +38,7 @@ def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
     elif chosen := _chosen_by_themselves(context, gang, plan):
         _tell(context, gang, plan, phase=PlanPhase.INVALID, reason="ChoosesNodes", message=chosen)
     elif not _take_again(context, gang, plan):
-        context.decision.hungry.append(context.key)
+        context.decision.unplaced.append(context.key)
 
 
 def _on_nodes(gang: Gang) -> list[Pod]:

@@ -30,8 +30,8 @@ from extender.service.announcements import log_topology, report_orphans
 from extender.service.app import Backend, create_app
 from extender.service.background_tasks import BackgroundTasks
 from extender.service.connection import MOST_STRANGERS, Connection, Strangers
-from extender.service.logs import set_up_logs
 from extender.service.extender_metrics import Metrics
+from extender.service.logs import set_up_logs
 from extender.service.reflectors import Readiness, make_reflectors
 from extender.service.request_body import BodyReader
 from extender.service.settings import Address, ServeOptions, live_policy, parse_address, parse_levels

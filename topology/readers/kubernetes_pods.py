@@ -259,8 +259,8 @@ class Pod(Object, frozen=True):
         """Whether a scheduling gate of that name holds it."""
         return any(one.name == gate for one in self.spec.scheduling_gates or ())
 
-    def told(self, condition: str) -> datetime | None:
-        """When a condition of that type was last written; ``None`` = never."""
+    def probed_at(self, condition: str) -> datetime | None:
+        """Return when a condition of that type was last written; ``None`` = never."""
         found = (one for one in self.status.conditions or () if one.type == condition)
         return next((instant(one.last_probe_time) for one in found), None)
 
