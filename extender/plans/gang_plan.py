@@ -122,7 +122,7 @@ class GangPlan(CustomResource, frozen=True):
 
     key: GangKey
     phase: PlanPhase = written(PlanPhase.WAITING)
-    spec: PlanSpec = PlanSpec()
+    spec: PlanSpec = written(PlanSpec())
     nodes: tuple[str, ...] = ()
     pods: tuple[str | None, ...] = ()
     expires: Instant | None = None
