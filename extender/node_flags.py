@@ -69,7 +69,7 @@ class NodeFlags:
         self._api = api
 
     async def all(self) -> dict[str, FlaggedNode]:
-        """Every node with its annotations, by name."""
+        """Return every node with its annotations, by name."""
         found: dict[str, FlaggedNode] = {}
         token = ""
         while True:
@@ -109,7 +109,7 @@ class NodeFlags:
     ) -> tuple[list[Change], list[str]]:
         """Bring annotations in line with a store: write what it holds, take off what it held once and no longer does.
 
-        What somebody else wrote stays, where it is worse or the store holds nothing.  An end that moved is written anew
+        What others wrote stays, where it is worse or the store holds nothing.  An end that moved is written anew
         only when half of the time to it is over, so that a finding that is renewed every minute is no write a minute.
 
         :param held: what the store holds, one flag a node.
@@ -202,7 +202,7 @@ def _read(name: str, annotations: Mapping[str, str]) -> FlaggedNode:
 
 
 def _annotated(flag: NodeFlag) -> FlaggedNode:
-    """A flag as annotations."""
+    """Return a flag as annotations."""
     until = None if flag.until is None else _rfc3339(flag.until)
     return FlaggedNode(flag.node, _factor(flag.slowdown), until, flag)
 
@@ -212,7 +212,7 @@ def _factor(slowdown: float) -> str:
 
 
 def _stays(before: FlaggedNode, flag: NodeFlag, now: datetime, *, ours: bool) -> bool:
-    """Whether annotations that are there do for a flag."""
+    """Return whether annotations that are there do for a flag."""
     found = before.flag
     if found is None or not found.active(now):
         return False

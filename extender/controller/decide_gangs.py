@@ -40,7 +40,7 @@ def decide(
     keys: Iterable[GangKey] | None = None,
     unwanted: Mapping[GangKey, str] = _NOBODY,
 ) -> Decision:
-    """What to do about gangs.
+    """Return what to do about gangs.
 
     :param now: timezone-aware.
     :param keys: the gangs to think about; ``None`` = all that have pods or a plan.

@@ -155,7 +155,7 @@ class GangController:
             self._ended(key)
 
     def _ended(self, key: GangKey) -> None:
-        """A gang's task is over: look what is next."""
+        """End a gang's task, and look what is next."""
         del self._tasks[key]
         if key not in self._state.gang_keys:
             self._written_at.pop(key, None)

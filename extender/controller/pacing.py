@@ -45,7 +45,7 @@ class RetryDelay:
         self.until = 0.0
 
     def lengthen(self) -> float:
-        """One more failure.
+        """Count one more failure.
 
         :returns: seconds of the rest.
         """
@@ -89,7 +89,7 @@ class PlanningPass:
     patience: float = 0.0
 
     def due(self, unplaced: Mapping[GangKey, Gang | None], version: int) -> float:
-        """When to start the next round, on the steady clock."""
+        """Return when to start the next pass, on the steady clock."""
         same = self.version == version and self.unplaced.keys() == unplaced.keys()
         if same and all(self.unplaced[key] is gang for key, gang in unplaced.items()):
             return self.ended + RETHINK
@@ -99,7 +99,7 @@ class PlanningPass:
     def after(
         cls, unplaced: Mapping[GangKey, Gang | None], version: int, *, started: float, found: bool, again: bool
     ) -> PlanningPass:
-        """A round that ends now.
+        """Return the pass that ends now.
 
         :param found: some gang has nodes now, which may let others through.
         :param again: some gang has to be asked about again, whether anything changes or not.

@@ -174,7 +174,7 @@ class Reservation(CustomResource, frozen=True):
 
 
 def _in_words_of_the_spec(error: InvalidGang) -> InvalidGang:
-    """A mistake in what annotations say too, in the names of the fields of the spec."""
+    """Return a mistake that annotations may have too, in the names of the fields of the spec."""
 
     def reworded(text: str) -> str:
         return text.replace(GANG_SIZE, "spec.nodes").replace(f"{GROUP}/", "spec.")

@@ -256,7 +256,7 @@ class Pod(Object, frozen=True):
             return 0
 
     def gated_by(self, gate: str) -> bool:
-        """Whether a scheduling gate of that name holds it."""
+        """Return whether a scheduling gate of that name holds it."""
         return any(one.name == gate for one in self.spec.scheduling_gates or ())
 
     def probed_at(self, condition: str) -> datetime | None:
@@ -279,7 +279,7 @@ class Pod(Object, frozen=True):
 
     @property
     def finished(self) -> datetime | None:
-        """When the last of its containers ended; ``None`` = some have not, or nobody says."""
+        """When the last of its containers ended; ``None`` = some have not, or it is not known."""
         states = [one.state for one in self.status.container_statuses or ()]
         ends = [state.terminated.finished_at for state in states if state is not None and state.terminated is not None]
         if not ends or len(ends) < len(states) or not all(ends):
@@ -288,5 +288,5 @@ class Pod(Object, frozen=True):
 
     @property
     def created(self) -> datetime:
-        """When it was made; the start of time where nobody says."""
+        """When it was made; the start of time where it is not known."""
         return instant(self.metadata.creation_timestamp)
