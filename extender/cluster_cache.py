@@ -130,11 +130,12 @@ class ClusterCache:
         """Take up a Job, JobSet, StatefulSet or PodGroup; how its pods fare, which it says often, changes nothing."""
         uid, namespace = owner.metadata.uid, owner.metadata.namespace or "default"
         old = self._owners.get(uid)
+        if old is not None and old.spec == owner.spec:
+            return
         self._owner_names[uid] = (uid, f"{owner.kind}/{namespace}/{owner.metadata.name}")
         for name in self._owner_names[uid]:
             self._owners[name] = owner
-        if old is None or (old.spec, old.metadata.annotations) != (owner.spec, owner.metadata.annotations):
-            self._recognise_again(namespace)
+        self._recognise_again(namespace)
 
     def drop_owner(self, uid: str) -> None:
         """Forget a maker of pods."""

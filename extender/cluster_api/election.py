@@ -1,7 +1,7 @@
 """One leader among several replicas, by a Lease in the API server.
 
-The algorithm is client-go's: the holder of the Lease renews it; a replica that sees it unchanged for its whole duration,
-by its own steady clock, takes it with an update that fails if another was faster.  Two things are stricter:
+The algorithm is client-go's: the holder of the Lease renews it; a replica that sees it unchanged for its whole
+duration, by its own steady clock, takes it with an update that fails if another was faster.  Two things are stricter:
 
 - Leading ends by the clock alone: a leader that could not renew for ``renew_deadline`` seconds stops *before* anybody
   else may start, also while a request hangs.  :meth:`Election.leads` is that clock, asked before every write.

@@ -59,7 +59,7 @@ def _chosen_by_themselves(context: Context, gang: Gang, plan: GangPlan | None) -
 
     Anybody may write a node into a pod.  Were it taken for that of a plan which is lost, the gang would pass all that
     wait, and choose.  A pod that is on a node already is there, by whatever choice: kube-scheduler leaves no mark when
-    it binds one without the gate.  Its plan says where it is, unless that node is promised to others, or is another's too.
+    it binds one without the gate.  Its plan says where it is, unless that node is promised to others, or has two pods.
     """
     pods = [(rank, member.pod) for rank, member in enumerate(gang.members) if member is not None]
     on = Counter(pod.node for _, pod in pods)

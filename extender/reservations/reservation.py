@@ -189,7 +189,8 @@ def encode_reservation(reservation: Reservation) -> dict[str, Any]:
     size, others = len(reservation.zone), reservation.held_by_others
     clear = None if others is None else f"{size - others}/{size}"
     document = encode_resource(reservation, RESERVATION_KIND, *reversed(reservation.key), clear=clear)
-    del document["spec"], document["status"]["announced"]
+    document["status"].pop("announced", None)
+    del document["spec"]
     return document
 
 

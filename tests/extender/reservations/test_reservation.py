@@ -15,7 +15,7 @@ from extender.gangs import GangKey
 from extender.reservations import ReservationPhase, decode_reservation, encode_reservation
 from tests.extender.things import NOW, SPACE, Json, reservation_json
 from topology.errors import InvalidInput
-from topology.readers.kubernetes_objects import Taint
+from topology.readers.kubernetes_objects import START_OF_TIME, Taint
 
 
 def test_what_is_written_is_read_again() -> None:
@@ -186,3 +186,10 @@ def test_conditions_change_their_time_only_with_their_status() -> None:
     assert [(one.message, one.since) for one in again.conditions] == [("1", NOW)]
     clear = again.with_condition("Clear", True, "Clear", "", later)
     assert [(one.status, one.since) for one in clear.conditions] == [("True", NOW + timedelta(minutes=1))]
+
+
+def test_one_of_which_it_is_not_known_when_it_was_made() -> None:
+    """It is older than all others, and can be written as any other."""
+    bare = decode_reservation({"metadata": {"name": "llm"}, "spec": {"nodes": 2}})
+    assert (bare.announced, bare.key.namespace) == (START_OF_TIME, "default")
+    assert encode_reservation(bare)["status"] == {"phase": "Announced", "conditions": [], "summary": {}}
