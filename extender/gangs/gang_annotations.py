@@ -16,6 +16,15 @@ from topology.errors import InvalidJob, did_you_mean
 MOST_PODS = 1_000_000
 """Most pods of one gang; ten times the largest cluster that is known."""
 
+ANNOTATIONS: Mapping[str, str] = {
+    "size": GANG_SIZE,
+    "parallelism": PARALLELISM,
+    "alpha": ALPHA,
+    "level": LEVEL,
+    "avoid": AVOID,
+}
+"""Field of :class:`~extender.gangs.types.Asked` -> the annotation that says it; members of a gang agree in each."""
+
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _DECIMAL = re.compile(r"[0-9]{0,3}\.?[0-9]{0,20}")
 
@@ -25,14 +34,7 @@ def asked_by(annotations: Mapping[str, str], requests: tuple[TopologyRequest, ..
 
     :param requests: what peers' dialects ask.
     """
-    return Asked(
-        size=annotations.get(GANG_SIZE),
-        parallelism=annotations.get(PARALLELISM),
-        alpha=annotations.get(ALPHA),
-        level=annotations.get(LEVEL),
-        avoid=annotations.get(AVOID),
-        requests=requests,
-    )
+    return Asked(**{field: annotations.get(key) for field, key in ANNOTATIONS.items()}, requests=requests)
 
 
 def parse_size(text: str, *, key: str = GANG_SIZE) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from extender.gangs.gang_annotations import ANNOTATIONS
 from extender.gangs.gang_job import Understood, understand
 from extender.gangs.hints import hints_of
 from extender.gangs.types import Asked, Gang, GangKey, GangMember, InvalidGang
-from extender.kubernetes_names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM, RANK
+from extender.kubernetes_names import GANG_SIZE, RANK
 from topology.readers.kubernetes_pods import Pod
 
 _SHOWN = 5
@@ -113,9 +114,8 @@ def _agreed(members: Sequence[GangMember]) -> Asked:
             reason="NameClash",
             fix="give one of them another name",
         )
-    keys = {"size": GANG_SIZE, "parallelism": PARALLELISM, "alpha": ALPHA, "level": LEVEL, "avoid": AVOID}
     said: dict[str, str] = {}
-    for field, key in keys.items():
+    for field, key in ANNOTATIONS.items():
         by: dict[str, str] = {}
         for member in members:
             if (text := getattr(member.asked, field)) is not None:
