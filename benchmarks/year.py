@@ -11,7 +11,7 @@ from simulator.engine.run import run
 from simulator.failures.process import FailureModel
 from simulator.failures.rates import RATES
 from simulator.failures.replay import FailureSettings
-from simulator.replay import Settings, prepare
+from simulator.replay import ReplaySettings, prepare
 from simulator.traces import Trace
 from simulator.workload import WorkloadSpec, generate
 from topology.generate import minipods
@@ -50,7 +50,7 @@ def measure(days: float, algorithm: str) -> Replayed:
     start = perf_counter()
     spec = WorkloadSpec(days=days, gpus=int(cluster.gpus.sum()), load=0.8, kinds=("other", "pretraining"))
     failures = FailureSettings(FailureModel(rate=RATES["rsc-1"]), spares=20)
-    settings = Settings(policy="fifo-backfill", algorithm=algorithm, failures=failures)
+    settings = ReplaySettings(policy="fifo-backfill", algorithm=algorithm, failures=failures)
     replay = prepare(Trace(generate(spec)), cluster, settings)
     engine, made, cpu = replay.engine, perf_counter(), process_time()
     engine.begin()

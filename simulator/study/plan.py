@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
 
-from simulator.replay import COUNT_ONLY, Settings
+from simulator.replay import COUNT_ONLY, ReplaySettings
 from simulator.traces import Trace
 from topology.cluster import Cluster
 
@@ -38,11 +38,11 @@ class Inputs:
 
     trace: Trace
     clusters: Mapping[str, Cluster]
-    settings: Settings = field(default=Settings())
+    settings: ReplaySettings = field(default=ReplaySettings())
     lenient: bool = False
     resample: float | None = None
 
-    def settings_of(self, point: Point) -> Settings:
+    def settings_of(self, point: Point) -> ReplaySettings:
         """The settings of one run."""
         return replace(self.settings, policy=point.policy, algorithm=point.algorithm, seed=point.seed)
 

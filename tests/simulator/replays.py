@@ -14,7 +14,7 @@ from simulator.engine.stage import Why
 from simulator.past.diary import keep_diary
 from simulator.past.history import History, history
 from simulator.records import JobRecord
-from simulator.replay import COUNT_ONLY, Replay, Settings, prepare
+from simulator.replay import COUNT_ONLY, Replay, ReplaySettings, prepare
 from simulator.traces import Trace
 from tests.simulator.clusters import racks
 from topology.cluster import Cluster
@@ -105,7 +105,7 @@ def replayed(
     pace: Any = None,
 ) -> tuple[Replay, History]:
     """A run to its end, and its history."""
-    made = prepare(Trace(tuple(records), source="jobs.csv"), cluster or racks(8), Settings(policy, algorithm))
+    made = prepare(Trace(tuple(records), source="jobs.csv"), cluster or racks(8), ReplaySettings(policy, algorithm))
     engine = made.engine
     if pace is not None:
         engine.pace = pace
