@@ -13,8 +13,8 @@ from benchmarks.report import Promise, promises, section, table
 from scheduler.study.executors import Executor, Here, Processes, usable_cores
 from simulator.records import JobRecord
 from simulator.study.on_dask import OnDask
-from simulator.study.plan import Grid, Inputs
 from simulator.study.replay_sweep import Swept, sweep
+from simulator.study.study_plan import Grid, Inputs
 from simulator.traces import Trace
 from topology.generate import minipods
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -122,6 +124,19 @@ def prepare(trace: Trace, cluster: Cluster, settings: ReplaySettings, *, lenient
     for node in spares:
         room.bring_back(node)
     return Replay(trace, cluster, settings, engine, fragmentation)
+
+
+def fingerprint(settings: object, trace: Trace, clusters: Mapping[str, Cluster]) -> str:
+    """Return the SHA-256 of what runs follow from: their settings, jobs and clusters, by name."""
+    digest = hashlib.sha256(repr(settings).encode())
+    for record in trace.records:
+        digest.update(repr(record).encode())
+    for name, cluster in sorted(clusters.items()):
+        digest.update(repr((name, cluster.names, sorted(cluster.flags.items()))).encode())
+        for level in cluster.levels:
+            digest.update(repr((level.name, level.domains)).encode() + level.domain_of.tobytes())
+        digest.update(cluster.gpus.tobytes() + cluster.free_gpus.tobytes())
+    return digest.hexdigest()
 
 
 def _check_without_zones(trace: Trace, settings: ReplaySettings) -> None:

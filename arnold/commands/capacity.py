@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arnold.commands.table import CommandRow, LazyGroup
+from arnold.commands.command_table import CommandRow, LazyGroup
 
 COMMANDS = {
     "minipods": CommandRow("arnold.commands.capacity_minipods:command", "Minipod size and oversubscription."),

@@ -52,7 +52,7 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
     --save writes its cluster and job, a trace of a job with a slow node, and a trace of jobs: every file that the
     commands of Arnold's README use. Files of other content that are there already are an error, and stay.
     """
-    from arnold.demo import demo_instance
+    from arnold.demo_instance import demo_instance
     from arnold.documents.compare_answer import DemoDocument, compare_document
     from arnold.pages.placement import placement_page
     from scheduler.instance import Instance

@@ -18,7 +18,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.commands.tables import FittedTable
+    from arnold.commands.fitted_table import FittedTable
 
 PLAIN_WIDTH = 120
 """Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON."""
@@ -54,7 +54,7 @@ def table(*headers: str, title: str, left: Sequence[str] = (), spare: Sequence[s
 
     :param spare: columns that a narrow terminal may do without, the first to go first.
     """
-    from arnold.commands.tables import FittedTable
+    from arnold.commands.fitted_table import FittedTable
 
     return FittedTable(title, headers, left=left, spare=spare)
 
@@ -62,6 +62,17 @@ def table(*headers: str, title: str, left: Sequence[str] = (), spare: Sequence[s
 def plain(text: str) -> str:
     """Words of others, such as the evidence of a flag, without what would move the cursor or change colours."""
     return "".join(character if character.isprintable() else " " for character in text)
+
+
+def save_json(document: object, file: str | None) -> None:
+    """Write a document to a file, if one is named.
+
+    :raises InvalidInput: the file cannot be written.
+    """
+    from topology.files import write_file
+
+    if file is not None:
+        write_file(file, to_json(document) + "\n")
 
 
 def emit_json(document: object) -> None:

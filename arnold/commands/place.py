@@ -10,7 +10,7 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import take
 from arnold.commands.instance import FILE
-from arnold.commands.output import console, emit_json, progress, to_json
+from arnold.commands.output import console, emit_json, progress, save_json
 from arnold.commands.placement_options import instance_options, read_instance
 from scheduler.placement.types import Limits
 from topology.files import write_file
@@ -72,7 +72,11 @@ def command(*, as_json: bool, algorithm: str, output: str | None, html: str | No
         outcome = run(chosen, instance.cluster, instance.job, limits)
         document = _document(instance, outcome, limits)
     if outcome.evaluation is not None:
-        _save(instance, outcome, document, output=output, html=html)
+        save_json(document, output)
+        if html is not None:
+            from arnold.pages.placement import placement_page
+
+            write_file(html, placement_page(instance.cluster, instance.job, [outcome]))
     if as_json:
         emit_json(document)
     else:
@@ -92,14 +96,3 @@ def _document(instance: Instance, outcome: Outcome, limits: Limits) -> PlaceDocu
         briefly = replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
         would_fit = fits(instance.cluster.emptied(), instance.job, solver=load_algorithm("exact"), limits=briefly)
     return place_document(instance, outcome, would_fit_if_empty=would_fit)
-
-
-def _save(
-    instance: Instance, outcome: Outcome, document: PlaceDocument, *, output: str | None, html: str | None
-) -> None:
-    if output is not None:
-        write_file(output, to_json(document) + "\n")
-    if html is not None:
-        from arnold.pages.placement import placement_page
-
-        write_file(html, placement_page(instance.cluster, instance.job, [outcome]))

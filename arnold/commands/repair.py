@@ -11,10 +11,9 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
 from arnold.commands.instance import FILE, check_stdin, cluster_options, read_cluster
-from arnold.commands.output import console, emit_json, progress, table, to_json
+from arnold.commands.output import console, emit_json, progress, save_json, table
 from scheduler.placement.types import Limits
 from topology.errors import UnknownName, did_you_mean
-from topology.files import write_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,8 +79,7 @@ def command(
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
     instance = Instance(cluster, saved.job, inputs["cluster"], notes)
     document = repair_document(instance, repaired, lost=gone)
-    if output is not None:
-        write_file(output, to_json(document) + "\n")
+    save_json(document, output)
     if as_json:
         emit_json(document)
     else:

@@ -16,8 +16,8 @@ from arnold.commands.failure_options import FailureOptions
 from arnold.commands.field_options import options_of, take
 from arnold.commands.instance import FILE, overlay_options, read_cluster
 from arnold.commands.output import emit_json
-from arnold.commands.outputs import Outputs, write_outputs
 from arnold.commands.place import complete_algorithm
+from arnold.commands.replay_files import ReplayFiles, write_replay
 from arnold.commands.trace_options import TraceOptions
 from simulator.replay import ReplaySettings
 from topology.errors import InvalidTopology
@@ -66,7 +66,7 @@ class RunOptions:
 @options_of(TraceOptions)
 @options_of(ReplaySettings, completions={"policy": complete_policy, "algorithm": complete_algorithm})
 @options_of(FailureOptions)
-@options_of(Outputs)
+@options_of(ReplayFiles)
 @options_of(RunOptions)
 def command(*, as_json: bool, **options: Any) -> int:
     """Replay a trace of jobs on a cluster: the production scheduler decides, time flies.
@@ -76,15 +76,15 @@ def command(*, as_json: bool, **options: Any) -> int:
     """
     from contextlib import nullcontext
 
-    from arnold.commands.interruption import asked_to_stop
-    from arnold.commands.progress import run_progress
+    from arnold.commands.interrupts import asked_to_stop
+    from arnold.commands.simulate_text import run_progress
     from simulator.alone import held_alone
     from simulator.engine.overload import Overload
     from simulator.engine.run import Watch, run
     from simulator.past.diary import keep_diary
     from simulator.past.history import history
 
-    outputs, keeping = take(Outputs, options), take(RunOptions, options)
+    outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
     replay, told = _prepare(options, scale=keeping.scale_load)
     engine, checkpoint = replay.engine, keeping.checkpoint
@@ -105,7 +105,7 @@ def command(*, as_json: bool, **options: Any) -> int:
             raise
         seconds = perf_counter() - started if file is None else file.wall_seconds
         past = history(engine, diary, replay.places)
-        notes = write_outputs(outputs, replay, past, title=Path(replay.trace.source).name)
+        notes = write_replay(outputs, replay, past, title=Path(replay.trace.source).name)
         _tell(replay, past, seconds, [*told, *notes], as_json=as_json)
         if file is not None:
             file.remove()

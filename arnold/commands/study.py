@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from arnold.commands.command import JsonCommand
+from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.commands.field_options import options_of, take
 from arnold.commands.instance import finite
 from arnold.commands.output import console, emit_json, progress, table
-from arnold.commands.table import CommandRow, LazyGroup
 from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from scheduler.study.executors import Executor
-    from simulator.study.plan import Grid, Inputs
+    from simulator.study.study_plan import Grid, Inputs
 
 EXAMPLES = """\b
 Examples:
@@ -27,7 +27,7 @@ Examples:
 """
 
 
-@click.command("simulate", cls=JsonCommand, document="arnold.documents.study_simulate:StudyDocument", epilog=EXAMPLES)
+@click.command("simulate", cls=JsonCommand, document="arnold.documents.study_answer:StudyDocument", epilog=EXAMPLES)
 @click.option(
     "--cluster", "clusters", required=True, multiple=True, type=FILE, metavar="FILE", help="A cluster; repeat it."
 )
@@ -59,10 +59,10 @@ def command(
     from importlib.metadata import version
 
     from arnold.commands.study_simulate_text import show
-    from arnold.documents.study_simulate import study_document
+    from arnold.documents.study_answer import study_document
     from simulator.study.groups import compare
-    from simulator.study.plan import check_names
     from simulator.study.replay_sweep import sweep
+    from simulator.study.study_plan import check_names
 
     executor = _executor(jobs, dask)
     page = options.pop("html")
@@ -96,7 +96,7 @@ def _executor(jobs: int, dask: str | None) -> Executor:
 
 
 def _grid(policies: str, algorithms: str, *, clusters: tuple[str, ...], loads: str, seeds: int) -> Grid:
-    from simulator.study.plan import Grid
+    from simulator.study.study_plan import Grid
 
     return Grid(_names(policies), _names(algorithms), _cluster_names(clusters), _loads(loads), range(seeds))
 
@@ -124,7 +124,7 @@ def _loads(text: str) -> list[float]:
 
 
 def _inputs(options: dict[str, Any]) -> Inputs:
-    from simulator.study.plan import Inputs
+    from simulator.study.study_plan import Inputs
 
     files, hours, jobs = options["clusters"], options["resample"], take(TraceOptions, options)
     loaded = [load_state(file, gpus_per_node=options["gpus_per_node"]) for file in files]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from scheduler.study.executors import Executor
 from simulator.alone import held_alone
-from simulator.study.one import Row, run_point
-from simulator.study.plan import Inputs, Point, fingerprint
-from simulator.study.rows import INPUTS, Journal, point_of, read_rows, write_rows
+from simulator.study.run_row import Row, run_point
+from simulator.study.study_file import INPUTS, Journal, point_of, read_rows, write_rows
+from simulator.study.study_plan import Inputs, Point, study_fingerprint
 from topology.errors import InvalidInput
 
 
@@ -60,7 +60,7 @@ def _sweep(
     out: str | None,
     step: Callable[[str], None],
 ) -> Swept:
-    mark = fingerprint(inputs, version=version)
+    mark = study_fingerprint(inputs, version=version)
     journal = None if out is None else Journal(out, mark)
     done = _there(out, mark, journal)
     todo = [point for point in points if point not in done]

@@ -16,11 +16,11 @@ from scheduler.study.executors import Here, Processes
 from simulator.study.compared import METRICS, Band, Bands
 from simulator.study.groups import compare
 from simulator.study.on_dask import OnDask
-from simulator.study.one import run_point
-from simulator.study.plan import Grid, Inputs, Point, check_names
 from simulator.study.replay_sweep import sweep
 from simulator.study.resample import resampled
-from simulator.study.rows import Journal, read_comparison, read_rows, write_rows
+from simulator.study.run_row import run_point
+from simulator.study.study_file import Journal, read_comparison, read_rows, write_rows
+from simulator.study.study_plan import Grid, Inputs, Point, check_names
 from simulator.traces import Trace
 from tests.simulator.clusters import racks
 from tests.simulator.replays import random_records
@@ -183,13 +183,13 @@ def test_a_trace_of_one_piece_cannot_be_drawn_from() -> None:
 def test_a_run_that_diverges_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says why, has no numbers of a run that ended, and the means leave it out."""
     from simulator.engine.overload import Diverged
-    from simulator.study import one
+    from simulator.study import run_row
 
     def diverge(_: Any) -> None:
         raise Diverged("far too much")
 
     good = run_point(INPUTS, GRID.points[0])
-    monkeypatch.setattr(one, "run", diverge)
+    monkeypatch.setattr(run_row, "run", diverge)
     bad = run_point(INPUTS, GRID.points[1])
     assert bad["outcome"] == "far too much"
     assert bad["wait_mean"] is None

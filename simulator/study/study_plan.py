@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
 
-from simulator.replay import COUNT_ONLY, ReplaySettings
+from simulator.replay import COUNT_ONLY, ReplaySettings, fingerprint
 from simulator.traces import Trace
 from topology.cluster import Cluster
 
@@ -79,18 +78,10 @@ def check_names(grid: Grid) -> None:
             load_algorithm(algorithm)
 
 
-def fingerprint(inputs: Inputs, *, version: str) -> str:
+def study_fingerprint(inputs: Inputs, *, version: str) -> str:
     """SHA-256 of what all runs of a study follow from, besides their points.
 
     :param version: of the program: another one may decide otherwise.
     """
     settings = replace(inputs.settings, policy="", algorithm="", seed=0)
-    digest = hashlib.sha256(repr((version, settings, inputs.lenient, inputs.resample)).encode())
-    for record in inputs.trace.records:
-        digest.update(repr(record).encode())
-    for name, cluster in sorted(inputs.clusters.items()):
-        digest.update(repr((name, cluster.names, sorted(cluster.flags.items()))).encode())
-        for level in cluster.levels:
-            digest.update(repr((level.name, level.domains)).encode() + level.domain_of.tobytes())
-        digest.update(cluster.gpus.tobytes() + cluster.free_gpus.tobytes())
-    return digest.hexdigest()
+    return fingerprint((version, settings, inputs.lenient, inputs.resample), inputs.trace, inputs.clusters)

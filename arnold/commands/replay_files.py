@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Outputs:
+class ReplayFiles:
     """Files that were asked for."""
 
     jobs_out: str | None = field(default=None, metadata={"file": True})
@@ -60,7 +60,7 @@ class Outputs:
                 raise InvalidInput(f"cannot be written: {reason}", where=str(one), fix="name a file in a folder")
 
 
-def write_outputs(outputs: Outputs, replay: Replay, past: History, *, title: str) -> list[str]:
+def write_replay(outputs: ReplayFiles, replay: Replay, past: History, *, title: str) -> list[str]:
     """Write each file, whole or not at all.
 
     :param past: of the run.
@@ -115,7 +115,7 @@ def _write_trace(file: str, past: History) -> list[str]:
 def _write_page(file: str, past: History, replay: Replay, *, title: str, compare: str | None) -> None:
     from arnold.pages.replay import simulation_page
     from arnold.pages.replay.simulation import Told
-    from simulator.study.rows import read_comparison
+    from simulator.study.study_file import read_comparison
     from topology.files import write_file
 
     told = Told(

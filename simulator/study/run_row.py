@@ -18,8 +18,8 @@ from simulator.past.series import series
 from simulator.past.size_class import NAMES, size_class
 from simulator.past.totals import totals
 from simulator.replay import prepare
-from simulator.study.plan import Inputs, Point
 from simulator.study.resample import resampled
+from simulator.study.study_plan import Inputs, Point
 from simulator.traces import Trace, scale_load
 from topology.cluster import FloatArray
 

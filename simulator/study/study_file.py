@@ -10,8 +10,8 @@ from typing import Any, TextIO
 
 from simulator.study.compared import Comparison
 from simulator.study.groups import compare
-from simulator.study.one import COLUMNS, Row
-from simulator.study.plan import Point
+from simulator.study.run_row import COLUMNS, Row
+from simulator.study.study_plan import Point
 from topology.errors import InvalidInput
 from topology.files import write_file
 
