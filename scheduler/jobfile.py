@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduler.affinity import Affinity, Record, affinity, microbatches
+from scheduler.affinity import DerivedAlpha, Model, Record, affinity, microbatches
 from scheduler.job import DEFAULT_ALPHA, DEFAULT_SPREAD_COST, MEGATRON_ORDER, Count, Hold, Job, Overrides, Parallelism
-from scheduler.job_document import JobDocument, ModelFile, RecordsDocument
+from scheduler.job_document import JobDocument, RecordsDocument
 from topology.cluster import Cluster
 from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob, TooLarge, UnknownName, did_you_mean
@@ -132,7 +132,7 @@ def load_records(source: Source) -> tuple[Record, ...]:
             Record(
                 name=row.name,
                 gpu=row.gpu,
-                model=row.model.to_model(),
+                model=row.model,
                 parallelism=parallelism,
                 dp_gain=row.dp_gain,
                 pp_gain=row.pp_gain,
@@ -157,16 +157,16 @@ def _parallelism(content: JobDocument, where: Where) -> Parallelism:
     return parallelism
 
 
-def _derived(model: ModelFile, parallelism: Parallelism, records: Sequence[Record]) -> Affinity:
+def _derived(model: Model, parallelism: Parallelism, records: Sequence[Record]) -> DerivedAlpha:
     from scheduler.characterisation import RECORDS
 
-    return affinity(model.to_model(), parallelism, (*records, *RECORDS))
+    return affinity(model, parallelism, (*records, *RECORDS))
 
 
 def _microbatches(content: JobDocument, parallelism: Parallelism) -> int | None:
     if content.microbatches is not None or content.model is None:
         return content.microbatches
-    return microbatches(content.model.to_model(), parallelism)
+    return microbatches(content.model, parallelism)
 
 
 def _place(key: str, content: JobDocument, where: Where, overrides: Overrides) -> str:

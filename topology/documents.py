@@ -63,7 +63,7 @@ class Document:
     def _rank(self, problem: Mapping[str, Any]) -> tuple[int, bool]:
         """Return problems in the order of the file; a misspelled key before the one that is missing for it."""
         line = self.locate(_existing(self.data, problem["loc"]))
-        return line, problem["type"] != "extra_forbidden"
+        return line, problem["type"] not in ("extra_forbidden", "unexpected_keyword_argument")
 
 
 def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any") -> Document:
@@ -104,7 +104,7 @@ def _explain(problem: Mapping[str, Any], schema: Callable[[], dict[str, Any]]) -
     path = tuple(problem["loc"])
     name = _dotted(path)
     match problem["type"]:
-        case "extra_forbidden":
+        case "extra_forbidden" | "unexpected_keyword_argument":
             known = _known_keys(schema(), path[:-1])
             hint = did_you_mean(str(path[-1]), known)
             return f"unknown key {name!r}", f"{hint}known keys: {', '.join(known)}"

@@ -17,7 +17,7 @@ from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from scheduler.study.executors import Executor
-    from simulator.study.study_plan import Grid, Inputs
+    from simulator.study.study_plan import Inputs, StudyGrid
 
 EXAMPLES = """\b
 Examples:
@@ -95,10 +95,10 @@ def _executor(jobs: int, dask: str | None) -> Executor:
     return local_executor(jobs) if dask is None else OnDask(dask)
 
 
-def _grid(policies: str, algorithms: str, *, clusters: tuple[str, ...], loads: str, seeds: int) -> Grid:
-    from simulator.study.study_plan import Grid
+def _grid(policies: str, algorithms: str, *, clusters: tuple[str, ...], loads: str, seeds: int) -> StudyGrid:
+    from simulator.study.study_plan import StudyGrid
 
-    return Grid(_names(policies), _names(algorithms), _cluster_names(clusters), _loads(loads), range(seeds))
+    return StudyGrid(_names(policies), _names(algorithms), _cluster_names(clusters), _loads(loads), range(seeds))
 
 
 def _names(text: str) -> list[str]:

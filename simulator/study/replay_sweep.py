@@ -11,7 +11,7 @@ from scheduler.study.executors import Executor
 from simulator.alone import held_alone
 from simulator.study.run_row import Row, run_point
 from simulator.study.study_file import INPUTS, Journal, point_of, read_rows, write_rows
-from simulator.study.study_plan import Inputs, Point, study_fingerprint
+from simulator.study.study_plan import Inputs, StudyPoint, study_fingerprint
 from topology.errors import InvalidInput
 
 
@@ -29,7 +29,7 @@ class Swept:
 
 def sweep(
     inputs: Inputs,
-    points: Sequence[Point],
+    points: Sequence[StudyPoint],
     executor: Executor,
     *,
     title: str,
@@ -52,7 +52,7 @@ def sweep(
 
 def _sweep(
     inputs: Inputs,
-    points: Sequence[Point],
+    points: Sequence[StudyPoint],
     executor: Executor,
     *,
     title: str,
@@ -79,9 +79,9 @@ def _sweep(
     return Swept([done[point] for point in points], len(todo))
 
 
-def _there(out: str | None, mark: str, journal: Journal | None) -> dict[Point, Row]:
+def _there(out: str | None, mark: str, journal: Journal | None) -> dict[StudyPoint, Row]:
     """Rows of earlier studies on the same inputs."""
-    done: dict[Point, Row] = {}
+    done: dict[StudyPoint, Row] = {}
     if out is not None and Path(out).exists():
         done, metadata = read_rows(out)
         if metadata.get(INPUTS) != mark:

@@ -19,7 +19,7 @@ from simulator.past.size_class import NAMES, size_class
 from simulator.past.totals import totals
 from simulator.replay import prepare
 from simulator.study.resample import resampled
-from simulator.study.study_plan import Inputs, Point
+from simulator.study.study_plan import Inputs, StudyPoint
 from simulator.traces import Trace, scale_load
 from topology.cluster import FloatArray
 
@@ -29,7 +29,7 @@ CURVE = 120
 _TIMES = ("mean", "p50", "p95", "p99", "max")
 
 COLUMNS: dict[str, type] = {
-    **dict(zip(Point._fields, (str, str, str, float, int), strict=True)),
+    **dict(zip(StudyPoint._fields, (str, str, str, float, int), strict=True)),
     "outcome": str,
     "jobs": int,
     "completed": int,
@@ -59,7 +59,7 @@ curves: jobs that wait, and the share of GPUs held, in :data:`CURVE` buckets of 
 Row = dict[str, Any]
 
 
-def run_point(inputs: Inputs, point: Point) -> Row:
+def run_point(inputs: Inputs, point: StudyPoint) -> Row:
     """Make one run.
 
     :raises ArnoldError: it cannot begin.  One that diverges is a row that says so.
@@ -98,7 +98,7 @@ def run_point(inputs: Inputs, point: Point) -> Row:
     return row | _curves(past)
 
 
-def _trace(inputs: Inputs, point: Point) -> Trace:
+def _trace(inputs: Inputs, point: StudyPoint) -> Trace:
     trace = inputs.trace
     if inputs.resample is not None:
         trace = resampled(trace, inputs.resample, point.seed)

@@ -12,7 +12,7 @@ from simulator.traces import Trace
 from topology.cluster import Cluster
 
 
-class Point(NamedTuple):
+class StudyPoint(NamedTuple):
     """One run; its fields are the first columns of its row.
 
     :param cluster: name of the cluster among those of the study.
@@ -30,7 +30,7 @@ class Point(NamedTuple):
 class Inputs:
     """What all runs share; it travels to every process once.
 
-    :param settings: of each run, but for what a :class:`Point` says.
+    :param settings: of each run, but for what a :class:`StudyPoint` says.
     :param lenient: leave out jobs that a cluster could never hold, and count them.
     :param resample: seconds of the pieces from which each seed but 0 makes its own trace; ``None`` = all have the same.
     """
@@ -41,13 +41,13 @@ class Inputs:
     lenient: bool = False
     resample: float | None = None
 
-    def settings_of(self, point: Point) -> ReplaySettings:
+    def settings_of(self, point: StudyPoint) -> ReplaySettings:
         """The settings of one run."""
         return replace(self.settings, policy=point.policy, algorithm=point.algorithm, seed=point.seed)
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class StudyGrid:
     """Everything with everything."""
 
     policies: Sequence[str]
@@ -57,13 +57,13 @@ class Grid:
     seeds: Sequence[int] = (0,)
 
     @property
-    def points(self) -> list[Point]:
+    def points(self) -> list[StudyPoint]:
         """All runs, in order; the seed changes fastest."""
         axes = self.policies, self.algorithms, self.clusters, self.loads, self.seeds
-        return [Point(*point) for point in dict.fromkeys(product(*axes))]
+        return [StudyPoint(*point) for point in dict.fromkeys(product(*axes))]
 
 
-def check_names(grid: Grid) -> None:
+def check_names(grid: StudyGrid) -> None:
     """Load every policy and algorithm once.
 
     :raises UnknownName: one is not installed.
