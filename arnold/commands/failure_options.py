@@ -25,17 +25,17 @@ class FailureOptions:
     stragglers: Annotated[float, Interval(ge=0, le=1_000)] = field(default=0.0, metadata={"metavar": "RATE"})
     """Nodes that become slow, per 1,000 node-days."""
     repair_hours: Annotated[float, Interval(gt=0, le=8_766)] = field(default=24.0, metadata={"metavar": "HOURS"})
-    """Until failed hardware is back, on average."""
+    """Hours until failed hardware is back, on average."""
     restart: str = field(default="300", metadata={"metavar": "SECONDS|requeue|hot-update"})
-    """From a failure to training again."""
+    """Time from a failure to training again."""
     job_checkpoint_interval: Annotated[float, Interval(gt=0, le=1e9)] | None = field(
         default=None, metadata={"metavar": "SECONDS", "default": "the best for each"}
     )
-    """Between the checkpoints of a job."""
+    """Seconds between the checkpoints of a job."""
     job_checkpoint_write: Annotated[float, Interval(gt=0, le=86_400)] = field(
         default=10.0, metadata={"metavar": "SECONDS"}
     )
-    """That writing its checkpoint keeps a job from training."""
+    """Seconds that writing its checkpoint keeps a job from training."""
     spares: Annotated[int, Ge(0)] = field(default=0, metadata={"metavar": "N"})
     """Nodes that wait for others to fail."""
 

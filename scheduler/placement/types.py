@@ -25,11 +25,11 @@ class Limits:
     """How long an algorithm may take, and what makes it repeatable: the options of commands that place."""
 
     seconds: Annotated[float, Gt(0)] = field(default=10.0, metadata={"option": "--time-limit", "metavar": "SECONDS"})
-    """Then the best placement so far and its bound."""
+    """Wall time in seconds; then the best placement so far and its bound."""
     seed: Annotated[int, Interval(ge=0, le=2**31 - 1)] = field(default=0, metadata={"metavar": "N"})
-    """Same seed, same answer."""
+    """Same seed, same answer, as long as time does not run out."""
     workers: Annotated[int, Interval(ge=1, le=1024)] = field(default=2, metadata={"metavar": "N"})
-    """Threads of a solver."""
+    """Threads that a solver may use."""
     progress: Callable[[str], None] | None = field(default=None, metadata={"option": False})
     """Called now and then with a short sentence; ``None`` = progress is not shown."""
 
