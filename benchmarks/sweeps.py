@@ -13,8 +13,8 @@ from benchmarks.report import Promise, promises, section, table
 from scheduler.study.executors import Executor, Here, Processes, usable_cores
 from simulator.job_record import JobRecord
 from simulator.study.on_dask import OnDask
-from simulator.study.plan import Grid, Inputs
 from simulator.study.replay_sweep import Swept, sweep
+from simulator.study.study_plan import Inputs, StudyGrid
 from simulator.traces import JobTrace
 from topology.generate import minipods
 
@@ -61,7 +61,7 @@ def measure(jobs: int, seeds: int) -> Race:
     from distributed import Client, LocalCluster
 
     inputs = study_of(jobs)
-    grid = Grid(["fifo", "fifo-backfill"], ["gpu-packing"], ["pods"], seeds=range(seeds))
+    grid = StudyGrid(["fifo", "fifo-backfill"], ["gpu-packing"], ["pods"], seeds=range(seeds))
     seconds, work = dict[str, float](), dict[str, float]()
     found: list[Swept] = []
 
@@ -76,7 +76,7 @@ def measure(jobs: int, seeds: int) -> Race:
         LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as to,
     ):
-        warm = Grid(["fifo"], ["gpu-packing"], ["pods"], seeds=range(WORKERS))
+        warm = StudyGrid(["fifo"], ["gpu-packing"], ["pods"], seeds=range(WORKERS))
         small = Inputs(JobTrace(inputs.trace.records[:10]), inputs.clusters)
         sweep(small, warm.points, OnDask(cluster.scheduler_address), title="warm", version="benchmark")
         race(f"{WORKERS} Dask workers", OnDask(cluster.scheduler_address), lambda: sum(to.run(process_time).values()))

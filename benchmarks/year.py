@@ -11,7 +11,7 @@ from simulator.engine.run import run
 from simulator.failures.cluster_failures import FailureSettings
 from simulator.failures.failure_process import FailureModel
 from simulator.failures.rates import RATES
-from simulator.replay import Settings, prepare
+from simulator.replay import ReplaySettings, prepare
 from simulator.results.ettr_over_time import run_ettr
 from simulator.traces import JobTrace
 from simulator.workload import WorkloadSpec, generate
@@ -51,7 +51,7 @@ def measure(days: float, algorithm: str) -> Replayed:
     start = perf_counter()
     spec = WorkloadSpec(days=days, gpus=int(cluster.gpus.sum()), load=0.8, kinds=("other", "pretraining"))
     failures = FailureSettings(FailureModel(rate=RATES["rsc-1"]), spares=20)
-    settings = Settings(policy="fifo-backfill", algorithm=algorithm, failures=failures)
+    settings = ReplaySettings(policy="fifo-backfill", algorithm=algorithm, failures=failures)
     replay = prepare(JobTrace(generate(spec)), cluster, settings)
     engine, made, cpu = replay.engine, perf_counter(), process_time()
     engine.begin()

@@ -23,15 +23,15 @@ from topology.errors import InvalidJob
 from topology.json_record import JsonRecord
 from topology.subset import subset
 
-ChangeKind = Literal["smaller-dp", "free-nodes", "admit-flagged", "drop-constraint", "other-node-size"]
+RemedyKind = Literal["smaller-dp", "free-nodes", "admit-flagged", "drop-constraint", "other-node-size"]
 Constraint = Literal["nodes", "hold", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change(JsonRecord):
+class Remedy(JsonRecord):
     """A change that makes the job fit, verified by solving the changed instance."""
 
-    kind: ChangeKind
+    kind: RemedyKind
     """smaller-dp, free-nodes, admit-flagged, drop-constraint or other-node-size."""
     sentence: str
     """What to do."""
@@ -46,7 +46,7 @@ class Change(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis(JsonRecord):
+class Misfit(JsonRecord):
     """Why the job does not fit."""
 
     constraint: Constraint
@@ -55,11 +55,11 @@ class Diagnosis(JsonRecord):
     """The same in words."""
     would_fit_if_empty: bool | None
     """Whether the job would fit if no GPU of the cluster were in use; null = not settled in time."""
-    changes: tuple[Change, ...]
+    changes: tuple[Remedy, ...]
     """Smallest changes that would help, each of them alone."""
 
 
-def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Diagnosis:
+def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Misfit:
     """Why the job does not fit, and what would help.
 
     :param outcome: of the solver on this very instance, infeasible.
@@ -67,7 +67,7 @@ def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementA
     """
     too_few = shortage(cluster, job)
     binding: Constraint = "nodes" if too_few else "hold" if job.holds else "unknown"
-    return Diagnosis(
+    return Misfit(
         constraint=binding,
         reason=too_few or outcome.reason,
         would_fit_if_empty=fits(cluster.emptied(), job, solver=solver, limits=limits),
@@ -90,7 +90,7 @@ def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limi
     return False if outcome.status == "infeasible" else None
 
 
-def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     attempts = {
         "with slow nodes": _admit_flagged,
         "with fewer constraints": _drop_constraint,
@@ -109,14 +109,14 @@ def _solved(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limi
 
 
 def _change(
-    kind: ChangeKind, sentence: str, worth: Evaluation, *, dp: int | None = None, free: tuple[str, ...] = ()
-) -> Change:
+    kind: RemedyKind, sentence: str, worth: Evaluation, *, dp: int | None = None, free: tuple[str, ...] = ()
+) -> Remedy:
     """A change, its sentence ended with what the placement is worth."""
     sentence += f"; then DP spread {worth.dp}, PP spread {worth.pp}."
-    return Change(kind=kind, sentence=sentence, spread=worth.spread, objective=worth.objective, dp=dp, free=free)
+    return Remedy(kind=kind, sentence=sentence, spread=worth.spread, objective=worth.objective, dp=dp, free=free)
 
 
-def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     if job.avoid != "strict":
         return
     worth = _solved(cluster, job.replace(avoid="price"), solver, limits)
@@ -125,7 +125,7 @@ def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limit
         yield _change("admit-flagged", sentence, worth)
 
 
-def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     for hold in job.holds:
         others = tuple(other for other in job.holds if other != hold)
         worth = _solved(cluster, job.replace(holds=others), solver, limits)
@@ -137,7 +137,7 @@ def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
             yield _change("drop-constraint", sentence, worth)
 
 
-def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     """The largest dp that fits: what holds a job holds the same job with fewer replicas, so bisection finds it."""
     candidates = list(_smaller_jobs(job, int(admissible(cluster, job).sum())))
     found: tuple[int, Evaluation] | None = None
@@ -166,7 +166,7 @@ def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
         yield job.replace(parallelism=parallelism)
 
 
-def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     """Nodes of another size, where the cluster has mostly those."""
     sizes = Counter(int(size) for size in cluster.gpus[cluster.idle] if size != job.gpus_per_node)
     for size, _ in sizes.most_common(2):
@@ -185,7 +185,7 @@ def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
             yield _change("other-node-size", f"{nodes})", worth)
 
 
-def _free_nodes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+def _free_nodes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     freed = nodes_to_free(cluster, job)
     if not len(freed):
         return

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.instance import cluster_options, job_options, limit_options, limits_of, read_instance
+from arnold.commands.field_options import take
 from arnold.commands.output import console, emit_json, progress, table
 from arnold.commands.place import EXIT_CODES, OUT_OF_TIME
+from arnold.commands.placement_options import instance_options, read_instance
+from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,12 +52,10 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
 
 
 @click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput", epilog=EXAMPLES)
-@cluster_options
-@job_options
-@limit_options()
+@instance_options
 @click.option("--algorithms", metavar="A,B,..", help="Only these  [default: all].")
 @click.option("--list", is_flag=True, expose_value=False, callback=_list_algorithms, help="List the algorithms.")
-def command(*, as_json: bool, algorithms: str | None, time_limit: float, seed: int, workers: int, **inputs: Any) -> int:
+def command(*, as_json: bool, algorithms: str | None, **inputs: Any) -> int:
     """Run every algorithm on one job and one cluster, best first.
 
     The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
@@ -64,9 +64,9 @@ def command(*, as_json: bool, algorithms: str | None, time_limit: float, seed: i
     from scheduler.placement.registry import algorithm_names, load_algorithm
 
     names = algorithm_names() if algorithms is None else [name.strip() for name in algorithms.split(",")]
-    chosen = [load_algorithm(name) for name in names]
-    instance = read_instance(**inputs)
-    outcomes = run_all(chosen, instance, time_limit=time_limit, seed=seed, workers=workers)
+    chosen, limits = [load_algorithm(name) for name in names], take(Limits, inputs)
+    instance = read_instance(inputs)
+    outcomes = run_all(chosen, instance, limits)
     document = compare_document(instance, outcomes)
     if as_json:
         emit_json(document)
@@ -80,13 +80,10 @@ def command(*, as_json: bool, algorithms: str | None, time_limit: float, seed: i
     return exit_code(outcomes)
 
 
-def run_all(
-    algorithms: Sequence[PlacementAlgorithm], instance: Instance, *, time_limit: float, seed: int, workers: int
-) -> list[Outcome]:
-    """The outcome of each algorithm, one after the other."""
+def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits: Limits) -> list[Outcome]:
+    """Return the outcome of each algorithm, one after the other."""
     from scheduler.outcome import run
 
-    limits = limits_of(time_limit=time_limit, seed=seed, workers=workers)
     outcomes = []
     with progress(f"Comparing {len(algorithms)} algorithms", total=len(algorithms)) as step:
         for algorithm in algorithms:

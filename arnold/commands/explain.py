@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.instance import cluster_options, job_options, limit_options, limits_of, read_instance
+from arnold.commands.field_options import take
 from arnold.commands.output import console, emit_json, progress
 from arnold.commands.place import EXIT_CODES, OUT_OF_TIME, SECONDS_A_CHANGE
+from arnold.commands.placement_options import instance_options, read_instance
+from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,10 +31,8 @@ Examples:
 
 
 @click.command("explain", cls=JsonCommand, document="arnold.documents.explain_answer:ExplainDocument", epilog=EXAMPLES)
-@cluster_options
-@job_options
-@limit_options()
-def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inputs: Any) -> int:
+@instance_options
+def command(*, as_json: bool, **inputs: Any) -> int:
     """Say why a placement cannot be better, or why the job does not fit and what would help.
 
     Every cheaper pair of spreads is shown with what rules it out; every suggestion was verified by solving the changed
@@ -46,16 +46,16 @@ def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inpu
     from scheduler.placement.registry import load_algorithm
     from scheduler.remedies import diagnose
 
-    solver = load_algorithm("exact")
-    instance = read_instance(**inputs)
+    solver, limits = load_algorithm("exact"), take(Limits, inputs)
+    instance = read_instance(inputs)
     cluster, job = instance.cluster, instance.job
     with progress(f"Explaining {job.name}") as say:
-        limits = limits_of(time_limit=time_limit, seed=seed, workers=workers, progress=say)
+        limits = replace(limits, progress=say)
         outcome = run(solver, cluster, job, limits)
         diagnosis = None
         options = weigh(cluster, job, outcome, solver=solver, limits=limits)
         if outcome.status == "infeasible":
-            each = replace(limits, seconds=min(time_limit, SECONDS_A_CHANGE))
+            each = replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
             diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=each)
     cheaper = cheaper_pairs(cluster, job, outcome)
     document = explain_document(instance, outcome, cheaper=cheaper, options=options, diagnosis=diagnosis)

@@ -21,7 +21,7 @@ its help.  NaN and infinities are refused.  What a type leaves open is in the ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from math import inf
 from types import MappingProxyType
@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 import click
 
 from arnold.commands.instance import FILE, finite
-from topology.field_types import FieldType, field_docs, field_types
+from topology.field_types import FieldType, field_docs
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -52,18 +52,28 @@ WORDS: Mapping[str, str] = MappingProxyType(
 """Keys of a field's ``metadata``, and their meaning for its option."""
 
 
-def options_of(kind: type, *, completions: Mapping[str, Completion] = MappingProxyType({})) -> Callable[[F], F]:
+def options_of(
+    kind: type,
+    *,
+    only: Collection[str] | None = None,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+    completions: Mapping[str, Completion] = MappingProxyType({}),
+) -> Callable[[F], F]:
     """Return a decorator that gives a command one option for each field of a dataclass, in their order.
 
     The command gets the values by the names of the fields; :func:`take` makes the dataclass of them.
 
+    :param only: names of the fields that are options of this command; ``None`` = all.
+    :param defaults: name of a field -> default of this command, instead of the field's.
     :param completions: name of a field -> what completes its value in a shell.
     :raises TypeError: a field is of a type that no option has, or its metadata has an unknown key.
     """
 
     def decorate(command: F) -> F:
         for field in reversed(_option_fields(kind)):
-            command = _option(kind, field, completions.get(field.name))(command)
+            if only is None or field.name in only:
+                default = defaults.get(field.name, _default(field))
+                command = _option(kind, field, default, completions.get(field.name))(command)
         return command
 
     return decorate
@@ -72,9 +82,10 @@ def options_of(kind: type, *, completions: Mapping[str, Completion] = MappingPro
 def take(kind: type[T], options: dict[str, Any], **others: Any) -> T:
     """Return the dataclass that the options of a command describe; its values are taken out of ``options``.
 
-    :param others: fields that are no options.
+    :param others: fields that are no options of this command; those that are neither have their defaults.
     """
-    return kind(**{field.name: options.pop(field.name) for field in _option_fields(kind)}, **others)
+    given = {field.name: options.pop(field.name) for field in _option_fields(kind) if field.name in options}
+    return kind(**given, **others)
 
 
 def option_names(kind: type) -> dict[str, str]:
@@ -90,7 +101,12 @@ def _name(field: Field[Any]) -> str:
     return str(field.metadata.get("option") or "--" + field.name.replace("_", "-"))
 
 
-def _option(kind: type, field: Field[Any], completion: Completion | None) -> Callable[[F], F]:
+def _default(field: Field[Any]) -> Any:
+    """The default of a field; ``MISSING`` = it has none."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _option(kind: type, field: Field[Any], default: Any, completion: Completion | None) -> Callable[[F], F]:
     where = f"{kind.__name__}.{field.name}"
     if unknown := field.metadata.keys() - WORDS.keys():
         raise TypeError(f"{where}: no key of metadata is called {', '.join(sorted(unknown))}")
@@ -98,7 +114,6 @@ def _option(kind: type, field: Field[Any], completion: Completion | None) -> Cal
     admitted, separator = field_types(kind).get(field.name), words.get("separator")
     if admitted is None or (separator is not None and (admitted.kind, admitted.many) != (str, True)):
         raise TypeError(f"{where}: no option takes a value of type {field.type}")
-    default = field.default if field.default_factory is MISSING else field.default_factory()
     settings: dict[str, Any] = {
         "type": FILE if words.get("file") else _type(admitted),
         "help": words.get("help") or _help(field_docs(kind).get(field.name, "")),

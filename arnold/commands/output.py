@@ -64,6 +64,17 @@ def plain(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
+def save_json(document: object, file: str | None) -> None:
+    """Write a document to a file, if one is named.
+
+    :raises InvalidInput: the file cannot be written.
+    """
+    from topology.files import write_file
+
+    if file is not None:
+        write_file(file, to_json(document) + "\n")
+
+
 def emit_json(document: object) -> None:
     """Print the one JSON document of a run."""
     click.echo(to_json(document))

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from arnold.commands.output import console, plain, table
 from arnold.documents.simulate_answer import SimulateDocument
+from simulator.engine.loop import Engine
 from simulator.replay import Replay
 from simulator.results.distribution import Distribution
 from topology.quantities import duration, percent
@@ -43,3 +48,27 @@ def show(document: SimulateDocument, replay: Replay) -> None:
 
 def _cells(found: Distribution) -> tuple[str, ...]:
     return tuple(duration(value) for value in (found.mean, found.p50, found.p95, found.p99, found.max))
+
+
+@contextmanager
+def run_progress(jobs: int) -> Iterator[Callable[[Engine], None] | None]:
+    """Show a bar with simulated time and jobs left; call it now and then; ``None`` = stderr is no terminal.
+
+    :param jobs: of the run.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=jobs)
+
+        def show(engine: Engine) -> None:
+            past = duration(engine.now - engine.jobs[0].submitted)
+            left = f"{jobs - engine.completed:,} jobs left: {len(engine.line):,} wait, {len(engine.live):,} run"
+            bar.update(task, completed=engine.completed, description=f"{past} simulated, {left}")
+
+        yield show

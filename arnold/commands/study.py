@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.instance import finite, limits_of
+from arnold.commands.command_table import CommandRow, LazyGroup
+from arnold.commands.field_options import options_of, take
+from arnold.commands.instance import finite
 from arnold.commands.output import console, emit_json, progress, table
-from arnold.commands.table import CommandRow, LazyGroup
+from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
-    from scheduler.placement.types import Limits
     from scheduler.study.fragmented import AlgorithmLine, FragmentedStudy
     from scheduler.study.placement_sweep import Case, CaseResult, CaseResults
     from scheduler.study.table1 import RatioSummary, Table1
@@ -51,33 +52,14 @@ def command() -> None:
 
 
 def run_options(*, seconds: float) -> Callable[[F], F]:
-    """``--time-limit``, ``--seed``, ``--workers``, ``--jobs``.
+    """Return a decorator that adds the limits of each run and ``--jobs``.
 
     :param seconds: default of the time limit.
     """
-    options = (
-        click.option(
-            "--time-limit",
-            type=click.FloatRange(min=0, min_open=True),
-            callback=finite,
-            default=seconds,
-            show_default=True,
-            metavar="SECONDS",
-            help="For each algorithm on each cluster.",
-        ),
-        click.option(
-            "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Same seed, same results."
-        ),
-        click.option(
-            "--workers", type=click.IntRange(1, 1024), default=2, show_default=True, help="Threads of a solver."
-        ),
-        click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes."),
-    )
 
     def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
+        processes = click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
+        return options_of(Limits, defaults={"seconds": seconds})(processes(command))
 
     return decorate
 
@@ -93,12 +75,12 @@ def run_options(*, seconds: float) -> Callable[[F], F]:
     metavar="SHARE",
     help="Minipods differ from the mean by up to this share.",
 )
-def table1(*, as_json: bool, unevenness: float, time_limit: float, seed: int, workers: int, jobs: int) -> None:
+def table1(*, as_json: bool, unevenness: float, jobs: int, **options: Any) -> None:
     """The paper's Table 1: its settings, its program, its baselines, and what is optimal."""
     from scheduler.study import table1 as study
 
-    cases = study.cases(unevenness=unevenness, seed=seed)
-    limits = limits_of(time_limit=time_limit, seed=seed, workers=workers)
+    limits = take(Limits, options)
+    cases = study.cases(unevenness=unevenness, seed=limits.seed)
     found = study.table1(cases, _sweep(cases, study.ALGORITHMS, limits, jobs=jobs))
     if as_json:
         emit_json(found)
@@ -112,9 +94,7 @@ def table1(*, as_json: bool, unevenness: float, time_limit: float, seed: int, wo
 @run_options(seconds=2.0)
 @click.option("--clusters", type=click.IntRange(1, 100_000), default=10, show_default=True, help="How many.")
 @click.option("--algorithms", metavar="A,B,..", help="Only these, and exact to compare with  [default: all].")
-def fragmented(
-    *, as_json: bool, clusters: int, algorithms: str | None, time_limit: float, seed: int, workers: int, jobs: int
-) -> None:
+def fragmented(*, as_json: bool, clusters: int, algorithms: str | None, jobs: int, **options: Any) -> None:
     """Fragmented clusters, all algorithms side by side."""
     from scheduler.placement.registry import algorithm_names
     from scheduler.study import fragmented as study
@@ -122,8 +102,8 @@ def fragmented(
 
     named = algorithm_names() if algorithms is None else tuple(name.strip() for name in algorithms.split(","))
     chosen = tuple(dict.fromkeys((EXACT, *named)))
-    cases = study.cases(clusters, seed)
-    limits = limits_of(time_limit=time_limit, seed=seed, workers=workers)
+    limits = take(Limits, options)
+    cases = study.cases(clusters, limits.seed)
     found = study.fragmented_study(cases, _sweep(cases, chosen, limits, jobs=jobs), limits)
     if as_json:
         emit_json(found)

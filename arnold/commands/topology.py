@@ -83,7 +83,7 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
 
 
 @command.command(
-    "show", cls=JsonCommand, document="arnold.documents.topology_answer:ShowDocument", epilog=SHOW_EXAMPLES
+    "show", cls=JsonCommand, document="arnold.documents.topology_answer:ShowTopologyDocument", epilog=SHOW_EXAMPLES
 )
 @file_options
 @click.option("--output", type=FILE, metavar="FILE", help="Draw into this .svg, .png or .html file too.")

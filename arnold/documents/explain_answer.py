@@ -14,7 +14,7 @@ from scheduler.outcome import Outcome, Status
 from scheduler.phrases import verdict
 from scheduler.placement.admission import flags_of_usable
 from scheduler.placement.types import ParetoPoint, PriceOption
-from scheduler.remedies import Diagnosis
+from scheduler.remedies import Misfit
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord
 from topology.validate import ClusterSummary, summarise_cluster
@@ -52,7 +52,7 @@ class ExplainDocument(JsonRecord):
     """To avoid slow nodes against to use them, each solved; empty where no node that the job could use is slow."""
     flags: tuple[NodeFlag, ...]
     """Why: the flags of the nodes that the options name, and of faulty ones that are idle, by node."""
-    diagnosis: Diagnosis | None
+    diagnosis: Misfit | None
     """Why the job does not fit; null when it does."""
     solve_seconds: float
     """Wall time of the solver on the instance itself."""
@@ -70,7 +70,7 @@ def explain_document(
     *,
     cheaper: Sequence[CheaperPair],
     options: Sequence[AvoidanceOption],
-    diagnosis: Diagnosis | None,
+    diagnosis: Misfit | None,
 ) -> ExplainDocument:
     """Return the document of an explanation."""
     return ExplainDocument(

@@ -52,7 +52,7 @@ class ConvertDocument(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowDocument(JsonRecord):
+class ShowTopologyDocument(JsonRecord):
     """What ``arnold topology show --json`` prints."""
 
     format: str
@@ -97,9 +97,9 @@ def convert_document(
     return ConvertDocument(**_read(topology, source), to=to, output=output, text=text, losses=rendering.notes)
 
 
-def show_document(topology: LoadedTopology, source: str, *, output: str | None) -> ShowDocument:
+def show_document(topology: LoadedTopology, source: str, *, output: str | None) -> ShowTopologyDocument:
     """Return the document of a drawing."""
-    return ShowDocument(**_read(topology, source), output=output, domains=_domains(topology.cluster))
+    return ShowTopologyDocument(**_read(topology, source), output=output, domains=_domains(topology.cluster))
 
 
 def validate_document(topology: LoadedTopology, source: str) -> ValidateDocument:

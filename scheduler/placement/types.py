@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Interval
 
 from scheduler.job import Job
 from topology.cluster import Cluster, IntArray
@@ -28,21 +28,19 @@ def corners(pairs: Iterable[Pair]) -> list[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long an algorithm may take, and what makes it repeatable.
+    """How long an algorithm may take, and what makes it repeatable: the options of commands that place."""
 
-    :param seconds: wall-clock limit; an anytime algorithm returns its best placement when it runs out.
-    :param seed: same seed, same answer, as long as time did not run out.
-    :param workers: threads a solver may use.
-    :param progress: called now and then with a short sentence; ``None`` = never.
-    """
-
-    seconds: float = 10.0
-    seed: int = 0
-    workers: int = 2
-    progress: Callable[[str], None] | None = None
+    seconds: Annotated[float, Gt(0)] = field(default=10.0, metadata={"option": "--time-limit", "metavar": "SECONDS"})
+    """Wall time in seconds; then the best placement so far and its bound."""
+    seed: Annotated[int, Interval(ge=0, le=2**31 - 1)] = field(default=0, metadata={"metavar": "N"})
+    """Same seed, same answer, as long as time does not run out."""
+    workers: Annotated[int, Interval(ge=1, le=1024)] = field(default=2, metadata={"metavar": "N"})
+    """Threads that a solver may use."""
+    progress: Callable[[str], None] | None = field(default=None, metadata={"option": False})
+    """Called now and then with a short sentence; ``None`` = progress is not shown."""
 
     def say(self, message: str) -> None:
-        """Report progress, where it is asked for."""
+        """Show a short sentence about the progress."""
         if self.progress is not None:
             self.progress(message)
 

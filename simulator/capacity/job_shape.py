@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from scheduler.job import Job, Parallelism
+from scheduler.job import DEFAULT_ALPHA, Job, Parallelism
 from topology.errors import InvalidJob
 
 # bounded, as int() refuses numbers of thousands of digits
@@ -33,7 +33,7 @@ class JobShape:
         """Nodes of one PP group: one for each stage."""
         return self.pp
 
-    def job(self, rows: int, *, alpha: float = 0.5, level: str | None = None) -> Job:
+    def job(self, rows: int, *, alpha: float = DEFAULT_ALPHA, level: str | None = None) -> Job:
         """Return the job with so many PP groups.
 
         :raises InvalidJob: the shape does not cut into nodes.

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from scheduler.study.executors import Executor
 from simulator.run_lock import held_alone
-from simulator.study.one import Row, run_point
-from simulator.study.plan import Inputs, Point, fingerprint
-from simulator.study.rows import INPUTS, Journal, point_of, read_rows, write_rows
+from simulator.study.run_row import Row, run_point
+from simulator.study.study_file import INPUTS, Journal, point_of, read_rows, write_rows
+from simulator.study.study_plan import Inputs, StudyPoint, study_fingerprint
 from topology.errors import InvalidInput
 
 
@@ -29,7 +29,7 @@ class Swept:
 
 def sweep(
     inputs: Inputs,
-    points: Sequence[Point],
+    points: Sequence[StudyPoint],
     executor: Executor,
     *,
     title: str,
@@ -52,7 +52,7 @@ def sweep(
 
 def _sweep(
     inputs: Inputs,
-    points: Sequence[Point],
+    points: Sequence[StudyPoint],
     executor: Executor,
     *,
     title: str,
@@ -60,7 +60,7 @@ def _sweep(
     out: str | None,
     step: Callable[[str], None],
 ) -> Swept:
-    mark = fingerprint(inputs, version=version)
+    mark = study_fingerprint(inputs, version=version)
     journal = None if out is None else Journal(out, mark)
     done = _there(out, mark, journal)
     todo = [point for point in points if point not in done]
@@ -79,9 +79,9 @@ def _sweep(
     return Swept([done[point] for point in points], len(todo))
 
 
-def _there(out: str | None, mark: str, journal: Journal | None) -> dict[Point, Row]:
+def _there(out: str | None, mark: str, journal: Journal | None) -> dict[StudyPoint, Row]:
     """Rows of earlier studies on the same inputs."""
-    done: dict[Point, Row] = {}
+    done: dict[StudyPoint, Row] = {}
     if out is not None and Path(out).exists():
         done, metadata = read_rows(out)
         if metadata.get(INPUTS) != mark:

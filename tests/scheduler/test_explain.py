@@ -16,7 +16,7 @@ from scheduler.objective import Spread, evaluate
 from scheduler.outcome import judge, run
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, Proposal, Refutation
-from scheduler.remedies import Diagnosis, diagnose, fits
+from scheduler.remedies import Misfit, diagnose, fits
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import InvalidPlacement
@@ -66,7 +66,7 @@ def job(dp: int, pp: int = 1, *, alpha: float = 0.5, holds: tuple[Hold, ...] = (
     return Job("job", Parallelism(tp=8, dp=dp, pp=pp), alpha=alpha, holds=holds, avoid=avoid)  # type: ignore[arg-type]
 
 
-def diagnosed(cluster: Cluster, wanted: Job) -> Diagnosis:
+def diagnosed(cluster: Cluster, wanted: Job) -> Misfit:
     """Why it does not fit, by the exhaustive solver."""
     outcome = run(SOLVER, cluster, wanted, LIMITS)
     assert outcome.status == "infeasible"

@@ -12,7 +12,7 @@ from simulator.engine.job import SimJob
 from simulator.engine.run import run
 from simulator.engine.stage import Why
 from simulator.job_record import JobRecord
-from simulator.replay import COUNT_ONLY, Replay, Settings, prepare
+from simulator.replay import COUNT_ONLY, Replay, ReplaySettings, prepare
 from simulator.results.attempt_log import log_attempts
 from simulator.results.run_history import RunHistory, run_history
 from simulator.traces import JobTrace
@@ -105,7 +105,7 @@ def replayed(
     pace: Any = None,
 ) -> tuple[Replay, RunHistory]:
     """A run to its end, and its history."""
-    made = prepare(JobTrace(tuple(records), source="jobs.csv"), cluster or racks(8), Settings(policy, algorithm))
+    made = prepare(JobTrace(tuple(records), source="jobs.csv"), cluster or racks(8), ReplaySettings(policy, algorithm))
     engine = made.engine
     if pace is not None:
         engine.pace = pace

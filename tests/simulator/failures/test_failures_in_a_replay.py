@@ -17,7 +17,7 @@ from simulator.failures.failure_process import FailureModel
 from simulator.failures.rates import DAY, RATES, failure_rate
 from simulator.failures.slow_spells import Slowness
 from simulator.job_record import JobRecord
-from simulator.replay import Replay, Settings, prepare
+from simulator.replay import Replay, ReplaySettings, prepare
 from simulator.results.ettr_over_time import run_ettr
 from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
@@ -42,7 +42,7 @@ def replay(
     record: JobRecord, nodes: int, failures: FailureSettings, *, incidents: list[Incident] | None = None
 ) -> Replay:
     """One job on so many nodes, to its end."""
-    settings = Settings(algorithm="best-fit", failures=failures)
+    settings = ReplaySettings(algorithm="best-fit", failures=failures)
     made = prepare(JobTrace((record,)), racks(nodes), settings)
     if incidents is not None:
         script = Script(failures, incidents)
@@ -163,7 +163,7 @@ def test_bad_settings() -> None:
     with pytest.raises(InvalidInput, match="8 spares of 8 nodes"):
         replay(gang(4, 10.0), 8, FailureSettings(spares=8))
     with pytest.raises(InvalidInput, match="only counts GPUs"):
-        prepare(JobTrace((gang(4, 10.0),)), racks(8), Settings(algorithm="none", failures=FailureSettings()))
+        prepare(JobTrace((gang(4, 10.0),)), racks(8), ReplaySettings(algorithm="none", failures=FailureSettings()))
     with pytest.raises(InvalidInput, match="interval"):
         FailureSettings(interval=0.0)
     with pytest.raises(InvalidInput, match="checkpoint takes"):
@@ -172,7 +172,7 @@ def test_bad_settings() -> None:
 
 def test_a_resumed_replay_equals_one_without_a_break() -> None:
     """Snapshot after 40 instants, restored into a new engine: the same ends, to the bit."""
-    settings = Settings(
+    settings = ReplaySettings(
         algorithm="best-fit",
         failures=FailureSettings(FailureModel(rate=failure_rate("50"), slowness=Slowness(50.0)), spares=2),
     )
@@ -195,7 +195,7 @@ def test_a_slow_node_slows_its_job_and_is_avoided_once_flagged() -> None:
     the pace of compute.  Work of 100 s under the interval writes no checkpoint.
     """
     model = FailureModel(rate=QUIET, slowness=Slowness(1.0))
-    settings = Settings(algorithm="exact", failures=FailureSettings(model, interval=1e6))
+    settings = ReplaySettings(algorithm="exact", failures=FailureSettings(model, interval=1e6))
     early, late = gang(4, 100.0), replace(gang(4, 100.0), job_id="late", submit=300.0)
     made = prepare(JobTrace((early, late)), racks(8), settings)
     script = [Incident(0.0, "slow", 0, 2.0), Incident(250.0, "flag", 0, 2.0)]

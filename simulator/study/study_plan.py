@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
 
-from simulator.replay import COUNT_ONLY, Settings
+from simulator.replay import COUNT_ONLY, ReplaySettings, fingerprint
 from simulator.traces import JobTrace
 from topology.cluster import Cluster
 
 
-class Point(NamedTuple):
+class StudyPoint(NamedTuple):
     """One run; its fields are the first columns of its row.
 
     :param cluster: name of the cluster among those of the study.
@@ -31,24 +30,24 @@ class Point(NamedTuple):
 class Inputs:
     """What all runs share; it travels to every process once.
 
-    :param settings: of each run, but for what a :class:`Point` says.
+    :param settings: of each run, but for what a :class:`StudyPoint` says.
     :param lenient: leave out jobs that a cluster could never hold, and count them.
     :param resample: seconds of the pieces from which each seed but 0 makes its own trace; ``None`` = all have the same.
     """
 
     trace: JobTrace
     clusters: Mapping[str, Cluster]
-    settings: Settings = field(default=Settings())
+    settings: ReplaySettings = field(default=ReplaySettings())
     lenient: bool = False
     resample: float | None = None
 
-    def settings_of(self, point: Point) -> Settings:
+    def settings_of(self, point: StudyPoint) -> ReplaySettings:
         """The settings of one run."""
         return replace(self.settings, policy=point.policy, algorithm=point.algorithm, seed=point.seed)
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class StudyGrid:
     """Everything with everything."""
 
     policies: Sequence[str]
@@ -58,13 +57,13 @@ class Grid:
     seeds: Sequence[int] = (0,)
 
     @property
-    def points(self) -> list[Point]:
+    def points(self) -> list[StudyPoint]:
         """All runs, in order; the seed changes fastest."""
         axes = self.policies, self.algorithms, self.clusters, self.loads, self.seeds
-        return [Point(*point) for point in dict.fromkeys(product(*axes))]
+        return [StudyPoint(*point) for point in dict.fromkeys(product(*axes))]
 
 
-def check_names(grid: Grid) -> None:
+def check_names(grid: StudyGrid) -> None:
     """Load every policy and algorithm once.
 
     :raises UnknownName: one is not installed.
@@ -79,18 +78,10 @@ def check_names(grid: Grid) -> None:
             load_algorithm(algorithm)
 
 
-def fingerprint(inputs: Inputs, *, version: str) -> str:
+def study_fingerprint(inputs: Inputs, *, version: str) -> str:
     """SHA-256 of what all runs of a study follow from, besides their points.
 
     :param version: of the program: another one may decide otherwise.
     """
     settings = replace(inputs.settings, policy="", algorithm="", seed=0)
-    digest = hashlib.sha256(repr((version, settings, inputs.lenient, inputs.resample)).encode())
-    for record in inputs.trace.records:
-        digest.update(repr(record).encode())
-    for name, cluster in sorted(inputs.clusters.items()):
-        digest.update(repr((name, cluster.names, sorted(cluster.flags.items()))).encode())
-        for level in cluster.levels:
-            digest.update(repr((level.name, level.domains)).encode() + level.domain_of.tobytes())
-        digest.update(cluster.gpus.tobytes() + cluster.free_gpus.tobytes())
-    return digest.hexdigest()
+    return fingerprint((version, settings, inputs.lenient, inputs.resample), inputs.trace, inputs.clusters)

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
 
-from pydantic import Field
+from annotated_types import Ge, Gt
 
-from arnold.documents.common import Document
 from simulator.study.compared import Band, Comparison, Group
+from topology.json_record import JsonRecord
 
 
-class BandDoc(Document):
-    """A number over seeds."""
-
-    mean: float
-    """Over the runs of the group."""
-    half: float = Field(ge=0)
-    """Half of the 95 % interval of the mean, by Student's t; 0 with one run."""
-
-
-class GroupDoc(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRuns(JsonRecord):
     """Runs that differ in their seed alone."""
 
     name: str
@@ -30,40 +24,41 @@ class GroupDoc(Document):
     """Of placement; `none` = GPUs were only counted."""
     cluster: str
     """Name of its file, without folder and suffix where that tells it from the others."""
-    load: float = Field(gt=0)
+    load: Annotated[float, Gt(0)]
     """Scale of the load."""
-    runs: int = Field(ge=0)
+    runs: Annotated[int, Ge(0)]
     """That came to an end."""
-    diverged: int = Field(ge=0)
+    diverged: Annotated[int, Ge(0)]
     """That were ended because they would not."""
-    metrics: dict[str, BandDoc]
+    metrics: Mapping[str, Band]
     """By column of the rows; a number that no run has is left out."""
-    against: dict[str, BandDoc]
+    against: Mapping[str, Band]
     """Differences from the first group of this load, seed by seed; empty in the first group."""
 
 
-class StudyDocument(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyDocument(JsonRecord):
     """Many replays of a trace."""
 
     title: str
     """Name of the trace."""
-    runs: int = Field(ge=0)
+    runs: Annotated[int, Ge(0)]
     """Runs that were asked for."""
-    made: int = Field(ge=0)
+    made: Annotated[int, Ge(0)]
     """Of these, made now; the others were there."""
-    groups: list[GroupDoc]
+    groups: tuple[ComparedRuns, ...]
     """In order of policy, algorithm, cluster, load."""
 
 
 def study_document(compared: Comparison, *, runs: int, made: int) -> StudyDocument:
     """The document of a study."""
     return StudyDocument(
-        title=compared.title, runs=runs, made=made, groups=[_group(group) for group in compared.groups]
+        title=compared.title, runs=runs, made=made, groups=tuple(_group(group) for group in compared.groups)
     )
 
 
-def _group(group: Group) -> GroupDoc:
-    return GroupDoc(
+def _group(group: Group) -> ComparedRuns:
+    return ComparedRuns(
         name=group.name,
         policy=group.policy,
         algorithm=group.algorithm,
@@ -76,5 +71,5 @@ def _group(group: Group) -> GroupDoc:
     )
 
 
-def _bands(found: Mapping[str, Band | None]) -> dict[str, BandDoc]:
-    return {name: BandDoc(mean=band.mean, half=band.half) for name, band in found.items() if band is not None}
+def _bands(found: Mapping[str, Band | None]) -> Mapping[str, Band]:
+    return {name: band for name, band in found.items() if band is not None}

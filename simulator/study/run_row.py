@@ -18,8 +18,8 @@ from simulator.results.run_history import RunHistory, run_history
 from simulator.results.run_summary import run_summary
 from simulator.results.size_class import NAMES, size_class
 from simulator.results.time_series import time_series
-from simulator.study.plan import Inputs, Point
 from simulator.study.resample import resampled
+from simulator.study.study_plan import Inputs, StudyPoint
 from simulator.traces import JobTrace, scale_load
 from topology.cluster import FloatArray
 
@@ -29,7 +29,7 @@ CURVE = 120
 _TIMES = ("mean", "p50", "p95", "p99", "max")
 
 COLUMNS: dict[str, type] = {
-    **dict(zip(Point._fields, (str, str, str, float, int), strict=True)),
+    **dict(zip(StudyPoint._fields, (str, str, str, float, int), strict=True)),
     "outcome": str,
     "jobs": int,
     "completed": int,
@@ -59,7 +59,7 @@ the curves: jobs that wait, and the share of GPUs held, in :data:`CURVE` buckets
 Row = dict[str, Any]
 
 
-def run_point(inputs: Inputs, point: Point) -> Row:
+def run_point(inputs: Inputs, point: StudyPoint) -> Row:
     """Make one run.
 
     :raises ArnoldError: it cannot begin.  One that diverges is a row that says so.
@@ -98,7 +98,7 @@ def run_point(inputs: Inputs, point: Point) -> Row:
     return row | _curves(history)
 
 
-def _trace(inputs: Inputs, point: Point) -> JobTrace:
+def _trace(inputs: Inputs, point: StudyPoint) -> JobTrace:
     trace = inputs.trace
     if inputs.resample is not None:
         trace = resampled(trace, inputs.resample, point.seed)

@@ -1,4 +1,4 @@
-"""Ctrl-C that works while a solver runs.
+"""Ctrl-C, and the SIGTERM of a batch system: at once while a solver runs, between two instants while a replay does.
 
 Solvers run for seconds outside Python, and some catch SIGINT themselves: a KeyboardInterrupt would be raised long after
 the user asked, or never.  So SIGINT is blocked for every thread and a watcher waits for it.  It interrupts the main
@@ -13,7 +13,9 @@ import signal
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 INTERRUPTED = 130
 
@@ -43,3 +45,29 @@ def _watch() -> None:
     with suppress(OSError):
         os.write(sys.stderr.fileno(), f"{show_cursor}\nInterrupted.\n".encode())
     os._exit(INTERRUPTED)
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[Callable[[], bool]]:
+    """Catch requests to stop, so that a run can save its state first; a second request interrupts at once.
+
+    :returns: call it to know whether the run was asked to stop.
+    """
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    try:
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # another thread than the main one, which no signal reaches
+        yield lambda: False
+        return
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

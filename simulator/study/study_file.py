@@ -10,8 +10,8 @@ from typing import Any, TextIO
 
 from simulator.study.compared import Comparison
 from simulator.study.groups import compare
-from simulator.study.one import COLUMNS, Row
-from simulator.study.plan import Point
+from simulator.study.run_row import COLUMNS, Row
+from simulator.study.study_plan import StudyPoint
 from topology.errors import InvalidInput
 from topology.files import write_file
 
@@ -25,12 +25,12 @@ LARGEST = 1e18
 _TYPES = {str: "string", float: "float64", int: "int64"}
 
 
-def point_of(row: Mapping[str, Any]) -> Point:
+def point_of(row: Mapping[str, Any]) -> StudyPoint:
     """Which run a row is of."""
-    return Point(*(row[name] for name in Point._fields))
+    return StudyPoint(*(row[name] for name in StudyPoint._fields))
 
 
-def read_rows(path: str) -> tuple[dict[Point, Row], Mapping[str, str]]:
+def read_rows(path: str) -> tuple[dict[StudyPoint, Row], Mapping[str, str]]:
     """Rows of a file, and its metadata.
 
     :raises InvalidInput: it is no file of rows.
@@ -113,9 +113,9 @@ class Journal:
         self._inputs = inputs
         self._file: TextIO | None = None
 
-    def read(self) -> dict[Point, Row]:
+    def read(self) -> dict[StudyPoint, Row]:
         """Rows of a broken study; a line that was cut off is left out."""
-        rows: dict[Point, Row] = {}
+        rows: dict[StudyPoint, Row] = {}
         if not self._path.is_file():
             return rows
         for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():

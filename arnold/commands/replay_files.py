@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
-import click
+from annotated_types import Gt
 
-from arnold.commands.instance import FILE, finite
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from simulator.replay import Replay
     from simulator.results.run_history import RunHistory
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 @dataclass(frozen=True, slots=True)
-class Outputs:
-    """Files that were asked for.
+class ReplayFiles:
+    """Files that were asked for."""
 
-    :param series_step: seconds of a bucket of the series; ``None`` = chosen by the length of the run.
-    :param compare: rows of a study that stand beside the run on its page.
-    """
-
-    jobs_out: str | None = None
-    series_out: str | None = None
-    series_step: float | None = None
-    chrome_trace: str | None = None
-    html: str | None = None
-    compare: str | None = None
+    jobs_out: str | None = field(default=None, metadata={"file": True})
+    """One row per job: .csv, .parquet or .jsonl."""
+    series_out: str | None = field(default=None, metadata={"file": True})
+    """The run over time: .csv, .parquet or .jsonl."""
+    series_step: Annotated[float, Gt(0)] | None = field(
+        default=None, metadata={"metavar": "SECONDS", "default": "at most 480 of a round length"}
+    )
+    """Length of its buckets."""
+    chrome_trace: str | None = field(default=None, metadata={"file": True})
+    """Jobs on nodes for Perfetto; .gz packs."""
+    html: str | None = field(default=None, metadata={"file": True})
+    """One page with the cluster over time; needs no network."""
+    compare: str | None = field(default=None, metadata={"file": True})
+    """Rows of `arnold study simulate`, shown on the page."""
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is computed for it.
@@ -60,42 +60,7 @@ class Outputs:
                 raise InvalidInput(f"cannot be written: {reason}", where=str(one), fix="name a file in a folder")
 
 
-def output_options(command: F) -> F:
-    """The options that :class:`Outputs` holds."""
-    options = (
-        click.option("--jobs-out", type=FILE, metavar="FILE", help="One row per job: .csv, .parquet or .jsonl."),
-        click.option("--series-out", type=FILE, metavar="FILE", help="The run over time: .csv, .parquet or .jsonl."),
-        click.option(
-            "--series-step",
-            type=click.FloatRange(min=0, min_open=True),
-            callback=finite,
-            metavar="SECONDS",
-            help="Length of its buckets  [default: at most 480 of a round length]",
-        ),
-        click.option("--chrome-trace", type=FILE, metavar="FILE", help="Jobs on nodes for Perfetto; .gz packs."),
-        click.option(
-            "--html", type=FILE, metavar="FILE", help="One page with the cluster over time; needs no network."
-        ),
-        click.option(
-            "--compare", type=FILE, metavar="FILE", help="Rows of `arnold study simulate`, shown on the page."
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def take_outputs(options: dict[str, Any]) -> Outputs:
-    """The outputs among the options of a command, taken out of them; checked.
-
-    :raises InvalidInput: see :meth:`Outputs.check`.
-    """
-    outputs = Outputs(**{field.name: options.pop(field.name) for field in fields(Outputs)})
-    outputs.check()
-    return outputs
-
-
-def write_outputs(outputs: Outputs, replay: Replay, past: RunHistory, *, title: str) -> list[str]:
+def write_replay(outputs: ReplayFiles, replay: Replay, past: RunHistory, *, title: str) -> list[str]:
     """Write each file, whole or not at all.
 
     :param past: of the run.
@@ -151,7 +116,7 @@ def _write_page(file: str, past: RunHistory, replay: Replay, *, title: str, comp
     from arnold.pages.replay import simulation_page
     from arnold.pages.replay.replay_page import Told
     from simulator.results.run_summary import run_summary
-    from simulator.study.rows import read_comparison
+    from simulator.study.study_file import read_comparison
     from topology.files import write_file
 
     summary = run_summary(past)
