@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 import click
 
 from arnold.commands.instance import FILE, finite
-from topology.field_types import FieldType, field_docs
+from topology.field_types import FieldType, field_docs, field_types
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

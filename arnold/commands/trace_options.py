@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    pass
+    from simulator.traces import JobTrace
 
 
 @dataclass(frozen=True, slots=True)
