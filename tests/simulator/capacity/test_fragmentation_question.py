@@ -97,6 +97,8 @@ def test_the_sheet() -> None:
     answer = question.answer()
     largest, sizes = question.sheet(answer).tables
     assert largest.headers[2:6] == ("PP <= 1", "PP <= 2", "DP <= 1", "DP <= 2")
+    # With one stage the job is one DP group: 7 nodes in one minipod, 7 + 5 in two.  Of four stages two rows are whole,
+    # in the 7 and in the 5; four columns of two fit into single minipods too; all three rows need two minipods a group.
     assert [row[:6] for row in largest.rows] == [
         ("8x1", "14", "-", "-", "7", "12"),
         ("8x4", "12", "8", "12", "8", "12"),
