@@ -10,13 +10,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
 from extender.cluster_api import NODES, ClusterApi, Document, FlowControl, HttpApi, find_cluster
 from topology.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, NodeFlag
+from topology.json_record import JsonRecord
 from topology.readers.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL, annotated_flag
 from topology.readers.kubernetes_objects import NodeObject
 
@@ -46,20 +47,19 @@ class FlaggedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What was done to one node.
+class FlagChange(JsonRecord):
+    """What was done to one node."""
 
-    :param before: its annotations.
-    :param after: its annotations now.
-    """
-
-    before: FlaggedNode
-    after: FlaggedNode
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything is another than before."""
-        return (self.before.slowdown, self.before.until) != (self.after.slowdown, self.after.until)
+    node: str
+    """Name of the node."""
+    done: Literal["applied", "cleared", "unchanged"]
+    """What was done."""
+    slowdown: str | None
+    """Its annotation arnold.dev/slowdown now."""
+    until: str | None
+    """Its annotation arnold.dev/slowdown-until now."""
+    before: str | None
+    """Its annotation arnold.dev/slowdown before."""
 
 
 class NodeFlags:
@@ -69,7 +69,7 @@ class NodeFlags:
         self._api = api
 
     async def all(self) -> dict[str, FlaggedNode]:
-        """Return every node with its annotations, by name."""
+        """Every node with its annotations, by name."""
         found: dict[str, FlaggedNode] = {}
         token = ""
         while True:
@@ -79,7 +79,7 @@ class NodeFlags:
             if not (token := page.metadata.token):
                 return found
 
-    async def apply(self, flags: Iterable[NodeFlag]) -> list[Change]:
+    async def apply(self, flags: Iterable[NodeFlag]) -> list[FlagChange]:
         """Write flags; of two for one node the slower wins.
 
         :returns: one change for each node that a flag names, by name.
@@ -93,7 +93,7 @@ class NodeFlags:
         wanted = {name: _annotated(flag) for name, flag in sorted(worst.items())}
         return await self._write(nodes, wanted)
 
-    async def clear(self, names: Sequence[str] | None) -> list[Change]:
+    async def clear(self, names: Sequence[str] | None) -> list[FlagChange]:
         """Take flags off.
 
         :param names: of the nodes; ``None`` = all that have annotations of ours.
@@ -106,7 +106,7 @@ class NodeFlags:
 
     async def sync(
         self, held: Iterable[NodeFlag], *, known: Mapping[str, Collection[float]], now: datetime
-    ) -> tuple[list[Change], list[str]]:
+    ) -> tuple[list[FlagChange], list[str]]:
         """Bring annotations in line with a store: write what it holds, take off what it held once and no longer does.
 
         What others wrote stays, where it is worse or the store holds nothing.  An end that moved is written anew
@@ -131,15 +131,14 @@ class NodeFlags:
                 wanted[name] = before if _stays(before, flag, now, ours=ours) else _annotated(flag)
         return await self._write(nodes, wanted), sorted(by_name.keys() - nodes.keys())
 
-    async def _write(self, nodes: Mapping[str, FlaggedNode], wanted: Mapping[str, FlaggedNode]) -> list[Change]:
+    async def _write(self, nodes: Mapping[str, FlaggedNode], wanted: Mapping[str, FlaggedNode]) -> list[FlagChange]:
         for name in wanted:
             if name not in nodes:
                 raise UnknownName(
                     f"the cluster has no node {name!r}", fix=f"{did_you_mean(name, nodes)}name nodes of the cluster"
                 )
-        changes = [Change(nodes[name], after) for name, after in wanted.items()]
-        writes = (self._annotate(change.after) for change in changes if change.changed)
-        await asyncio.gather(*writes)
+        changes = [_change(nodes[name], after) for name, after in wanted.items()]
+        await asyncio.gather(*(self._annotate(wanted[change.node]) for change in changes if change.done != "unchanged"))
         return changes
 
     async def _annotate(self, node: FlaggedNode) -> None:
@@ -147,44 +146,17 @@ class NodeFlags:
         await self._api.patch(NODES, node.node, {"metadata": {"annotations": annotations}}, kind="merge-patch")
 
 
-def list_flags(kubeconfig: str | None, context: str | None) -> dict[str, FlaggedNode]:
-    """Return every node with its annotations, by name; see :meth:`NodeFlags.all`.
+def on_cluster(kubeconfig: str | None, context: str | None, action: Callable[[NodeFlags], Awaitable[T]]) -> T:
+    """Connect to a cluster, do something with its flags, and return what came of it.
 
     :raises ArnoldError: no cluster, or it does not answer.
     """
-    return _on_cluster(kubeconfig, context, NodeFlags.all)
 
-
-def apply_flags(kubeconfig: str | None, context: str | None, flags: Sequence[NodeFlag]) -> list[Change]:
-    """Write flags; see :meth:`NodeFlags.apply`."""
-    return _on_cluster(kubeconfig, context, lambda nodes: nodes.apply(flags))
-
-
-def clear_flags(kubeconfig: str | None, context: str | None, names: Sequence[str] | None) -> list[Change]:
-    """Take flags off; see :meth:`NodeFlags.clear`."""
-    return _on_cluster(kubeconfig, context, lambda nodes: nodes.clear(names))
-
-
-def sync_flags(
-    kubeconfig: str | None,
-    context: str | None,
-    held: Sequence[NodeFlag],
-    *,
-    known: Mapping[str, Collection[float]],
-    now: datetime,
-) -> tuple[list[Change], list[str]]:
-    """Bring annotations in line with a store; see :meth:`NodeFlags.sync`."""
-    return _on_cluster(kubeconfig, context, lambda nodes: nodes.sync(held, known=known, now=now))
-
-
-def _on_cluster(kubeconfig: str | None, context: str | None, ask: Callable[[NodeFlags], Awaitable[T]]) -> T:
-    """Return what a cluster answers, from outside any event loop."""
-
-    async def connected() -> T:
+    async def act() -> T:
         async with await _connect(kubeconfig, context) as api:
-            return await ask(NodeFlags(api))
+            return await action(NodeFlags(api))
 
-    return asyncio.run(connected())
+    return asyncio.run(act())
 
 
 async def _connect(kubeconfig: str | None, context: str | None) -> HttpApi:
@@ -201,8 +173,14 @@ def _read(name: str, annotations: Mapping[str, str]) -> FlaggedNode:
     return FlaggedNode(name, annotations.get(SLOWDOWN), annotations.get(SLOWDOWN_UNTIL), flag, problem)
 
 
+def _change(before: FlaggedNode, after: FlaggedNode) -> FlagChange:
+    same = (before.slowdown, before.until) == (after.slowdown, after.until)
+    done: Literal["applied", "cleared", "unchanged"] = "unchanged" if same else "cleared" if after.bare else "applied"
+    return FlagChange(after.node, done, after.slowdown, after.until, before.slowdown)
+
+
 def _annotated(flag: NodeFlag) -> FlaggedNode:
-    """Return a flag as annotations."""
+    """A flag as annotations."""
     until = None if flag.until is None else _rfc3339(flag.until)
     return FlaggedNode(flag.node, _factor(flag.slowdown), until, flag)
 
@@ -212,7 +190,7 @@ def _factor(slowdown: float) -> str:
 
 
 def _stays(before: FlaggedNode, flag: NodeFlag, now: datetime, *, ours: bool) -> bool:
-    """Return whether annotations that are there do for a flag."""
+    """Whether annotations that are there do for a flag."""
     found = before.flag
     if found is None or not found.active(now):
         return False

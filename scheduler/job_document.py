@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scheduler.affinity import Experts, Model
+from scheduler.instance import Instance
 from scheduler.job import Avoid, Family
 
 LARGEST = 10**12
@@ -92,6 +93,26 @@ class JobDocument(_Strict):
     constraints: tuple[ConstraintFile, ...] = Field(default=(), strict=False)
     microbatches: Size | None = None
     spread_cost: Factor | None = None
+
+
+def job_document(instance: Instance) -> JobDocument:
+    """Return the job as a file that says everything: defaults, overrides and derived values filled in."""
+    job = instance.job
+    degrees = job.parallelism
+    hard = [ConstraintFile(family=hold.family, within=hold.level) for hold in job.holds]
+    soft = [ConstraintFile(family=count.family, level=count.level, weight=count.weight) for count in job.counts]
+    return JobDocument(
+        name=job.name,
+        gpus_per_node=job.gpus_per_node,
+        parallelism=ParallelismFile(tp=degrees.tp, cp=degrees.cp, ep=degrees.ep, dp=degrees.dp, pp=degrees.pp),
+        order=degrees.order,
+        alpha=job.alpha,
+        level=instance.level.name,
+        avoid=job.avoid,
+        constraints=(*hard, *soft),
+        microbatches=job.microbatches,
+        spread_cost=job.spread_cost,
+    )
 
 
 class RecordFile(_Strict):

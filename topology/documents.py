@@ -19,6 +19,9 @@ from topology.files import Source
 T = TypeVar("T")
 Path = Sequence[str | int]
 
+_UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
+"""What pydantic calls it, of a model and of a dataclass."""
+
 _BEGINS_LIKE_JSON = re.compile(r'\s*[\[{][\s\[{]*(?:["\]}]|$)')
 
 
@@ -63,7 +66,7 @@ class Document:
     def _rank(self, problem: Mapping[str, Any]) -> tuple[int, bool]:
         """Return problems in the order of the file; a misspelled key before the one that is missing for it."""
         line = self.locate(_existing(self.data, problem["loc"]))
-        return line, problem["type"] != "extra_forbidden"
+        return line, problem["type"] not in _UNKNOWN_KEY
 
 
 def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any") -> Document:
@@ -104,7 +107,7 @@ def _explain(problem: Mapping[str, Any], schema: Callable[[], dict[str, Any]]) -
     path = tuple(problem["loc"])
     name = _dotted(path)
     match problem["type"]:
-        case "extra_forbidden":
+        case "extra_forbidden" | "unexpected_keyword_argument":
             known = _known_keys(schema(), path[:-1])
             hint = did_you_mean(str(path[-1]), known)
             return f"unknown key {name!r}", f"{hint}known keys: {', '.join(known)}"

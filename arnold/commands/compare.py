@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from arnold.commands.instance import Instance
-    from arnold.documents.compare import CompareDocument
+    from arnold.documents.compare_answer import CompareDocument
+    from scheduler.instance import Instance
     from scheduler.outcome import Outcome
     from scheduler.placement.types import PlacementAlgorithm
 
@@ -33,13 +33,12 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
     """Answer ``--list`` at once: it needs no instance.  Options that are missing are noticed after those given."""
     if not wanted or context.resilient_parsing:
         return
-    from arnold.documents.compare import AlgorithmDoc, AlgorithmsDocument
+    from arnold.documents.compare_answer import AlgorithmsDocument, InstalledAlgorithm
     from scheduler.placement.registry import algorithm_names, load_algorithm
 
     names = algorithm_names()
-    document = AlgorithmsDocument(
-        algorithms=[AlgorithmDoc(name=name, summary=load_algorithm(name).summary) for name in names]
-    )
+    installed = tuple(InstalledAlgorithm(name=name, summary=load_algorithm(name).summary) for name in names)
+    document = AlgorithmsDocument(algorithms=installed)
     if context.params.get("as_json"):
         emit_json(document)
     else:
@@ -50,7 +49,7 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
     context.exit()
 
 
-@click.command("compare", cls=JsonCommand, document="arnold.documents.compare:CompareOutput", epilog=EXAMPLES)
+@click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput", epilog=EXAMPLES)
 @cluster_options
 @job_options
 @limit_options()
@@ -61,14 +60,14 @@ def command(*, as_json: bool, algorithms: str | None, time_limit: float, seed: i
 
     The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
     """
-    from arnold.documents.compare import compare_document
+    from arnold.documents.compare_answer import compare_document
     from scheduler.placement.registry import algorithm_names, load_algorithm
 
     names = algorithm_names() if algorithms is None else [name.strip() for name in algorithms.split(",")]
     chosen = [load_algorithm(name) for name in names]
     instance = read_instance(**inputs)
     outcomes = run_all(chosen, instance, time_limit=time_limit, seed=seed, workers=workers)
-    document = compare_document(instance.cluster, instance.job, outcomes, source=instance.source, notes=instance.notes)
+    document = compare_document(instance, outcomes)
     if as_json:
         emit_json(document)
     else:
@@ -99,7 +98,7 @@ def run_all(
 def print_results(out: Console, document: CompareDocument) -> None:
     """The table, best objective first; below it those that found no placement, with the reason."""
     from arnold.commands.place_text import print_sentences
-    from arnold.documents.words import decimal, status_words
+    from scheduler.phrases import decimal, status_words
 
     headers = ("algorithm", "objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds", "status")
     spare = ("domains", "flagged", "seconds", "x best")

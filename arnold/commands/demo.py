@@ -11,7 +11,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.compare import exit_code, print_results, run_all
-from arnold.commands.instance import FILE, Instance, limit_options
+from arnold.commands.instance import FILE, limit_options
 from arnold.commands.output import console, emit_json, progress
 from topology.errors import InvalidInput
 from topology.files import check_writable, write_file
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from arnold.documents.demo import DemoDocument
+    from arnold.documents.compare_answer import DemoDocument
+    from scheduler.instance import Instance
     from scheduler.job import Job
     from scheduler.outcome import Outcome
     from topology.cluster import Cluster
@@ -36,7 +37,7 @@ Examples:
 """
 
 
-@click.command("demo", cls=JsonCommand, document="arnold.documents.demo:DemoDocument", epilog=EXAMPLES)
+@click.command("demo", cls=JsonCommand, document="arnold.documents.compare_answer:DemoDocument", epilog=EXAMPLES)
 @limit_options(seconds=5.0)
 @click.option("--output", type=FILE, default=PAGE, show_default=True, metavar="FILE", help="The HTML page to write.")
 @click.option("--save", type=FILE, metavar="FOLDER", help="Write files to try the other commands on too.")
@@ -50,13 +51,13 @@ def command(*, as_json: bool, output: str, save: str | None, time_limit: float, 
     commands of Arnold's README use. Files of other content that are there already are an error, and stay.
     """
     from arnold.demo import demo_instance
-    from arnold.documents.compare import compare_document
-    from arnold.documents.demo import DemoDocument
+    from arnold.documents.compare_answer import DemoDocument, compare_document
     from arnold.pages.placement import placement_page
+    from scheduler.instance import Instance
     from scheduler.placement.registry import algorithm_names, load_algorithm
 
     cluster, job = demo_instance(seed)
-    instance = Instance(cluster, job, "the demo's cluster", ())
+    instance = Instance(cluster, job, "the demo's cluster")
     files = [] if save is None else _save(save, _files(cluster, job, seed), page=output)
     check_writable(output)
     names = sorted(algorithm_names(), key=lambda name: name != "exact")
@@ -68,11 +69,7 @@ def command(*, as_json: bool, output: str, save: str | None, time_limit: float, 
     with progress("Drawing the page"):
         page = placement_page(cluster, job, outcomes, title="Arnold: 9,600 GPUs on a fragmented cluster")
     write_file(output, page)
-    document = DemoDocument(
-        page=output,
-        files=files,
-        comparison=compare_document(cluster, job, outcomes, source=instance.source),
-    )
+    document = DemoDocument(output, tuple(files), compare_document(instance, outcomes))
     if as_json:
         emit_json(document)
     else:
@@ -121,7 +118,7 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDocument) -> None:
     from arnold.commands.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
-    from arnold.documents.words import verdict
+    from scheduler.phrases import verdict
 
     print_head(out, instance)
     out.print()

@@ -16,9 +16,9 @@ from arnold.commands.place import EXIT_CODES, OUT_OF_TIME, SECONDS_A_CHANGE
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.commands.instance import Instance
-    from arnold.documents.explain import ExplainDocument
+    from arnold.documents.explain_answer import ExplainDocument
     from scheduler.explain import CheaperPair
+    from scheduler.instance import Instance
     from scheduler.outcome import Outcome
 
 EXAMPLES = """\b
@@ -28,7 +28,7 @@ Examples:
 """
 
 
-@click.command("explain", cls=JsonCommand, document="arnold.documents.explain:ExplainDocument", epilog=EXAMPLES)
+@click.command("explain", cls=JsonCommand, document="arnold.documents.explain_answer:ExplainDocument", epilog=EXAMPLES)
 @cluster_options
 @job_options
 @limit_options()
@@ -39,9 +39,8 @@ def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inpu
     instance. Where nodes are slow, avoiding them and using them are both solved, with predicted step times. Exits 3 if
     the job does not fit, 4 if time ran out with nothing valid.
     """
-    from arnold.documents.explain import explain_document
-    from arnold.documents.words import comparison
-    from scheduler.avoidance import weigh
+    from arnold.documents.explain_answer import explain_document
+    from scheduler.avoidance import comparison, weigh
     from scheduler.explain import cheaper_pairs
     from scheduler.outcome import run
     from scheduler.placement.registry import load_algorithm
@@ -58,33 +57,16 @@ def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inpu
         if outcome.status == "infeasible":
             each = replace(limits, seconds=min(time_limit, SECONDS_A_CHANGE))
             diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=each)
-    pairs = cheaper_pairs(cluster, job, outcome)
-    document = explain_document(
-        cluster,
-        job,
-        outcome,
-        pairs=pairs,
-        options=options,
-        diagnosis=diagnosis,
-        source=instance.source,
-        notes=instance.notes,
-    )
+    cheaper = cheaper_pairs(cluster, job, outcome)
+    document = explain_document(instance, outcome, cheaper=cheaper, options=options, diagnosis=diagnosis)
     if as_json:
         emit_json(document)
     else:
-        _print(console(), instance, outcome, document, why=_reasons(pairs), compared=comparison(options))
+        _print(console(), instance, outcome, document, compared=comparison(options))
     return EXIT_CODES.get(outcome.status, OUT_OF_TIME)
 
 
-def _print(
-    out: Console,
-    instance: Instance,
-    outcome: Outcome,
-    document: ExplainDocument,
-    *,
-    why: Sequence[str],
-    compared: str,
-) -> None:
+def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument, *, compared: str) -> None:
     from arnold.commands.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
 
     print_head(out, instance)
@@ -93,7 +75,7 @@ def _print(
     if document.diagnosis is not None:
         _print_diagnosis(out, document)
     elif outcome.evaluation is not None:
-        print_sentences(out, _heading(document), why or ["every group touches one domain"])
+        print_sentences(out, _heading(document), _reasons(document.cheaper) or ["every group touches one domain"])
         print_pareto(out, instance, outcome)
     _print_options(out, document, compared)
     if len(document.prices) > len(document.options):
@@ -127,7 +109,8 @@ def _heading(document: ExplainDocument) -> str:
 def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
     """A line for each pair that no other exceeds, with the smaller ones that go with it."""
     from arnold.commands.place_text import LONGEST
-    from arnold.documents.words import decimal, why_not
+    from scheduler.explain import why_not
+    from scheduler.phrases import decimal
 
     lines = []
     for one in why_not(pairs):

@@ -11,7 +11,7 @@ from arnold.commands.instance import finite
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from simulator.failures.replay import FailureSettings
+    from simulator.failures.cluster_failures import FailureSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -100,12 +100,12 @@ def take_failures(options: dict[str, Any]) -> FailureSettings | None:
             option = "--" + changed[0].replace("_", "-")
             raise InvalidInput("means nothing without --failures", where=option, fix="add for example --failures rsc-1")
         return None
-    from simulator.failures.kinds import failure_mix
-    from simulator.failures.process import FailureModel
+    from simulator.failures.cluster_failures import FailureSettings
+    from simulator.failures.failure_kinds import failure_mix
+    from simulator.failures.failure_process import FailureModel
     from simulator.failures.rates import failure_rate
-    from simulator.failures.replay import FailureSettings
-    from simulator.failures.restart import parse_restart
-    from simulator.failures.slowness import Slowness
+    from simulator.failures.restart_delay import parse_restart
+    from simulator.failures.slow_spells import Slowness
 
     model = FailureModel(
         rate=failure_rate(rate or "0"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +11,7 @@ import click
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from scheduler.job import Job
+    from scheduler.instance import Instance
     from scheduler.placement.types import Limits
     from topology.cluster import Cluster
     from topology.readers import LoadedTopology
@@ -21,20 +20,6 @@ FILE = click.Path()
 """Any file name; what is wrong with the file is said by its reader.  Shells complete it."""
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class Instance:
-    """A job and the cluster it is to be placed on.
-
-    :param source: name of the cluster's file.
-    :param notes: what is worth knowing about how the two were read.
-    """
-
-    cluster: Cluster
-    job: Job
-    source: str
-    notes: tuple[str, ...]
 
 
 def finite(_: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
@@ -226,6 +211,7 @@ def read_instance(
 
     :raises ArnoldError: a file is unusable, or the job names a level that the cluster does not have.
     """
+    from scheduler.instance import Instance
     from scheduler.jobfile import Overrides, load_job, load_records
     from topology.files import read_source
 

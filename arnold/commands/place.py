@@ -13,8 +13,8 @@ from arnold.commands.output import console, emit_json, progress, to_json
 from topology.files import write_file
 
 if TYPE_CHECKING:
-    from arnold.commands.instance import Instance
-    from arnold.documents.place import PlaceDocument
+    from arnold.documents.place_answer import PlaceDocument
+    from scheduler.instance import Instance
     from scheduler.outcome import Outcome
     from scheduler.placement.types import Limits
 
@@ -31,7 +31,7 @@ Examples:
   arnold place --cluster cluster.csv --job job.yaml --json > placement.json
   sinfo -N -h -o "%N %t %G" > nodes.txt
   arnold place --cluster topology.conf --busy nodes.txt --flags flags.yaml --job job.yaml --html placement.html
-  arnold place --cluster cluster.csv --job job.yaml --flags flags.jsonl
+  arnold place --cluster cluster.csv --job job.yaml --flags flags.db
   kubectl get nodes -o json | arnold place --cluster - --job job.yaml --level rack --alpha 0.7
 """
 
@@ -43,7 +43,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
     return [name for name in algorithm_names() if name.startswith(incomplete)]
 
 
-@click.command("place", cls=JsonCommand, document="arnold.documents.place:PlaceDocument", epilog=EXAMPLES)
+@click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument", epilog=EXAMPLES)
 @cluster_options
 @job_options
 @limit_options()
@@ -93,7 +93,7 @@ def command(
 
 
 def _document(instance: Instance, outcome: Outcome, limits: Limits) -> PlaceDocument:
-    from arnold.documents.place import place_document
+    from arnold.documents.place_answer import place_document
     from scheduler.placement.registry import load_algorithm
     from scheduler.remedies import fits
 
@@ -101,14 +101,7 @@ def _document(instance: Instance, outcome: Outcome, limits: Limits) -> PlaceDocu
     if outcome.status == "infeasible":
         briefly = replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
         would_fit = fits(instance.cluster.emptied(), instance.job, solver=load_algorithm("exact"), limits=briefly)
-    return place_document(
-        instance.cluster,
-        instance.job,
-        outcome,
-        source=instance.source,
-        notes=instance.notes,
-        would_fit_if_empty=would_fit,
-    )
+    return place_document(instance, outcome, would_fit_if_empty=would_fit)
 
 
 def _save(

@@ -11,19 +11,19 @@ from rich.table import Table
 from rich.text import Text
 
 from arnold.commands.output import plain, table
-from arnold.documents.words import decimal, verdict
 from scheduler.job import FAMILIES
+from scheduler.objective import objective_of
+from scheduler.phrases import decimal, verdict
 from scheduler.placement.admission import admissible
-from scheduler.spread import job_level, objective_of
 from topology.capacity import count_nodes
 from topology.drawing.labels import plural
 from topology.hostlist import spell_names
 
 if TYPE_CHECKING:
-    from arnold.commands.instance import Instance
-    from arnold.documents.common import NodeFlagDoc
-    from arnold.documents.place import PlaceDocument
+    from arnold.documents.place_answer import PlaceDocument
+    from scheduler.instance import Instance
     from scheduler.outcome import Outcome
+    from topology.flags import NodeFlag
 
 LONGEST = 40
 """Most rows of a table on a terminal."""
@@ -61,7 +61,7 @@ def print_head(out: Console, instance: Instance) -> None:
     grid = job.grid
     size = f": {grid.rows} x {grid.columns} cells, {grid.cells:,} nodes of {job.gpus_per_node} GPUs; "
     out.print(Text(job.name, "bold") + Text(size + f"alpha {decimal(job.alpha)}, beta {decimal(job.beta)}"))
-    level = job_level(cluster, job)
+    level = instance.level
     out.print(
         f"{instance.source}: {len(cluster):,} nodes, {int(admissible(cluster, job).sum()):,} usable; "
         f"spread counts {plural(len(level), level.name)}"
@@ -70,8 +70,7 @@ def print_head(out: Console, instance: Instance) -> None:
 
 def print_pareto(out: Console, instance: Instance, outcome: Outcome) -> None:
     """The corners of the trade between the two spreads."""
-    points = sorted(outcome.proposal.pareto, key=lambda point: (point.dp, point.pp))
-    evaluation = outcome.evaluation
+    points, evaluation = outcome.proposal.corners, outcome.evaluation
     if not points or evaluation is None:
         return
     cost_at = f"at alpha {decimal(instance.job.alpha)}"
@@ -113,8 +112,7 @@ def _print_domains(out: Console, instance: Instance, outcome: Outcome) -> None:
     nodes = outcome.proposal.nodes
     if nodes is None:
         return
-    cluster = instance.cluster
-    level = job_level(cluster, instance.job)
+    cluster, level = instance.cluster, instance.level
     cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))
     usable = count_nodes(level, admissible(cluster, instance.job))
     title = f"Cells in {plural(int(np.count_nonzero(cells)), level.name)}"
@@ -156,14 +154,15 @@ def _print_flagged(out: Console, document: PlaceDocument) -> None:
     print_sentences(out, "Flagged nodes", [*lines, *flag_sentences(document.flags)])
 
 
-def flag_sentences(flags: Sequence[NodeFlagDoc]) -> list[str]:
-    """What is held against nodes, by whom and why; the slowest first, a few of them."""
-    ordered = sorted(flags, key=lambda flag: (flag.slowdown is None, -(flag.slowdown or 0.0), flag.node))
+def flag_sentences(flags: Sequence[NodeFlag]) -> list[str]:
+    """Return what is held against nodes, by which source and why; the slowest first, a few of them."""
+    from topology.flags import in_words
+
+    ordered = sorted(flags, key=lambda flag: (flag.kind == "faulty", -flag.slowdown, flag.node))
     lines = []
     for flag in ordered[:LONGEST_FLAGS]:
-        how = flag.kind if flag.slowdown is None else f"{flag.kind}, {flag.slowdown:.4g} times slower"
         said = f", says {flag.source}" if flag.source else ""
-        lines.append(f"{flag.node}: {how}{said}" + (f": {flag.evidence}" if flag.evidence else ""))
+        lines.append(f"{flag.node}: {in_words(flag)}{said}" + (f": {flag.evidence}" if flag.evidence else ""))
     if len(flags) > LONGEST_FLAGS:
         lines.append(f"... and {len(flags) - LONGEST_FLAGS} more; --json shows all")
     return lines

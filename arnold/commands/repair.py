@@ -16,7 +16,7 @@ from topology.files import write_file
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.repair import RepairDocument
+    from arnold.documents.repair_answer import RepairDocument
     from scheduler.job import Job
     from topology.cluster import Cluster
 
@@ -28,7 +28,7 @@ Examples:
 """
 
 
-@click.command("repair", cls=JsonCommand, document="arnold.documents.repair:RepairDocument", epilog=EXAMPLES)
+@click.command("repair", cls=JsonCommand, document="arnold.documents.repair_answer:RepairDocument", epilog=EXAMPLES)
 @cluster_options
 @click.option("--placement", required=True, type=FILE, metavar="FILE", help="What `arnold place --output` saved.")
 @click.option(
@@ -64,9 +64,10 @@ def command(
     Cells that do not move keep their node and every cell keeps its rank. Whether the cluster file shows the job's own
     nodes as in use makes no difference. Exits 3 if too few nodes are left.
     """
-    from arnold.documents.repair import repair_document
-    from scheduler.placement.repair import repair
+    from arnold.documents.repair_answer import repair_document
+    from scheduler.instance import Instance
     from scheduler.placementfile import load_placement
+    from scheduler.repair import repair
     from topology.files import read_source
 
     check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})
@@ -76,7 +77,8 @@ def command(
     with progress(f"Repairing {saved.job.name}") as say:
         limits = limits_of(time_limit=time_limit, seed=seed, workers=workers, progress=say)
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
-    document = repair_document(cluster, saved.job, repaired, lost=gone, source=inputs["cluster"], notes=notes)
+    instance = Instance(cluster, saved.job, inputs["cluster"], notes)
+    document = repair_document(instance, repaired, lost=gone)
     if output is not None:
         write_file(output, to_json(document) + "\n")
     if as_json:
@@ -106,7 +108,7 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
 
 def _print(out: Console, job: Job, document: RepairDocument) -> None:
     from arnold.commands.place_text import GOOD, print_sentences
-    from arnold.documents.words import decimal
+    from scheduler.phrases import decimal
     from topology.drawing.labels import plural
 
     fewer = "fewer are impossible" if document.moves_proved else f"{document.fewest_moves} at least"

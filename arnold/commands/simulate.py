@@ -20,8 +20,8 @@ from topology.errors import InvalidTopology
 
 if TYPE_CHECKING:
     from simulator.checkpoints import CheckpointFile
-    from simulator.past.history import History
     from simulator.replay import Replay
+    from simulator.results.run_history import RunHistory
 
 EXAMPLES = """\b
 Examples:
@@ -39,7 +39,9 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     return [name for name in policy_names() if name.startswith(incomplete)]
 
 
-@click.command("simulate", cls=JsonCommand, document="arnold.documents.simulate:SimulateDocument", epilog=EXAMPLES)
+@click.command(
+    "simulate", cls=JsonCommand, document="arnold.documents.simulate_answer:SimulateDocument", epilog=EXAMPLES
+)
 @click.option("--cluster", required=True, type=FILE, metavar="FILE", help="The cluster, in any known format.")
 @trace_options
 @click.option(
@@ -133,16 +135,16 @@ def command(
 
     from arnold.commands.interruption import asked_to_stop
     from arnold.commands.progress import run_progress
-    from simulator.alone import held_alone
     from simulator.engine.overload import Overload
     from simulator.engine.run import Watch, run
-    from simulator.past.diary import keep_diary
-    from simulator.past.history import history
+    from simulator.results.attempt_log import log_attempts
+    from simulator.results.run_history import run_history
+    from simulator.run_lock import held_alone
 
     outputs = take_outputs(options)
     replay, told = _prepare(options)
     engine = replay.engine
-    diary = keep_diary(engine)
+    log = log_attempts(engine)
     started = perf_counter()
     with nullcontext() if checkpoint is None else held_alone(checkpoint):
         file = _begin(replay, checkpoint)
@@ -156,7 +158,7 @@ def command(
                 click.echo(f"\nSaved in {checkpoint}: the same command goes on from there.", err=True)
             raise
         seconds = perf_counter() - started if file is None else file.wall_seconds
-        past = history(engine, diary, replay.places)
+        past = run_history(engine, log, replay.places)
         notes = write_outputs(outputs, replay, past, title=Path(replay.trace.source).name)
         _tell(replay, past, seconds, [*told, *notes], as_json=as_json)
         if file is not None:
@@ -194,20 +196,18 @@ def _prepare(options: dict[str, Any]) -> tuple[Replay, tuple[str, ...]]:
         raise InvalidTopology(error.message, where=error.where or state["cluster"], fix=error.fix) from error
 
 
-def _tell(replay: Replay, past: History, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
-    from arnold.documents.simulate import simulate_document
-    from simulator.past.totals import totals
+def _tell(replay: Replay, past: RunHistory, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
+    from arnold.documents.simulate_answer import simulate_document
+    from simulator.results.run_summary import run_summary
 
     engine = replay.engine
     dropped = dict(replay.trace.dropped)
     if left := len(engine.jobs) - engine.completed:
         dropped["never placed"] = left
     document = simulate_document(
-        replay.summary,
-        totals(past),
+        run_summary(past),
         policy=replay.settings.policy,
         dropped=dropped,
-        fragmentation=replay.fragmentation.share,
         policy_seconds=engine.policy_seconds,
         wall_seconds=seconds,
         events=engine.events,

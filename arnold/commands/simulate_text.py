@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from arnold.commands.output import console, plain, table
-from arnold.documents.simulate import DistributionDoc, SimulateDocument
+from arnold.documents.simulate_answer import SimulateDocument
 from simulator.replay import Replay
+from simulator.results.distribution import Distribution
 from simulator.words import duration, percent
 
 
@@ -40,5 +41,5 @@ def show(document: SimulateDocument, replay: Replay) -> None:
         out.print(plain(note))
 
 
-def _cells(found: DistributionDoc) -> tuple[str, ...]:
+def _cells(found: Distribution) -> tuple[str, ...]:
     return tuple(duration(value) for value in (found.mean, found.p50, found.p95, found.p99, found.max))

@@ -80,8 +80,8 @@ def _analyse(
         say("replaying")
         replayed = whatif.prepare(trace, lenient=lenient)
         analysis, of_source = heed(whatif.analyse(replayed), read_statement(file))
-    workers = whatif.slow_workers(replayed, analysis)
-    flags = whatif.flags_of(workers, at, analysis)
+    workers = whatif.slow_workers(replayed, analysis, at)
+    flags = whatif.flags_of(workers, analysis)
     notes = [*whatif.notes_on(replayed, analysis), *of_source]
     if html is not None:
         write_page(html, replayed, analysis, workers=workers, nodes=at, flags=flags, notes=notes)
@@ -93,7 +93,6 @@ def _analyse(
         verdict=whatif.verdict(analysis),
         help_=whatif.help_for(replayed, analysis, workers),
         workers=workers,
-        nodes=at,
         flags=flags,
         dropped=dict(replayed.trace.dropped),
         notes=notes,

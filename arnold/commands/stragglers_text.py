@@ -49,7 +49,7 @@ def _print_flags(out: Console, document: StragglersDocument) -> None:
     if document.flags:
         rows = table("node", "slowdown", "evidence", title="Flags", left=["evidence"])
         for flag in document.flags:
-            rows.add_row(flag.node, "faulty" if flag.slowdown is None else f"{flag.slowdown:.2f}", flag.evidence)
+            rows.add_row(flag.node, "faulty" if flag.kind == "faulty" else f"{flag.slowdown:.2f}", flag.evidence)
         out.print()
         out.print(rows)
     elif document.slow_workers:

@@ -62,7 +62,7 @@ def command(
     from arnold.documents.study_simulate import study_document
     from simulator.study.groups import compare
     from simulator.study.plan import check_names
-    from simulator.study.sweep import sweep
+    from simulator.study.replay_sweep import sweep
 
     executor = _executor(jobs, dask)
     page = options.pop("html")

@@ -10,7 +10,7 @@ import click
 from arnold.commands.instance import FILE, finite
 
 if TYPE_CHECKING:
-    from simulator.traces import Trace
+    from simulator.traces import JobTrace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,7 +40,7 @@ def trace_options(command: F) -> F:
     return command
 
 
-def take_trace(options: dict[str, Any]) -> Trace:
+def take_trace(options: dict[str, Any]) -> JobTrace:
     """The trace among the options of a command, read, merged and cut; ``lenient`` stays among them.
 
     :raises ArnoldError: a file is unusable, or nothing of it is left.

@@ -24,9 +24,9 @@ from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.registry import load_algorithm
-from scheduler.placement.repair import Repair, repair
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.remedies import fits, nodes_to_free, shares
+from scheduler.repair import Repair, repair
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, Infeasible
 

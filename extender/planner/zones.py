@@ -20,9 +20,9 @@ from extender.reservations import Reservation
 from scheduler.job import Job
 from scheduler.placement.admission import shortage
 from scheduler.placement.registry import load_algorithm
-from scheduler.placement.repair import repair
 from scheduler.placement.types import Limits
 from scheduler.queue.zone import place_zone
+from scheduler.repair import repair
 from topology.cluster import Cluster
 from topology.errors import ArnoldError
 

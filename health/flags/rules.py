@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from topology.errors import InvalidInput
+from topology.flag_events import LAST
+from topology.flag_log import FlagLog, time_text
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([smhdw])")
@@ -112,6 +114,15 @@ class Rules:
                 where="rules",
                 fix="restore the store from a copy; it is written by `arnold flags` alone",
             ) from error
+
+
+def rules_of(log: FlagLog, at: datetime = LAST) -> Rules:
+    """Return the rules by which a store decides at an instant.
+
+    :param at: timezone-aware.
+    """
+    newest = log.events("event = 'rules' AND time <= ? ORDER BY number DESC LIMIT 1", time_text(at))
+    return next((Rules.from_plain(event.rules) for event in newest if event.rules is not None), Rules())
 
 
 def _plain(rule: Rule) -> dict[str, Any]:

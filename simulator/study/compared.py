@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from simulator.intervals import half_width
+from simulator.confidence import half_width
 from simulator.words import Kind
 from topology.cluster import FloatArray
 

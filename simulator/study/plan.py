@@ -9,7 +9,7 @@ from itertools import product
 from typing import NamedTuple
 
 from simulator.replay import COUNT_ONLY, Settings
-from simulator.traces import Trace
+from simulator.traces import JobTrace
 from topology.cluster import Cluster
 
 
@@ -36,7 +36,7 @@ class Inputs:
     :param resample: seconds of the pieces from which each seed but 0 makes its own trace; ``None`` = all have the same.
     """
 
-    trace: Trace
+    trace: JobTrace
     clusters: Mapping[str, Cluster]
     settings: Settings = field(default=Settings())
     lenient: bool = False

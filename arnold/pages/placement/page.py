@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from arnold.documents.words import decimal
 from arnold.pages.placement.front import front_chart
 from arnold.pages.placement.grid import grid_drawing
 from arnold.pages.placement.painting import Painting, paint
@@ -16,8 +15,9 @@ from arnold.pages.placement.panel import Panel, panel
 from arnold.pages.placement.rows import algorithm_rows, price_rows, refutation_rows
 from scheduler.explain import cheaper_pairs
 from scheduler.job import FAMILIES, Job
+from scheduler.objective import job_level
 from scheduler.outcome import Outcome
-from scheduler.spread import job_level
+from scheduler.phrases import decimal
 from topology.cluster import Cluster, IntArray
 from topology.drawing.labels import plural, several
 from topology.drawing.layout import Layout, layout
@@ -82,7 +82,7 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         chosen_name=chosen.algorithm,
         bound=_bound_mark(chosen, placed),
         cheaper=len(cheaper),
-        refutations=refutation_rows(cheaper) if any(pair.refutation for pair in cheaper) else [],
+        refutations=refutation_rows(cheaper) if any(pair.refuted for pair in cheaper) else [],
         prices=price_rows(chosen),
         families=FAMILIES,
         notes=chosen.notes,

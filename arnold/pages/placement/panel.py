@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arnold.documents.words import decimal
 from arnold.pages.placement.words import beside, seconds, verdict
 from scheduler.explain import CheaperPair
 from scheduler.job import FAMILIES, Job
+from scheduler.objective import job_level, objective_of
 from scheduler.outcome import TOLERANCE, Outcome
-from scheduler.spread import job_level, objective_of
+from scheduler.phrases import decimal
 from topology.cluster import Cluster
 from topology.drawing.labels import plural, several
 

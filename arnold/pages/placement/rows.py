@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arnold.documents.words import decimal, status_words, why_not
 from arnold.pages.placement.words import seconds
-from scheduler.explain import CheaperPair
+from scheduler.explain import CheaperPair, why_not
 from scheduler.outcome import Outcome
+from scheduler.phrases import decimal, status_words
 
 MOST_REFUTATIONS = 400
 """Cheaper pairs that a page lists at most."""
@@ -112,7 +112,7 @@ def refutation_rows(cheaper: Sequence[CheaperPair]) -> list[RefutationRow]:
     """
     rows = []
     for one in why_not(cheaper):
-        rows.append(_refutation_row(one.pair, one.by, one.sentence))
+        rows.append(_refutation_row(one.pair, one.pair.refuted_by or "", one.sentence))
         rows += [_refutation_row(pair, "", one.rest) for pair in one.with_it]
     return rows[:MOST_REFUTATIONS]
 

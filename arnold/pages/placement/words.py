@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from arnold.documents.words import decimal, status_words
 from scheduler.explain import CheaperPair
 from scheduler.job import Job
+from scheduler.objective import Evaluation
 from scheduler.outcome import TOLERANCE, Outcome
-from scheduler.spread import Evaluation
+from scheduler.phrases import decimal, status_words
 from topology.cluster import Level
 from topology.drawing.labels import plural
 
@@ -37,7 +37,7 @@ def verdict(job: Job, outcome: Outcome, level: Level, cheaper: Sequence[CheaperP
             f"{decimal(outcome.bound)}, so the best possible is at most {outcome.gap:.1%} lower than this one."
         )
     how = ""
-    if cheaper and all(pair.refutation is not None for pair in cheaper):
+    if cheaper and all(pair.refuted for pair in cheaper):
         each = "The one cheaper pair" if len(cheaper) == 1 else f"Each of the {len(cheaper):,} cheaper pairs"
         how = f" {each} of spreads was refuted."
     return f"{start} Proved optimal: no valid placement has a smaller objective.{how}"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from arnold.pages.replay.chart import Line, TimeChart
-from simulator.past.series import Series
-from simulator.past.work import HOUR
+from simulator.results.ettr_over_time import HOUR
+from simulator.results.time_series import TimeSeries
 
 NO_WAIT = "No job ever waited."
 NO_FAILURE = "Nothing failed and nobody was preempted: no failures were asked for."
@@ -19,7 +19,7 @@ NO_LOSS = (
 )
 
 
-def panels(over_time: Series, *, placed: bool) -> tuple[list[TimeChart], list[str]]:
+def panels(over_time: TimeSeries, *, placed: bool) -> tuple[list[TimeChart], list[str]]:
     """The charts, and why others are missing.
 
     :param placed: whether GPUs lie on nodes.
@@ -46,7 +46,7 @@ def panels(over_time: Series, *, placed: bool) -> tuple[list[TimeChart], list[st
     return charts, missing
 
 
-def _use(over_time: Series) -> TimeChart:
+def _use(over_time: TimeSeries) -> TimeChart:
     lines: tuple[Line, ...] = (Line("utilisation", 0, over_time.utilization, filled=True),)
     note = "Share of all GPUs that jobs hold."
     if over_time.away.any():
@@ -55,7 +55,7 @@ def _use(over_time: Series) -> TimeChart:
     return TimeChart("use", "Utilisation and allocation", note, "share", over_time.edges, lines)
 
 
-def _queue(over_time: Series) -> Sequence[TimeChart]:
+def _queue(over_time: TimeSeries) -> Sequence[TimeChart]:
     return (
         TimeChart(
             "queue",
@@ -79,7 +79,7 @@ def _queue(over_time: Series) -> Sequence[TimeChart]:
     )
 
 
-def _spread(over_time: Series, missing: list[str]) -> list[TimeChart]:
+def _spread(over_time: TimeSeries, missing: list[str]) -> list[TimeChart]:
     if np.isnan(over_time.spread).all():
         missing.append(NO_GANG)
         return []
@@ -109,7 +109,7 @@ def _spread(over_time: Series, missing: list[str]) -> list[TimeChart]:
     return charts
 
 
-def _failures(over_time: Series, missing: list[str]) -> list[TimeChart]:
+def _failures(over_time: TimeSeries, missing: list[str]) -> list[TimeChart]:
     hit = over_time.failures.any() or over_time.preemptions.any() or over_time.away.any()
     if not hit:
         missing.append(NO_FAILURE)

@@ -16,12 +16,11 @@ from arnold.pages.replay.packing import packed_frames, packed_json
 from arnold.pages.replay.panels import panels
 from arnold.pages.replay.spread_table import spread_rows
 from arnold.pages.replay.waits import wait_chart, wait_rows
-from simulator.metrics.summary import Summary
-from simulator.past.buckets import round_step
-from simulator.past.history import History
-from simulator.past.series import series
-from simulator.past.size_class import NAMES, size_class
-from simulator.past.work import worst_ettr
+from simulator.results.bucket_integrals import round_step
+from simulator.results.run_history import RunHistory
+from simulator.results.run_summary import RunSummary
+from simulator.results.size_class import NAMES, size_class
+from simulator.results.time_series import time_series
 from simulator.study.compared import Comparison
 from simulator.words import duration, percent, plain
 from topology.drawing.labels import inventory, plural
@@ -62,12 +61,12 @@ class Told:
     fragmentation: float | None = None
 
 
-def simulation_page(past: History, summary: Summary, told: Told, *, compared: Comparison | None = None) -> str:
+def simulation_page(past: RunHistory, summary: RunSummary, told: Told, *, compared: Comparison | None = None) -> str:
     """One self-contained page; same input, same text.
 
     :param compared: other runs, of a study, to stand beside this one.
     """
-    over_time = series(past, step=round_step(past.length, BUCKETS))
+    over_time = time_series(past, step=round_step(past.length, BUCKETS))
     charts, missing = panels(over_time, placed=past.cluster is not None)
     plan = layout(past.cluster) if past.cluster is not None else None
     map_data, seen = _map(past, plan) if plan is not None and len(plan.nodes) else ({}, 0)
@@ -118,7 +117,7 @@ def simulation_page(past: History, summary: Summary, told: Told, *, compared: Co
     )  # fmt: skip
 
 
-def _drawing(past: History, plan: Layout) -> str:
+def _drawing(past: RunHistory, plan: Layout) -> str:
     cluster = past.cluster
     assert cluster is not None
     return svg_drawing(
@@ -131,7 +130,7 @@ def _drawing(past: History, plan: Layout) -> str:
     )
 
 
-def _map(past: History, plan: Layout) -> tuple[dict[str, Any], int]:
+def _map(past: RunHistory, plan: Layout) -> tuple[dict[str, Any], int]:
     """What the script knows of the map, and how many jobs are on it."""
     found = frames(past)
     kept = _named(past, found)
@@ -152,7 +151,7 @@ def liveliest(found: Frames) -> int:
     return int(np.argmax([len(np.unique(row)) for row in found.owner]))
 
 
-def _named(past: History, found: Frames) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _named(past: RunHistory, found: Frames) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Bool [jobs of the map]: the largest of them, by GPUs."""
     gpus = np.array([past.jobs[key].record.gpus for key in found.jobs])
     kept = np.zeros(len(gpus), dtype=np.bool_)
@@ -160,7 +159,7 @@ def _named(past: History, found: Frames) -> np.ndarray[tuple[int], np.dtype[np.b
     return kept
 
 
-def _why_no_map(past: History, plan: Layout | None) -> str:
+def _why_no_map(past: RunHistory, plan: Layout | None) -> str:
     if past.cluster is None:
         return "GPUs were only counted in this run (--algorithm none): there is no map."
     if plan is not None and not len(plan.nodes):
@@ -175,12 +174,12 @@ def _colours() -> str:
     return "\n".join(rules) + "\n"
 
 
-def _headline(past: History, summary: Summary) -> str:
+def _headline(past: RunHistory, summary: RunSummary) -> str:
     wait = "none waited" if summary.wait is None or not summary.wait.max else f"mean wait {duration(summary.wait.mean)}"
     return f"{plural(summary.jobs, 'job')} on {past.capacity:,.0f} GPUs: {percent(summary.utilization)} in use, {wait}"
 
 
-def _lead(past: History, summary: Summary, told: Told) -> list[str]:
+def _lead(past: RunHistory, summary: RunSummary, told: Told) -> list[str]:
     where = (
         "GPUs are only counted" if past.cluster is None else f"{inventory(past.cluster)}; placed by {told.algorithm}"
     )
@@ -194,7 +193,7 @@ def _lead(past: History, summary: Summary, told: Told) -> list[str]:
     return lines
 
 
-def _facts(past: History, summary: Summary, told: Told) -> list[tuple[str, str, str]]:
+def _facts(past: RunHistory, summary: RunSummary, told: Told) -> list[tuple[str, str, str]]:
     """Large number, what it is, small print."""
     wait, jct = summary.wait, summary.jct
     facts = [
@@ -203,7 +202,11 @@ def _facts(past: History, summary: Summary, told: Told) -> list[tuple[str, str, 
         (duration(wait.mean if wait else None), "mean wait", f"95 % up to {duration(wait.p95 if wait else None)}"),
         (duration(jct.mean if jct else None), "mean completion", f"95 % up to {duration(jct.p95 if jct else None)}"),
         (percent(summary.goodput), "goodput", "work that got done, of all GPUs"),
-        (percent(summary.ettr), "ETTR", f"worst hour {percent(worst_ettr(past))}; work over time since first starts"),
+        (
+            percent(summary.ettr),
+            "ETTR",
+            f"worst hour {percent(summary.ettr_worst_hour)}; work over time since first starts",
+        ),
     ]
     if told.fragmentation is not None:
         facts.append((percent(told.fragmentation), "fragmentation", "of free GPUs, on nodes partly in use"))

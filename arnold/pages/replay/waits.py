@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.engine.job import SimJob
-from simulator.metrics.distribution import Distribution, distribution
-from simulator.past.size_class import NAMES, size_class
+from simulator.results.distribution import Distribution, distribution
+from simulator.results.size_class import NAMES, size_class
 from simulator.words import duration
 from topology.drawing.svg import number
 

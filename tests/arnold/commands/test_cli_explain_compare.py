@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from arnold.documents.compare import CompareOutput
-from arnold.documents.explain import ExplainDocument
+from arnold.documents.compare_answer import CompareOutput
+from arnold.documents.explain_answer import ExplainDocument
 
 Arnold = Callable[..., Any]
 

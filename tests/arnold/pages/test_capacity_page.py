@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arnold.pages.capacity import capacity_page, picture
+from arnold.pages.capacity.answer_page import answer_page
 from arnold.pages.capacity.axes import axes_of, round_ticks
-from simulator.capacity.sheet import Chart, Series, Sheet, Table
+from arnold.pages.capacity.chart import picture
+from simulator.capacity.capacity_question import CapacityAnswer
+from simulator.capacity.sheet import Chart, Series, Sheet, TextTable
 
 NAME = '<script>"&'
 
@@ -31,7 +33,8 @@ CHART = Chart(
     percent=True,
 )
 
-SHEET = Sheet(NAME, "It is so.", [Table("A table", ("name", "value"), [(NAME, "1")])], [CHART], ["One thing."])
+SHEET = Sheet(NAME, [TextTable("A table", ("name", "value"), [(NAME, "1")])], [CHART])
+ANSWER = CapacityAnswer(verdict="It is so.", assumptions=("One thing.",))
 
 
 def test_a_picture_is_svg_that_stands_alone() -> None:
@@ -48,7 +51,7 @@ def test_a_picture_is_svg_that_stands_alone() -> None:
 
 def test_the_page_stands_alone() -> None:
     """No address, no unescaped name, assumptions and tables in it, and a policy that forbids fetching."""
-    page = capacity_page(SHEET)
+    page = answer_page(SHEET, ANSWER)
     assert "default-src" in page
     assert not re.search(r'(?:src|href)="(?!#)', page)
     assert NAME not in page

@@ -20,7 +20,8 @@ from arnold.pages.replay.job_list import chosen_jobs
 from arnold.pages.replay.simulation import Told
 from arnold.pages.replay.waits import wait_rows
 from simulator.engine.hooks import Incident
-from simulator.past.history import History
+from simulator.results.run_history import RunHistory
+from simulator.results.run_summary import run_summary
 from simulator.words import duration, percent, plain
 from tests.browser import show
 from tests.markup import tags
@@ -47,14 +48,14 @@ def unpacked(text: str) -> bytes:
     return zlib.decompress(b64decode(text))
 
 
-def page(**changes: Any) -> tuple[str, History]:
+def page(**changes: Any) -> tuple[str, RunHistory]:
     """A run with a queue, failures, gangs on several racks and slow ones among them, and its page."""
     events = [Incident(300.0, "down", 3), Incident(900.0, "up", 3)]
     settings: dict[str, Any] = {"incidents": events, "recovery": KeepsHalf(), "pace": Twice()} | changes
-    made, past = replayed(random_records(3), racks(8), **settings)
+    _, past = replayed(random_records(3), racks(8), **settings)
     algorithm = settings.get("algorithm", "gpu-packing")
     told = Told("jobs.csv", "fifo-backfill", algorithm, notes=["<b>a note</b>"], fragmentation=0.25)
-    return simulation_page(past, made.summary, told), past
+    return simulation_page(past, run_summary(past), told), past
 
 
 def test_the_page_is_whole_and_needs_no_network() -> None:

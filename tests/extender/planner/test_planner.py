@@ -15,13 +15,13 @@ from extender.plans import GangPlan as Plan
 from extender.plans import PlanPhase as Phase
 from extender.plans import canonical_uid
 from extender.queueing import Waiting
+from scheduler.objective import evaluate
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import NoReserve
 from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.fifo import Fifo
 from scheduler.queue.priority import PriorityAge
-from scheduler.spread import evaluate
 from tests.extender.things import (
     MINIPOD,
     NOW,

@@ -160,7 +160,7 @@ def test_every_step_has_a_column() -> None:
 
 def test_slow_workers_and_flags_are_listed() -> None:
     """A worker shows with its own factor and node; without a node nobody is flagged, and the page says why."""
-    worker = SlowWorker(dp=1, stage=0, factor=2.5, steps=1.0, slowdown=1.5)
+    worker = SlowWorker(dp=1, stage=0, factor=2.5, steps=1.0, slowdown=1.5, node=None)
     unknown = words(page(workers=[worker]))
     assert "dp 1, stage 0 2.50x as long 100% 1.50x not known" in unknown
     assert "No node is flagged: which node these workers ran on is not known." in unknown

@@ -18,16 +18,16 @@ from simulator.study.groups import compare
 from simulator.study.on_dask import OnDask
 from simulator.study.one import run_point
 from simulator.study.plan import Grid, Inputs, Point, check_names
+from simulator.study.replay_sweep import sweep
 from simulator.study.resample import resampled
 from simulator.study.rows import Journal, read_comparison, read_rows, write_rows
-from simulator.study.sweep import sweep
-from simulator.traces import Trace
+from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from tests.simulator.replays import random_records
 from topology.errors import InvalidInput, UnknownName
 
 HOUR = 3600.0
-TRACE = Trace(tuple(random_records(1, 60)), source="jobs.csv")
+TRACE = JobTrace(tuple(random_records(1, 60)), source="jobs.csv")
 INPUTS = Inputs(TRACE, {"eight": racks(8)}, resample=300.0)
 GRID = Grid(["fifo", "fifo-backfill"], ["gpu-packing"], ["eight"], seeds=range(3))
 
@@ -128,7 +128,7 @@ def test_rows_of_other_inputs_are_refused(tmp_path: Path) -> None:
     """Another trace under the same file name would mix two studies."""
     out = tmp_path / "study.parquet"
     swept(out)
-    other = Inputs(Trace(tuple(random_records(2, 60))), INPUTS.clusters, resample=300.0)
+    other = Inputs(JobTrace(tuple(random_records(2, 60))), INPUTS.clusters, resample=300.0)
     with pytest.raises(InvalidInput, match="another trace"):
         swept(out, inputs=other)
 
