@@ -25,7 +25,7 @@ def measure(*, nodes: int, rounds: int) -> tuple[float, list[tuple[str, CommandR
     :raises RuntimeError: a command failed.
     """
     with TemporaryDirectory() as name:
-        store, more = Path(name) / "flags.jsonl", Path(name) / "more.json"
+        store, more = Path(name) / "flags.db", Path(name) / "more.json"
         _fill(store, nodes, rounds)
         names = [f"n{i:05}" for i in range(nodes)]
         found = [{"node": n, "kind": "straggler", "slowdown": 1.5, "source": "peers", "evidence": "x"} for n in names]
@@ -50,12 +50,10 @@ def report(size: float, runs: Sequence[tuple[str, CommandRun]], *, nodes: int, r
 
 
 def _fill(store: Path, nodes: int, rounds: int) -> None:
-    from health.flags import Ledger
+    from health.flags import open_ledger
 
-    ledger, begin = Ledger(), datetime.now(UTC) - (rounds + 1) * EVERY
-    ledger.open(begin)
+    begin = datetime.now(UTC) - (rounds + 1) * EVERY
     flags = [NodeFlag(f"n{i:05}", "straggler", 1.5, source="peers", evidence=EVIDENCE) for i in range(nodes)]
-    for i in range(rounds):
-        ledger.record(flags, now=begin + i * EVERY)
-    with store.open("w", encoding="utf-8") as file:
-        file.writelines(line.text() for line in ledger.log.lines)
+    with open_ledger(store, now=begin) as ledger:
+        for i in range(rounds):
+            ledger.record(flags, now=begin + i * EVERY)

@@ -11,11 +11,11 @@ import numpy as np
 
 from benchmarks.report import Promise, promises, section, table
 from scheduler.study.executors import Executor, Here, Processes, usable_cores
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.study.on_dask import OnDask
 from simulator.study.replay_sweep import Swept, sweep
 from simulator.study.study_plan import Inputs, StudyGrid
-from simulator.traces import Trace
+from simulator.traces import JobTrace
 from topology.generate import minipods
 
 WORKERS = 4
@@ -53,7 +53,7 @@ def study_of(jobs: int) -> Inputs:
     submits = np.sort(rng.uniform(0.0, span, jobs))
     rows = zip(submits.tolist(), durations.tolist(), gpus.tolist(), strict=True)
     records = tuple(JobRecord(f"j{i}", submit, took, size) for i, (submit, took, size) in enumerate(rows))
-    return Inputs(Trace(records, source="drawn"), {"pods": minipods(minipods=4, nodes=80)}, resample=span / 12)
+    return Inputs(JobTrace(records, source="drawn"), {"pods": minipods(minipods=4, nodes=80)}, resample=span / 12)
 
 
 def measure(jobs: int, seeds: int) -> Race:
@@ -77,7 +77,7 @@ def measure(jobs: int, seeds: int) -> Race:
         Client(cluster) as to,
     ):
         warm = StudyGrid(["fifo"], ["gpu-packing"], ["pods"], seeds=range(WORKERS))
-        small = Inputs(Trace(inputs.trace.records[:10]), inputs.clusters)
+        small = Inputs(JobTrace(inputs.trace.records[:10]), inputs.clusters)
         sweep(small, warm.points, OnDask(cluster.scheduler_address), title="warm", version="benchmark")
         race(f"{WORKERS} Dask workers", OnDask(cluster.scheduler_address), lambda: sum(to.run(process_time).values()))
     return Race(len(grid.points), jobs, seconds, work, all(one.rows == found[0].rows for one in found))

@@ -7,16 +7,20 @@ The annotations are ``arnold.dev/slowdown`` and ``arnold.dev/slowdown-until``, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal, TypeVar
 
 import msgspec
 
 from extender.cluster_api import NODES, ClusterApi, Document, FlowControl, HttpApi, find_cluster
 from topology.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, NodeFlag
+from topology.json_record import JsonRecord
 from topology.readers.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL, annotated_flag
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +46,19 @@ class FlaggedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What was done to one node.
+class FlagChange(JsonRecord):
+    """What was done to one node."""
 
-    :param before: its annotations.
-    :param after: its annotations now.
-    """
-
-    before: FlaggedNode
-    after: FlaggedNode
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything is another than before."""
-        return (self.before.slowdown, self.before.until) != (self.after.slowdown, self.after.until)
+    node: str
+    """Name of the node."""
+    done: Literal["applied", "cleared", "unchanged"]
+    """What was done."""
+    slowdown: str | None
+    """Its annotation arnold.dev/slowdown now."""
+    until: str | None
+    """Its annotation arnold.dev/slowdown-until now."""
+    before: str | None
+    """Its annotation arnold.dev/slowdown before."""
 
 
 class NodeFlags:
@@ -75,7 +78,7 @@ class NodeFlags:
             if not (token := page.metadata.token):
                 return found
 
-    async def apply(self, flags: Iterable[NodeFlag]) -> list[Change]:
+    async def apply(self, flags: Iterable[NodeFlag]) -> list[FlagChange]:
         """Write flags; of two for one node the slower wins.
 
         :returns: one change for each node that a flag names, by name.
@@ -89,7 +92,7 @@ class NodeFlags:
         wanted = {name: _annotated(flag) for name, flag in sorted(worst.items())}
         return await self._write(nodes, wanted)
 
-    async def clear(self, names: Sequence[str] | None) -> list[Change]:
+    async def clear(self, names: Sequence[str] | None) -> list[FlagChange]:
         """Take flags off.
 
         :param names: of the nodes; ``None`` = all that have annotations of ours.
@@ -102,7 +105,7 @@ class NodeFlags:
 
     async def sync(
         self, held: Iterable[NodeFlag], *, known: Mapping[str, Collection[float]], now: datetime
-    ) -> tuple[list[Change], list[str]]:
+    ) -> tuple[list[FlagChange], list[str]]:
         """Bring annotations in line with a store: write what it holds, take off what it held once and no longer does.
 
         What somebody else wrote stays, where it is worse or the store holds nothing.  An end that moved is written anew
@@ -127,15 +130,14 @@ class NodeFlags:
                 wanted[name] = before if _stays(before, flag, now, ours=ours) else _annotated(flag)
         return await self._write(nodes, wanted), sorted(by_name.keys() - nodes.keys())
 
-    async def _write(self, nodes: Mapping[str, FlaggedNode], wanted: Mapping[str, FlaggedNode]) -> list[Change]:
+    async def _write(self, nodes: Mapping[str, FlaggedNode], wanted: Mapping[str, FlaggedNode]) -> list[FlagChange]:
         for name in wanted:
             if name not in nodes:
                 raise UnknownName(
                     f"the cluster has no node {name!r}", fix=f"{did_you_mean(name, nodes)}name nodes of the cluster"
                 )
-        changes = [Change(nodes[name], after) for name, after in wanted.items()]
-        writes = (self._annotate(change.after) for change in changes if change.changed)
-        await asyncio.gather(*writes)
+        changes = [_change(nodes[name], after) for name, after in wanted.items()]
+        await asyncio.gather(*(self._annotate(wanted[change.node]) for change in changes if change.done != "unchanged"))
         return changes
 
     async def _annotate(self, node: FlaggedNode) -> None:
@@ -143,54 +145,17 @@ class NodeFlags:
         await self._api.patch(NODES, node.node, {"metadata": {"annotations": annotations}}, kind="merge-patch")
 
 
-def list_flags(kubeconfig: str | None, context: str | None) -> dict[str, FlaggedNode]:
-    """Every node with its annotations, by name; see :meth:`NodeFlags.all`.
+def on_cluster(kubeconfig: str | None, context: str | None, action: Callable[[NodeFlags], Awaitable[T]]) -> T:
+    """Connect to a cluster, do something with its flags, and return what came of it.
 
     :raises ArnoldError: no cluster, or it does not answer.
     """
 
-    async def ask() -> dict[str, FlaggedNode]:
+    async def act() -> T:
         async with await _connect(kubeconfig, context) as api:
-            return await NodeFlags(api).all()
+            return await action(NodeFlags(api))
 
-    return asyncio.run(ask())
-
-
-def apply_flags(kubeconfig: str | None, context: str | None, flags: Sequence[NodeFlag]) -> list[Change]:
-    """Write flags; see :meth:`NodeFlags.apply`."""
-
-    async def ask() -> list[Change]:
-        async with await _connect(kubeconfig, context) as api:
-            return await NodeFlags(api).apply(flags)
-
-    return asyncio.run(ask())
-
-
-def clear_flags(kubeconfig: str | None, context: str | None, names: Sequence[str] | None) -> list[Change]:
-    """Take flags off; see :meth:`NodeFlags.clear`."""
-
-    async def ask() -> list[Change]:
-        async with await _connect(kubeconfig, context) as api:
-            return await NodeFlags(api).clear(names)
-
-    return asyncio.run(ask())
-
-
-def sync_flags(
-    kubeconfig: str | None,
-    context: str | None,
-    held: Sequence[NodeFlag],
-    *,
-    known: Mapping[str, Collection[float]],
-    now: datetime,
-) -> tuple[list[Change], list[str]]:
-    """Bring annotations in line with a store; see :meth:`NodeFlags.sync`."""
-
-    async def ask() -> tuple[list[Change], list[str]]:
-        async with await _connect(kubeconfig, context) as api:
-            return await NodeFlags(api).sync(held, known=known, now=now)
-
-    return asyncio.run(ask())
+    return asyncio.run(act())
 
 
 async def _connect(kubeconfig: str | None, context: str | None) -> HttpApi:
@@ -205,6 +170,12 @@ def _read(name: str, annotations: Mapping[str, str]) -> FlaggedNode:
     except InvalidTopology as error:
         problem = str(error)
     return FlaggedNode(name, annotations.get(SLOWDOWN), annotations.get(SLOWDOWN_UNTIL), flag, problem)
+
+
+def _change(before: FlaggedNode, after: FlaggedNode) -> FlagChange:
+    same = (before.slowdown, before.until) == (after.slowdown, after.until)
+    done: Literal["applied", "cleared", "unchanged"] = "unchanged" if same else "cleared" if after.bare else "applied"
+    return FlagChange(after.node, done, after.slowdown, after.until, before.slowdown)
 
 
 def _annotated(flag: NodeFlag) -> FlaggedNode:

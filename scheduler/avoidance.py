@@ -1,6 +1,6 @@
 """Slow nodes: what it costs to avoid them, and what to use them.  Both are solved, whatever the job says.
 
-Predicted step time: :func:`scheduler.placement.exact.price.step_time` of what the evaluator says of the placement, with
+Predicted step time: :func:`scheduler.step_time.step_time` of what the evaluator says of the placement, with
 the slowest node that is really in use; 1 = no spread and no slow node.
 """
 
@@ -15,13 +15,14 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import Spread
 from scheduler.outcome import Outcome, Status, run
-from scheduler.phrases import decimal, verdict
+from scheduler.phrases import verdict
 from scheduler.placement.admission import admissible
-from scheduler.placement.exact.price import step_time
 from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.step_time import slowest_in_use, step_time
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
 from topology.json_record import JsonRecord
+from topology.quantities import decimal
 
 Way = Literal["avoid", "some", "use"]
 """``avoid``: no slow node.  ``use``: any, as if they were healthy, and of equal spreads the fewest.  ``some``: only
@@ -66,7 +67,7 @@ class AvoidanceOption(JsonRecord):
 def weigh(
     cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits
 ) -> tuple[AvoidanceOption, ...]:
-    """The ways to treat slow nodes: to avoid them, to use them, and the job's own where it is neither.
+    """Weigh the ways to treat slow nodes: to avoid them, to use them, and the job's own where it is neither.
 
     :param outcome: of the solver on this very instance.
     :param limits: for each way that has yet to be solved.
@@ -91,7 +92,7 @@ def weigh(
 
 
 def _way_of(cluster: Cluster, job: Job, outcome: Outcome) -> Way | None:
-    """How the outcome treats slow nodes; ``None`` = it says nothing of any way but its own refusal."""
+    """Return how the outcome treats slow nodes; ``None`` where it is a mere refusal, which tells of no way."""
     if job.avoid == "strict":
         return "avoid"
     if job.avoid == "ignore":
@@ -100,9 +101,8 @@ def _way_of(cluster: Cluster, job: Job, outcome: Outcome) -> Way | None:
         return None
     if not outcome.evaluation.flagged:
         return "avoid"
-    used = max(cluster.slowdown[i] for i in outcome.evaluation.flagged)
     widest = max((price.slowest for price in outcome.proposal.prices), default=HEALTHY)
-    return "use" if used >= widest else "some"
+    return "use" if slowest_in_use(cluster, outcome.evaluation) >= widest else "some"
 
 
 def _option(cluster: Cluster, job: Job, way: Way, outcome: Outcome, *, slow: set[int], chosen: bool) -> AvoidanceOption:
@@ -111,7 +111,7 @@ def _option(cluster: Cluster, job: Job, way: Way, outcome: Outcome, *, slow: set
     slowest = time = None
     sentence = f"{WORDS[way]}: {verdict(outcome)}"
     if evaluation is not None:
-        slowest = max((float(cluster.slowdown[i]) for i in used), default=HEALTHY)
+        slowest = slowest_in_use(cluster, evaluation)
         time = step_time(job.replace(avoid="price"), objective=evaluation.objective, slowest=slowest)
         in_use = f"{len(used)} in use, up to {slowest:.4g} times slower" if used else "none in use"
         proved = "" if outcome.status == "optimal" else f" (not proved best, gap {outcome.gap:.1%})"

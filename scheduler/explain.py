@@ -122,7 +122,7 @@ def _costs(cluster: Cluster, job: Job) -> Iterator[tuple[Pair, float]]:
 
 def _covering(refutations: Sequence[Refutation], dp: int, pp: int) -> Refutation | None:
     """The refuted pair closest above (dp, pp)."""
-    return next((known for known in refutations if known.pair[0] >= dp and known.pair[1] >= pp), None)
+    return next((known for known in refutations if known.covers(dp, pp)), None)
 
 
 def _by_bound(outcome: Outcome, pair: Pair) -> Refutation | None:

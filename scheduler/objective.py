@@ -1,6 +1,6 @@
-"""The one evaluator: whether a placement is valid and what it is worth, whichever algorithm made it.
+"""The one evaluator: whether a placement is valid and what it is worth.
 
-It knows no algorithm.  Every algorithm's result passes through :func:`evaluate` before anyone sees it.
+The evaluator knows no algorithm.  Every algorithm's result passes through :func:`evaluate` before anyone sees it.
 
 Spread of a group = number of distinct domains its cells touch.  The objective is Eq. 2 of the Arnold paper
 (arXiv 2509.15940): ``alpha * max over DP groups + beta * max over PP groups`` of spread, plus the soft terms that a

@@ -72,7 +72,7 @@ class RefusedPlacement(InvalidPlacement):
 
 
 def trivial_bound(job: Job) -> float:
-    """What any placement costs: every group touches one domain at least."""
+    """Return what any placement costs at least: every group touches one domain."""
     return objective_of(job, 1, 1, sum(count.weight for count in job.counts))
 
 
@@ -90,7 +90,7 @@ def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limit
 
 
 def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
-    """Weigh a proposal, whichever algorithm made it."""
+    """Weigh a proposal of any algorithm by the one evaluator."""
     if proposal.nodes is None:
         return _without_placement(name, proposal)
     try:

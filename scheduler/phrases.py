@@ -1,10 +1,11 @@
-"""Outcomes and numbers in the words that texts and pages show."""
+"""Outcomes in the words that texts and pages show."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from scheduler.outcome import Outcome, Status
+from topology.quantities import decimal
 
 STATUS: Mapping[Status, str] = {
     "optimal": "proved optimal",
@@ -34,9 +35,3 @@ def verdict(outcome: Outcome) -> str:
     if outcome.status == "optimal":
         return f"{status}: {found}"
     return f"{status}, gap {outcome.gap:.1%}: {found}, proved bound {decimal(outcome.bound or 0.0)}"
-
-
-def decimal(value: float) -> str:
-    """Return a number with at most three decimals: ``3.0``, ``2.25``, ``1.667``."""
-    text = f"{value:.3f}".rstrip("0")
-    return text + "0" if text.endswith(".") else text

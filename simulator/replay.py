@@ -13,21 +13,19 @@ from annotated_types import Gt, Interval
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
-from simulator.cost.registry import load_comm_model
+from simulator.comm_pace import CommPace
+from simulator.cost.comm_models import load_comm_model
 from simulator.engine.counted import CountedRoom
 from simulator.engine.disagreement import Disagreement
 from simulator.engine.hooks import Pace
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
 from simulator.engine.room import Room
-from simulator.failures.pace import CheckpointPace
-from simulator.failures.replay import ClusterFailures, FailureSettings
-from simulator.metrics.fragmentation import Fragmentation
-from simulator.metrics.summary import Summary, summarise
-from simulator.pace import CommPace
+from simulator.failures.checkpoint_pace import CheckpointPace
+from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
 from simulator.prediction import predict_all
-from simulator.traces import Trace, check_against
-from simulator.traces.fit import usable_gpus
+from simulator.traces import JobTrace, check_against
+from simulator.traces.cluster_fit import usable_gpus
 from topology.cluster import Cluster
 from topology.errors import InvalidInput, TraceFormatError
 from topology.flags import HEALTHY
@@ -71,24 +69,18 @@ class Replay:
     :param trace: with what was dropped because cluster and trace disagree.
     """
 
-    trace: Trace
+    trace: JobTrace
     cluster: Cluster
     settings: ReplaySettings
     engine: Engine
-    fragmentation: Fragmentation
 
     @property
     def places(self) -> Cluster | None:
         """The cluster if jobs have places in it; ``None`` = GPUs are only counted."""
         return None if self.settings.algorithm == COUNT_ONLY else self.cluster
 
-    @property
-    def summary(self) -> Summary:
-        """The run so far."""
-        return summarise(self.engine.jobs, self.engine.room.capacity)
 
-
-def prepare(trace: Trace, cluster: Cluster, settings: ReplaySettings, *, lenient: bool = False) -> Replay:
+def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, lenient: bool = False) -> Replay:
     """Put a run together.
 
     :param lenient: leave out jobs that the cluster could never hold, and count them.
@@ -109,7 +101,6 @@ def prepare(trace: Trace, cluster: Cluster, settings: ReplaySettings, *, lenient
     trace = _fitting(trace, room, lenient=lenient)
     if policy.reserving and settings.algorithm == COUNT_ONLY:
         _check_without_zones(trace, settings)
-    fragmentation = Fragmentation()
     failures = make_failures(cluster, settings, start=trace.records[0].submit)
     engine = Engine(
         trace.records,
@@ -119,14 +110,13 @@ def prepare(trace: Trace, cluster: Cluster, settings: ReplaySettings, *, lenient
         recovery=failures,
         pace=make_pace(settings, room),
         incidents=failures,
-        observers=(fragmentation,) if isinstance(room, PlacedRoom) else (),
     )
     for node in spares:
         room.bring_back(node)
-    return Replay(trace, cluster, settings, engine, fragmentation)
+    return Replay(trace, cluster, settings, engine)
 
 
-def fingerprint(settings: object, trace: Trace, clusters: Mapping[str, Cluster]) -> str:
+def fingerprint(settings: object, trace: JobTrace, clusters: Mapping[str, Cluster]) -> str:
     """Return the SHA-256 of what runs follow from: their settings, jobs and clusters, by name."""
     digest = hashlib.sha256(repr(settings).encode())
     for record in trace.records:
@@ -139,7 +129,7 @@ def fingerprint(settings: object, trace: Trace, clusters: Mapping[str, Cluster])
     return digest.hexdigest()
 
 
-def _check_without_zones(trace: Trace, settings: ReplaySettings) -> None:
+def _check_without_zones(trace: JobTrace, settings: ReplaySettings) -> None:
     announced = next((record for record in trace.records if record.announced is not None), None)
     if announced is not None:
         raise InvalidInput(
@@ -208,7 +198,7 @@ def _slow_nodes(failures: FailureSettings | None, room: Room) -> bool:
     return isinstance(room, PlacedRoom) and any(flag.slowdown > HEALTHY for flag in room.cluster.flags.values())
 
 
-def _fitting(trace: Trace, room: Room, *, lenient: bool) -> Trace:
+def _fitting(trace: JobTrace, room: Room, *, lenient: bool) -> JobTrace:
     """The trace without jobs that could never run in that room, counted by reason."""
     misfits: dict[str, str] = {}
     for record in trace.records:

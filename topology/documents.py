@@ -19,6 +19,9 @@ from topology.files import Source
 T = TypeVar("T")
 Path = Sequence[str | int]
 
+_UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
+"""What pydantic calls it, of a model and of a dataclass."""
+
 _BEGINS_LIKE_JSON = re.compile(r'\s*[\[{][\s\[{]*(?:["\]}]|$)')
 
 
@@ -63,7 +66,7 @@ class Document:
     def _rank(self, problem: Mapping[str, Any]) -> tuple[int, bool]:
         """Return problems in the order of the file; a misspelled key before the one that is missing for it."""
         line = self.locate(_existing(self.data, problem["loc"]))
-        return line, problem["type"] not in ("extra_forbidden", "unexpected_keyword_argument")
+        return line, problem["type"] not in _UNKNOWN_KEY
 
 
 def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any") -> Document:

@@ -1,4 +1,4 @@
-"""What the fields of a dataclass may hold, read from their annotations: the kind of value, and the bounds.
+"""What the fields of a dataclass may hold, and their docstrings: from annotations and source, for options and JSON.
 
 One annotation, ``Annotated[float, Interval(gt=0, le=60)]``, serves the constructor (:func:`check_bounds`), the options
 of a command (``arnold.commands.field_options``) and the JSON Schema (pydantic reads the same marks).
@@ -6,10 +6,14 @@ of a command (``arnold.commands.field_options``) and the JSON Schema (pydantic r
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
+from itertools import pairwise
 from math import inf
+from textwrap import dedent
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -106,8 +110,31 @@ def check_bounds(record: Any, *, names: Mapping[str, str] = MappingProxyType({})
                 raise InvalidInput(f"{called} is {number}", where=called, fix=f"give a number {admitted.range}")
 
 
+@cache
+def field_docs(kind: type) -> Mapping[str, str]:
+    """Return the docstrings under the fields of a dataclass, inherited ones too; none where there is no source."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if is_dataclass(base):
+            found |= _own_docs(base)
+    return MappingProxyType(found)
+
+
+def _own_docs(kind: type) -> dict[str, str]:
+    try:
+        tree = ast.parse(dedent(inspect.getsource(kind))).body[0]
+    except OSError:
+        return {}
+    found = {}
+    for one, after in pairwise(getattr(tree, "body", ())):
+        match one, after:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = inspect.cleandoc(text)
+    return found
+
+
 def _bounds(marks: Iterable[Any]) -> dict[str, Any]:
-    """The arguments of :class:`FieldType` that marks of ``annotated_types`` stand for."""
+    """Return the arguments of :class:`FieldType` that marks of ``annotated_types`` stand for."""
     found: dict[str, Any] = {}
     for mark in _flat(marks):
         match mark:

@@ -1,211 +1,254 @@
-"""The file of a flag store: JSON lines, only ever appended to, that say what was found, decided and when.
+"""The flag store as readers see it: an SQLite file of events that say what was found, decided and when.
 
-The first line says what the file is.  Every other line is an event about one node and one source, and carries what that
-source holds against the node from then on, its *steps*; so that whoever reads the lines up to some time knows what held
-then, without the rules by which it was decided (those are in :mod:`health.flags`).
-
-A crash while a line is written leaves its beginning at the end of the file: that line was never promised to anybody, is
-left out and told (:attr:`FlagLog.torn`).  A broken line anywhere else is an error.
+Each event is about one node and one source, and carries what that source holds against the node from then on, its
+*steps*; so the events up to some time tell what held then, without the rules by which it was decided (those are in
+:mod:`health.flags`, which also writes the store).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
-
 from topology.errors import InvalidInput
-from topology.files import Source
-from topology.flag_rows import Finding
-from topology.flags import NodeFlag, merged
+from topology.files import STDIN
+from topology.flag_events import LAST, FlagEvent
+from topology.flags import FAULTY, NodeFlag, merge_by_node, worst_of_each
+from topology.json_record import json_data, read_json
 
-VERSION = 1
-"""Of the format; a file of a later one is refused."""
+APPLICATION = 0x41464C47
+"""``PRAGMA application_id`` of a store: the letters AFLG."""
 
-EventName = Literal["opened", "rules", "noted", "raised", "renewed", "lowered", "cleared", "expired"]
-"""``opened``: the first line.  ``rules``: those by which is decided from here on.  ``noted``: a finding that does not
-suffice to flag the node, or a source that takes a finding back.  ``raised``: flagged, or flagged as worse.
-``renewed``: found again.  ``lowered``: less bad, as nothing worse was found for a while.  ``cleared``: nothing was
-found for the quiet time, or somebody lifted it.  ``expired``: its source said until when, and that is past."""
+VERSION = 2
+"""``PRAGMA user_version``, and of the JSON lines that are exported; 1 were stores of JSON lines."""
 
-_MARK = re.compile(r'\s*\{\s*"arnold"\s*:\s*"flag-store"')
+PATIENCE_SECONDS = 10.0
+"""How long a writer waits for another: a batch takes milliseconds, so one that holds the lock longer is stuck."""
+
+SQLITE = b"SQLite format 3\0"
+"""First bytes of an SQLite file."""
+
+_LINES = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"arnold"\s*:\s*"flag-store"')
 
 
-class Step(Finding):
-    """What a source holds against a node until some time.
+class FlagLog:
+    """A flag store that is open for reading.
 
-    :param seen: when the source last said so.
-    :param stated: the source itself said until when, and that is later than the quiet time would end.
+    :param name: how errors call it.
+    :param connection: to a database with the table ``events``, in a transaction.
     """
 
-    until: AwareDatetime
-    seen: AwareDatetime
-    stated: bool = False
-
-
-class Line(BaseModel):
-    """One line of the file, an event.
-
-    :param steps: what the source holds against the node from now on; of several the slower come first and end first.
-    :param finding: what was found, where it is none of the steps.
-    :param stamp: tells one version of a flag file from another, so that the same is taken in once only.
-    :param by: who did it, if not the store by its rules.
-    :param because: the reason in words.
-    :param relapses: how often the node was flagged anew soon after its flag had ended.
-    :param forgotten: of the first line: history before this is not whole any more.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    arnold: Literal["flag-store"] | None = None
-    version: int | None = None
-    time: AwareDatetime
-    event: EventName
-    node: str = ""
-    source: str = ""
-    steps: tuple[Step, ...] = ()
-    finding: Finding | None = None
-    stamp: str = ""
-    by: str = ""
-    because: str = ""
-    relapses: int = Field(default=0, ge=0)
-    rules: dict[str, Any] | None = None
-    forgotten: AwareDatetime | None = None
-
-    @model_validator(mode="after")
-    def _says_what_it_is_about(self) -> Line:
-        if self.event == "opened":
-            if self.arnold is None or self.version is None:
-                raise ValueError("the first line of a flag store says its version")
-            if self.version > VERSION:
-                raise ValueError(f"this is version {self.version} of the format, and {VERSION} is known")
-        elif self.event == "rules":
-            if self.rules is None:
-                raise ValueError("an event 'rules' has rules")
-        elif not self.node:
-            raise ValueError(f"an event {self.event!r} names a node")
-        return self
+    def __init__(self, name: str, connection: sqlite3.Connection) -> None:
+        self.name = name
+        self._connection = connection
 
     @property
-    def track(self) -> tuple[str, str]:
-        """The node and the source."""
-        return self.node, self.source
-
-    def flags(self) -> list[NodeFlag]:
-        """What the source holds against the node from now on."""
-        return [step.flag_of(self.node, self.source) for step in self.steps]
-
-    def text(self) -> str:
-        """The line as it is written, with its end; ASCII, so that half of it is text too."""
-        return json.dumps(self.model_dump(mode="json", exclude_defaults=True), separators=(",", ":")) + "\n"
-
-
-@dataclass(frozen=True, slots=True)
-class FlagLog:
-    """All lines of a store.
-
-    :param lines: the first is ``opened``; times never go back.
-    :param torn: length in bytes of an unfinished line at the end, left out.
-    """
-
-    lines: tuple[Line, ...]
-    torn: int = 0
+    def opened(self) -> FlagEvent:
+        """The first event."""
+        return next(self.events("number = 1"))
 
     @property
     def forgotten(self) -> datetime | None:
-        """History before this is not whole any more; ``None`` = all of it is there."""
-        return self.lines[0].forgotten if self.lines else None
+        """The time before which history is not whole any more; ``None`` = all of it is there."""
+        return self.opened.forgotten
+
+    def events(self, where: str = "1", *values: object) -> Iterator[FlagEvent]:
+        """Yield events in order.
+
+        :param where: a condition in SQL, and an order if not that of the numbers.
+        :param values: of its parameters.
+        :raises InvalidInput: an event cannot be read.
+        """
+        order = "" if "ORDER BY" in where else " ORDER BY number"
+        for (text,) in self._connection.execute(f"SELECT json FROM events WHERE {where}{order}", values):
+            try:
+                yield read_json(FlagEvent, json.loads(text))
+            except ValueError as error:
+                raise InvalidInput(
+                    f"an event cannot be read: {str(error)[:200]}",
+                    where=self.name,
+                    fix="restore the store from a copy; it is written by `arnold flags` alone",
+                ) from error
+
+    def latest(self, at: datetime = LAST, where: str = "1", *values: object) -> Iterator[FlagEvent]:
+        """Yield of each node and source the last event up to an instant, by node and source.
+
+        :param at: timezone-aware.
+        :param where: a condition in SQL that these events fulfil.
+        :param values: of its parameters.
+        """
+        last = "SELECT max(number) FROM events WHERE node != '' AND time <= ? GROUP BY node, source"
+        yield from self.events(f"number IN ({last}) AND {where} ORDER BY node, source", time_text(at), *values)
 
     def standing(self, at: datetime) -> list[NodeFlag]:
-        """What each source holds against each node at an instant, by node and source.
+        """Return what each source holds against each node at an instant, by node and source.
 
         :param at: timezone-aware.
         """
-        last: dict[tuple[str, str], Line] = {}
-        for line in self.lines:
-            if line.time > at:
-                break
-            if line.node:
-                last[line.track] = line
-        flags = (flag for _, line in sorted(last.items()) for flag in line.flags())
+        flags = (flag for event in self.latest(at) for flag in event.flags)
         return worst_of_each(flag for flag in flags if flag.active(at))
 
     def holding(self, at: datetime) -> list[NodeFlag]:
-        """The flags of an instant, one a node, merged over the sources."""
+        """Return the flags of an instant, one a node, merged over the sources."""
         return merge_by_node(self.standing(at))
 
+    def nodes(self) -> set[str]:
+        """Return the names of all nodes that an event is about."""
+        return {node for (node,) in self._connection.execute("SELECT DISTINCT node FROM events WHERE node != ''")}
 
-def worst_of_each(flags: Iterable[NodeFlag]) -> list[NodeFlag]:
-    """Of each node and source the slowest flag."""
-    worst: dict[tuple[str, str], NodeFlag] = {}
-    for flag in flags:
-        key = flag.node, flag.source
-        if key not in worst or worst[key].slowdown < flag.slowdown:
-            worst[key] = flag
-    return list(worst.values())
+    def slowdowns(self) -> Mapping[str, set[float]]:
+        """Return every slowdown that was ever held against each node."""
+        rows = self._connection.execute(
+            "SELECT DISTINCT node, json_extract(step.value, '$.flag.slowdown')"
+            " FROM events, json_each(events.json, '$.steps') AS step"
+        )
+        held: dict[str, set[float]] = {}
+        for node, slowdown in rows:
+            held.setdefault(node, set()).add(FAULTY if slowdown is None else slowdown)
+        return held
 
-
-def merge_by_node(flags: Iterable[NodeFlag]) -> list[NodeFlag]:
-    """One flag a node, by name; see :func:`topology.flags.merged`."""
-    by_node: dict[str, list[NodeFlag]] = {}
-    for flag in flags:
-        by_node.setdefault(flag.node, []).append(flag)
-    return [merged(found) for _, found in sorted(by_node.items())]
-
-
-def is_log(source: Source) -> bool:
-    """Whether a text is that of a flag store: its first line says so."""
-    return bool(_MARK.match(source.text))
+    def lines(self) -> Iterator[str]:
+        """Yield the store as JSON lines, without their ends; the first says what it is."""
+        for number, event in enumerate(self.events()):
+            head = {"arnold": "flag-store", "version": VERSION} if number == 0 else {}
+            yield json.dumps(head | event_data(event), separators=(",", ":"))
 
 
-def read_log(source: Source) -> FlagLog:
-    """All lines of a store.
+def event_data(event: FlagEvent) -> dict[str, Any]:
+    """Return an event as it is stored: without what is empty."""
+    return dict(json_data(FlagEvent, event, without_defaults=True))
 
-    :raises InvalidInput: not a flag store, of a later version, a broken line that is not the last, times that go back.
+
+def time_text(time: datetime) -> str:
+    """Return a time as the store compares it: in UTC, to the microsecond, the earlier the less."""
+    return time.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def is_store(path: str | Path) -> bool:
+    """Return whether a file is an SQLite database by its first bytes; what cannot be read is none."""
+    return _first_bytes(path).startswith(SQLITE)
+
+
+def refuse_lines(name: str, data: bytes) -> None:
+    """Refuse a flag store of JSON lines.
+
+    :param name: how errors call the file.
+    :param data: its first bytes.
+    :raises InvalidInput: it is one.
     """
-    if not is_log(source):
-        raise InvalidInput("is no flag store", where=source.at(1), fix="give a file that `arnold flags record` made")
-    rows = source.text.split("\n")
-    tail = rows.pop()
-    lines = [_line(source, number, row) for number, row in enumerate(rows, 1)]
-    torn = 0
-    if tail.strip():
-        try:
-            lines.append(Line.model_validate_json(tail))
-        except ValidationError:
-            torn = len(tail.encode())
-    _check(source, lines)
-    return FlagLog(tuple(lines), torn)
+    if _LINES.match(data):
+        raise InvalidInput(
+            "holds the events of a flag store as JSON lines: an export, or a store of an earlier version",
+            where=name,
+            fix=f"arnold flags import --from flag-store {name} --store NEW, and use NEW",
+        )
 
 
-def _line(source: Source, number: int, text: str) -> Line:
-    try:
-        return Line.model_validate_json(text)
-    except ValidationError as invalid:
-        problem = invalid.errors(include_url=False, include_context=False)[0]
-    path = ".".join(str(key) for key in problem["loc"])
-    raise InvalidInput(
-        f"{path + ': ' if path else ''}{problem['msg'][:200]}",
-        where=source.at(number),
-        fix="restore the file from a copy; a store is written by `arnold flags` alone",
+def check_store(path: str | Path) -> None:
+    """Refuse a file that no store can be in, before SQLite touches it; one that is empty or missing may become one.
+
+    :raises InvalidInput: it has other content.
+    """
+    data = _first_bytes(path)
+    refuse_lines(str(path), data)
+    if data and not data.startswith(SQLITE):
+        raise _no_store(path)
+
+
+@contextmanager
+def open_log(path: str | Path) -> Iterator[FlagLog]:
+    """Open a store for reading; all that is read until it is closed is of one moment, and no writer waits for it.
+
+    :raises InvalidInput: there is no such file, or it is no flag store, of a later version, or damaged.
+    """
+    if not _exists(path):
+        raise InvalidInput("there is no such file", where=str(path), fix="check the path")
+    check_store(path)
+    with sqlite_errors(path, "read"), closing(_reader(path)) as connection:
+        connection.execute("BEGIN")
+        if not has_events(connection, path):
+            raise _no_store(path)
+        yield FlagLog(str(path), connection)
+
+
+def has_events(connection: sqlite3.Connection, path: str | Path) -> bool:
+    """Return whether a database is a store; ``False`` = it is empty.
+
+    :raises InvalidInput: it is the database of another program, or of a later version.
+    """
+    application, version = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if not tables and not application:
+        return False
+    if application != APPLICATION:
+        raise _no_store(path)
+    if version > VERSION:
+        raise InvalidInput(
+            f"this is version {version} of the format, and {VERSION} is known",
+            where=str(path),
+            fix="use the version of Arnold that wrote it, or a later one",
+        )
+    return True
 
 
-def _check(source: Source, lines: Sequence[Line]) -> None:
-    """The first line opens the store and no other does; times do not go back."""
-    if not lines or lines[0].event != "opened":
-        raise InvalidInput("does not begin with the event 'opened'", where=source.at(1), fix="restore it from a copy")
-    for number, (line, before) in enumerate(zip(lines[1:], lines, strict=False), 2):
-        if line.event == "opened":
-            raise InvalidInput("opens the store again", where=source.at(number), fix="keep one store a file")
-        if line.time < before.time:
-            raise InvalidInput(
-                f"is of {line.time.isoformat()}, before the line above it",
-                where=source.at(number),
-                fix="restore the file from a copy; its lines are in order of time",
-            )
+@contextmanager
+def sqlite_errors(path: str | Path, doing: Literal["read", "written"]) -> Iterator[None]:
+    """Turn errors of SQLite into errors that say what to do.
+
+    :raises InvalidInput: SQLite failed.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        reason, fix = str(error), "choose a file in a folder that exists and may be written to"
+        match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF:  # the primary code, without its detail
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                reason = f"another process has been writing to it for {PATIENCE_SECONDS:g} s"
+                fix = "wait for it, or end it if it hangs"
+            case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
+                fix = "make room on the disk; `arnold flags compact` forgets old history and keeps the flags"
+            case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_ERROR:
+                fix = "restore the store from a copy; it is written by `arnold flags` alone"
+        raise InvalidInput(f"cannot be {doing}: {reason}", where=str(path), fix=fix) from error
+
+
+def _reader(path: str | Path) -> sqlite3.Connection:
+    """Connect to a store that is there.
+
+    A reader of a database in WAL mode leaves two files beside it unless it may also write, and another user's could
+    keep the writer out.  So a store that may not be written to, and that no writer has open, is read as a file that
+    does not change.
+    """
+    file = Path(path).absolute()
+    free = os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
+    mode = "rw" if free or _exists(f"{file}-wal") else "ro&immutable=1"
+    return sqlite3.connect(f"{file.as_uri()}?mode={mode}", uri=True, timeout=PATIENCE_SECONDS, isolation_level=None)
+
+
+def _first_bytes(path: str | Path) -> bytes:
+    try:
+        if str(path) == STDIN or not Path(path).is_file():  # a pipe can be read once only
+            return b""
+        with Path(path).open("rb") as file:
+            return file.read(100)
+    except (OSError, ValueError):
+        return b""
+
+
+def _exists(path: str | Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - a name that no file can have is no error here
+
+
+def _no_store(path: str | Path) -> InvalidInput:
+    return InvalidInput(
+        "is no flag store", where=str(path), fix="give a file that `arnold flags record` or `import` made"
+    )

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge
+
+from topology.json_record import AwareTime, FiniteFloat, JsonRecord, NullForInfinity
 
 FlagKind = Literal["straggler", "degraded", "faulty"]
 
@@ -38,31 +42,36 @@ def parse_slowdown(text: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFlag:
-    """One finding about one node.
+class NodeFlag(JsonRecord):
+    """One finding about one node: a row of a flag file (``--flags`` of ``arnold place``), and of every JSON answer."""
 
-    :param node: name of the node.
-    :param kind: ``straggler`` (slow by a factor), ``degraded`` (slow, cause known), ``faulty`` (never use).
-    :param slowdown: factor on compute time, 1.3 = 30 % slower; ``inf`` exactly when ``faulty``.
-    :param score: strength of the evidence, unit of the detector.
-    :param source: who says so.
-    :param since: start of validity, ``None`` = always.
-    :param until: end of validity, ``None`` = open.
-    :param evidence: one sentence for the operator.
-    """
+    __pydantic_config__: ClassVar = {
+        **JsonRecord.__pydantic_config__,
+        "json_schema_serialization_defaults_required": True,
+    }
 
     node: str
+    """Name of the node."""
     kind: FlagKind
-    slowdown: float = HEALTHY
-    score: float | None = None
+    """straggler (slow), degraded (slow, cause known) or faulty (never use)."""
+    slowdown: Annotated[float, Ge(HEALTHY), NullForInfinity()] = FAULTY
+    """Factor on compute time, 1.3 = 30 % slower; null for a faulty node."""
+    score: FiniteFloat | None = None
+    """Strength of the evidence, in the unit of the source."""
     source: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
+    """Name of the detector or person that found it."""
+    since: AwareTime | None = None
+    """When it began; null = unknown."""
+    until: AwareTime | None = None
+    """When it ends; null = open."""
     evidence: str = ""
+    """Why, in a sentence."""
 
     def __post_init__(self) -> None:
-        if (self.kind == "faulty") != (self.slowdown == FAULTY):
-            raise ValueError(f"a faulty node has slowdown inf and only it: {self.kind}, {self.slowdown}")
+        if self.kind == "faulty" and self.slowdown != FAULTY:
+            raise ValueError(f"a faulty node has no slowdown, and this one has {self.slowdown}")
+        if self.kind != "faulty" and self.slowdown == FAULTY:
+            raise ValueError(f"a node that is {self.kind} needs a slowdown, a factor such as 1.3")
         if not self.slowdown >= HEALTHY:
             raise ValueError(f"a slowdown is a factor of at least 1, not {self.slowdown}")
 
@@ -100,3 +109,21 @@ def merged(flags: Sequence[NodeFlag]) -> NodeFlag:
 def in_words(flag: NodeFlag) -> str:
     """``straggler, 1.3 times slower``, or ``faulty``."""
     return flag.kind if flag.slowdown == FAULTY else f"{flag.kind}, {flag.slowdown:.4g} times slower"
+
+
+def worst_of_each(flags: Iterable[NodeFlag]) -> list[NodeFlag]:
+    """Return of each node and source the slowest flag."""
+    worst: dict[tuple[str, str], NodeFlag] = {}
+    for flag in flags:
+        key = flag.node, flag.source
+        if key not in worst or worst[key].slowdown < flag.slowdown:
+            worst[key] = flag
+    return list(worst.values())
+
+
+def merge_by_node(flags: Iterable[NodeFlag]) -> list[NodeFlag]:
+    """Return one flag a node, by name, merged over the sources (:func:`merged`)."""
+    by_node: dict[str, list[NodeFlag]] = {}
+    for flag in flags:
+        by_node.setdefault(flag.node, []).append(flag)
+    return [merged(found) for _, found in sorted(by_node.items())]

@@ -7,9 +7,12 @@ the first call: computing with such a dataclass never loads it.
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cache
 from math import inf, isinf
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast
+
+from topology.field_types import field_docs
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -27,6 +30,16 @@ class JsonRecord:
         # an infinity that no NullForInfinity stands for reaches the writer, who refuses it, instead of turning to null
         "ser_json_inf_nan": "constants",
     }
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        """Return the JSON Schema with docstrings of inherited fields, where pydantic reads those of one class only."""
+        schema: dict[str, Any] = handler(core)
+        docs = field_docs(cast("Any", cls))
+        for name, described in handler.resolve_ref_schema(schema).get("properties", {}).items():
+            if name in docs:
+                described.setdefault("description", docs[name])
+        return schema
 
 
 class NullForInfinity:
@@ -58,12 +71,34 @@ FloatOrInfinity = Annotated[float, NullForInfinity()]
 """A number, or infinity, which JSON has as null."""
 
 
-def json_data(kind: Any, value: Any) -> Any:
+class Checked:
+    """Mark of a number or time that pydantic checks by more than its type, by the words of ``pydantic_core``."""
+
+    def __init__(self, kind: Literal["float", "datetime"], **constraints: Any) -> None:
+        self._kind = kind
+        self._constraints = constraints
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Build pydantic's schema."""
+        from pydantic_core import core_schema
+
+        return getattr(core_schema, f"{self._kind}_schema")(**self._constraints)
+
+
+FiniteFloat = Annotated[float, Checked("float", allow_inf_nan=False)]
+"""A number, and neither infinity nor NaN."""
+
+AwareTime = Annotated[datetime, Checked("datetime", tz_constraint="aware")]
+"""A time with a time zone."""
+
+
+def json_data(kind: Any, value: Any, *, without_defaults: bool = False) -> Any:
     """Return a value of a JSON record, model or union of them as lists, dicts, strings and numbers.
 
     :param kind: the type of the value, as :func:`json_schema` is asked for it.
+    :param without_defaults: leave out what :func:`read_json` fills in again.
     """
-    return _adapter(kind).dump_python(value, mode="json")
+    return _adapter(kind).dump_python(value, mode="json", exclude_defaults=without_defaults)
 
 
 def read_json(kind: type[T], data: Any) -> T:

@@ -45,7 +45,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "flags": CommandRow("arnold.commands.flags.group:command", "Slow and faulty nodes: who says so, since when, why."),
     "health": CommandRow("arnold.commands.health:command", "Find slow and faulty nodes in what was measured."),
     "simulate": CommandRow("arnold.commands.simulate:command", "Replay a trace of jobs on a cluster, over time."),
-    "capacity": CommandRow("arnold.commands.capacity:command", "Say what to buy, reserve and keep spare."),
+    "capacity": CommandRow("arnold.commands.capacity_questions:command", "Say what to buy, reserve and keep spare."),
     "schema": CommandRow("arnold.commands.schema:command", "Print the JSON Schema of a command's --json output."),
 }
 

@@ -95,7 +95,8 @@ def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits
 def print_results(out: Console, document: CompareDocument) -> None:
     """The table, best objective first; below it those that found no placement, with the reason."""
     from arnold.commands.place_text import print_sentences
-    from scheduler.phrases import decimal, status_words
+    from scheduler.phrases import status_words
+    from topology.quantities import decimal
 
     headers = ("algorithm", "objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds", "status")
     spare = ("domains", "flagged", "seconds", "x best")

@@ -110,7 +110,7 @@ def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
     """A line for each pair that no other exceeds, with the smaller ones that go with it."""
     from arnold.commands.place_text import LONGEST
     from scheduler.explain import why_not
-    from scheduler.phrases import decimal
+    from topology.quantities import decimal
 
     lines = []
     for one in why_not(pairs):

@@ -11,7 +11,7 @@ from arnold.commands.field_options import option_names
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from simulator.failures.replay import FailureSettings
+    from simulator.failures.cluster_failures import FailureSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class FailureOptions:
                 fix = "add for example --failures rsc-1"
                 raise InvalidInput("means nothing without --failures", where=where, fix=fix)
             return None
-        from simulator.failures.kinds import failure_mix
-        from simulator.failures.process import FailureModel
+        from simulator.failures.cluster_failures import FailureSettings
+        from simulator.failures.failure_kinds import failure_mix
+        from simulator.failures.failure_process import FailureModel
         from simulator.failures.rates import failure_rate
-        from simulator.failures.replay import FailureSettings
-        from simulator.failures.restart import parse_restart
-        from simulator.failures.slowness import Slowness
+        from simulator.failures.restart_delay import parse_restart
+        from simulator.failures.slow_spells import Slowness
 
         model = FailureModel(
             rate=failure_rate(self.failures or "0"),

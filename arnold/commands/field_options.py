@@ -16,26 +16,21 @@
 The module of the dataclass imports neither click nor this one.  The type of a field says what its option takes:
 ``bool`` is a flag, ``Literal`` a choice of words, ``tuple[T, ...]`` an option that may be repeated, ``Annotated`` with
 marks of ``annotated_types`` a range; a field without a default is a required option.  The docstring under a field is
-its help.  NaN and infinities are refused.  What a type cannot say is in the ``metadata`` of the field (:data:`WORDS`).
+its help.  NaN and infinities are refused.  What a type leaves open is in the ``metadata`` of the field (:data:`WORDS`).
 """
 
 from __future__ import annotations
 
-import ast
-import inspect
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import cache
-from itertools import pairwise
+from dataclasses import MISSING, Field, fields
 from math import inf
-from textwrap import dedent
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import click
 
 from arnold.commands.instance import FILE, finite
-from topology.field_types import FieldType, field_types
+from topology.field_types import FieldType, field_docs, field_types
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -48,13 +43,13 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "option": "name of the option, instead of the field's with dashes; False = the field is no option",
         "metavar": "what stands for the value in the help",
         "help": "the help, instead of the docstring under the field",
-        "default": "words for the default in the help, where the value does not tell",
+        "default": "words for the default in the help, instead of the value",
         "separator": "a tuple is one value whose parts this separates, instead of an option that is repeated",
         "file": "True = names of files, which shells complete",
         "envvar": "environment variable that gives the value where the option does not",
     }
 )
-"""What ``metadata`` of a field may say about its option."""
+"""Keys of a field's ``metadata``, and their meaning for its option."""
 
 
 def options_of(
@@ -71,7 +66,7 @@ def options_of(
     :param only: names of the fields that are options of this command; ``None`` = all.
     :param defaults: name of a field -> default of this command, instead of the field's.
     :param completions: name of a field -> what completes its value in a shell.
-    :raises TypeError: a field is of a type that no option has, or its metadata says something unknown.
+    :raises TypeError: a field is of a type that no option has, or its metadata has an unknown key.
     """
 
     def decorate(command: F) -> F:
@@ -98,29 +93,6 @@ def option_names(kind: type) -> dict[str, str]:
     return {field.name: _name(field) for field in _option_fields(kind)}
 
 
-@cache
-def field_docs(kind: type) -> Mapping[str, str]:
-    """Return the docstrings under the fields of a dataclass, inherited ones too; none where there is no source."""
-    found: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        if is_dataclass(base):
-            found |= _own_docs(base)
-    return MappingProxyType(found)
-
-
-def _own_docs(kind: type) -> dict[str, str]:
-    try:
-        tree = ast.parse(dedent(inspect.getsource(kind))).body[0]
-    except OSError:
-        return {}
-    found = {}
-    for one, after in pairwise(getattr(tree, "body", ())):
-        match one, after:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                found[name] = inspect.cleandoc(text)
-    return found
-
-
 def _option_fields(kind: Any) -> list[Field[Any]]:
     return [field for field in fields(kind) if field.init and field.metadata.get("option") is not False]
 
@@ -137,12 +109,11 @@ def _default(field: Field[Any]) -> Any:
 def _option(kind: type, field: Field[Any], default: Any, completion: Completion | None) -> Callable[[F], F]:
     where = f"{kind.__name__}.{field.name}"
     if unknown := field.metadata.keys() - WORDS.keys():
-        raise TypeError(f"{where}: metadata {', '.join(sorted(unknown))} says nothing about an option")
-    admitted = field_types(kind).get(field.name)
-    if admitted is None:
-        raise TypeError(f"{where}: no option takes a value of type {field.type}")
+        raise TypeError(f"{where}: no key of metadata is called {', '.join(sorted(unknown))}")
     words, name = field.metadata, _name(field)
-    separator = words.get("separator")
+    admitted, separator = field_types(kind).get(field.name), words.get("separator")
+    if admitted is None or (separator is not None and (admitted.kind, admitted.many) != (str, True)):
+        raise TypeError(f"{where}: no option takes a value of type {field.type}")
     settings: dict[str, Any] = {
         "type": FILE if words.get("file") else _type(admitted),
         "help": words.get("help") or _help(field_docs(kind).get(field.name, "")),
@@ -164,13 +135,13 @@ def _option(kind: type, field: Field[Any], default: Any, completion: Completion 
         settings["required"] = True
     else:
         settings["default"] = separator.join(default) or None if separator is not None else default
-        # False and nothing say nothing in a help; 0, which equals False, does
+        # an empty default is not shown; 0 is, although it equals False
         settings["show_default"] = words.get("default") or not (default is False or default in (None, (), ""))
     return click.option(name, field.name, **settings)
 
 
 def _help(doc: str) -> str:
-    """The first paragraph of a docstring, as a terminal shows it."""
+    """Return the first paragraph of a docstring, as a terminal shows it."""
     return " ".join(doc.partition("\n\n")[0].split()).replace("``", "`")
 
 
@@ -193,5 +164,5 @@ def _finite(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
 
 
 def _parts(value: str | None, separator: str) -> tuple[str, ...]:
-    """The parts of a value, without spaces around them; each once."""
+    """Return the parts of a value, without spaces around them; each once."""
     return () if value is None else tuple(dict.fromkeys(part.strip() for part in value.split(separator)))

@@ -49,7 +49,7 @@ class FittedTable:
         self._styles.append(style)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """What fits into the width there is."""
+        """Yield what fits into the width there is."""
         columns, widths, gap = self._fit(options.max_width)
         made = Table(
             title=self.title,
@@ -70,7 +70,7 @@ class FittedTable:
         yield made
 
     def _fit(self, room: int) -> tuple[list[int], dict[int, int], int]:
-        """Which columns are shown, the widths of those that must not break, and the blanks between columns."""
+        """Return which columns are shown, the widths of those that must not break, and the blanks between columns."""
         for columns in self._choices():
             for parts in (str.splitlines, str.split):
                 least = {i: max(_longest(parts(self.headers[i])), min(self._widest(i), ENOUGH)) for i in columns}
@@ -81,7 +81,7 @@ class FittedTable:
         return columns, unbroken if _total(least.values(), TIGHT) <= room else {}, TIGHT
 
     def _choices(self) -> Iterator[list[int]]:
-        """Columns to show: all, then without those that can be spared, one after the other."""
+        """Yield columns to show: all, then without those that can be spared, one after the other."""
         columns = list(range(len(self.headers)))
         yield columns
         for header in self.spare:

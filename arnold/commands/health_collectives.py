@@ -139,7 +139,7 @@ def _print(out: Console, document: CollectivesDocument) -> None:
         rows = table("node", "kind", "slowdown", "until", title="Flags", left=["kind", "until"])
         for flag in document.flags:
             until = f"{flag.until:%Y-%m-%d %H:%M} UTC" if flag.until is not None else "-"
-            rows.add_row(flag.node, flag.kind, "-" if flag.slowdown is None else f"{flag.slowdown:.2f}", until)
+            rows.add_row(flag.node, flag.kind, "-" if flag.kind == "faulty" else f"{flag.slowdown:.2f}", until)
         out.print()
         out.print(rows)
     for note in [document.withheld, *document.notes]:

@@ -60,10 +60,12 @@ def peers(
     query; - is standard input. A machine whose metric stays far from its peers' for minutes is flagged.
     """
     from arnold.documents.health_peers import peers_document
-    from health.peers import Columns, detect, judge, load_recording
+    from health.peers import SampleColumns, detect, judge, load_recording
 
     settings = settings_of(**decide)
-    columns = Columns(time_column, machine_column, None if metric_column == "none" else metric_column, value_column)
+    columns = SampleColumns(
+        time_column, machine_column, None if metric_column == "none" else metric_column, value_column
+    )
     with progress("Comparing machines") as say:
         recording = load_recording(file, columns=columns, machines=machines_of(nodes), lenient=lenient)
         examined = []
@@ -80,7 +82,7 @@ def peers(
         _print(document)
 
 
-@click.command("order", cls=JsonCommand, document="arnold.documents.health_peers:OrderDocument", epilog=ORDER_EXAMPLES)
+@click.command("order", cls=JsonCommand, document="health.peers.priority:LearntOrder", epilog=ORDER_EXAMPLES)
 @click.argument("file", type=FILE)
 @click.option("--fault", "faults", multiple=True, required=True, metavar="FROM:TO", help="When something was wrong, s.")
 @click.option("--lenient", is_flag=True, help="Leave out rows that cannot be used, and say how many.")
@@ -90,16 +92,14 @@ def order(*, as_json: bool, file: str, faults: tuple[str, ...], lenient: bool) -
     FILE is as for `arnold health peers`; --fault says when something was wrong in it, in seconds on its clock. Needs
     scikit-learn: pip install 'arnold-scheduler[learn]'.
     """
-    from arnold.documents.health_peers import order_document
     from health.peers import load_recording
     from health.peers.priority import Labelled, learn_order
 
     learnt = learn_order([Labelled(load_recording(file, lenient=lenient), [_interval(text) for text in faults])])
-    document = order_document(learnt.metrics, learnt.windows, learnt.faulty)
     if as_json:
-        emit_json(document)
+        emit_json(learnt)
     else:
-        click.echo(",".join(document.order))
+        click.echo(",".join(learnt.order))
 
 
 def _interval(text: str) -> tuple[float, float]:

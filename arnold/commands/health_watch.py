@@ -25,7 +25,7 @@ EXAMPLES = """\b
 Examples:
   arnold health watch --prometheus http://prometheus:9090 --nodes 'n[0001-0128]' --flags-out flags.json
   arnold health watch --prometheus $URL --query 'pfc_tx_packet_rate=sum by (node) (rate(tx_prio3_pause[30s]))' --json
-  arnold health watch --prometheus $URL --nodes 'n[0001-0128]' --store flags.jsonl
+  arnold health watch --prometheus $URL --nodes 'n[0001-0128]' --store flags.db
   arnold health watch --prometheus $URL --once --json
 """
 
@@ -82,7 +82,7 @@ def watch(
 
     from arnold.documents.health_peers import watch_document
     from health.peers.prometheus import DEFAULT_QUERIES, Endpoint
-    from health.peers.readers.prometheus import MACHINE_LABELS
+    from health.peers.readers.range_query import MACHINE_LABELS
     from health.peers.watch import Plan
     from health.peers.watch import watch as rounds
 
@@ -138,7 +138,9 @@ def _say(document: WatchDocument, *, as_json: bool) -> None:
     import sys
 
     if as_json:
-        click.echo(json.dumps(document.model_dump(mode="json"), allow_nan=False))
+        from topology.json_record import json_data
+
+        click.echo(json.dumps(json_data(type(document), document), allow_nan=False))
     else:
         at = document.at.strftime("%Y-%m-%dT%H:%M:%SZ")
         what = (

@@ -35,7 +35,7 @@ def to_json(document: object) -> str:
 
 
 def _layout(value: Any, indent: str) -> str:
-    """JSON text that fits on a line as one, else member by member."""
+    """Return JSON text: on one line where it fits, else member by member."""
     line = json.dumps(value, allow_nan=False, ensure_ascii=True)
     if not isinstance(value, dict | list) or len(indent) + len(line) <= PLAIN_WIDTH:
         return line
@@ -50,7 +50,7 @@ def _layout(value: Any, indent: str) -> str:
 
 
 def table(*headers: str, title: str, left: Sequence[str] = (), spare: Sequence[str] = ()) -> FittedTable:
-    """A plain table; the first column, which is never cut, and those in ``left`` are aligned left, the others right.
+    """Return a plain table; the first column, never cut, and those in ``left`` are aligned left, the others right.
 
     :param spare: columns that a narrow terminal may do without, the first to go first.
     """
@@ -60,7 +60,7 @@ def table(*headers: str, title: str, left: Sequence[str] = (), spare: Sequence[s
 
 
 def plain(text: str) -> str:
-    """Words of others, such as the evidence of a flag, without what would move the cursor or change colours."""
+    """Return words of others, such as the evidence of a flag, without what would move the cursor or change colours."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
@@ -81,7 +81,7 @@ def emit_json(document: object) -> None:
 
 
 def console() -> Console:
-    """The console for text results, on stdout; names of users are never taken for markup."""
+    """Return the console for text results, on stdout; names of users are never taken for markup."""
     from rich.console import Console
 
     class Plain(Console):
@@ -97,7 +97,7 @@ def console() -> Console:
 
 @contextmanager
 def progress(label: str, *, total: int | None = None) -> Iterator[Callable[[str], None]]:
-    """Tell whoever waits at a terminal what is going on; elsewhere keep silent.
+    """Show on a terminal what is going on; elsewhere keep silent.
 
     :param label: what the command is doing.
     :param total: number of steps; ``None`` = unknown, the bar pulses.

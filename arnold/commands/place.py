@@ -33,7 +33,7 @@ Examples:
   arnold place --cluster cluster.csv --job job.yaml --json > placement.json
   sinfo -N -h -o "%N %t %G" > nodes.txt
   arnold place --cluster topology.conf --busy nodes.txt --flags flags.yaml --job job.yaml --html placement.html
-  arnold place --cluster cluster.csv --job job.yaml --flags flags.jsonl
+  arnold place --cluster cluster.csv --job job.yaml --flags flags.db
   kubectl get nodes -o json | arnold place --cluster - --job job.yaml --level rack --alpha 0.7
 """
 

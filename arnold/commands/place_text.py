@@ -13,17 +13,17 @@ from rich.text import Text
 from arnold.commands.output import plain, table
 from scheduler.job import FAMILIES
 from scheduler.objective import objective_of
-from scheduler.phrases import decimal, verdict
+from scheduler.phrases import verdict
 from scheduler.placement.admission import admissible
 from topology.capacity import count_nodes
-from topology.drawing.labels import plural
 from topology.hostlist import spell_names
+from topology.quantities import decimal, plural
 
 if TYPE_CHECKING:
-    from arnold.documents.common import NodeFlagDoc
     from arnold.documents.place_answer import PlaceDocument
     from scheduler.instance import Instance
     from scheduler.outcome import Outcome
+    from topology.flags import NodeFlag
 
 LONGEST = 40
 """Most rows of a table on a terminal."""
@@ -154,14 +154,15 @@ def _print_flagged(out: Console, document: PlaceDocument) -> None:
     print_sentences(out, "Flagged nodes", [*lines, *flag_sentences(document.flags)])
 
 
-def flag_sentences(flags: Sequence[NodeFlagDoc]) -> list[str]:
-    """What is held against nodes, by whom and why; the slowest first, a few of them."""
-    ordered = sorted(flags, key=lambda flag: (flag.slowdown is None, -(flag.slowdown or 0.0), flag.node))
+def flag_sentences(flags: Sequence[NodeFlag]) -> list[str]:
+    """Return what is held against nodes, by which source and why; the slowest first, a few of them."""
+    from topology.flags import in_words
+
+    ordered = sorted(flags, key=lambda flag: (flag.kind == "faulty", -flag.slowdown, flag.node))
     lines = []
     for flag in ordered[:LONGEST_FLAGS]:
-        how = flag.kind if flag.slowdown is None else f"{flag.kind}, {flag.slowdown:.4g} times slower"
         said = f", says {flag.source}" if flag.source else ""
-        lines.append(f"{flag.node}: {how}{said}" + (f": {flag.evidence}" if flag.evidence else ""))
+        lines.append(f"{flag.node}: {in_words(flag)}{said}" + (f": {flag.evidence}" if flag.evidence else ""))
     if len(flags) > LONGEST_FLAGS:
         lines.append(f"... and {len(flags) - LONGEST_FLAGS} more; --json shows all")
     return lines

@@ -11,7 +11,7 @@ from arnold.commands.output import console, emit_json, table
 from arnold.commands.recover_inputs import read_machines, running_job_options
 
 if TYPE_CHECKING:
-    from arnold.documents.recover.replay import ReplayDocument
+    from arnold.documents.recover import ReplayDocument
     from health.recovery.machines import Machines
 
 LONGEST = 40
@@ -24,7 +24,7 @@ Examples:
 """
 
 
-@click.command("replay", cls=JsonCommand, document="arnold.documents.recover.replay:ReplayDocument", epilog=EXAMPLES)
+@click.command("replay", cls=JsonCommand, document="arnold.documents.recover:ReplayDocument", epilog=EXAMPLES)
 @running_job_options
 @click.option(
     "--k",
@@ -62,7 +62,7 @@ def command(
     Each part keeps TP and PP and runs a few steps on its own, all at once. The culprit is in the part that fails in
     the first run and in the part that fails in the second. Machines are numbered by node rank.
     """
-    from arnold.documents.recover.replay import replay_document
+    from arnold.documents.recover import replay_document
     from health.recovery.replay import plan_replay
     from health.recovery.replay_words import replay_answer, replay_notes, replay_sentence
 

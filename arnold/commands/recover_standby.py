@@ -11,7 +11,8 @@ from arnold.commands.instance import finite
 from arnold.commands.output import console, emit_json, table
 
 if TYPE_CHECKING:
-    from arnold.documents.recover.standby import RateRangeDoc, StandbyDocument
+    from arnold.documents.recover import StandbyDocument
+    from health.recovery.standby import RateRange
 
 EXAMPLES = """\b
 Examples:
@@ -21,7 +22,7 @@ Examples:
 """
 
 
-@click.command("standby", cls=JsonCommand, document="arnold.documents.recover.standby:StandbyDocument", epilog=EXAMPLES)
+@click.command("standby", cls=JsonCommand, document="arnold.documents.recover:StandbyDocument", epilog=EXAMPLES)
 @click.option(
     "--machines",
     required=True,
@@ -60,18 +61,20 @@ def command(*, as_json: bool, machines: tuple[int, ...], rate: float, quantile: 
     Failures of a day are taken as Binomial(machines, rate): each machine fails alone, and the pool is filled up again
     within a day.
     """
-    from arnold.documents.recover.standby import pool_doc, standby_document
-    from topology.drawing.labels import plural
+    from arnold.documents.recover import PublishedPools, StandbyDocument
+    from health.recovery.standby import PUBLISHED, plan_pool, rates_of_pools
+    from topology.quantities import plural
 
-    pools = [pool_doc(n, rate=rate, quantile=quantile, switch=switch) for n in machines]
+    pools = [plan_pool(n, rate=rate, quantile=quantile, switch=switch) for n in machines]
     kept = ", ".join(f"{plural(pool.pool, 'machine')} for {pool.machines:,}" for pool in pools)
-    document = standby_document(
-        pools,
+    document = StandbyDocument(
+        verdict=f"Keep {kept}: enough for {100 * quantile:g} % of days at {rate:g} failures per machine and day.",
         rate=rate,
         quantile=quantile,
         switch=switch,
-        verdict=f"Keep {kept}: enough for {100 * quantile:g} % of days at {rate:g} failures per machine and day.",
-        notes=_notes(switch),
+        pools=tuple(pools),
+        published=PublishedPools(dict(PUBLISHED), rates_of_pools(PUBLISHED)),
+        notes=(_note(switch),),
     )
     if as_json:
         emit_json(document)
@@ -79,11 +82,11 @@ def command(*, as_json: bool, machines: tuple[int, ...], rate: float, quantile: 
         _print(document)
 
 
-def _notes(switch: int | None) -> list[str]:
+def _note(switch: int | None) -> str:
     shared = "Failures that take several machines at once, as a dead switch or a power feed, are not in the binomial"
     if switch is None:
-        return [f"{shared}; --switch 32 adds one switch."]
-    return [f"{shared}; the last column adds the {switch} machines of one switch."]
+        return f"{shared}; --switch 32 adds one switch."
+    return f"{shared}; the last column adds the {switch} machines of one switch."
 
 
 def _print(document: StandbyDocument) -> None:
@@ -110,5 +113,5 @@ def _print(document: StandbyDocument) -> None:
     print_sentences(out, "Notes", [published, *document.notes])
 
 
-def _rates(rates: RateRangeDoc) -> str:
+def _rates(rates: RateRange) -> str:
     return f"{rates.low:.4g} to {rates.high:.4g}"

@@ -65,8 +65,8 @@ def command(
     """
     from arnold.documents.repair_answer import repair_document
     from scheduler.instance import Instance
-    from scheduler.placement.repair import repair
     from scheduler.placementfile import load_placement
+    from scheduler.repair import repair
     from topology.files import read_source
 
     limits = take(Limits, inputs)
@@ -107,8 +107,7 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
 
 def _print(out: Console, job: Job, document: RepairDocument) -> None:
     from arnold.commands.place_text import GOOD, print_sentences
-    from scheduler.phrases import decimal
-    from topology.drawing.labels import plural
+    from topology.quantities import decimal, plural
 
     fewer = "fewer are impossible" if document.moves_proved else f"{document.fewest_moves} at least"
     better = "proved best" if document.objective_proved else f"at least {decimal(document.objective_bound)}"

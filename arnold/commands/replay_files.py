@@ -11,8 +11,8 @@ from annotated_types import Gt
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from simulator.past.history import History
     from simulator.replay import Replay
+    from simulator.results.run_history import RunHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class ReplayFiles:
                 raise InvalidInput(f"cannot be written: {reason}", where=str(one), fix="name a file in a folder")
 
 
-def write_replay(outputs: ReplayFiles, replay: Replay, past: History, *, title: str) -> list[str]:
+def write_replay(outputs: ReplayFiles, replay: Replay, past: RunHistory, *, title: str) -> list[str]:
     """Write each file, whole or not at all.
 
     :param past: of the run.
@@ -77,7 +77,7 @@ def write_replay(outputs: ReplayFiles, replay: Replay, past: History, *, title: 
     return notes
 
 
-def _write_jobs(file: str, past: History) -> None:
+def _write_jobs(file: str, past: RunHistory) -> None:
     from arnold.exports.jobs import COLUMNS, rows
     from arnold.exports.tables import write_rows
 
@@ -85,10 +85,10 @@ def _write_jobs(file: str, past: History) -> None:
     write_rows(file, list(rows(past.jobs, names)), COLUMNS)
 
 
-def _write_series(file: str, past: History, step: float | None) -> None:
+def _write_series(file: str, past: RunHistory, step: float | None) -> None:
     from arnold.exports.series_rows import COLUMNS, rows
     from arnold.exports.tables import write_rows
-    from simulator.past.series import series
+    from simulator.results.time_series import time_series
 
     most = 1_000_000
     if step is not None and past.length / step > most:
@@ -97,34 +97,36 @@ def _write_series(file: str, past: History, step: float | None) -> None:
             where="--series-step",
             fix=f"give at least {past.length / most:.3g} seconds",
         )
-    write_rows(file, list(rows(series(past, step=step), past.origin)), COLUMNS)
+    write_rows(file, list(rows(time_series(past, step=step), past.origin)), COLUMNS)
 
 
-def _write_trace(file: str, past: History) -> list[str]:
+def _write_trace(file: str, past: RunHistory) -> list[str]:
     from arnold.exports.chrome_trace import attempts_to_export, chrome_trace
-    from simulator.past.series import series
+    from simulator.results.time_series import time_series
     from topology.files import write_file
 
     chosen = attempts_to_export(past)
-    write_file(file, chrome_trace(past, series(past), chosen, packed=file.endswith(".gz")))
+    write_file(file, chrome_trace(past, time_series(past), chosen, packed=file.endswith(".gz")))
     if len(chosen) == len(past.attempts):
         return []
     return [f"{file} has the {len(chosen):,} largest of {len(past.attempts):,} runs of jobs: a viewer opens no more."]
 
 
-def _write_page(file: str, past: History, replay: Replay, *, title: str, compare: str | None) -> None:
+def _write_page(file: str, past: RunHistory, replay: Replay, *, title: str, compare: str | None) -> None:
     from arnold.pages.replay import simulation_page
-    from arnold.pages.replay.simulation import Told
+    from arnold.pages.replay.replay_page import Told
+    from simulator.results.run_summary import run_summary
     from simulator.study.study_file import read_comparison
     from topology.files import write_file
 
+    summary = run_summary(past)
     told = Told(
         title=title,
         policy=replay.settings.policy,
         algorithm=replay.settings.algorithm,
         dropped=replay.trace.dropped,
         notes=replay.trace.notes,
-        fragmentation=replay.fragmentation.share,
+        fragmentation=summary.fragmentation,
     )
     compared = None if compare is None else read_comparison(compare)
-    write_file(file, simulation_page(past, replay.summary, told, compared=compared))
+    write_file(file, simulation_page(past, summary, told, compared=compared))

@@ -24,8 +24,8 @@ from topology.errors import InvalidTopology
 
 if TYPE_CHECKING:
     from simulator.checkpoints import CheckpointFile
-    from simulator.past.history import History
     from simulator.replay import Replay
+    from simulator.results.run_history import RunHistory
 
 EXAMPLES = """\b
 Examples:
@@ -78,17 +78,17 @@ def command(*, as_json: bool, **options: Any) -> int:
 
     from arnold.commands.interrupts import asked_to_stop
     from arnold.commands.simulate_text import run_progress
-    from simulator.alone import held_alone
     from simulator.engine.overload import Overload
     from simulator.engine.run import Watch, run
-    from simulator.past.diary import keep_diary
-    from simulator.past.history import history
+    from simulator.results.attempt_log import log_attempts
+    from simulator.results.run_history import run_history
+    from simulator.run_lock import held_alone
 
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
     replay, told = _prepare(options, scale=keeping.scale_load)
     engine, checkpoint = replay.engine, keeping.checkpoint
-    diary = keep_diary(engine)
+    log = log_attempts(engine)
     started = perf_counter()
     with nullcontext() if checkpoint is None else held_alone(checkpoint):
         file = _begin(replay, checkpoint)
@@ -104,7 +104,7 @@ def command(*, as_json: bool, **options: Any) -> int:
                 click.echo(f"\nSaved in {checkpoint}: the same command goes on from there.", err=True)
             raise
         seconds = perf_counter() - started if file is None else file.wall_seconds
-        past = history(engine, diary, replay.places)
+        past = run_history(engine, log, replay.places)
         notes = write_replay(outputs, replay, past, title=Path(replay.trace.source).name)
         _tell(replay, past, seconds, [*told, *notes], as_json=as_json)
         if file is not None:
@@ -142,20 +142,18 @@ def _prepare(options: dict[str, Any], *, scale: float | None) -> tuple[Replay, t
         raise InvalidTopology(error.message, where=error.where or options["cluster"], fix=error.fix) from error
 
 
-def _tell(replay: Replay, past: History, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
+def _tell(replay: Replay, past: RunHistory, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
     from arnold.documents.simulate_answer import simulate_document
-    from simulator.past.totals import totals
+    from simulator.results.run_summary import run_summary
 
     engine = replay.engine
     dropped = dict(replay.trace.dropped)
     if left := len(engine.jobs) - engine.completed:
         dropped["never placed"] = left
     document = simulate_document(
-        replay.summary,
-        totals(past),
+        run_summary(past),
         policy=replay.settings.policy,
         dropped=dropped,
-        fragmentation=replay.fragmentation.share,
         policy_seconds=engine.policy_seconds,
         wall_seconds=seconds,
         events=engine.events,

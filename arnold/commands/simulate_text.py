@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from arnold.commands.output import console, plain, table
 from arnold.documents.simulate_answer import SimulateDocument
 from simulator.engine.loop import Engine
-from simulator.metrics.distribution import Distribution
 from simulator.replay import Replay
-from simulator.words import duration, percent
+from simulator.results.distribution import Distribution
+from topology.quantities import duration, percent
 
 
 def show(document: SimulateDocument, replay: Replay) -> None:
@@ -20,7 +20,7 @@ def show(document: SimulateDocument, replay: Replay) -> None:
     span = "nothing ended" if document.makespan_seconds is None else duration(document.makespan_seconds)
     jobs, nodes = f"{document.completed:,} of {document.jobs:,} jobs", f"{len(replay.cluster):,} nodes"
     out.print(f"{jobs} ended under {document.policy} on {nodes} in {span} of simulated time.")
-    times = table("", "mean", "half", "95 %", "99 %", "longest", title="")
+    times = table("", "mean", "half", "95%", "99%", "longest", title="")
     for label, found in (("wait", document.wait_seconds), ("submission to end", document.jct_seconds)):
         if found is not None:
             times.add_row(label, *_cells(found))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simulator.traces import Trace
+    from simulator.traces import JobTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class TraceOptions:
     max_gpus: float | None = field(default=None, metadata={"metavar": "N"})
     """Only jobs of at most N GPUs."""
 
-    def read(self) -> Trace:
+    def read(self) -> JobTrace:
         """Return the trace, merged and cut.
 
         :raises ArnoldError: a file is unusable, or nothing of it is left.

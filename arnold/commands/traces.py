@@ -76,7 +76,7 @@ def convert(
 
 
 def _print(document: TracesConvertDocument) -> None:
-    from topology.drawing.labels import plural
+    from topology.quantities import plural
 
     out = console()
     gaps = plural(len(document.missing), "gap") if document.missing else "nothing missing"

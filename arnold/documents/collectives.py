@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from arnold.documents.common import Document, NodeFlagDoc, flag_doc
+from arnold.documents.common import Document
 from health.collectives import Diagnosis, verdict
 from topology.flags import NodeFlag
 
@@ -99,7 +99,7 @@ class CollectivesDocument(Document):
     """Groups that stand still or are slow: where it began, then its victims."""
     flows: list[FlowDoc]
     """Flows of the collective that everything waits for, where the records have counters."""
-    flags: list[NodeFlagDoc]
+    flags: list[NodeFlag]
     """Flags that the diagnosis justifies: of what is certain only."""
     withheld: str
     """Why nobody is flagged although something is wrong; empty = not so."""
@@ -149,7 +149,7 @@ def collectives_document(
         looks=diagnosis.looks,
         groups=_groups(diagnosis),
         flows=flows,
-        flags=[flag_doc(flag) for flag in flags],
+        flags=list(flags),
         withheld=withheld,
         notes=list(diagnosis.notes),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arnold.documents.common import NodeFlagDoc, flag_docs
 from scheduler.avoidance import AvoidanceOption
 from scheduler.explain import CheaperPair
 from scheduler.instance import Instance
@@ -13,8 +12,10 @@ from scheduler.job_document import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Outcome, Status
 from scheduler.phrases import verdict
+from scheduler.placement.admission import flags_of_usable
 from scheduler.placement.types import ParetoPoint, PriceOption
 from scheduler.remedies import Misfit
+from topology.flags import NodeFlag
 from topology.json_record import JsonRecord
 from topology.validate import ClusterSummary, summarise_cluster
 
@@ -49,7 +50,7 @@ class ExplainDocument(JsonRecord):
     """How slow nodes were weighed."""
     options: tuple[AvoidanceOption, ...]
     """To avoid slow nodes against to use them, each solved; empty where no node that the job could use is slow."""
-    flags: tuple[NodeFlagDoc, ...]
+    flags: tuple[NodeFlag, ...]
     """Why: the flags of the nodes that the options name, and of faulty ones that are idle, by node."""
     diagnosis: Misfit | None
     """Why the job does not fit; null when it does."""
@@ -86,7 +87,7 @@ def explain_document(
         pareto=outcome.proposal.corners,
         prices=outcome.proposal.prices,
         options=tuple(options),
-        flags=flag_docs(instance.cluster, instance.job),
+        flags=flags_of_usable(instance.cluster, instance.job),
         diagnosis=diagnosis,
         solve_seconds=outcome.proposal.solve_seconds,
         notes=(*instance.notes, *outcome.notes),

@@ -1,19 +1,18 @@
-"""JSON of ``arnold flags``: the health flags of a Kubernetes cluster's nodes."""
+"""JSON of ``arnold flags list``, ``apply``, ``clear`` and ``sync``: annotations of a Kubernetes cluster's nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
 
-from arnold.documents.common import Document
+from extender.node_flags import FlagChange, FlaggedNode
 from topology.flags import FAULTY
-
-if TYPE_CHECKING:
-    from extender.node_flags import Change, FlaggedNode
+from topology.json_record import JsonRecord
 
 
-class FlagDoc(Document):
+@dataclass(frozen=True, slots=True)
+class AnnotatedFlag(JsonRecord):
     """The annotations of one node, and what they mean."""
 
     node: str
@@ -30,86 +29,44 @@ class FlagDoc(Document):
     """Why they cannot be read; null = they can."""
 
 
-class ChangeDoc(Document):
-    """What was done to one node."""
-
-    node: str
-    """Name of the node."""
-    done: Literal["applied", "cleared", "unchanged"]
-    """What was done."""
-    slowdown: str | None
-    """Its annotation arnold.dev/slowdown now."""
-    until: str | None
-    """Its annotation arnold.dev/slowdown-until now."""
-    before: str | None
-    """Its annotation arnold.dev/slowdown before."""
-
-
-class FlagsDocument(Document):
+@dataclass(frozen=True, slots=True)
+class FlagsDocument(JsonRecord):
     """What ``arnold flags list --json`` prints."""
 
     nodes: int
     """Nodes of the cluster."""
-    flags: list[FlagDoc]
+    flags: tuple[AnnotatedFlag, ...]
     """Nodes with annotations of ours, by name."""
 
 
-class FlagsChangedDocument(Document):
+@dataclass(frozen=True, slots=True)
+class FlagsChangedDocument(JsonRecord):
     """What ``arnold flags apply --json`` and ``arnold flags clear --json`` print."""
 
-    changes: list[ChangeDoc]
+    changes: tuple[FlagChange, ...]
     """One entry for each node that was asked for, by name."""
     expired: int
     """Flags of the file that do not hold now and were left out."""
 
 
-class FlagsSyncedDocument(Document):
+@dataclass(frozen=True, slots=True)
+class FlagsSyncedDocument(JsonRecord):
     """What ``arnold flags sync --json`` prints."""
 
-    changes: list[ChangeDoc]
+    changes: tuple[FlagChange, ...]
     """One entry for each node of the cluster that the store has heard of, by name."""
-    strangers: list[str]
+    strangers: tuple[str, ...]
     """Nodes that the store has flagged and the cluster does not have."""
 
 
 def flags_document(nodes: Mapping[str, FlaggedNode], now: datetime) -> FlagsDocument:
-    """The flags of a cluster."""
-    flagged = [_flag_doc(node, now) for _, node in sorted(nodes.items()) if not node.bare]
-    return FlagsDocument(nodes=len(nodes), flags=flagged)
+    """Return the flags of a cluster."""
+    flagged = (_annotated_flag(node, now) for _, node in sorted(nodes.items()) if not node.bare)
+    return FlagsDocument(len(nodes), tuple(flagged))
 
 
-def changes_document(
-    changes: Sequence[Change], *, done: Literal["applied", "cleared"], expired: int = 0
-) -> FlagsChangedDocument:
-    """What was done."""
-    return FlagsChangedDocument(changes=[_change_doc(change, done) for change in changes], expired=expired)
-
-
-def sync_document(changes: Sequence[Change], strangers: Sequence[str]) -> FlagsSyncedDocument:
-    """What was done to bring annotations in line with a store."""
-    return FlagsSyncedDocument(
-        changes=[_change_doc(change, "cleared" if change.after.bare else "applied") for change in changes],
-        strangers=list(strangers),
-    )
-
-
-def _change_doc(change: Change, done: Literal["applied", "cleared"]) -> ChangeDoc:
-    return ChangeDoc(
-        node=change.after.node,
-        done=done if change.changed else "unchanged",
-        slowdown=change.after.slowdown,
-        until=change.after.until,
-        before=change.before.slowdown,
-    )
-
-
-def _flag_doc(node: FlaggedNode, now: datetime) -> FlagDoc:
+def _annotated_flag(node: FlaggedNode, now: datetime) -> AnnotatedFlag:
     flag = node.flag
-    return FlagDoc(
-        node=node.node,
-        slowdown=node.slowdown,
-        until=node.until,
-        faulty=flag is not None and flag.slowdown == FAULTY and flag.active(now),
-        active=flag is not None and flag.active(now),
-        problem=node.problem or None,
-    )
+    active = flag is not None and flag.active(now)
+    faulty = active and flag is not None and flag.slowdown == FAULTY
+    return AnnotatedFlag(node.node, node.slowdown, node.until, faulty, active, node.problem or None)

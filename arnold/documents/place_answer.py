@@ -9,15 +9,15 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Interval
 
-from arnold.documents.common import NodeFlagDoc, flag_docs
 from scheduler.instance import Instance
 from scheduler.job import Family
 from scheduler.job_document import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Outcome, RefusedPlacement
+from scheduler.placement.admission import flags_of_usable
 from scheduler.placement.types import ParetoPoint, PriceOption
 from topology.cluster import IntArray
-from topology.flags import HEALTHY
+from topology.flags import HEALTHY, NodeFlag
 from topology.json_record import JsonRecord
 from topology.validate import ClusterSummary, summarise_cluster
 
@@ -75,7 +75,7 @@ class PlaceDocument(JsonRecord):
     """Flagged nodes that were otherwise usable and were left out."""
     used_flagged: tuple[str, ...]
     """Flagged nodes in use."""
-    flags: tuple[NodeFlagDoc, ...]
+    flags: tuple[NodeFlag, ...]
     """Why: what is held against the nodes of both lists, by node."""
     domains: Mapping[str, int]
     """Cells in each domain of the level that counts; domains without cells are left out."""
@@ -116,7 +116,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         spread_by_level=worth.by_level if worth else {},
         avoided=_avoided(instance, proposal.nodes),
         used_flagged=tuple(cluster.names[i] for i in worth.flagged) if worth else (),
-        flags=flag_docs(cluster, job),
+        flags=flags_of_usable(cluster, job),
         domains=worth.domains if worth else {},
         prices=proposal.prices,
         assignment=placed_cells(instance, proposal.nodes),

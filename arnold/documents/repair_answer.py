@@ -13,8 +13,7 @@ from scheduler.instance import Instance
 from scheduler.job import Family
 from scheduler.job_document import JobDocument, job_document
 from scheduler.objective import Spread
-from scheduler.placement.repair import Repair
-from scheduler.placement.repair.result import Prefer
+from scheduler.repair import Prefer, Repair
 from topology.json_record import JsonRecord
 from topology.validate import ClusterSummary, summarise_cluster
 

@@ -8,9 +8,8 @@ from typing import Annotated
 
 from annotated_types import Ge, Interval
 
-from simulator.metrics.distribution import Distribution
-from simulator.metrics.summary import Summary
-from simulator.past.totals import Totals
+from simulator.results.distribution import Distribution
+from simulator.results.run_summary import RunSummary
 from topology.json_record import JsonRecord
 
 Count = Annotated[int, Ge(0)]
@@ -72,12 +71,10 @@ class SimulateDocument(JsonRecord):
 
 
 def simulate_document(
-    summary: Summary,
-    whole: Totals,
+    summary: RunSummary,
     *,
     policy: str,
     dropped: Mapping[str, int],
-    fragmentation: float | None,
     policy_seconds: float,
     wall_seconds: float,
     events: int,
@@ -92,14 +89,14 @@ def simulate_document(
         wait_seconds=summary.wait,
         jct_seconds=summary.jct,
         utilization=summary.utilization,
-        fragmentation=fragmentation,
+        fragmentation=summary.fragmentation,
         ettr=summary.ettr,
         spread=None if summary.spread is None else MeanSpread(*summary.spread),
         policy_seconds=policy_seconds,
         wall_seconds=wall_seconds,
         events=events,
-        allocation=whole.allocation,
+        allocation=summary.allocation,
         goodput=summary.goodput,
-        ettr_worst_hour=whole.ettr_worst_hour,
-        throughput_lost=whole.throughput_lost,
+        ettr_worst_hour=summary.ettr_worst_hour,
+        throughput_lost=summary.throughput_lost,
     )

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from arnold.documents.common import Document, NodeFlagDoc, flag_doc
+from arnold.documents.common import Document
+from health.whatif.blame import SlowWorker
 from health.whatif.result import Cause
 from topology.flags import NodeFlag
 
 if TYPE_CHECKING:
-    from health.whatif.blame import SlowWorker
     from health.whatif.result import Analysis, Share
 
 
@@ -23,19 +23,6 @@ class WorkerDoc(Document):
     """Number of its data-parallel rank."""
     stage: int
     """Its pipeline stage."""
-
-
-class SlowWorkerDoc(WorkerDoc):
-    """A worker with evidence against it."""
-
-    factor: float
-    """Its compute time over the median of the other ranks of its stage; of all steps the median."""
-    steps: float
-    """Share of the steps in which it is noticeably slow."""
-    slowdown: float
-    """S_w: slowdown of the job if all other workers were ideal."""
-    node: str | None
-    """Where it ran; null = not known."""
 
 
 class ShareDoc(Document):
@@ -95,13 +82,13 @@ class StragglersDocument(Document):
     """The same for the last stage; null also where there is one stage only."""
     cause: Cause
     """What slows the job most: none below a slowdown of 1.03, unknown where no rule fits."""
-    flags: list[NodeFlagDoc]
+    flags: list[NodeFlag]
     """Nodes with evidence against them; empty without --nodes, and where no worker is the cause."""
     why: str
     """The numbers that led to the cause."""
     help: list[str]
     """What would help."""
-    slow_workers: list[SlowWorkerDoc]
+    slow_workers: tuple[SlowWorker, ...]
     """Workers with evidence against them, slowest first."""
     worker_slowdown_exact: bool
     """Whether worker_slowdown was replayed for each worker; else it is worker_slowdown_approximate."""
@@ -138,15 +125,11 @@ def stragglers_document(
     verdict: str,
     help_: Sequence[str],
     workers: Sequence[SlowWorker],
-    nodes: dict[tuple[int, int], str],
     flags: Sequence[NodeFlag],
     dropped: dict[str, int],
     notes: Sequence[str],
 ) -> StragglersDocument:
-    """The document of an analysis.
-
-    :param nodes: (dp rank, stage) -> node, as far as known.
-    """
+    """Return the document of an analysis."""
     return StragglersDocument(
         source=source,
         verdict=verdict,
@@ -159,10 +142,10 @@ def stragglers_document(
         m_w=analysis.m_w,
         m_s=analysis.m_s,
         cause=analysis.cause,
-        flags=[flag_doc(flag) for flag in flags],
+        flags=list(flags),
         why=analysis.why,
         help=list(help_),
-        slow_workers=[_slow_worker(worker, nodes) for worker in workers],
+        slow_workers=tuple(workers),
         worker_slowdown_exact=analysis.worker_slowdown_exact,
         worker_slowdown_approximate=analysis.approximate_worker_slowdown.tolist(),
         dp_slowdown=analysis.dp_slowdown.tolist(),
@@ -178,17 +161,6 @@ def stragglers_document(
         ),
         dropped=dropped,
         notes=list(notes),
-    )
-
-
-def _slow_worker(worker: SlowWorker, nodes: dict[tuple[int, int], str]) -> SlowWorkerDoc:
-    return SlowWorkerDoc(
-        dp=worker.dp,
-        stage=worker.stage,
-        factor=worker.factor,
-        steps=worker.steps,
-        slowdown=worker.slowdown,
-        node=nodes.get((worker.dp, worker.stage)),
     )
 
 

@@ -37,7 +37,7 @@ def learnt_order(seed: int) -> tuple[str, ...]:
         assert case.fault is not None
         end = min(float(SECONDS), case.fault.onset + DURATIONS[case.fault.duration])
         examples.append(Labelled(case.recording, [(float(case.fault.onset), end)]))
-    return learn_order(examples).metrics
+    return learn_order(examples).order
 
 
 def train_models(seed: int) -> dict[str, Denoiser]:

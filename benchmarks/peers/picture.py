@@ -36,8 +36,8 @@ def picture() -> str:
     fault = Fault(kind.name, "n0005", 240, "full", "to the end")
     inject(job, kind, fault, rng)
     given = recording(job, rng, source="picture")
-    (alert,) = [one.alerts[0] for one in detect(given, Settings()) if one.alerts]
-    grid = align(given.metrics[alert.metric], machines=given.machines)
+    (metric, alert), *_ = [(one.metric, one.alerts[0]) for one in detect(given, Settings()) if one.alerts]
+    grid = align(given.metrics[metric], machines=given.machines)
     found = scores(grid, Settings())
     row = given.machines.index(alert.machine)
     threshold = default_threshold(len(given.machines))

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from urllib.request import getproxies
 
 from extender.cluster_api.api import Document, PatchKind
-from extender.cluster_api.errors import Busy, ClusterError, Unreachable, refusal
+from extender.cluster_api.api_errors import Busy, ClusterError, Unreachable, refusal
 from extender.cluster_api.flow import FlowControl
 from extender.cluster_api.lines import Lines
 from extender.cluster_api.resource import Resource

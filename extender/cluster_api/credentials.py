@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from extender.cluster_api.errors import InvalidKubeconfig
+from extender.cluster_api.api_errors import InvalidKubeconfig
 
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration

@@ -4,7 +4,7 @@ The algorithm is client-go's: whoever holds the Lease renews it; who sees it unc
 own steady clock, takes it with an update that fails if somebody else was faster.  Two things are stricter:
 
 - Leading ends by the clock alone: a leader that could not renew for ``renew_deadline`` seconds stops *before* anybody
-  else may start, also while a request hangs.  :attr:`Election.held` is that clock, asked before every write.
+  else may start, also while a request hangs.  :meth:`Election.leads` is that clock, asked before every write.
 - No failure ends the election: neither a refused connection nor an answer that is not JSON.
 
 The client library brings an elector too.  It is not used: a request that hangs holds up its deadline, so that two may
@@ -23,14 +23,14 @@ from time import monotonic
 import msgspec
 
 from extender.cluster_api.api import ClusterApi, Document
-from extender.cluster_api.errors import ClusterError, NotFound
+from extender.cluster_api.api_errors import ClusterError, NotFound
 from extender.cluster_api.resource import LEASES
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseTimes:
     """Seconds of an election.
 
     :param lease: a Lease that nobody renewed for so long is free.
@@ -76,7 +76,7 @@ class Election:
         name: str,
         namespace: str,
         identity: str,
-        terms: Terms = Terms(),
+        terms: LeaseTimes = LeaseTimes(),
         changed: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -99,9 +99,8 @@ class Election:
         self._failing = False
         self._acquired = ""
 
-    @property
-    def held(self) -> bool:
-        """Whether we lead at this very moment."""
+    def leads(self) -> bool:
+        """Return whether this replica leads, at this very moment."""
         return self._clock() < self._until
 
     async def run(self) -> None:
@@ -128,7 +127,7 @@ class Election:
 
     async def release(self) -> None:
         """Let go of the Lease, so that another replica leads at once; gives up quietly."""
-        if not self.held:
+        if not self.leads():
             return
         self._until = float("-inf")
         self._notice()
@@ -201,9 +200,9 @@ class Election:
         return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     def _notice(self) -> None:
-        if self._leading != self.held:
-            self._leading = self.held
-            if self.held:
+        if self._leading != self.leads():
+            self._leading = self.leads()
+            if self.leads():
                 self.leader = self.identity
             logger.info("this replica %s", "leads" if self._leading else "does not lead any more")
             self._changed()

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Literal
 
 from extender.cluster_api.api import ClusterApi, Document
-from extender.cluster_api.errors import ClusterError
+from extender.cluster_api.api_errors import ClusterError
 from extender.cluster_api.resource import EVENTS, Resource
 from extender.texts import clip
 

@@ -37,7 +37,7 @@ LONGEST_IDLE = 5.0
 """Seconds of that pause at the most."""
 
 
-class Rest:
+class RetryDelay:
     """How long a gang is left alone after failures, longer each time."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Reminders:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class PlanningPass:
     """The last round of planning, whole or a glance at the head of the queue, and when another makes sense.
 
     :param hungry: the gangs that wanted nodes, as they were.
@@ -98,7 +98,7 @@ class Rounds:
     @classmethod
     def after(
         cls, hungry: Mapping[GangKey, Gang | None], version: int, *, started: float, found: bool, again: bool
-    ) -> Rounds:
+    ) -> PlanningPass:
         """A round that ends now.
 
         :param found: some gang has nodes now, which may let others through.

@@ -11,8 +11,8 @@ known as that of a plan when the plan itself is lost.  What was pinned cannot be
 from __future__ import annotations
 
 from extender.cluster_api import Document
-from extender.names import GATE, RELEASED
-from extender.objects import NodeSelector, Pod
+from extender.kubernetes_names import GATE, RELEASED
+from topology.readers.kubernetes_pods import NodeSelector, Pod
 
 NAME_FIELD = "metadata.name"
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from extender.gangs.types import InvalidGang
-from extender.names import EXPECTED_DURATION, PREEMPTIBLE
-from extender.objects import Pod
+from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
+from topology.readers.kubernetes_pods import Pod
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")

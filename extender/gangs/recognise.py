@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from extender.gangs import dialects as d
-from extender.gangs.annotations import asked_by, parse_whole
-from extender.gangs.index import equal_parts, index_of, numbered_by
-from extender.gangs.types import GangKey, InvalidGang, Member, Wish
-from extender.gangs.wishes import wishes_of, wishes_of_group
-from extender.names import GANG, GANG_SIZE, GATE, PARALLELISM
-from extender.objects import Owner, Pod
+from extender.gangs.gang_annotations import asked_by, parse_whole
+from extender.gangs.pod_index import equal_parts, index_of, numbered_by
+from extender.gangs.topology_requests import wishes_of, wishes_of_group
+from extender.gangs.types import GangKey, GangMember, InvalidGang, TopologyRequest
+from extender.kubernetes_names import GANG, GANG_SIZE, GATE, PARALLELISM
+from extender.objects import Owner
 from extender.texts import LONGEST, clip, short_name
+from topology.readers.kubernetes_pods import Pod
 
 Owners = Mapping[str, Owner]
 """Makers of pods, and PodGroups, that are known: by UID and by ``kind/namespace/name``; none need be."""
@@ -43,7 +44,7 @@ class _Form:
     group: Owner | None = None
 
 
-def recognise(pod: Pod, owners: Owners) -> Member | None:
+def recognise(pod: Pod, owners: Owners) -> GangMember | None:
     """The gang a pod belongs to, and its place there.
 
     :returns: ``None`` when the pod is nobody's member.
@@ -68,7 +69,7 @@ def recognise(pod: Pod, owners: Owners) -> Member | None:
         index = index_of(pod)
     except InvalidGang as error:
         problem = problem or error
-    return Member(
+    return GangMember(
         key=GangKey(pod.namespace, name),
         pod=pod,
         dialect=form.dialect,
@@ -147,7 +148,7 @@ def _grouped(dialect: str, pod: Pod, name: str, owners: Owners) -> _Form:
     return _Form(dialect, name, True, native if native is not None else group.spec.min_member, group)
 
 
-def _wishes(pod: Pod, form: _Form, owners: Owners) -> tuple[Wish, ...]:
+def _wishes(pod: Pod, form: _Form, owners: Owners) -> tuple[TopologyRequest, ...]:
     """What peers' dialects ask, on the pod, on its maker, in its PodGroup."""
     maker = owners.get(pod.owner.uid) if pod.owner is not None else None
     annotations = pod.annotations if maker is None else {**(maker.metadata.annotations or {}), **pod.annotations}

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from extender.objects import START_OF_TIME, Pod
 from scheduler.job import Job
 from topology.errors import InvalidInput
+from topology.readers.kubernetes_objects import START_OF_TIME
+from topology.readers.kubernetes_pods import Pod
 
 
 class GangKey(NamedTuple):
@@ -33,7 +34,7 @@ class InvalidGang(InvalidInput):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TopologyRequest:
     """What a peer's dialect asks of the network.
 
     :param level: node label; ``None`` where the dialect numbers its levels.
@@ -62,11 +63,11 @@ class Asked:
     alpha: str | None = None
     level: str | None = None
     avoid: str | None = None
-    wishes: tuple[Wish, ...] = ()
+    wishes: tuple[TopologyRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GangMember:
     """One pod's part in a gang.
 
     :param dialect: which form of gang this is: ``arnold``, ``jobset``, ``pod-group``, ...
@@ -118,10 +119,10 @@ class Gang:
     key: GangKey
     dialect: str
     size: int | None
-    members: tuple[Member | None, ...]
+    members: tuple[GangMember | None, ...]
     pods: tuple[Pod, ...]
     job: Job | None
-    tiers: tuple[Wish, ...] = ()
+    tiers: tuple[TopologyRequest, ...] = ()
     done: frozenset[int] = frozenset()
     notes: tuple[str, ...] = ()
     priority: int = 0

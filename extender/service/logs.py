@@ -8,13 +8,11 @@ from __future__ import annotations
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Literal
 
 import msgspec
 
+from extender.service.settings import LogFormat
 from extender.texts import clip
-
-Format = Literal["json", "text"]
 
 LONGEST_MESSAGE, LONGEST_EXTRA = 4096, 512
 """Bytes of a message, and of each key beside it, in one line; traces of faults of ours are written whole."""
@@ -60,7 +58,7 @@ def _extras(record: logging.LogRecord) -> dict[str, object]:
     return {key: clip(value, LONGEST_EXTRA) if isinstance(value, str) else value for key, value in found}
 
 
-def set_up_logs(*, level: str, form: Format) -> None:
+def set_up_logs(*, level: str, form: LogFormat) -> None:
     """Send all logs of this process to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     text = TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")

@@ -1,16 +1,19 @@
-"""The state of a flag store in memory: every track, moved by lines and by nothing else."""
+"""A flag store that is open for writing: findings come in, events are written, flags begin and end."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from hashlib import blake2b
+from sqlite3 import Connection
 
-from health.flags.rules import Rules
-from health.flags.tracks import Track, ended, found
+from health.flags.rules import MOST_FINDINGS, Rules, rules_of
+from health.flags.tracks import Track, ended, found, track_of
 from topology.errors import InvalidInput
-from topology.flag_log import VERSION, FlagLog, Line
-from topology.flag_rows import Finding
+from topology.flag_events import LAST, FlagEvent
+from topology.flag_log import APPLICATION, VERSION, FlagLog, event_data, time_text
 from topology.flags import NodeFlag, severity
 
 LAST_YEAR = 9900
@@ -19,63 +22,112 @@ LAST_YEAR = 9900
 SKEW = timedelta(minutes=5)
 """Clocks of detectors and of the machine of the store may differ by this much."""
 
+SCHEMA = (
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+    # `until`: end of the first step, NULL without steps; `finding`: digest by which a finding is known again
+    """CREATE TABLE events (
+        number INTEGER PRIMARY KEY,
+        time TEXT NOT NULL,
+        event TEXT NOT NULL,
+        node TEXT NOT NULL,
+        source TEXT NOT NULL,
+        until TEXT,
+        finding BLOB,
+        json TEXT NOT NULL
+    )""",
+    "CREATE INDEX of_node ON events (node, source, time)",
+    "CREATE INDEX of_rules ON events (number) WHERE event = 'rules'",
+    "CREATE INDEX of_finding ON events (finding) WHERE finding IS NOT NULL",
+)
+"""A new store.  ``json`` is the whole event; the other columns repeat what is looked up."""
+
+
+_FORGOTTEN = f"""
+    SELECT number FROM events JOIN (
+        SELECT node, source, max(number) AS held FROM events
+        WHERE time < :before AND until IS NOT NULL GROUP BY node, source
+    ) USING (node, source) WHERE number < held AND node != ''
+    UNION
+    SELECT number FROM (
+        SELECT number, row_number() OVER (PARTITION BY node, source ORDER BY number DESC) AS rank FROM events
+        WHERE time < :before AND event = 'noted' AND until IS NULL
+    ) WHERE rank > {MOST_FINDINGS + 1}
+    UNION
+    SELECT number FROM events WHERE event = 'rules' AND number < (
+        SELECT max(number) FROM events WHERE event = 'rules' AND time < :before
+    )
+"""
+"""Events before an instant that nothing later depends on: of each node and source those before the last with steps, and
+findings that no rule can count any more; and rules that others have replaced."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """What came of a batch of findings.
 
-    :param lines: what was written, in order.
+    :param events: what was written, in order.
     :param known: findings that had been taken in before.
     :param over: findings that ended before now, left out.
     :param early: findings that begin later than now, left out.
     """
 
-    lines: tuple[Line, ...]
+    events: tuple[FlagEvent, ...] = ()
     known: int = 0
     over: int = 0
     early: int = 0
 
     def __add__(self, other: Recorded) -> Recorded:
-        """What came of two batches."""
+        """Return what came of two batches."""
         return Recorded(
-            self.lines + other.lines, self.known + other.known, self.over + other.over, self.early + other.early
+            self.events + other.events, self.known + other.known, self.over + other.over, self.early + other.early
         )
 
 
-class Ledger:
-    """All that a store knows.  Whoever calls a method that returns lines writes them to the file."""
+class Ledger(FlagLog):
+    """A store in a transaction for writing.  All that is known is asked of the database; nothing is kept in memory.
 
-    def __init__(self, log: FlagLog | None = None) -> None:
-        self.rules = Rules()
-        self.time: datetime | None = None
-        self._tracks: dict[tuple[str, str], Track] = {}
-        self._lines: list[Line] = []
-        self._known: set[tuple[object, ...]] = set()
-        for line in () if log is None else log.lines:
-            self._take(line)
+    :param connection: to a database with the tables of a store, or an empty one.
+    """
 
-    @property
-    def log(self) -> FlagLog:
-        """The lines so far."""
-        return FlagLog(tuple(self._lines))
+    def __init__(self, connection: Connection, name: str = "store") -> None:
+        super().__init__(name, connection)
+
+    def open(self, now: datetime) -> None:
+        """Begin a new store in an empty database."""
+        for statement in SCHEMA:
+            self._connection.execute(statement)
+        self.write([FlagEvent(time=now, event="opened")])
 
     @property
-    def tracks(self) -> dict[tuple[str, str], Track]:
-        """What is known of each node by each source."""
-        return dict(self._tracks)
+    def time(self) -> datetime:
+        """The time of the last event."""
+        return next(self.events("1 ORDER BY number DESC LIMIT 1")).time
 
-    def open(self, now: datetime) -> list[Line]:
-        """Begin a new store."""
-        return self._write([Line(arnold="flag-store", version=VERSION, time=now, event="opened")])
+    def take_over(self, events: Sequence[FlagEvent]) -> Recorded:
+        """Write all events of another store into this one, which is new.
 
-    def govern(self, rules: Rules, now: datetime) -> list[Line]:
+        :param events: in order of time, the first ``opened``.
+        :raises InvalidInput: something has been recorded here already.
+        """
+        if any(self.events("number = 2")):
+            raise InvalidInput(
+                "has events already, and those of two stores cannot be put in one order",
+                where=self.name,
+                fix="name a file that is not there yet, and record later findings in it",
+            )
+        self._connection.execute("DELETE FROM events")
+        return Recorded(tuple(self.write(events)))
+
+    def govern(self, rules: Rules, now: datetime) -> list[FlagEvent]:
         """Decide by other rules from now on; flags that stand keep their ends.
 
-        :raises InvalidInput: ``now`` lies before the last line.
+        :raises InvalidInput: ``now`` lies before the last event.
         """
-        if rules == self.rules:
+        if rules == rules_of(self):
             return []
-        return self._write([*self.settle(now), Line(time=self._clock(now), event="rules", rules=rules.plain())])
+        now = self._clock(now)
+        return [*self.settle(now), *self.write([FlagEvent(time=now, event="rules", rules=rules.plain())])]
 
     def record(self, findings: Iterable[NodeFlag], *, now: datetime, stamp: str = "") -> Recorded:
         """Take findings in, as one batch in which the order does not matter.
@@ -83,12 +135,12 @@ class Ledger:
         Of several findings of one source about one node the worst counts.
 
         :param now: timezone-aware, when they were found.
-        :param stamp: tells this version of a file from another; the same findings with the same stamp are known.
-            Without one they are known when they are repeated with the same time.
-        :raises InvalidInput: ``now`` lies before the last line by more than clocks differ.
+        :param stamp: version of the file they are from; the same findings with the same stamp are known.  Without one
+            they are known when they are repeated with the same time.
+        :raises InvalidInput: ``now`` lies before the last event by more than clocks differ.
         """
         now = self._clock(now)
-        lines, known, over, early = self.settle(now), 0, 0, 0
+        events, rules, known, over, early = self.settle(now), rules_of(self), 0, 0, 0
         batch: dict[tuple[str, str], list[NodeFlag]] = {}
         for flag in findings:
             if flag.until is not None and flag.until <= now:
@@ -99,75 +151,105 @@ class Ledger:
                 batch.setdefault((flag.node, flag.source), []).append(flag)
         for key, flags in sorted(batch.items()):
             flag = _worst(flags, now)
-            if _identity(key, flag, stamp or now.isoformat()) in self._known:
+            if self._is_known(flag, stamp or now.isoformat()):
                 known += len(flags)
                 continue
-            line = found(self._tracks.get(key, Track()), flag, now, self.rules.of(flag.source), stamp=stamp)
-            if line is not None:
-                lines += self._write([line])
-        return Recorded((*lines, *self.settle(now)), known, over, early)
+            event = found(track_of(self, *key), flag, now, rules.of(flag.source), stamp=stamp)
+            if event is not None:
+                events += self.write([event])
+        return Recorded((*events, *self.settle(now)), known, over, early)
 
-    def settle(self, now: datetime) -> list[Line]:
+    def settle(self, now: datetime) -> list[FlagEvent]:
         """Write down what has ended by now, in order of time."""
-        over = [line for (node, source), track in self._tracks.items() for line in ended(node, source, track, now)]
-        return self._write(sorted(over, key=lambda line: (line.time, line.node, line.source)))
+        due = self.latest(LAST, "until <= ?", time_text(now))
+        over = [end for event in due for end in ended(event.node, event.source, Track().after(event), now)]
+        return self.write(sorted(over, key=lambda event: (event.time, event.node, event.source)))
 
-    def lift(self, nodes: Sequence[str], *, now: datetime, because: str, by: str) -> list[Line]:
-        """End all flags of nodes at once, by somebody's word.
+    def lift(self, nodes: Sequence[str], *, now: datetime, because: str, by: str) -> list[FlagEvent]:
+        """End all flags of nodes at once, by a person's word.
 
-        :raises InvalidInput: ``now`` lies before the last line by more than clocks differ.
+        :raises InvalidInput: ``now`` lies before the last event by more than clocks differ.
         """
         now = self._clock(now)
-        lines = self.settle(now)
-        for node, source in sorted(self._tracks):
-            track = self._tracks[node, source]
-            if node in nodes and (track.steps or track.noted):
-                lines += self._write(
-                    [Line(time=now, event="cleared", node=node, source=source, because=because, by=by)]
+        events = self.settle(now)
+        for last in [event for event in self.latest() if event.node in nodes]:
+            track = track_of(self, last.node, last.source)
+            if track.steps or track.noted:
+                lifted = replace(
+                    last, time=now, event="cleared", steps=(), finding=None, stamp="", because=because, by=by
                 )
-        return lines
+                events += self.write([replace(lifted, relapses=track.relapses)])
+        return events
+
+    def forget(self, before: datetime, *, because: str) -> int:
+        """Forget history before an instant, so that a store does not grow for ever.
+
+        Of each node and source the last event with steps stays and all that came after it, for that is what a
+        :class:`~health.flags.tracks.Track` depends on.  What goes is what most of a store is made of: findings that
+        were found again later.  From that instant on the store answers and decides as it did.
+
+        :param before: timezone-aware.
+        :param because: where the rest is, for those who ask.
+        :returns: events that are gone.
+        """
+        forgotten = f"DELETE FROM events WHERE number IN ({_FORGOTTEN})"
+        dropped = self._connection.execute(forgotten, {"before": time_text(before)}).rowcount
+        if dropped:
+            opened = self.opened
+            since = before if opened.forgotten is None else max(opened.forgotten, before)
+            text = _text(replace(opened, forgotten=since, because=because))
+            self._connection.execute("UPDATE events SET json = ? WHERE number = 1", (text,))
+        return dropped
+
+    def write(self, events: Sequence[FlagEvent]) -> list[FlagEvent]:
+        """Append events as they are."""
+        rows = [
+            (
+                time_text(event.time),
+                event.event,
+                event.node,
+                event.source,
+                time_text(event.steps[0].until) if event.steps else None,
+                None if event.found is None else _digest(event.found, event.stamp or event.time.isoformat()),
+                _text(event),
+            )
+            for event in events
+        ]
+        columns = "time, event, node, source, until, finding, json"
+        self._connection.executemany(f"INSERT INTO events ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        return list(events)
+
+    def _is_known(self, flag: NodeFlag, stamp: str) -> bool:
+        found = self._connection.execute("SELECT 1 FROM events WHERE finding = ? LIMIT 1", (_digest(flag, stamp),))
+        return found.fetchone() is not None
 
     def _clock(self, now: datetime) -> datetime:
-        """Now, or the time of the last line where clocks differ a little."""
+        """Return now, or the time of the last event where clocks differ a little."""
         if now.year > LAST_YEAR:
             raise InvalidInput(f"{now.isoformat()} is too late", where="--at", fix="check the clock of this machine")
-        if self.time is None or self.time <= now:
-            return now
-        if self.time - now > SKEW:
+        last = self.time
+        if last - now > SKEW:
             raise InvalidInput(
-                f"the store has been written to at {self.time.isoformat()}, which is after {now.isoformat()}",
+                f"the store has been written to at {last.isoformat()}, which is after {now.isoformat()}",
                 where="--at",
                 fix="record findings in order of time; check the clock of this machine",
             )
-        return self.time
-
-    def _write(self, lines: list[Line]) -> list[Line]:
-        for line in lines:
-            self._take(line)
-        return lines
-
-    def _take(self, line: Line) -> None:
-        self._lines.append(line)
-        self.time = line.time
-        if line.rules is not None:
-            self.rules = Rules.from_plain(line.rules)
-        if not line.node:
-            return
-        self._tracks[line.track] = self._tracks.get(line.track, Track()).after(line)
-        if line.event in ("raised", "renewed"):
-            self._known.add(_identity(line.track, line.steps[-1], line.stamp or line.time.isoformat()))
-        elif line.finding is not None:
-            self._known.add(_identity(line.track, line.finding, line.stamp or line.time.isoformat()))
+        return max(last, now)
 
 
 def _worst(flags: Sequence[NodeFlag], now: datetime) -> NodeFlag:
-    """The worst of one source's findings about a node, with the evidence of them all."""
+    """Return the worst of one source's findings about a node, with the evidence of them all."""
     worst, *others = sorted(set(flags), key=severity, reverse=True)
     evidence = "; ".join(dict.fromkeys(flag.evidence for flag in (worst, *others) if flag.evidence))
     since = worst.since if worst.since is None else min(worst.since, now)
     return replace(worst, evidence=evidence, since=since)
 
 
-def _identity(track: tuple[str, str], flag: NodeFlag | Finding, stamp: str) -> tuple[object, ...]:
-    """By which a finding is known again."""
-    return *track, stamp, flag.kind, flag.slowdown if flag.kind != "faulty" else None, flag.score, flag.evidence
+def _text(event: FlagEvent) -> str:
+    return json.dumps(event_data(event), separators=(",", ":"))
+
+
+def _digest(flag: NodeFlag, stamp: str) -> bytes:
+    """Return what a finding is known again by; two of 16 bytes are never the same by chance."""
+    words = (flag.node, flag.source, stamp, flag.kind, flag.slowdown, flag.score, flag.evidence)
+    return blake2b(repr(words).encode(), digest_size=16).digest()

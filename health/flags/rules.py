@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from topology.errors import InvalidInput
+from topology.flag_events import LAST
+from topology.flag_log import FlagLog, time_text
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([smhdw])")
@@ -114,6 +116,15 @@ class Rules:
             ) from error
 
 
+def rules_of(log: FlagLog, at: datetime = LAST) -> Rules:
+    """Return the rules by which a store decides at an instant.
+
+    :param at: timezone-aware.
+    """
+    newest = log.events("event = 'rules' AND time <= ? ORDER BY number DESC LIMIT 1", time_text(at))
+    return next((Rules.from_plain(event.rules) for event in newest if event.rules is not None), Rules())
+
+
 def _plain(rule: Rule) -> dict[str, Any]:
     return {
         name: value.total_seconds() if isinstance(value, timedelta) else value for name, value in asdict(rule).items()
@@ -135,10 +146,3 @@ def parse_duration(text: str) -> timedelta:
     if not 0.0 < seconds <= LONGEST.total_seconds():
         raise ValueError(f"{text[:40]!r} is no time such as 90s, 30m, 12h, 1.5d or 2w")
     return timedelta(seconds=seconds)
-
-
-def in_words(time: timedelta) -> str:
-    """The largest unit that fits: ``30 m``, ``1.5 h``, ``2 d``."""
-    seconds = time.total_seconds()
-    unit = next((unit for unit in ("d", "h", "m") if seconds >= _UNITS[unit]), "s")
-    return f"{seconds / _UNITS[unit]:.3g} {unit}"

@@ -31,7 +31,10 @@ def doubted(examined: Examined, recording: Recording) -> Examined:
     """The same, with alerts that are to be doubted taken back."""
     if is_step_time(examined.metric) or not examined.alerts:
         return examined
-    judged = [_with(one, _doubt(one, recording)) if one.alert is not None else one for one in examined.stretches]
+    judged = [
+        _with(one, _doubt(one, examined.metric, recording)) if one.alert is not None else one
+        for one in examined.stretches
+    ]
     named = {one.machine for one in judged if one.alert is not None}
     if len(named) > max(FEW, FEW_SHARE * examined.machines):
         judged = [_with(one, "many") if one.alert is not None else one for one in judged]
@@ -42,10 +45,10 @@ def _with(one: Stretch, doubt: Doubt | None) -> Stretch:
     return one if doubt is None else replace(one, alert=None, doubt=doubt)
 
 
-def _doubt(one: Stretch, recording: Recording) -> Doubt | None:
-    if one.own > one.peers and is_work(one.metric):
+def _doubt(one: Stretch, metric: str, recording: Recording) -> Doubt | None:
+    if one.own > one.peers and is_work(metric):
         return "busier"
-    telling = [samples for name, samples in recording.metrics.items() if tells_idleness(name) or name == one.metric]
+    telling = [samples for name, samples in recording.metrics.items() if tells_idleness(name) or name == metric]
     return "idle-peers" if any(_idle(samples, one) for samples in telling) else None
 
 

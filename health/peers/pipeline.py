@@ -192,7 +192,6 @@ def _stretch(grid: Grid, found: Candidates, run: tuple[int, int], *, window: int
     part = grid.values[:, core]
     late = None if alert is None else lag(grid.values, row, core.start, core.stop - 1)
     return Stretch(
-        metric=grid.metric,
         machine=grid.machines[row],
         start=grid.start + first * grid.step,
         end=grid.start + end * grid.step,
@@ -202,4 +201,5 @@ def _stretch(grid: Grid, found: Candidates, run: tuple[int, int], *, window: int
         peers=float(np.median(np.delete(part, row, axis=0))),
         lasting=last == len(found.machine) - 1,
         late=None if late is None else late * grid.step,
+        doubt=None,
     )

@@ -15,6 +15,7 @@ import numpy as np
 from health.peers.metrics import PAPER_ORDER, in_order
 from health.peers.streams import FloatArray, Recording, align
 from topology.errors import InvalidInput
+from topology.json_record import JsonRecord
 
 DEPTH = 6
 """Of the tree: enough for every metric to be asked once on a path."""
@@ -63,20 +64,18 @@ def largest_z(recording: Recording, metrics: Sequence[str], *, window: int = 8) 
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
-    """An order, and what it was learnt from.
+class LearntOrder(JsonRecord):
+    """What ``arnold health order`` learns: the order of metrics, and what it was learnt from."""
 
-    :param metrics: the one to be asked first at the head.
-    :param windows: how many there were.
-    :param faulty: how many of them had a fault.
-    """
-
-    metrics: tuple[str, ...]
+    order: tuple[str, ...]
+    """Metrics, the one to be asked first at the head."""
     windows: int
+    """Windows that were learnt from."""
     faulty: int
+    """How many of them had a fault."""
 
 
-def learn_order(examples: Iterable[Labelled], *, seed: int = 0) -> Learnt:
+def learn_order(examples: Iterable[Labelled], *, seed: int = 0) -> LearntOrder:
     """Metrics by how soon a decision tree asks for them; those it never asks for come last, as in the paper's order.
 
     :raises InvalidInput: no scikit-learn, or no faults, or nothing but faults.
@@ -100,7 +99,7 @@ def learn_order(examples: Iterable[Labelled], *, seed: int = 0) -> Learnt:
     weight = tree.feature_importances_
     known = {name: k for k, name in enumerate([*PAPER_ORDER, *metrics])}
     ranked = sorted(range(len(metrics)), key=lambda k: (first.get(k, DEPTH + 1), -weight[k], known[metrics[k]]))
-    return Learnt(tuple(metrics[k] for k in ranked), len(label), int(label.sum()))
+    return LearntOrder(tuple(metrics[k] for k in ranked), len(label), int(label.sum()))
 
 
 def _first_asked(feature: Any, left: Any, right: Any) -> dict[int, int]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from health.peers.metrics import is_step_time, title
 from health.peers.streams import Recording
 from health.peers.stretches import Doubt, Examined, Stretch
-from topology.drawing.labels import plural
 from topology.flags import FAULTY, NodeFlag
+from topology.quantities import number, plural
 
 SOURCE = "peers"
 """Who says so, in flags."""
@@ -20,20 +21,30 @@ CANNOT_TELL: tuple[Doubt, ...] = ("idle-peers", "many")
 """Doubts that leave it open whether a machine is at fault."""
 
 
+class Alert(NamedTuple):
+    """A stretch that lasted long enough.
+
+    :param metric: the one in which the machine stands out.
+    """
+
+    metric: str
+    stretch: Stretch
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What was found.
 
     :param headline: the verdict in a sentence.
     :param examined: metrics in the order in which they were asked.
-    :param alerts: stretches that lasted long enough, one for each machine and metric.
+    :param alerts: one for each machine and metric.
     :param notes: what was left out, and what limits the verdict.
     """
 
     headline: str
     machines: int
     examined: tuple[Examined, ...]
-    alerts: tuple[Stretch, ...]
+    alerts: tuple[Alert, ...]
     flags: tuple[NodeFlag, ...]
     notes: tuple[str, ...]
 
@@ -48,34 +59,35 @@ def judge(recording: Recording, examined: Sequence[Examined]) -> Verdict:
     alerts: dict[tuple[str, str], Stretch] = {}
     for one in examined:
         for alert in one.alerts:
-            held = alerts.get((alert.machine, alert.metric))
+            held = alerts.get((alert.machine, one.metric))
             if held is None or alert.end - alert.start > held.end - held.start:
-                alerts[alert.machine, alert.metric] = alert
-    by_machine: dict[str, list[Stretch]] = {}
-    for alert in alerts.values():
-        by_machine.setdefault(alert.machine, []).append(alert)
+                alerts[alert.machine, one.metric] = alert
+    by_machine: dict[str, list[Alert]] = {}
+    for (machine, metric), alert in alerts.items():
+        by_machine.setdefault(machine, []).append(Alert(metric, alert))
     peers = len(recording.machines) - 1
     flags = tuple(_flag(found, recording, peers) for found in by_machine.values())
     return Verdict(
         headline=_headline(flags, recording, examined),
         machines=peers + 1,
         examined=tuple(examined),
-        alerts=tuple(alerts.values()),
+        alerts=tuple(Alert(metric, alert) for (_, metric), alert in alerts.items()),
         flags=flags,
         notes=(*recording.notes, *_notes(examined)),
     )
 
 
-def evidence(alert: Stretch, *, peers: int, absolute: bool) -> str:
+def evidence(alert: Alert, *, peers: int, absolute: bool) -> str:
     """One alert in a sentence.
 
     >>> evidence(alert, peers=9, absolute=False)  # doctest: +SKIP
     'batch_time 745 against 424 of its 9 peers, from 1771 s to 1921 s; 14 times farther from them than they are apart'
     """
-    when = f"from {clock(alert.start, absolute)} " + ("on" if alert.lasting else f"to {clock(alert.end, absolute)}")
-    score = f"{alert.score:.1f}" if alert.score < 100 else "over 100"
+    one = alert.stretch
+    when = f"from {clock(one.start, absolute)} " + ("on" if one.lasting else f"to {clock(one.end, absolute)}")
+    score = f"{one.score:.1f}" if one.score < 100 else "over 100"
     return (
-        f"{title(alert.metric)} {number(alert.own)} against {number(alert.peers)} of its {peers} peers, {when}; "
+        f"{title(alert.metric)} {number(one.own)} against {number(one.peers)} of its {peers} peers, {when}; "
         f"{score} times farther from them than they are from each other"
     )
 
@@ -92,26 +104,22 @@ def instant(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def number(value: float) -> str:
-    """A measurement as people read it, three digits of it: ``0.42``, ``745``, ``6.1e+10``."""
-    return f"{value:.3g}" if abs(value) < 1000 or abs(value) >= 1e7 else f"{value:,.0f}"
-
-
-def _flag(found: list[Stretch], recording: Recording, peers: int) -> NodeFlag:
-    slow = [one for one in found if is_step_time(one.metric)]
-    causes = [one for one in found if not is_step_time(one.metric)]
+def _flag(found: list[Alert], recording: Recording, peers: int) -> NodeFlag:
+    slow = [alert.stretch for alert in found if is_step_time(alert.metric)]
+    causes = [alert.stretch for alert in found if not is_step_time(alert.metric)]
     chosen = (slow or causes)[0]
     factor = max(1.0, chosen.own / chosen.peers) if slow and chosen.peers > 0 else FAULTY
-    ended = factor < FAULTY and not any(one.lasting for one in found)
+    stretches = [alert.stretch for alert in found]
+    ended = factor < FAULTY and not any(one.lasting for one in stretches)
     return NodeFlag(
         node=chosen.machine,
         kind="faulty" if factor == FAULTY else "degraded" if causes else "straggler",
         slowdown=factor if factor == FAULTY else round(factor, 3),
         score=round(chosen.score, 2),
         source=SOURCE,
-        since=instant(min(one.start for one in found)) if recording.absolute else None,
-        until=instant(max(one.end for one in found)) if recording.absolute and ended else None,
-        evidence="; and ".join(evidence(one, peers=peers, absolute=recording.absolute) for one in found),
+        since=instant(min(one.start for one in stretches)) if recording.absolute else None,
+        until=instant(max(one.end for one in stretches)) if recording.absolute and ended else None,
+        evidence="; and ".join(evidence(alert, peers=peers, absolute=recording.absolute) for alert in found),
     )
 
 

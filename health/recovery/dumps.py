@@ -11,6 +11,7 @@ from health.recovery.pyspy import parse_dump
 from health.recovery.stacks import Process
 from topology.errors import InvalidInput
 from topology.files import read_source
+from topology.json_record import JsonRecord
 
 _RANK = re.compile(r"(?<!local)(?<!local[-_.])rank[-_.=]?(\d{1,9})", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
@@ -20,11 +21,13 @@ MAX_DUMP_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """A file that was left out, and why."""
+class Dropped(JsonRecord):
+    """A file that was left out under --lenient."""
 
     file: str
+    """Its path."""
     reason: str
+    """Why it could not be used."""
 
 
 @dataclass(frozen=True, slots=True)

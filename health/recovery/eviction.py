@@ -13,26 +13,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from health.recovery.machines import UNIT_FAMILIES, Machines, UnitFamily
+from health.recovery.machines import UNIT_FAMILIES, Count, Machines, Positive, UnitFamily
+from topology.json_record import JsonRecord
 
 _Key = tuple[UnitFamily, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """A parallel group, as a candidate for eviction.
-
-    :param group: its number in its family: of a machine the node rank, of a PP group the row, of a DP group the stage.
-    :param machines: node ranks, ascending.
-    :param outliers: outlier ranks on its machines, over all rounds.
-    :param rounds: rounds in which it had the most outliers of its family.
-    """
+class Unit(JsonRecord):
+    """A parallel group, as a candidate for eviction."""
 
     family: UnitFamily
-    group: int
-    machines: tuple[int, ...]
-    outliers: int
-    rounds: int = 1
+    """tp: one machine; pp: a PP group; dp: a DP group."""
+    group: Count
+    """Node rank of a machine; row of a PP group; stage of a DP group."""
+    outliers: Count
+    """Outlier ranks on its machines, over all rounds."""
+    rounds: Positive
+    """Rounds in which it had the most outliers of its family."""
+    node_ranks: tuple[int, ...]
+    """Its machines, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ def shared_groups(machines: Machines, outliers: Sequence[int]) -> tuple[Unit, ..
         groups = machines.group_of(family)
         if (groups[out] == groups[out[0]]).all():
             found.append(_unit(machines, (family, int(groups[out[0]])), len(outliers)))
-    proper = [unit for unit in found if len(unit.machines) < len(machines)]
-    return tuple(sorted(proper, key=lambda unit: len(unit.machines)))
+    proper = [unit for unit in found if len(unit.node_ranks) < len(machines)]
+    return tuple(sorted(proper, key=lambda unit: len(unit.node_ranks)))
 
 
 def tally_rounds(machines: Machines, rounds: Sequence[Sequence[int]], *, family: UnitFamily | None = None) -> Tally:
@@ -93,7 +93,7 @@ def tally_rounds(machines: Machines, rounds: Sequence[Sequence[int]], *, family:
             total.update({(each, int(group)): int(of_group[group]) for group in np.flatnonzero(of_group)})
             flagged.update((each, int(group)) for group in np.flatnonzero(of_group == of_group.max()))
     units = [_unit(machines, key, total[key], times) for key, times in flagged.items()]
-    proper = [unit for unit in units if len(unit.machines) < len(machines)]
+    proper = [unit for unit in units if len(unit.node_ranks) < len(machines)]
     return Tally(tuple(sorted(proper, key=_worth)), sum(map(bool, rounds)))
 
 
@@ -111,10 +111,10 @@ def looks_like_a_role(machines: Machines, outliers: Sequence[int], seen: Sequenc
 
 
 def _worth(unit: Unit) -> tuple[int, int, int]:
-    return -unit.rounds, -unit.outliers, len(unit.machines)
+    return -unit.rounds, -unit.outliers, len(unit.node_ranks)
 
 
 def _unit(machines: Machines, key: _Key, outliers: int, rounds: int = 1) -> Unit:
     family, group = key
     members = np.flatnonzero(machines.group_of(family) == group)
-    return Unit(family, group, tuple(members.tolist()), outliers, rounds)
+    return Unit(family, group, outliers, rounds, tuple(members.tolist()))

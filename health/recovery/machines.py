@@ -9,15 +9,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge
 
 from scheduler.job import Job
 from topology.cluster import IntArray
+from topology.json_record import JsonRecord
 
 UnitFamily = Literal["tp", "pp", "dp"]
 UNIT_FAMILIES: tuple[UnitFamily, ...] = ("tp", "pp", "dp")
+
+
+Count = Annotated[int, Ge(0)]
+Positive = Annotated[int, Ge(1)]
+
+
+@dataclass(frozen=True, slots=True)
+class JobMachine(JsonRecord):
+    """A machine of the job."""
+
+    node_rank: Count
+    """Its number among the machines of the job; it holds the ranks from node_rank * gpus_per_node on."""
+    node: str | None
+    """Name of its node; null = no placement was given."""
+    dp: Count
+    """Row of the grid: its PP group."""
+    pp: Count
+    """Column of the grid: its stage, and so its DP group."""
 
 
 @dataclass(frozen=True)
@@ -80,3 +100,8 @@ class Machines:
     def name(self, machine: int) -> str:
         """Name of a machine: its node, or ``machine12`` where that is unknown."""
         return self.names[machine] if self.names else f"machine{machine}"
+
+    def machine(self, node_rank: int) -> JobMachine:
+        """Return a machine with its place in the grid."""
+        node = self.names[node_rank] if self.names else None
+        return JobMachine(node_rank, node, int(self.row[node_rank]), int(self.column[node_rank]))

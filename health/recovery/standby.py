@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
+from typing import Annotated
 
+from annotated_types import Ge, Le
+
+from health.recovery.machines import Count, Positive
 from topology.errors import InvalidInput
+from topology.json_record import JsonRecord
 
 PUBLISHED: Mapping[int, int] = {128: 2, 256: 2, 512: 3, 1024: 4}
 """Machines of a job -> P99 pool (arXiv 2509.16293)."""
@@ -36,11 +41,51 @@ _PRECISION = 50
 
 
 @dataclass(frozen=True, slots=True)
-class RateRange:
-    """Rates above ``low`` and up to ``high``, failures per machine and day; empty where low >= high."""
+class RateRange(JsonRecord):
+    """Rates above ``low`` and up to ``high``; none where low >= high."""
 
     low: float
+    """Failures per machine and day."""
     high: float
+    """Failures per machine and day."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyPool(JsonRecord):
+    """The pool of one job."""
+
+    machines: Positive
+    """Machines of the job."""
+    pool: Count
+    """The fewest machines that cover a day's failures with the probability asked for."""
+    coverage: Annotated[float, Ge(0.0), Le(1.0)]
+    """The probability with which they do."""
+    expected: Annotated[float, Ge(0.0)]
+    """Mean failures a day."""
+    rates: RateRange
+    """The rates for which the pool is exactly this."""
+    with_switch: int | None
+    """The pool with the machines of a dead switch besides; null = not asked for."""
+    published: int | None
+    """The pool that ByteRobust publishes for a job of this size, P99; null = none."""
+
+
+def plan_pool(machines: int, *, rate: float, quantile: float, switch: int | None = None) -> StandbyPool:
+    """Return the pool of one job, with what it covers.
+
+    :param switch: machines of a dead switch; ``None`` = none counts.
+    :raises InvalidInput: out of range.
+    """
+    pool = standby_pool(machines, rate=rate, quantile=quantile)
+    return StandbyPool(
+        machines=machines,
+        pool=pool,
+        coverage=coverage(machines, pool, rate=rate),
+        expected=machines * rate,
+        rates=rates_of_pools({machines: pool}, quantile=quantile),
+        with_switch=None if switch is None else pool + switch,
+        published=PUBLISHED.get(machines),
+    )
 
 
 def standby_pool(machines: int, *, rate: float = RATE, quantile: float = QUANTILE) -> int:

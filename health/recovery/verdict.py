@@ -81,7 +81,7 @@ class Eviction:
                 evidence=f"{worst[machine]} of {per_machine} ranks out of place{self._often(machine)}; "
                 f"{company}, to be diagnosed",
             )
-            for machine in self.unit.machines
+            for machine in self.unit.node_ranks
             if 2 * self.hits[machine] > len(self.looks)
         )
 

@@ -30,9 +30,9 @@ def evict_sentence(eviction: Eviction) -> str:
             case _:
                 return f"Evict nothing: {amount}, and they share no group smaller than the job."
     machines = eviction.machines
-    size = len(unit.machines)
+    size = len(unit.node_ranks)
     what = f"Evict {group_name(unit)}" if size == 1 else f"Evict {group_name(unit)}, {size:,} machines"
-    names = machine_names(machines, unit.machines)
+    names = machine_names(machines, unit.node_ranks)
     if len(looks) == 1:
         why = f"{amount} and all of them are in it"
     else:
@@ -67,7 +67,7 @@ def evict_notes(eviction: Eviction, *, compare: str, lines: bool) -> tuple[str, 
         notes.append("--compare stage compares each rank with those of its own stage only.")
     if eviction.doubt == "no-shared-group" and machines.job.grid.columns > 1 and compare == "job":
         notes.append("Stages may do different work: --compare stage compares each rank with those of its own stage.")
-    if eviction.unit is not None and len(eviction.unit.machines) > 1:
+    if eviction.unit is not None and len(eviction.unit.node_ranks) > 1:
         notes.append(
             "A group is evicted whole, as whoever waits for a faulty machine is out of place too; usually 1 or 2 of "
             "its machines are at fault. Diagnose them all before they come back."

@@ -12,7 +12,7 @@ from health.whatif.cause import MOST, cause_of
 from health.whatif.optypes import OPTIMIZER, OPTYPES, reported
 from health.whatif.prepare import Replayed
 from health.whatif.result import Analysis, PerStep, Share
-from health.whatif.scenarios import Scenarios
+from health.whatif.step_replay import Scenarios
 from health.whatif.trace import Trace
 
 ATTRIBUTED = 1.03

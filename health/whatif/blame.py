@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from health.whatif.optypes import BACKWARD, FORWARD
 from health.whatif.prepare import Replayed
 from health.whatif.result import Analysis
 from topology.flags import NodeFlag
+from topology.json_record import JsonRecord
 
 NOTICED = 1.03
 """Factors and slowdowns below this are noise."""
@@ -30,30 +31,35 @@ Worker = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class SlowWorker:
-    """A worker with evidence against it.
-
-    :param dp: number of its data-parallel rank in the trace.
-    :param stage: its pipeline stage.
-    :param factor: its compute time over that of its peers, f.
-    :param steps: share of the steps in which the factor is at least :data:`NOTICED`.
-    :param slowdown: S_w, what the worker alone costs the job.
-    """
+class SlowWorker(JsonRecord):
+    """A worker with evidence against it."""
 
     dp: int
+    """Number of its data-parallel rank."""
     stage: int
+    """Its pipeline stage."""
     factor: float
+    """Its compute time over the median of the other ranks of its stage; of all steps the median."""
     steps: float
+    """Share of the steps in which it is noticeably slow."""
     slowdown: float
+    """S_w: slowdown of the job if all other workers were ideal."""
+    node: str | None
+    """Where it ran; null = not known."""
 
 
-def slow_workers(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
-    """Workers with evidence against them, slowest first.
+def slow_workers(
+    replayed: Replayed, analysis: Analysis, nodes: Mapping[Worker, str] | None = None
+) -> tuple[SlowWorker, ...]:
+    """Return the workers with evidence against them, slowest first.
 
     Those of the slowest 3 %, and others that alone slow the job noticeably, as far as they compute longer than their
     peers, in most steps and beyond the peers' own spread.  None unless the cause is ``worker``; none without peers.
+
+    :param nodes: (dp rank, stage) -> node, as far as known.
     """
-    return suspects(replayed, analysis) if analysis.cause == "worker" else ()
+    found = suspects(replayed, analysis) if analysis.cause == "worker" else ()
+    return tuple(replace(worker, node=(nodes or {}).get((worker.dp, worker.stage))) for worker in found)
 
 
 def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
@@ -81,6 +87,7 @@ def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
                     factor=factor,
                     steps=float((ratio >= NOTICED).mean()),
                     slowdown=float(analysis.worker_slowdown[rank, stage]),
+                    node=None,
                 )
             )
     return tuple(sorted(found, key=lambda worker: (-worker.slowdown, worker.dp, worker.stage)))
@@ -110,15 +117,12 @@ def compute_seconds(replayed: Replayed) -> NDArray[np.float64]:
     return seconds
 
 
-def flags_of(workers: Sequence[SlowWorker], nodes: Mapping[Worker, str], analysis: Analysis) -> list[NodeFlag]:
-    """A flag for each node that slow workers run on, slowest first.
-
-    :param nodes: (dp rank, stage) -> node; workers that it does not name flag nobody.
-    """
+def flags_of(workers: Sequence[SlowWorker], analysis: Analysis) -> list[NodeFlag]:
+    """Return a flag for each known node that slow workers run on, slowest first."""
     at: dict[str, list[SlowWorker]] = defaultdict(list)
     for worker in workers:
-        if (node := nodes.get((worker.dp, worker.stage))) is not None:
-            at[node].append(worker)
+        if worker.node is not None:
+            at[worker.node].append(worker)
     flags = [_flag(node, members, analysis) for node, members in at.items()]
     return sorted(flags, key=lambda flag: (-flag.slowdown, flag.node))
 

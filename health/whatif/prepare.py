@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from health.whatif.durations import Durations, durations_of
-from health.whatif.graph import Graph, build_graph
-from health.whatif.scenarios import Scenarios
+from health.whatif.operation_graph import Graph, build_graph
+from health.whatif.step_replay import Durations, Scenarios, durations_of
 from health.whatif.trace import Trace
 from topology.errors import TraceFormatError
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from health.whatif.graph import build_graph
 from health.whatif.metadata import JobSizes
+from health.whatif.operation_graph import build_graph
 from health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,
@@ -31,8 +31,8 @@ from health.whatif.optypes import (
     SEPARATE,
     stream_of,
 )
-from health.whatif.replay import replay
 from health.whatif.result import Operation
+from health.whatif.step_replay import replay
 from health.whatif.trace import Trace
 
 SECONDS: Mapping[str, float] = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from health.whatif import replay
+from health.whatif import step_replay
 from health.whatif.prepare import Replayed
 from health.whatif.result import Timeline, Timelines
 
@@ -25,14 +25,14 @@ def timelines_of(replayed: Replayed, steps: Sequence[int] | None = None) -> Time
     return Timelines(traced, simulated, ideal)
 
 
-def _replayed(replayed: Replayed, steps: Sequence[int], durations: replay.Durations) -> Timeline:
+def _replayed(replayed: Replayed, steps: Sequence[int], durations: step_replay.DurationOf) -> Timeline:
     shape = (len(replayed.trace.operations), len(replayed.trace.dp_ranks), len(steps))
     start, end = np.empty(shape), np.empty(shape)
-    for event in replay.replay(replayed.graph, durations):
+    for event in step_replay.replay(replayed.graph, durations):
         start[event.operation], end[event.operation] = event.start, event.end
     return _timeline(replayed, steps, start, end)
 
 
-def _timeline(replayed: Replayed, steps: Sequence[int], start: replay.Array, end: replay.Array) -> Timeline:
+def _timeline(replayed: Replayed, steps: Sequence[int], start: step_replay.Array, end: step_replay.Array) -> Timeline:
     trace = replayed.trace
     return Timeline(trace.operations, tuple(trace.steps[i] for i in steps), start, end)

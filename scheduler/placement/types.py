@@ -1,12 +1,12 @@
 """What every placement algorithm takes and returns.
 
-An algorithm proposes; it never says what its proposal is worth.  ``scheduler.objective`` evaluates every proposal the
-same way, whichever algorithm made it.
+An algorithm proposes; it never says what its proposal is worth.  ``scheduler.objective`` evaluates every proposal in
+the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
@@ -18,6 +18,12 @@ from topology.json_record import FloatOrInfinity, JsonRecord
 
 Pair = tuple[int, int]
 """(S, R): DP spread and PP spread."""
+
+
+def corners(pairs: Iterable[Pair]) -> list[Pair]:
+    """Return the Pareto front of some pairs, by S: those that no other one is as good as in both."""
+    known = set(pairs)
+    return sorted(p for p in known if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,10 @@ class Refutation:
     pair: Pair
     by: str
     sentence: str
+
+    def covers(self, dp: int, pp: int) -> bool:
+        """Return whether the refutation rules out a pair: one that is as small in both."""
+        return dp <= self.pair[0] and pp <= self.pair[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,72 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 Shape = Literal["line", "step", "dots", "dashes"]
 
+R = TypeVar("R")
+
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table of words.
-
-    :param headers: the first column is aligned left, the others right.
-    """
+class TextTable:
+    """A table of words."""
 
     title: str
     headers: Sequence[str]
+    """The first column is aligned left, the others right."""
     rows: Sequence[Sequence[str]]
+
+
+def text_table(title: str, rows: Iterable[R], columns: Mapping[str, Callable[[R], str]]) -> TextTable:
+    """Return the table with a line for each row.
+
+    :param columns: header -> what stands in the column.
+    """
+    return TextTable(title, tuple(columns), [tuple(cell(row) for cell in columns.values()) for row in rows])
+
+
+def known(value: float | None, spec: str) -> str:
+    """Return a number in the format of a cell, ``-`` where there is none."""
+    return "-" if value is None else format(value, spec)
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points that belong together.
-
-    :param points: x and y; y is ``None`` where there is nothing to draw, which breaks a line.
-    :param errors: half the height of an error bar at each point; empty = none.
-    """
+    """Points that belong together."""
 
     name: str
     points: Sequence[tuple[float, float | None]]
+    """x and y; y is ``None`` where there is nothing to draw, which breaks a line."""
     shape: Shape = "line"
     errors: Sequence[float] = ()
+    """Half the height of an error bar at each point; empty = none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with numbers on both axes.
-
-    :param floor: where the y axis begins; ``None`` = below the least value.
-    :param ceiling: where it ends; ``None`` = above the largest.
-    :param ticks: words for places of the x axis, instead of round numbers.
-    :param lines: upright lines: place and word.
-    :param percent: y is a share, shown in percent.
-    """
+    """A chart with numbers on both axes."""
 
     title: str
     x_label: str
     y_label: str
     series: Sequence[Series]
     floor: float | None = None
+    """Where the y axis begins; ``None`` = below the least value."""
     ceiling: float | None = None
+    """Where the y axis ends; ``None`` = above the largest value."""
     ticks: Sequence[tuple[float, str]] = ()
+    """Words for places of the x axis, instead of round numbers."""
     lines: Sequence[tuple[float, str]] = ()
+    """Upright lines: place and word."""
     percent: bool = False
+    """y is a share, shown in percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """An answer, ready to be shown.
-
-    :param title: the question.
-    :param verdict: the answer in a sentence or two.
-    :param assumptions: what was taken for granted, one sentence each; never empty.
-    """
+    """An answer, ready to be shown beside its verdict and its assumptions."""
 
     title: str
-    verdict: str
-    tables: Sequence[Table]
+    """The question."""
+    tables: Sequence[TextTable]
     charts: Sequence[Chart]
-    assumptions: Sequence[str]

@@ -8,8 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge
 
 from topology.errors import InvalidInput, UnknownName, did_you_mean
+from topology.json_record import JsonRecord
 
 DAY = 86_400.0
 HOUR = 3_600.0
@@ -19,17 +23,15 @@ HIGHEST = 1_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class FailureRate:
-    """How often one node fails.
-
-    :param name: what it is called on the command line; the number itself where somebody gave one.
-    :param per_thousand_node_days: failures in 1,000 days of a node.
-    :param source: who measured it.
-    """
+class FailureRate(JsonRecord):
+    """How often one node fails."""
 
     name: str
-    per_thousand_node_days: float
+    """Name of a published rate, or the number given."""
+    per_thousand_node_days: Annotated[float, Ge(0)]
+    """Failures in 1,000 days of a node."""
     source: str
+    """The publication that measured it, or ``given``."""
 
     @property
     def per_node_day(self) -> float:

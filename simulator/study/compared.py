@@ -10,10 +10,10 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from annotated_types import Ge
 
-from simulator.intervals import half_width
-from simulator.words import Kind
+from simulator.confidence import half_width
 from topology.cluster import FloatArray
 from topology.json_record import JsonRecord
+from topology.quantities import Kind
 
 
 class Metric(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scheduler.study.executors import Executor
-from simulator.alone import held_alone
+from simulator.run_lock import held_alone
 from simulator.study.run_row import Row, run_point
 from simulator.study.study_file import INPUTS, Journal, point_of, read_rows, write_rows
 from simulator.study.study_plan import Inputs, StudyPoint, study_fingerprint

@@ -11,16 +11,16 @@ import numpy as np
 
 from simulator.engine.overload import Diverged
 from simulator.engine.run import run
-from simulator.metrics.distribution import Distribution
-from simulator.past.diary import keep_diary
-from simulator.past.history import History, history
-from simulator.past.series import series
-from simulator.past.size_class import NAMES, size_class
-from simulator.past.totals import totals
 from simulator.replay import prepare
+from simulator.results.attempt_log import log_attempts
+from simulator.results.distribution import Distribution
+from simulator.results.run_history import RunHistory, run_history
+from simulator.results.run_summary import run_summary
+from simulator.results.size_class import NAMES, size_class
+from simulator.results.time_series import time_series
 from simulator.study.resample import resampled
 from simulator.study.study_plan import Inputs, StudyPoint
-from simulator.traces import Trace, scale_load
+from simulator.traces import JobTrace, scale_load
 from topology.cluster import FloatArray
 
 CURVE = 120
@@ -53,8 +53,8 @@ COLUMNS: dict[str, type] = {
     "waiting": list,
     "allocation": list,
 }
-"""Columns of a row; ``wait_mean_size_0`` to ``_4`` are the classes of ``simulator.past.size_class``, the last two the
-curves: jobs that wait, and the share of GPUs held, in :data:`CURVE` buckets of ``window_seconds``."""
+"""Columns of a row; ``wait_mean_size_0`` to ``_4`` are the classes of ``simulator.results.size_class``, the last two
+the curves: jobs that wait, and the share of GPUs held, in :data:`CURVE` buckets of ``window_seconds``."""
 
 Row = dict[str, Any]
 
@@ -67,7 +67,7 @@ def run_point(inputs: Inputs, point: StudyPoint) -> Row:
     trace = _trace(inputs, point)
     replay = prepare(trace, inputs.clusters[point.cluster], inputs.settings_of(point), lenient=inputs.lenient)
     engine = replay.engine
-    diary = keep_diary(engine)
+    log = log_attempts(engine)
     engine.begin()
     row: Row = dict.fromkeys(COLUMNS) | point._asdict()
     row |= {"jobs": len(engine.jobs), "dropped": sum(replay.trace.dropped.values()), "outcome": "ended"}
@@ -75,30 +75,30 @@ def run_point(inputs: Inputs, point: StudyPoint) -> Row:
         run(engine)
     except Diverged as error:
         return row | {"outcome": error.message, "completed": engine.completed, "events": engine.events}
-    past = history(engine, diary, replay.places)
-    summary, whole = replay.summary, totals(past)
+    history = run_history(engine, log, replay.places)
+    summary = run_summary(history)
     row |= {
         "completed": summary.completed,
         "makespan_seconds": summary.makespan,
         **_distribution("wait", summary.wait),
         **_distribution("jct", summary.jct),
-        **_wait_by_size(past),
+        **_wait_by_size(history),
         "utilization": summary.utilization,
-        "fragmentation": replay.fragmentation.share,
+        "fragmentation": summary.fragmentation,
         "dp_spread": summary.spread[0] if summary.spread else None,
         "pp_spread": summary.spread[1] if summary.spread else None,
-        "throughput_lost": whole.throughput_lost,
+        "throughput_lost": summary.throughput_lost,
         "goodput": summary.goodput,
         "ettr": summary.ettr,
-        "ettr_worst_hour": whole.ettr_worst_hour,
-        "failures": whole.failures,
-        "preemptions": whole.preemptions,
+        "ettr_worst_hour": summary.ettr_worst_hour,
+        "failures": summary.failures,
+        "preemptions": summary.preemptions,
         "events": engine.events,
     }
-    return row | _curves(past)
+    return row | _curves(history)
 
 
-def _trace(inputs: Inputs, point: StudyPoint) -> Trace:
+def _trace(inputs: Inputs, point: StudyPoint) -> JobTrace:
     trace = inputs.trace
     if inputs.resample is not None:
         trace = resampled(trace, inputs.resample, point.seed)
@@ -109,8 +109,8 @@ def _distribution(name: str, found: Distribution | None) -> Row:
     return {f"{name}_{which}": None if found is None else getattr(found, which) for which in _TIMES}
 
 
-def _wait_by_size(past: History) -> Row:
-    started = [job for job in past.jobs if np.isfinite(job.first_start)]
+def _wait_by_size(history: RunHistory) -> Row:
+    started = [job for job in history.jobs if np.isfinite(job.first_start)]
     classes = size_class([job.record.gpus for job in started])
     waits = np.array([job.first_start - job.submitted for job in started])
     return {
@@ -119,9 +119,9 @@ def _wait_by_size(past: History) -> Row:
     }
 
 
-def _curves(past: History) -> Row:
-    window = past.jobs[-1].submitted - past.origin or past.length
-    found = series(past, edges=np.linspace(0.0, window, CURVE + 1))
+def _curves(history: RunHistory) -> Row:
+    window = history.jobs[-1].submitted - history.origin or history.length
+    found = time_series(history, edges=np.linspace(0.0, window, CURVE + 1))
     return {"window_seconds": window, "waiting": _rounded(found.waiting), "allocation": _rounded(found.utilization)}
 
 

@@ -8,7 +8,7 @@ from itertools import product
 from typing import NamedTuple
 
 from simulator.replay import COUNT_ONLY, ReplaySettings, fingerprint
-from simulator.traces import Trace
+from simulator.traces import JobTrace
 from topology.cluster import Cluster
 
 
@@ -35,7 +35,7 @@ class Inputs:
     :param resample: seconds of the pieces from which each seed but 0 makes its own trace; ``None`` = all have the same.
     """
 
-    trace: Trace
+    trace: JobTrace
     clusters: Mapping[str, Cluster]
     settings: ReplaySettings = field(default=ReplaySettings())
     lenient: bool = False

@@ -15,8 +15,8 @@ from extender import node_flags
 from extender.cluster_api import NODES
 from extender.fleet.hosts import host_of
 from extender.node_flags import NodeFlags
-from extender.objects.decoding import decode_node
-from health.flags import FlagStore
+from extender.objects import decode_node
+from health.flags import open_ledger
 from tests.extender.fake_cluster import FakeCluster, Opened
 from tests.extender.things import gang_pods, node_json, plan_all, state_of
 from topology.flags import FAULTY, NodeFlag
@@ -37,7 +37,7 @@ def cluster(**annotations: dict[str, str]) -> FakeCluster:
 def synced(api: FakeCluster, *held: NodeFlag, known: dict[str, list[float]] | None = None) -> dict[str, str | None]:
     """Slowdown of each node of which the store has heard, after a sync."""
     changes, _ = asyncio.run(NodeFlags(api).sync(held, known=known or {}, now=NOW))
-    return {change.after.node: change.after.slowdown for change in changes}
+    return {change.node: change.slowdown for change in changes}
 
 
 def flag(node: str, slowdown: float, *, hours: float = 24) -> NodeFlag:
@@ -84,7 +84,7 @@ def test_nodes_that_are_gone_are_named() -> None:
     changes, strangers = asyncio.run(
         NodeFlags(cluster(n1={})).sync([flag("n1", 1.5), flag("n9", 1.5)], known={"n8": [1.1]}, now=NOW)
     )
-    assert ([change.after.node for change in changes], strangers) == (["n1"], ["n9"])
+    assert ([change.node for change in changes], strangers) == (["n1"], ["n9"])
 
 
 def test_from_a_finding_to_the_extender(
@@ -97,9 +97,10 @@ def test_from_a_finding_to_the_extender(
         return Opened(api)
 
     monkeypatch.setattr(node_flags, "_connect", connect)
-    store, now = tmp_path / "flags.jsonl", datetime.now(UTC)
+    store, now = tmp_path / "flags.db", datetime.now(UTC)
     found = [NodeFlag("n1", "straggler", 1.97, source="what-if"), NodeFlag("gone", "straggler", 1.2, source="what-if")]
-    FlagStore(store).change(lambda ledger: ledger.record(found, now=now), now=now)
+    with open_ledger(store, now=now) as ledger:
+        ledger.record(found, now=now)
 
     def sync() -> Any:
         assert run(["flags", "sync", "--store", str(store), "--json"]) == 0
@@ -115,7 +116,8 @@ def test_from_a_finding_to_the_extender(
     assert said["strangers"] == ["gone"]
     assert seen() == 1.97
     assert sync()["changes"][0]["done"] == "unchanged"
-    FlagStore(store).change(lambda ledger: ledger.lift(["n1"], now=now, because="mended", by="ada"), now=now)
+    with open_ledger(store, now=now) as ledger:
+        ledger.lift(["n1"], now=now, because="mended", by="ada")
     assert sync()["changes"][0]["done"] == "cleared"
     assert seen() is None
     assert run(["flags", "sync", "--store", str(store)]) == 0

@@ -48,7 +48,11 @@ def test_apply(api: FakeCluster) -> None:
         NodeFlag("n3", "faulty", FAULTY),
     ]
     changes = asyncio.run(NodeFlags(api).apply(flags))
-    assert [(change.after.node, change.changed) for change in changes] == [("n1", True), ("n2", False), ("n3", True)]
+    assert [(change.node, change.done) for change in changes] == [
+        ("n1", "applied"),
+        ("n2", "unchanged"),
+        ("n3", "applied"),
+    ]
     assert annotations(api, "n1") == {SLOW: "1.25", UNTIL: "2030-01-01T00:00:00Z"}
     assert annotations(api, "n2") == {SLOW: "1.3", "other": "stays"}
     assert annotations(api, "n3") == {SLOW: "faulty"}
@@ -76,7 +80,7 @@ def test_clear(api: FakeCluster) -> None:
     asyncio.run(NodeFlags(api).clear(["n2"]))
     assert annotations(api, "n2") == {"other": "stays"}
     changes = asyncio.run(NodeFlags(api).clear(None))
-    assert [change.after.node for change in changes] == ["n3"]
+    assert [change.node for change in changes] == ["n3"]
     assert annotations(api, "n3") == {}
 
 

@@ -69,9 +69,9 @@ def test_a_planted_group_is_the_unit(data: st.DataObject) -> None:
     eviction = decided(job, lambda r, c: r == row and c in stages)
     assert eviction.unit is not None
     assert (eviction.unit.family, eviction.unit.group, eviction.doubt) == ("pp", row, None)
-    assert eviction.unit.machines == tuple(np.flatnonzero(job.row == row))
+    assert eviction.unit.node_ranks == tuple(np.flatnonzero(job.row == row))
     assert {flag.node for flag in eviction.flags(NOW, hold=timedelta(hours=1))} == {
-        job.name(m) for m in eviction.unit.machines if job.column[m] in stages
+        job.name(m) for m in eviction.unit.node_ranks if job.column[m] in stages
     }
 
 
@@ -79,7 +79,7 @@ def test_the_smallest_shared_group_comes_first() -> None:
     """Ranks of one machine share a TP, a PP and a DP group: of 1, 4 and 6 machines, in this order."""
     job = machines()
     units = shared_groups(job, [8 * 7 + 1, 8 * 7 + 2])
-    assert [(unit.family, len(unit.machines)) for unit in units] == [("tp", 1), ("pp", 4), ("dp", 6)]
+    assert [(unit.family, len(unit.node_ranks)) for unit in units] == [("tp", 1), ("pp", 4), ("dp", 6)]
     # Node rank 7 = pp * rows + dp with 6 rows: row 1, stage 1.
     assert [unit.group for unit in units] == [7, 1, 1]
 
@@ -90,11 +90,11 @@ def test_shared_groups_are_what_the_grid_says(ranks: set[int]) -> None:
     """A group is a candidate exactly when all machines with outliers are in it, and it is not the whole job."""
     job = machines()
     units = shared_groups(job, sorted(ranks))
-    assert [len(unit.machines) for unit in units] == sorted(len(unit.machines) for unit in units)
+    assert [len(unit.node_ranks) for unit in units] == sorted(len(unit.node_ranks) for unit in units)
     where = {rank // 8 for rank in ranks}
     expected = {family for family in UNIT_FAMILIES if len({int(job.group_of(family)[m]) for m in where}) == 1}
     assert {unit.family for unit in units} == expected
-    assert all(where <= set(unit.machines) for unit in units)
+    assert all(where <= set(unit.node_ranks) for unit in units)
 
 
 def test_nothing_in_common_evicts_nothing() -> None:
@@ -154,7 +154,7 @@ def test_a_unit_of_one_family_only() -> None:
     smallest, pipeline = decide(job, [look]).unit, decide(job, [look], family="pp").unit
     assert smallest is not None
     assert pipeline is not None
-    assert (smallest.family, smallest.machines) == ("tp", (7,))
+    assert (smallest.family, smallest.node_ranks) == ("tp", (7,))
     assert (pipeline.family, pipeline.group) == ("pp", 1)
 
 

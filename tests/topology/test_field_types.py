@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.errors import InvalidInput
-from topology.field_types import FieldType, check_bounds, field_type, field_types
+from topology.field_types import FieldType, check_bounds, field_docs, field_type, field_types
+from topology.json_record import JsonRecord, json_schema
 
 Share = Annotated[float, Interval(ge=0, lt=1)]
 
@@ -93,3 +94,40 @@ def test_values_out_of_bounds(wrong: dict[str, object], message: str) -> None:
 def test_values_within_bounds() -> None:
     """None and infinity pass where a field admits them, several values one by one."""
     check_bounds(Sized(limit=None, ratios=(1.0, 10.0), free=inf))
+
+
+@dataclass(frozen=True)
+class Documented(JsonRecord):
+    """A dataclass with documented fields."""
+
+    nodes: int
+    """Nodes
+    in all."""
+    bare: int
+    name: str = "x"
+    """What it is called."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inheriting(Documented):
+    """A dataclass with a field of its own, and another docstring for one it inherits."""
+
+    name: str = "y"
+    """Another name."""
+    own: int = 1
+    """A number."""
+
+
+def test_docs_of_fields() -> None:
+    """Those of the class and of its bases, the class's own first; a class without source has none."""
+    assert field_docs(Documented) == {"nodes": "Nodes\nin all.", "name": "What it is called."}
+    assert field_docs(Inheriting) == {"nodes": "Nodes\nin all.", "name": "Another name.", "own": "A number."}
+    assert field_docs(dataclass(type("Made", (), {"__annotations__": {"x": int}}))) == {}
+
+
+def test_a_schema_describes_inherited_fields() -> None:
+    """The JSON Schema of a JSON record has the docstrings of the fields that it inherits."""
+    described = json_schema(Inheriting, written=True)["properties"]
+    assert described["nodes"]["description"] == "Nodes\nin all."
+    assert described["name"]["description"] == "Another name."
+    assert "description" not in described["bare"]

@@ -1,8 +1,7 @@
-"""The file of a flag store: recognised by content, read as of any time, laid over a cluster, refused when broken."""
+"""A flag store for those who read it: recognised, read as of any time, laid over a cluster."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,39 +9,55 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from health.flags import open_ledger
 from topology.build import build_cluster
 from topology.cluster import Node
-from topology.errors import ArnoldError, InvalidInput
-from topology.files import Source
-from topology.flag_log import is_log, merge_by_node, read_log
-from topology.flags import FAULTY, NodeFlag, merged
-from topology.overlay import read_flags, with_flag_store
+from topology.errors import InvalidInput
+from topology.flag_events import EventName, FlagEvent, Step
+from topology.flag_log import is_store, open_log
+from topology.flags import FAULTY, FlagKind, NodeFlag, merge_by_node, merged
+from topology.overlay import read_flags, with_flags
 from topology.readers import load_topology
 
 NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
-STORE = """\
-{"arnold":"flag-store","version":1,"time":"2026-11-17T08:00:00Z","event":"opened"}
-{"time":"2026-11-17T08:00:00Z","event":"raised","node":"n1","source":"what-if","steps":[{"kind":"straggler",\
-"slowdown":1.5,"until":"2026-11-17T14:00:00Z","evidence":"S_w","seen":"2026-11-17T08:00:00Z"},{"kind":"straggler",\
-"slowdown":1.2,"until":"2026-11-17T16:00:00Z","seen":"2026-11-17T09:00:00Z"}]}
-{"time":"2026-11-17T10:00:00Z","event":"raised","node":"n9","source":"nvsentinel","steps":[{"kind":"faulty",\
-"until":"2026-11-18T10:00:00Z","evidence":"GpuMemWatch","seen":"2026-11-17T10:00:00Z"}]}
-{"time":"2026-11-17T11:00:00Z","event":"raised","node":"n1","source":"peers","steps":[{"kind":"straggler",\
-"slowdown":1.3,"until":"2026-11-18T11:00:00Z","seen":"2026-11-17T11:00:00Z"}]}
-{"time":"2026-11-17T13:00:00Z","event":"cleared","node":"n9","source":"nvsentinel","because":"replaced","by":"ada"}
-"""
-
 CLUSTER = build_cluster(["rack"], [Node(f"n{i}", ("r",), 8, 8) for i in range(1, 4)])
 
 
-def test_recognised_by_content() -> None:
-    """By its first line, however it is spaced; flag files and cluster files are none."""
-    assert is_log(Source("x", STORE))
-    assert is_log(Source("x", STORE.replace('{"arnold":', '{ "arnold" : ', 1)))
-    assert not is_log(Source("x", '{"flags": []}'))
-    assert not is_log(Source("x", "node,rack\n"))
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """n1: slow by what-if until 14:00, less so until 16:00, by peers from 11:00; n9: faulty, lifted at 13:00."""
+    path = tmp_path / "flags.db"
+
+    def event(hours: int, name: EventName, node: str, source: str, *steps: Step, by: str = "") -> FlagEvent:
+        return FlagEvent(time=NOON + hours * HOUR, event=name, node=node, source=source, steps=steps, by=by)
+
+    def step(node: str, source: str, slowdown: float, hours: int) -> Step:
+        kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
+        return Step(NodeFlag(node, kind, slowdown, source=source, until=NOON + hours * HOUR), seen=NOON - 4 * HOUR)
+
+    with open_ledger(path, now=NOON - 4 * HOUR) as ledger:
+        what_if = step("n1", "what-if", 1.5, 2), step("n1", "what-if", 1.2, 4)
+        ledger.write(
+            [
+                event(-4, "raised", "n1", "what-if", *what_if),
+                event(-2, "raised", "n9", "nvsentinel", step("n9", "nvsentinel", FAULTY, 22)),
+                event(-1, "raised", "n1", "peers", step("n1", "peers", 1.3, 23)),
+                event(1, "cleared", "n9", "nvsentinel", by="ada"),
+            ]
+        )
+    return path
+
+
+def test_recognised_by_its_first_bytes(store: Path, tmp_path: Path) -> None:
+    """Flag files, cluster files, standard input and what is not there are none."""
+    assert is_store(store)
+    for name, text in (("flags.json", '{"flags": []}'), ("cluster.csv", "node,rack\n")):
+        (tmp_path / name).write_text(text)
+        assert not is_store(tmp_path / name)
+    assert not is_store("-")
+    assert not is_store(tmp_path / "missing")
 
 
 @pytest.mark.parametrize(
@@ -56,26 +71,30 @@ def test_recognised_by_content() -> None:
         (23, {}),
     ],
 )
-def test_what_held_at_any_time(hours: int, expected: dict[str, float]) -> None:
-    """A step ends at its time without a line; at 14:00 the other source is the worst; 11:00 the next day it ends."""
-    log = read_log(Source("store", STORE))
-    assert {flag.node: flag.slowdown for flag in log.holding(NOON + hours * HOUR)} == expected
+def test_what_held_at_any_time(store: Path, hours: int, expected: dict[str, float]) -> None:
+    """A step ends at its time without an event; at 14:00 the other source is the worst; 11:00 the next day it ends."""
+    with open_log(store) as log:
+        assert {flag.node: flag.slowdown for flag in log.holding(NOON + hours * HOUR)} == expected
 
 
-def test_a_store_is_laid_over_a_cluster() -> None:
+def test_a_store_is_laid_over_a_cluster(store: Path) -> None:
     """Merged over the sources; nodes that the cluster does not have are left out and named, not an error."""
-    cluster, notes = with_flag_store(CLUSTER, Source("store", STORE + '{"time"'), now=NOON)
+    cluster, notes = with_flags(CLUSTER, store, now=NOON)
     assert cluster.slowdown.tolist() == [1.5, 1.0, 1.0]
     assert cluster.flags[0].source == "what-if, peers"
-    assert notes == (
-        "store ends in an unfinished line of 7 bytes, left out",
-        "flagged in store and no nodes of the cluster, left out: 1 (n9)",
-    )
+    assert notes == (f"flagged in {store} and no nodes of the cluster, left out: 1 (n9)",)
 
 
-def test_flags_of_a_store_by_source() -> None:
+def test_every_slowdown_that_was_ever_held(store: Path) -> None:
+    """By which `arnold flags sync` knows its own annotations."""
+    with open_log(store) as log:
+        assert log.slowdowns() == {"n1": {1.5, 1.2, 1.3}, "n9": {FAULTY}}
+        assert log.nodes() == {"n1", "n9"}
+
+
+def test_flags_of_a_store_by_source(store: Path) -> None:
     """For the tools that take flag files; as of a time."""
-    flags = read_flags(Source("store", STORE), now=NOON)
+    flags = read_flags(store, now=NOON)
     assert [(flag.node, flag.source, flag.slowdown) for flag in flags] == [
         ("n1", "peers", 1.3),
         ("n1", "what-if", 1.5),
@@ -83,54 +102,23 @@ def test_flags_of_a_store_by_source() -> None:
     ]
 
 
-def test_load_topology_takes_either(tmp_path: Path) -> None:
+def test_load_topology_takes_either(store: Path, tmp_path: Path) -> None:
     """--flags with a store, as with a flag file."""
-    cluster, store = tmp_path / "cluster.csv", tmp_path / "flags"
+    cluster = tmp_path / "cluster.csv"
     cluster.write_text("node,rack\nn1,r\nn2,r\n")
-    store.write_text(STORE)
     loaded = load_topology(cluster, flags=[store], now=NOON)
     assert loaded.cluster.slowdown.tolist() == [1.5, 1.0]
     assert any("no nodes of the cluster, left out: 1 (n9)" in note for note in loaded.notes)
 
 
-@pytest.mark.parametrize(
-    ("line", "text", "complaint"),
-    [
-        (2, "", "Invalid JSON"),
-        (3, '{"time":"2026-11-17T08:00:00Z","event":"raised","node":"n1"', "Invalid JSON"),
-        (2, "[1]", "valid dictionary|object"),
-        (3, '{"time":"2026-11-17T10:00:00Z","event":"burnt","node":"n1"}', "event: Input should be"),
-        (3, '{"time":"2026-11-17T10:00:00","event":"cleared","node":"n1"}', "time: .*timezone"),
-        (3, '{"time":"2026-11-17T10:00:00Z","event":"cleared"}', "names a node"),
-        (3, '{"time":"2026-11-17T10:00:00Z","event":"cleared","node":"n1","bad":1}', "bad: Extra"),
-        (3, '{"time":"2026-11-17T10:00:00Z","event":"rules"}', "has rules"),
-        (
-            3,
-            '{"time":"2026-11-17T10:00:00Z","event":"raised","node":"n1","steps":[{"kind":"straggler","slowdown":0.5,'
-            '"until":"2026-11-17T10:00:00Z","seen":"2026-11-17T10:00:00Z"}]}',
-            "steps.0.slowdown: .*greater than or equal to 1",
-        ),
-        (4, '{"time":"2026-11-17T07:00:00Z","event":"cleared","node":"n1"}', "before the line above it"),
-        (4, STORE.split("\n", maxsplit=1)[0].replace("08:00", "11:00"), "opens the store again"),
-    ],
-)
-def test_a_broken_line_is_an_error_with_its_place(line: int, text: str, complaint: str) -> None:
-    """Anywhere but at the end: nothing is flagged, or not flagged, on a history that cannot be read."""
-    lines = STORE.split("\n")
-    lines[line - 1] = text
-    with pytest.raises(InvalidInput, match=complaint) as caught:
-        read_log(Source("store", "\n".join(lines)))
-    assert caught.value.where == f"store:{line}"
-    assert caught.value.fix
-
-
-@settings(max_examples=100)
-@given(st.integers(0, len(STORE)), st.text('n1[]{}-:,.\n"\ud7ff0', max_size=4), st.integers(0, 40))
-def test_no_text_breaks_the_reader(at: int, inserted: str, removed: int) -> None:
-    """A store with a piece replaced: lines or an ArnoldError."""
-    text = STORE[:at] + inserted + STORE[at + removed :]
-    with suppress(ArnoldError):
-        read_log(Source("store", text)).holding(NOON)
+def test_events_as_json_lines_are_no_flag_file(tmp_path: Path) -> None:
+    """An export, or a store of an earlier version, however it is spaced: refused with the command that helps."""
+    for text in ('{"arnold":"flag-store","version":1}', '\n { "arnold" : "flag-store", "version": 2}'):
+        path = tmp_path / "flags.jsonl"
+        path.write_text(text)
+        with pytest.raises(InvalidInput, match="JSON lines") as caught:
+            read_flags(path)
+        assert caught.value.fix == f"arnold flags import --from flag-store {path} --store NEW, and use NEW"
 
 
 FLAGS = st.lists(

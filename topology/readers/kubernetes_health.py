@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
 from topology.readers.kubernetes_gpus import GPU
+from topology.readers.kubernetes_objects import NodeCondition, Taint
 
 SLOWDOWN = "arnold.dev/slowdown"
 """Annotation of a node: a factor of at least 1, or ``faulty``."""
@@ -75,40 +75,12 @@ WARNED: Mapping[str, str] = dict.fromkeys(
 """Events about nodes that warn of the node itself, reason -> monitor.  ``OOMKilling`` is the doing of a job."""
 
 
-class Taint(Protocol):
-    """Why pods should stay away."""
-
-    @property
-    def key(self) -> str:
-        """Name of the taint."""
-
-    @property
-    def value(self) -> str | None:
-        """Its value, if any."""
-
-    @property
-    def effect(self) -> str:
-        """NoSchedule, PreferNoSchedule or NoExecute."""
-
-
-class Condition(Protocol):
-    """A finding of the kubelet or of others about a node."""
-
-    @property
-    def type(self) -> str:
-        """What was looked at: Ready, GPUMissing, ..."""
-
-    @property
-    def status(self) -> str:
-        """True, False or Unknown."""
-
-
 def repels(taint: Taint) -> bool:
     """Whether a taint keeps pods of GPU jobs away that do not tolerate it; they tolerate the taint of GPUs."""
     return taint.effect in ("NoSchedule", "NoExecute") and taint.key != GPU
 
 
-def broken(conditions: Iterable[Condition]) -> Iterator[str]:
+def broken(conditions: Iterable[NodeCondition]) -> Iterator[str]:
     """What the conditions say is broken, one phrase each."""
     for condition in conditions:
         if condition.type == "Ready" and condition.status != "True":
@@ -120,7 +92,7 @@ def broken(conditions: Iterable[Condition]) -> Iterator[str]:
 def faults(
     *,
     unschedulable: bool,
-    conditions: Iterable[Condition],
+    conditions: Iterable[NodeCondition],
     gpus: int,
     allocatable: int,
     repelling: Iterable[tuple[str, str]],

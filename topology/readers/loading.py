@@ -11,9 +11,8 @@ from typing import Any
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
 from topology.files import Source, read_source
-from topology.flag_log import is_log
 from topology.node_list import read_node_list, with_gpus, with_node_list
-from topology.overlay import with_flag_file, with_flag_store
+from topology.overlay import with_flags
 from topology.readers.types import TOPOLOGY_READERS, TopologyReader
 
 
@@ -83,17 +82,9 @@ def load_topology(
         cluster, more = with_node_list(cluster, one)
         notes += more
     for file in flags:
-        cluster, more = _flagged(cluster, read_source(file), instant)
+        cluster, more = with_flags(cluster, file, now=instant)
         notes += more
     return LoadedTopology(cluster, reader.name, tuple(notes))
-
-
-def _flagged(cluster: Cluster, source: Source, now: datetime) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster with the flags of a flag file or a flag store, and notes about them."""
-    if is_log(source):
-        return with_flag_store(cluster, source, now=now)
-    cluster, expired = with_flag_file(cluster, source, now=now)
-    return cluster, (f"flags of {source.name} not active now, left out: {expired}",) if expired else ()
 
 
 def load_cluster(path: str | Path, **options: Any) -> Cluster:

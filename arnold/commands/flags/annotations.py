@@ -15,14 +15,15 @@ from topology.errors import InvalidInput
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.flags import ChangeDoc, FlagsChangedDocument, FlagsDocument
+    from arnold.documents.flags import FlagsChangedDocument, FlagsDocument
+    from extender.node_flags import FlagChange
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 APPLY_EXAMPLES = """\b
 Examples:
   arnold flags apply flags.yaml
-  arnold flags apply flags.jsonl
+  arnold flags apply flags.db
   arnold flags apply - --kubeconfig admin.conf --json < flags.json
 """
 
@@ -61,16 +62,15 @@ def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | No
     """
     from datetime import UTC, datetime
 
-    from arnold.documents.flags import changes_document
-    from extender.node_flags import apply_flags
-    from topology.files import read_source
+    from arnold.documents.flags import FlagsChangedDocument
+    from extender.node_flags import on_cluster
     from topology.overlay import read_flags
 
     now = datetime.now(UTC)
-    flags = read_flags(read_source(file), now=now)
+    flags = read_flags(file, now=now)
     active = [flag for flag in flags if flag.active(now)]
-    changes = apply_flags(kubeconfig, context, active)
-    _show_changes(changes_document(changes, done="applied", expired=len(flags) - len(active)), as_json=as_json)
+    changes = on_cluster(kubeconfig, context, lambda flags: flags.apply(active))
+    _show_changes(FlagsChangedDocument(tuple(changes), expired=len(flags) - len(active)), as_json=as_json)
 
 
 @click.command("list", cls=JsonCommand, document="arnold.documents.flags:FlagsDocument", epilog=LIST_EXAMPLES)
@@ -80,9 +80,9 @@ def list_(*, as_json: bool, kubeconfig: str | None, context: str | None) -> None
     from datetime import UTC, datetime
 
     from arnold.documents.flags import flags_document
-    from extender.node_flags import list_flags
+    from extender.node_flags import NodeFlags, on_cluster
 
-    document = flags_document(list_flags(kubeconfig, context), datetime.now(UTC))
+    document = flags_document(on_cluster(kubeconfig, context, NodeFlags.all), datetime.now(UTC))
     if as_json:
         emit_json(document)
     else:
@@ -97,8 +97,8 @@ def clear(
     *, as_json: bool, nodes: tuple[str, ...], everything: bool, kubeconfig: str | None, context: str | None
 ) -> None:
     """Take the flags off nodes: names or Slurm hostlists."""
-    from arnold.documents.flags import changes_document
-    from extender.node_flags import clear_flags
+    from arnold.documents.flags import FlagsChangedDocument
+    from extender.node_flags import on_cluster
     from topology.hostlist import expand_hostlist
 
     if bool(nodes) == everything:
@@ -108,7 +108,8 @@ def clear(
             fix="name nodes, or say --all",
         )
     names = None if everything else [name for text in nodes for name in expand_hostlist(text, where="NODE")]
-    _show_changes(changes_document(clear_flags(kubeconfig, context, names), done="cleared"), as_json=as_json)
+    changes = on_cluster(kubeconfig, context, lambda flags: flags.clear(names))
+    _show_changes(FlagsChangedDocument(tuple(changes), expired=0), as_json=as_json)
 
 
 def _show_changes(document: FlagsChangedDocument, *, as_json: bool) -> None:
@@ -121,7 +122,7 @@ def _show_changes(document: FlagsChangedDocument, *, as_json: bool) -> None:
         out.print(f"left out, as they do not hold now: {document.expired}")
 
 
-def print_changes(out: Console, changes: Sequence[ChangeDoc]) -> None:
+def print_changes(out: Console, changes: Sequence[FlagChange]) -> None:
     """What was done to each node."""
     if not changes:
         out.print("nothing to do")

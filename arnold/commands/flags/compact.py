@@ -14,13 +14,13 @@ from topology.errors import InvalidInput
 
 EXAMPLES = """\b
 Examples:
-  arnold flags compact --store flags.jsonl
-  arnold flags compact --store flags.jsonl --keep 26w --archive flags-2026-11.jsonl
-  arnold flags why n0123 --store flags-2026-11.jsonl --at 2026-03-02
+  arnold flags compact --store flags.db
+  arnold flags compact --store flags.db --keep 26w --archive flags-2026-11.db
+  arnold flags why n0123 --store flags-2026-11.db --at 2026-03-02
 """
 
 
-@click.command("compact", cls=JsonCommand, document="arnold.documents.flag_store:CompactDocument", epilog=EXAMPLES)
+@click.command("compact", cls=JsonCommand, document="health.flags.store:Compaction", epilog=EXAMPLES)
 @store_option
 @click.option(
     "--keep", default="90d", show_default=True, metavar="TIME", help="History that stays whole: 12h, 90d, 26w."
@@ -32,32 +32,22 @@ def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> Non
     Flags that hold, rules, relapses and all history since then stay; of the time before only what they depend on. Run
     it from a timer, beside the detectors: it waits for whoever writes.
     """
-    from arnold.documents.flag_store import CompactDocument
-    from health.flags import FlagStore
     from health.flags.rules import parse_duration
+    from health.flags.store import compact_store
 
     try:
         before = datetime.now(UTC) - parse_duration(keep)
     except ValueError as error:
         raise InvalidInput(str(error), where="--keep", fix="write a time such as 12h, 90d or 26w") from error
-    found = FlagStore(store).compact(before, archive=archive)
-    document = CompactDocument(
-        store=store,
-        before=before,
-        kept=found.kept,
-        dropped=found.dropped,
-        size_before=found.size[0],
-        size=found.size[1],
-        archive=archive if found.dropped else None,
-    )
+    done = compact_store(store, before, archive=archive)
     if as_json:
-        emit_json(document)
+        emit_json(done)
         return
     out = console()
-    if not found.dropped:
-        out.print(f"nothing to forget: no line of before {before:%Y-%m-%d %H:%M} UTC can go")
+    if not done.dropped:
+        out.print(f"nothing to forget: no event of before {before:%Y-%m-%d %H:%M} UTC can go")
         return
-    out.print(f"forgotten: {found.dropped:,} lines of before {before:%Y-%m-%d %H:%M} UTC; {found.kept:,} are left")
-    out.print(f"{found.size[0] / 1e6:.3g} MB before, {found.size[1] / 1e6:.3g} MB now")
+    out.print(f"forgotten: {done.dropped:,} events of before {before:%Y-%m-%d %H:%M} UTC; {done.kept:,} are left")
+    out.print(f"{done.size_before / 1e6:.3g} MB before, {done.size / 1e6:.3g} MB now")
     if archive is not None:
         out.print(f"{archive} has the store as it was")

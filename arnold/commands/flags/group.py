@@ -10,7 +10,8 @@ from arnold.commands.command_table import CommandRow, LazyGroup
 
 COMMANDS: Mapping[str, CommandRow] = {
     "record": CommandRow("arnold.commands.flags.record:record", "Take findings of detectors into a flag store."),
-    "import": CommandRow("arnold.commands.flags.imports:import_", "Take node conditions of Kubernetes monitors."),
+    "import": CommandRow("arnold.commands.flags.imports:import_", "Take findings of monitors, or of another store."),
+    "export": CommandRow("arnold.commands.flags.export:export", "Write all events of a flag store as JSON lines."),
     "show": CommandRow("arnold.commands.flags.show:show", "Show what holds now, or held at a time."),
     "why": CommandRow("arnold.commands.flags.show:why", "Say why a node was avoided, and when."),
     "lift": CommandRow("arnold.commands.flags.record:lift", "End the flags of nodes, by your word."),

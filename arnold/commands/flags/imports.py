@@ -12,24 +12,31 @@ from arnold.commands.flags.text import factor, minute
 from arnold.commands.flags.writing import changed, print_recorded
 from arnold.commands.instance import FILE
 from arnold.commands.output import console, emit_json, plain, table, to_json
+from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from arnold.documents.flag_store import ImportDocument
-    from health.flags import Ledger, Recorded
+    from topology.files import Source
 
 EXAMPLES = """\b
 Examples:
-  kubectl get nodes,events -A -o json | arnold flags import --from nvsentinel - --store flags.jsonl
+  kubectl get nodes,events -A -o json | arnold flags import --from nvsentinel - --store flags.db
   arnold flags import --from node-problem-detector nodes.json --output flags.json
+  arnold flags import --from flag-store old.jsonl --store flags.db
 """
 
 MONITORS = ("nvsentinel", "node-problem-detector", "nebius", "eks")
 """Names of the monitors that are known; here too, so that help needs no import."""
 
+STORE = "flag-store"
+"""Another flag store: what ``arnold flags export`` wrote, or one of an earlier version."""
+
 
 @click.command("import", cls=JsonCommand, document="arnold.documents.flag_store:ImportDocument", epilog=EXAMPLES)
 @click.argument("file", type=FILE)
-@click.option("--from", "by", required=True, type=click.Choice(MONITORS), help="Whose conditions and events to take.")
+@click.option("--from", "by", required=True, type=click.Choice((*MONITORS, STORE)), help="Whose findings to take.")
 @click.option("--store", type=FILE, metavar="FILE", help="Take them into this flag store.")
 @click.option("--output", type=FILE, metavar="FILE", help="Save them as a flag file.")
 @at_option
@@ -38,28 +45,52 @@ def import_(*, as_json: bool, file: str, by: str, store: str | None, output: str
 
     FILE is what `kubectl get nodes -o json` prints, or better `kubectl get nodes,events -A -o json`; - is stdin. What
     is broken makes a node faulty; a warning is a small price. A node that the monitor finds healthy gets an all-clear.
+
+    With --from flag-store FILE is what `arnold flags export` wrote, or a store of an earlier version (JSON lines), and
+    --store a new store, which takes over all of its events.
     """
-    from arnold.documents.flag_store import import_document
-    from health.flags.conditions import read_reports
     from topology.files import read_source, write_file
 
-    now = present(at)
-    reports = read_reports(read_source(file), by=by)
-    recorded = None
-    if store is not None:
-        stamp = stamp_of(file)
-
-        def change(ledger: Ledger) -> Recorded:
-            return ledger.record(reports.findings(by), now=now, stamp=stamp)
-
-        recorded = changed(store, change, now=now)
-    document = import_document(by, reports.flags, nodes=reports.nodes, healthy=len(reports.healthy), recorded=recorded)
+    now, source = present(at), read_source(file)
+    document = _of_store(source, store, now) if by == STORE else _of_monitor(source, by, store, now, stamp_of(file))
     if output is not None:
         write_file(output, to_json(document) + "\n")
     if as_json:
         emit_json(document)
     else:
         _print(document)
+
+
+def _of_monitor(source: Source, by: str, store: str | None, now: datetime, stamp: str) -> ImportDocument:
+    """Take what a monitor found."""
+    from arnold.documents.flag_store import ImportDocument
+    from health.flags.conditions import read_reports
+
+    reports = read_reports(source, by=by)
+    recorded = None
+    if store is not None:
+        recorded = changed(store, lambda ledger: ledger.record(reports.findings(by), now=now, stamp=stamp), now=now)
+    return ImportDocument(
+        source=by, nodes=reports.nodes, healthy=len(reports.healthy), flags=reports.flags, recorded=recorded
+    )
+
+
+def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocument:
+    """Take over the events of another store."""
+    from arnold.documents.flag_store import ImportDocument
+    from health.flags.event_lines import read_event_lines
+    from topology.flag_log import open_log
+
+    if store is None:
+        raise InvalidInput(
+            "another flag store is taken over by a new one", where="--store", fix="name the new store: --store FILE"
+        )
+    events, torn = read_event_lines(source)
+    recorded = changed(store, lambda ledger: ledger.take_over(events), now=now, torn=torn)
+    with open_log(store) as log:
+        flags, nodes = log.standing(now), log.nodes()
+    healthy = len(nodes - {flag.node for flag in flags})
+    return ImportDocument(source=STORE, nodes=len(nodes), healthy=healthy, flags=tuple(flags), recorded=recorded)
 
 
 def _print(document: ImportDocument) -> None:

@@ -12,15 +12,15 @@ from topology.errors import InvalidInput
 
 RECORD_EXAMPLES = """\b
 Examples:
-  arnold flags record --store flags.jsonl slow.json
-  arnold stragglers job.parquet --meta job.yaml --nodes nodes.txt --json | arnold flags record --store flags.jsonl -
-  arnold flags record --store flags.jsonl --rules rules.yaml slow.json
+  arnold flags record --store flags.db slow.json
+  arnold stragglers job.parquet --meta job.yaml --nodes nodes.txt --json | arnold flags record --store flags.db -
+  arnold flags record --store flags.db --rules rules.yaml slow.json
 """
 
 LIFT_EXAMPLES = """\b
 Examples:
-  arnold flags lift n0123 --store flags.jsonl --because 'GPU 3 replaced, burn-in passed'
-  arnold flags lift 'n[0017-0020]' --store flags.jsonl --because 'false alarm: maintenance of the switch'
+  arnold flags lift n0123 --store flags.db --because 'GPU 3 replaced, burn-in passed'
+  arnold flags lift 'n[0017-0020]' --store flags.db --because 'false alarm: maintenance of the switch'
 """
 
 
@@ -45,7 +45,7 @@ def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | No
     if files.count("-") > 1:
         raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
     governing = None if rules is None else read_rules(read_source(rules))
-    findings = [(read_flags(read_source(file), now=now), stamp_of(file)) for file in files]
+    findings = [(read_flags(file, now=now), stamp_of(file)) for file in files]
 
     def change(ledger: Ledger) -> Recorded:
         over = [] if governing is None else ledger.govern(governing, now)
@@ -74,14 +74,14 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
     who = _user() if by is None else by
 
     def change(ledger: Ledger) -> Recorded:
-        lines = ledger.lift(names, now=now, because=because, by=who)
-        if strangers := sorted({*names} - {line.node for line in lines if line.by}):
+        events = ledger.lift(names, now=now, because=because, by=who)
+        if strangers := sorted({*names} - {event.node for event in events if event.by}):
             raise InvalidInput(
                 f"the store holds nothing against {', '.join(strangers[:5])}",
                 where="NODE",
                 fix="see `arnold flags show` for the nodes that are flagged",
             )
-        return Recorded(tuple(lines))
+        return Recorded(tuple(events))
 
     print_recorded(changed(store, change, now=now, create=False), as_json=as_json)
 

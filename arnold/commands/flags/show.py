@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,16 +20,16 @@ if TYPE_CHECKING:
 
 SHOW_EXAMPLES = """\b
 Examples:
-  arnold flags show --store flags.jsonl
-  arnold flags show --store flags.jsonl --at 2026-11-17T14:00:00Z
-  arnold flags show --store flags.jsonl --output flags.json
+  arnold flags show --store flags.db
+  arnold flags show --store flags.db --at 2026-11-17T14:00:00Z
+  arnold flags show --store flags.db --output flags.json
 """
 
 WHY_EXAMPLES = """\b
 Examples:
-  arnold flags why n0123 --store flags.jsonl
-  arnold flags why n0123 --store flags.jsonl --at 2026-11-17
-  arnold flags why n0123 --store flags.jsonl --since 2026-11-10 --until 2026-11-17T14:00:00Z --json
+  arnold flags why n0123 --store flags.db
+  arnold flags why n0123 --store flags.db --at 2026-11-17
+  arnold flags why n0123 --store flags.db --since 2026-11-10 --until 2026-11-17T14:00:00Z --json
 """
 
 
@@ -38,21 +39,40 @@ Examples:
 @click.option("--output", type=FILE, metavar="FILE", help="Save it too, as a flag file for --flags.")
 def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> None:
     """Show the nodes that are flagged, now or at a time: who says so, until when, why."""
-    from arnold.documents.flag_store import show_document
-    from health.flags import FlagStore, Ledger
+    from arnold.documents.flag_store import MergedFlag, NotedFinding, ShowDocument
+    from health.flags.rules import rules_of
+    from health.flags.tracks import track_of
     from topology.files import write_file
-    from topology.flag_log import FlagLog
+    from topology.flag_log import open_log
+    from topology.flags import merge_by_node
 
-    log = FlagStore(store).read()
     instant = datetime.now(UTC) if at is None else parse_time(at, option="--at")[1]
-    if log.forgotten is not None and instant < log.forgotten:
-        raise InvalidInput(
-            f"what held at {minute(instant)} is not known any more: {log.lines[0].because}",
-            where=store,
-            fix="ask the archive of that time, if `arnold flags compact` was told to keep one",
-        )
-    before = Ledger(FlagLog(tuple(line for line in log.lines if line.time <= instant)))
-    document = show_document(store, log, before, instant)
+    with open_log(store) as log:
+        if log.forgotten is not None and instant < log.forgotten:
+            raise InvalidInput(
+                f"what held at {minute(instant)} is not known any more: {log.opened.because}",
+                where=store,
+                fix="ask the archive of that time, if `arnold flags compact` was told to keep one",
+            )
+        standing = log.standing(instant)
+        noted = {
+            (event.node, event.source): track_of(log, event.node, event.source, instant).noted
+            for event in log.latest(instant, "event = 'noted' AND until IS NULL")
+        }
+        rules, forgotten = rules_of(log, instant).plain(), log.forgotten
+    sources: dict[str, list[str]] = {}
+    for flag in sorted(standing, key=lambda flag: -flag.slowdown):
+        sources.setdefault(flag.node, []).append(flag.source)
+    document = ShowDocument(
+        store=store,
+        at=instant,
+        flags=tuple(standing),
+        nodes=tuple(MergedFlag(**asdict(flag), sources=tuple(sources[flag.node])) for flag in merge_by_node(standing)),
+        noted=tuple(NotedFinding(*track, len(times), times[-1]) for track, times in noted.items() if times),
+        rules=rules,
+        forgotten=forgotten,
+        torn=0,
+    )
     if output is not None:
         write_file(output, to_json(document) + "\n")
     if as_json:
@@ -69,21 +89,33 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
 @click.option("--until", metavar="TIME", help="Up to a time or day  [default: now]")
 def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | None, until: str | None) -> None:
     """Say why a node was avoided: what was held against it and when, who said so, how it ended."""
-    from arnold.documents.flag_store import why_document
-    from health.flags import FlagStore
+    from arnold.documents.flag_store import WhyDocument, written
     from health.flags.history import history
     from topology.errors import UnknownName, did_you_mean
+    from topology.flag_log import open_log
 
     begin, end = _span(at, since, until)
-    log = FlagStore(store).read()
-    names = {line.node for line in log.lines if line.node}
-    if node not in names:
-        raise UnknownName(
-            f"the store has never heard of node {node[:80]!r}",
-            where=store,
-            fix=f"{did_you_mean(node, names)}nodes without a line were never found slow or faulty",
-        )
-    document = why_document(store, history(log, node, since=begin, until=end), log)
+    with open_log(store) as log:
+        if node not in (names := log.nodes()):
+            raise UnknownName(
+                f"the store has never heard of node {node[:80]!r}",
+                where=store,
+                fix=f"{did_you_mean(node, names)}nodes without an event were never found slow or faulty",
+            )
+        found, opened = history(log, node, since=begin, until=end), log.opened
+    reaches = opened.forgotten is not None and (begin is None or begin < opened.forgotten)
+    document = WhyDocument(
+        store=store,
+        node=node,
+        since=begin,
+        until=end,
+        avoided=bool(found.spells),
+        spells=found.spells,
+        events=written(found.events),
+        forgotten=opened.forgotten,
+        gap=opened.because if reaches else "",
+        torn=0,
+    )
     if as_json:
         emit_json(document)
     else:
@@ -118,9 +150,8 @@ def _print_show(document: ShowDocument) -> None:
         out.print(rows)
     for noted in document.noted:
         out.print(
-            f"not flagged yet: {noted.node}, found {noted.findings} times by {noted.source or 'somebody unnamed'}"
+            f"not flagged yet: {noted.node}, found {noted.findings} times by {noted.source or 'an unnamed source'}"
         )
-    _tell_torn(document.torn)
 
 
 def _print_why(document: WhyDocument) -> None:
@@ -140,9 +171,3 @@ def _print_why(document: WhyDocument) -> None:
         print_events(out, document.events, title="What was written")
     if document.gap:
         out.print(f"Note: {document.gap}; the answer may lack what was then.")
-    _tell_torn(document.torn)
-
-
-def _tell_torn(torn: int) -> None:
-    if torn:
-        click.echo(f"the store ends in an unfinished line of {torn} bytes, left out", err=True)

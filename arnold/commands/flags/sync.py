@@ -11,8 +11,8 @@ from arnold.commands.output import console, emit_json
 
 EXAMPLES = """\b
 Examples:
-  arnold flags sync --store flags.jsonl
-  arnold flags sync --store flags.jsonl --kubeconfig admin.conf --json
+  arnold flags sync --store flags.db
+  arnold flags sync --store flags.db --kubeconfig admin.conf --json
 """
 
 
@@ -28,17 +28,15 @@ def sync(*, as_json: bool, store: str, kubeconfig: str | None, context: str | No
     """
     from datetime import UTC, datetime
 
-    from arnold.documents.flags import sync_document
-    from extender.node_flags import sync_flags
-    from health.flags import FlagStore
+    from arnold.documents.flags import FlagsSyncedDocument
+    from extender.node_flags import on_cluster
+    from topology.flag_log import open_log
 
-    log, now = FlagStore(store).read(), datetime.now(UTC)
-    known: dict[str, set[float]] = {}
-    for line in log.lines:
-        for step in line.steps:
-            known.setdefault(line.node, set()).add(step.factor)
-    changes, strangers = sync_flags(kubeconfig, context, log.holding(now), known=known, now=now)
-    document = sync_document(changes, strangers)
+    now = datetime.now(UTC)
+    with open_log(store) as log:
+        held, known = log.holding(now), log.slowdowns()
+    changes, strangers = on_cluster(kubeconfig, context, lambda flags: flags.sync(held, known=known, now=now))
+    document = FlagsSyncedDocument(tuple(changes), tuple(strangers))
     if as_json:
         emit_json(document)
         return

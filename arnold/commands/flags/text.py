@@ -11,15 +11,15 @@ from arnold.commands.output import plain, table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.common import NodeFlagDoc
-    from arnold.documents.flag_store import EventDoc
+    from arnold.documents.flag_store import WrittenEvent
+    from topology.flags import NodeFlag
 
 LONGEST = 60
 """Most rows of a table on a terminal; --json has them all."""
 
 
-def print_events(out: Console, events: Sequence[EventDoc], *, title: str) -> None:
-    """Lines of a store, the last ones where there are too many; nothing when there are none."""
+def print_events(out: Console, events: Sequence[WrittenEvent], *, title: str) -> None:
+    """Print events of a store, the last ones where there are too many; nothing when there are none."""
     if not events:
         return
     left = ["", "node", "source", "slowdown", "why"]
@@ -35,13 +35,13 @@ def print_events(out: Console, events: Sequence[EventDoc], *, title: str) -> Non
         out.print(f"... and {len(events) - LONGEST} before; --json shows all")
 
 
-def factor(flag: NodeFlagDoc | None) -> str:
-    """``1.5``, ``faulty``, or a dash."""
+def factor(flag: NodeFlag | None) -> str:
+    """Return ``1.5``, ``faulty``, or a dash."""
     if flag is None:
         return "-"
-    return "faulty" if flag.slowdown is None else f"{flag.slowdown:.4g}"
+    return "faulty" if flag.kind == "faulty" else f"{flag.slowdown:.4g}"
 
 
 def minute(time: datetime | None) -> str:
-    """``2026-11-17 14:20Z``, or a dash."""
+    """Return ``2026-11-17 14:20Z``, or a dash."""
     return "-" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M}Z"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arnold.commands.flags.text import print_events
@@ -15,23 +14,36 @@ if TYPE_CHECKING:
     from health.flags import Ledger, Recorded
 
 
-def changed(store: str, change: Callable[[Ledger], Recorded], *, now: datetime, create: bool = True) -> RecordDocument:
-    """Change a store, and say what was done."""
-    from arnold.documents.flag_store import record_document
-    from health.flags import FlagStore
-    from health.flags.store import MAX_STORE_BYTES
+def changed(
+    store: str, change: Callable[[Ledger], Recorded], *, now: datetime, create: bool = True, torn: int = 0
+) -> RecordDocument:
+    """Change a store, and return what was done.
 
-    def counted(ledger: Ledger) -> tuple[Recorded, int]:
+    :param create: make the store if it is not there.
+    :param torn: bytes of the input that were left out.
+    """
+    from arnold.documents.flag_store import RecordDocument, written
+    from health.flags import open_ledger
+    from health.flags.store import MAX_STORE_BYTES, store_size
+
+    with open_ledger(store, now=now, create=create) as ledger:
         recorded = change(ledger)
-        return recorded, len(ledger.log.holding(now))
-
-    (recorded, flagged), torn = FlagStore(store).change(counted, now=now, create=create)
-    size = Path(store).stat().st_size
-    return record_document(store, recorded, flagged=flagged, torn=torn, size=size, most=MAX_STORE_BYTES)
+        flagged = len(ledger.holding(now))
+    return RecordDocument(
+        store=store,
+        events=written(recorded.events),
+        known=recorded.known,
+        over=recorded.over,
+        early=recorded.early,
+        flagged=flagged,
+        torn=torn,
+        size=store_size(store),
+        most=MAX_STORE_BYTES,
+    )
 
 
 def print_recorded(document: RecordDocument, *, as_json: bool) -> None:
-    """What was done."""
+    """Print what was done."""
     if as_json:
         emit_json(document)
         return
@@ -48,7 +60,7 @@ def print_recorded(document: RecordDocument, *, as_json: bool) -> None:
         if count:
             out.print(f"findings {words}: {count}")
     if document.torn:
-        out.print(f"taken away: {document.torn} bytes of a line that a writer had not finished")
+        out.print(f"left out: {document.torn} bytes of a line that a writer had not finished")
     out.print(f"nodes flagged now: {document.flagged}")
     if document.size > document.most / 2:
         share = f"{document.size / 2**20:.0f} of {document.most / 2**20:.0f} MB"

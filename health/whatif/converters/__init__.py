@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from health.whatif.converters.layout import RankLayout, layout_of
+from health.whatif.converters.op_trace_output import heed, read_statement, write_conversion
+from health.whatif.converters.rank_layout import RankLayout, layout_of
 from health.whatif.converters.rows import Conversion, Missing, Op
-from health.whatif.converters.statement import heed, read_statement
-from health.whatif.converters.write import write_conversion
 from topology.errors import InvalidInput, TraceFormatError
 
 __all__ = [

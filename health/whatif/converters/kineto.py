@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
 
-from health.whatif.converters.layout import RankLayout
 from health.whatif.converters.profile import Profile, read_profile
+from health.whatif.converters.rank_layout import RankLayout, interleaved
 from health.whatif.converters.rank_ops import RankOps
 from health.whatif.converters.rows import DISABLES, FATAL, Conversion, Missing, Op, expected
-from health.whatif.converters.schedule import interleaved
 from health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from health.whatif.converters.layout import RankLayout
+from health.whatif.converters.rank_layout import RankLayout
 from topology.errors import TraceFormatError
 
 HEADING = re.compile(r"(?<!, max\) )(?<!max )\btimes across ranks \(ms\):\s*\Z")

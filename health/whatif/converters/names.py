@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from health.whatif.converters.layout import Family
+from health.whatif.converters.rank_layout import Family
 from health.whatif.optypes import (
     BACKWARD,
     BACKWARD_RECV,

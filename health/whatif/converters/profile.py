@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from health.whatif.converters.chrome_json import ChromeTrace
-from health.whatif.converters.layout import RankLayout
 from health.whatif.converters.names import STEP, Meaning, collective_of, described_family, meaning_of
+from health.whatif.converters.rank_layout import RankLayout
 from topology.errors import TraceFormatError
 
 _RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)")

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 
-from health.whatif.converters.layout import RankLayout
 from health.whatif.converters.megatron import Block, TimerLog, read_timers
+from health.whatif.converters.rank_layout import RankLayout, one_forward_one_backward
 from health.whatif.converters.rows import DISABLES, Conversion, Missing, Op, expected
-from health.whatif.converters.schedule import one_forward_one_backward
 from health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,

@@ -9,25 +9,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
-from arnold.documents.capacity.fragmentation import FragmentationDocument
-from arnold.documents.capacity.grow import GrowDocument
-from arnold.documents.capacity.minipods import MinipodsDocument
-from arnold.documents.capacity.reserve import ReserveDocument
-from arnold.documents.capacity.spares import SparesDocument
+from arnold.commands.capacity_questions import QUESTIONS as COMMANDS
+from arnold.commands.command import document_at
+from arnold.commands.field_options import option_names
+from simulator.capacity.capacity_question import CapacityAnswer
+from simulator.capacity.fragmentation_question import FragmentationAnswer
+from simulator.capacity.grow_question import GrowAnswer
+from simulator.capacity.minipods_question import MinipodsAnswer
+from simulator.capacity.reserve_question import ReserveAnswer
+from simulator.capacity.spares_question import SparesAnswer
+from topology.field_types import field_docs
+from topology.json_record import read_json
 
 Arnold = Callable[..., Any]
 
-QUESTIONS: dict[str, tuple[type[BaseModel], list[str]]] = {
-    "spares": (SparesDocument, ["--nodes", "128", "--runs", "2", "--days", "20"]),
+QUESTIONS: dict[str, tuple[type[CapacityAnswer], list[str]]] = {
+    "spares": (SparesAnswer, ["--nodes", "128", "--runs", "2", "--days", "20"]),
     "minipods": (
-        MinipodsDocument,
+        MinipodsAnswer,
         ["--nodes", "64", "--size", "16", "--oversubscription", "2", "--job", "8x2x4", "--seeds", "1"],
     ),
-    "fragmentation": (FragmentationDocument, ["--made", "4x12", "--shape", "8x4"]),
-    "grow": (GrowDocument, ["--made", "3x8", "--shape", "8x2", "--more", "1", "--days", "0.1"]),
-    "reserve": (ReserveDocument, ["--made", "4x8", "--job", "8x4x4", "--notice-hours", "1", "--after-hours", "1"]),
+    "fragmentation": (FragmentationAnswer, ["--made", "4x12", "--shape", "8x4"]),
+    "grow": (GrowAnswer, ["--made", "3x8", "--shape", "8x2", "--more", "1", "--days", "0.1"]),
+    "reserve": (ReserveAnswer, ["--made", "4x8", "--job", "8x4x4", "--notice-hours", "1", "--after-hours", "1"]),
 }
 
 
@@ -37,11 +42,11 @@ def test_every_question(arnold: Arnold, tmp_path: Path, question: str) -> None:
 
     Same seed: the text of a second run has the verdict of the first.
     """
-    model, options = QUESTIONS[question]
+    kind, options = QUESTIONS[question]
     html, svg = tmp_path / "page.html", tmp_path / "figure.svg"
     done = arnold("capacity", question, *options, "--json", "--html", html, "--svg", svg)
     assert done.code == 0, done.err
-    document: Any = model.model_validate(json.loads(done.out))
+    document = read_json(kind, json.loads(done.out))
     assert len(document.assumptions) >= 4
     ET.fromstring(svg.read_text())
     assert "Assumptions" in html.read_text()
@@ -58,6 +63,37 @@ def test_every_question_has_a_schema(arnold: Arnold, question: str) -> None:
     assert done.code == 0, done.err
     schema = json.loads(done.out)
     assert all("description" in field or "$ref" in field for field in schema["properties"].values())
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_option_is_explained(arnold: Arnold, question: str) -> None:
+    """Each field of the question is an option with a docstring, and stands in the help, which says how to begin."""
+    kind = document_at(COMMANDS[question].target)
+    done = arnold("capacity", question, "--help")
+    assert done.code == 0
+    assert f"arnold capacity {question}" in done.out.partition("Examples:")[2]
+    for field, option in option_names(kind).items():
+        assert f"  {option} " in done.out
+        assert field_docs(kind)[field]
+
+
+def test_the_group_lists_its_questions(arnold: Arnold) -> None:
+    """One line for each, in the table's order; a question that is not there is a mistake, with the nearest name."""
+    listed = arnold("capacity", "--help").out
+    places = [listed.index(f"  {name} ") for name in COMMANDS]
+    assert places == sorted(places)
+    assert "minipods" in arnold("capacity", "minipod").err
+
+
+def test_the_cluster_of_a_file_has_its_name(arnold: Arnold, tmp_path: Path) -> None:
+    """The answer calls it as the command line does; what is worth knowing of the file goes to standard error."""
+    path = tmp_path / "cluster.csv"
+    path.write_text("node,rack\n" + "".join(f"n{i},r{i // 4}\n" for i in range(8)))
+    done = arnold("capacity", "grow", "--cluster", path, "--gpus-per-node", 8, "--days", 0.02, "--more", 1, "--json")
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    assert document["cluster"] == str(path)
+    assert [row["nodes"] for row in document["rows"]] == [8, 12]
 
 
 def test_spares_that_do_not_suffice(arnold: Arnold) -> None:

@@ -13,9 +13,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from arnold.documents.explain_answer import ExplainDocument
-from arnold.documents.flag_store import CompactDocument, ImportDocument, RecordDocument, ShowDocument, WhyDocument
+from arnold.documents.flag_store import ImportDocument, RecordDocument, ShowDocument, WhyDocument
 from arnold.documents.place_answer import PlaceDocument
-from topology.files import Source
+from health.flags.store import Compaction
 from topology.overlay import read_flags
 
 Arnold = Callable[..., Any]
@@ -48,7 +48,7 @@ def flags(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(arnold: Arnold, flags: Path, tmp_path: Path) -> Path:
     """A store that has taken it in."""
-    path = tmp_path / "flags.jsonl"
+    path = tmp_path / "flags.db"
     assert arnold("flags", "record", "--store", path, flags).code == 0
     return path
 
@@ -58,7 +58,7 @@ def store(arnold: Arnold, flags: Path, tmp_path: Path) -> Path:
 
 def test_record_and_show(arnold: Arnold, flags: Path, tmp_path: Path) -> None:
     """What comes in is flagged, told, and shown; the same file again is known, a new version of it is not."""
-    store = tmp_path / "flags.jsonl"
+    store = tmp_path / "flags.db"
     said = arnold("flags", "record", "--store", store, flags, "--json").json
     assert round_trips(said, RecordDocument)
     assert [(event["node"], event["event"]) for event in said["events"]] == [("n1", "raised"), ("n7", "raised")]
@@ -81,19 +81,18 @@ def test_what_is_shown_is_a_flag_file(arnold: Arnold, store: Path, tmp_path: Pat
     """Saved or piped, it holds what the store held; recorded elsewhere it is the same there."""
     saved = tmp_path / "now.json"
     out = arnold("flags", "show", "--store", store, "--output", saved, "--json").out
-    held = read_flags(Source("store", store.read_text()))
-    assert read_flags(Source("saved", saved.read_text())) == held
-    assert read_flags(Source("out", out)) == held
-    other = tmp_path / "other.jsonl"
+    held = read_flags(store)
+    assert read_flags(saved) == held
+    saved.write_text(out)
+    assert read_flags(saved) == held
+    other = tmp_path / "other.db"
     arnold("flags", "record", "--store", other, saved)
-    assert {flag.node: flag.slowdown for flag in read_flags(Source("other", other.read_text()))} == {
-        flag.node: flag.slowdown for flag in held
-    }
+    assert {flag.node: flag.slowdown for flag in read_flags(other)} == {flag.node: flag.slowdown for flag in held}
 
 
 def test_as_of_a_time(arnold: Arnold, flags: Path, tmp_path: Path) -> None:
     """Recorded two days ago: flagged yesterday noon, not now; and why says so."""
-    store = tmp_path / "flags.jsonl"
+    store = tmp_path / "flags.db"
     assert arnold("flags", "record", "--store", store, flags, "--at", before(hours=48)).code == 0
     assert arnold("flags", "show", "--store", store, "--json").json["nodes"] == []
     assert "no node is flagged" in arnold("flags", "show", "--store", store).out
@@ -125,7 +124,7 @@ def test_lift(arnold: Arnold, store: Path) -> None:
 
 def test_rules_are_kept_in_the_store(arnold: Arnold, flags: Path, tmp_path: Path) -> None:
     """Given once, they hold from then on; what does not suffice yet is shown as such."""
-    store, rules = tmp_path / "flags.jsonl", tmp_path / "rules.yaml"
+    store, rules = tmp_path / "flags.db", tmp_path / "rules.yaml"
     rules.write_text("raise_after: 2\n")
     arnold("flags", "record", "--store", store, "--rules", rules, flags)
     shown = arnold("flags", "show", "--store", store, "--json").json
@@ -139,7 +138,7 @@ def test_rules_are_kept_in_the_store(arnold: Arnold, flags: Path, tmp_path: Path
 
 def test_import(arnold: Arnold, tmp_path: Path) -> None:
     """Conditions into a store or a flag file; a condition that went away ends its flag."""
-    nodes, store, saved = tmp_path / "nodes.json", tmp_path / "flags.jsonl", tmp_path / "flags.json"
+    nodes, store, saved = tmp_path / "nodes.json", tmp_path / "flags.db", tmp_path / "flags.json"
 
     def conditions(status: str) -> None:
         item = {"kind": "Node", "metadata": {"name": "n1"}}
@@ -154,7 +153,7 @@ def test_import(arnold: Arnold, tmp_path: Path) -> None:
         ("n1", "faulty", "GpuMemWatch: ECC")
     ]
     assert said["recorded"]["flagged"] == 1
-    assert [flag.node for flag in read_flags(Source("saved", saved.read_text()))] == ["n1"]
+    assert [flag.node for flag in read_flags(saved)] == ["n1"]
     conditions("False")
     out = arnold(*args, "--store", store).out
     assert "1 nodes, 0 with findings, 1 healthy" in out
@@ -200,7 +199,7 @@ def test_slips(arnold: Arnold, store: Path, flags: Path, args: list[str], messag
 
 def test_nothing_is_flagged_on_evidence_that_failed_to_parse(arnold: Arnold, flags: Path, tmp_path: Path) -> None:
     """One broken file among two: neither is taken in, and no store is made."""
-    store, broken = tmp_path / "flags.jsonl", tmp_path / "broken.yaml"
+    store, broken = tmp_path / "flags.db", tmp_path / "broken.yaml"
     broken.write_text("- {node: n1, kind: straggler, slowdown: .nan}\n")
     ran = arnold("flags", "record", "--store", store, flags, broken, "--json")
     assert (ran.code, ran.json["error"]["where"]) == (2, f"{broken}:1")
@@ -272,21 +271,66 @@ def test_a_lifted_flag_moves_the_job_back(arnold: Arnold, instance: list[object]
 
 
 def test_a_broken_store_places_nothing(arnold: Arnold, instance: list[object], store: Path) -> None:
-    """Rather than to forget what was found; an unfinished last line is told and does no harm."""
-    with store.open("a", encoding="utf-8") as file:
-        file.write('{"time":')
-    placed = arnold("place", *instance, "--flags", store, "--json").json
-    assert placed["avoided"] == ["n1", "n7"]
-    assert any("unfinished line of 8 bytes" in note for note in placed["notes"])
-    with store.open("a", encoding="utf-8") as file:
-        file.write("\n")
+    """Rather than to forget what was found."""
+    store.write_bytes(store.read_bytes()[:5000])
     ran = arnold("place", *instance, "--flags", store, "--json")
-    assert (ran.code, ran.json["error"]["where"]) == (2, f"{store}:4")
+    assert (ran.code, ran.json["error"]["where"]) == (2, str(store))
+
+
+# export, import
+
+
+def test_what_is_exported_is_imported(arnold: Arnold, store: Path, tmp_path: Path) -> None:
+    """As JSON lines, to stdout or a file; a new store of them answers as the first one does, and takes findings in."""
+    lines, again = tmp_path / "flags.jsonl", tmp_path / "again.db"
+    out = arnold("flags", "export", "--store", store).out
+    assert [json.loads(line)["event"] for line in out.splitlines()] == ["opened", "raised", "raised"]
+    assert arnold("flags", "export", "--store", store, "--output", lines).code == 0
+    assert lines.read_text() == out
+    said = arnold("flags", "import", "--from", "flag-store", lines, "--store", again, "--json").json
+    assert round_trips(said, ImportDocument)
+    assert (said["source"], said["nodes"], said["healthy"]) == ("flag-store", 2, 0)
+    assert [flag["node"] for flag in said["flags"]] == ["n1", "n7"]
+    assert (said["recorded"]["flagged"], said["recorded"]["torn"]) == (2, 0)
+    assert arnold("flags", "export", "--store", again).out == out
+    assert arnold("flags", "lift", "n1", "--store", again, "--because", "mended").code == 0
+    over = arnold("flags", "import", "--from", "flag-store", lines, "--store", again, "--json")
+    assert (over.code, over.json["error"]["where"]) == (2, str(again))
+    assert arnold("flags", "import", "--from", "flag-store", lines, "--json").json["error"]["where"] == "--store"
+
+
+def test_a_store_of_an_earlier_version_is_refused_with_what_to_do(
+    arnold: Arnold, instance: list[object], flags: Path, tmp_path: Path
+) -> None:
+    """JSON lines, the last of them unfinished: whatever takes a store says how to import it, and that works."""
+    old, new = tmp_path / "old.jsonl", tmp_path / "new.db"
+    time = before(hours=1)
+    step = {"kind": "straggler", "slowdown": 1.5, "until": before(hours=-1), "seen": time}
+    event = {"time": time, "event": "raised", "node": "n1", "source": "peers", "steps": [step]}
+    opened = {"arnold": "flag-store", "version": 1, "time": time, "event": "opened"}
+    old.write_text(f'{json.dumps(opened)}\n{json.dumps(event)}\n{{"time":')
+    for args in (
+        ["flags", "record", "--store", old, flags],
+        ["flags", "show", "--store", old],
+        ["flags", "compact", "--store", old],
+        ["flags", "sync", "--store", old],
+        ["place", *instance, "--flags", old],
+    ):
+        ran = arnold(*args, "--json")
+        assert ran.code == 2
+        assert ran.json["error"]["fix"] == f"arnold flags import --from flag-store {old} --store NEW, and use NEW"
+    ran = arnold("flags", "import", "--from", "flag-store", old, "--store", new)
+    assert "left out: 8 bytes of a line" in ran.out
+    placed = arnold("place", *instance, "--flags", new, "--json").json
+    assert placed["avoided"] == ["n1"]
+
+
+# words of others
 
 
 def test_the_words_of_others_do_not_move_the_cursor(arnold: Arnold, instance: list[object], tmp_path: Path) -> None:
     """Evidence comes from logs of other machines: escape sequences and newlines in it are shown as spaces."""
-    hostile, store = tmp_path / "hostile.json", tmp_path / "flags.jsonl"
+    hostile, store = tmp_path / "hostile.json", tmp_path / "flags.db"
     evidence = "ECC\x1b[2J\x1b]0;title\x07\r\nall is well"
     found = [{"node": "n1", "kind": "straggler", "slowdown": 1.5, "source": "x\x1b[1m", "evidence": evidence}]
     hostile.write_text(json.dumps(found))
@@ -307,7 +351,7 @@ def test_the_words_of_others_do_not_move_the_cursor(arnold: Arnold, instance: li
 
 def test_compact_forgets_and_says_so(arnold: Arnold, tmp_path: Path) -> None:
     """Old findings go, the flag stays; questions about the time before are answered with what is missing."""
-    store, archive, found = tmp_path / "flags.jsonl", tmp_path / "old.jsonl", tmp_path / "found.yaml"
+    store, archive, found = tmp_path / "flags.db", tmp_path / "old.db", tmp_path / "found.yaml"
     for days in (6, 5.5, 5, 4.5, 4, 0.5):
         found.write_text(
             f'- {{node: n1, kind: straggler, slowdown: 1.5, source: peers, evidence: "{days} days ago"}}\n'
@@ -315,14 +359,14 @@ def test_compact_forgets_and_says_so(arnold: Arnold, tmp_path: Path) -> None:
         assert arnold("flags", "record", "--store", store, "--at", before(days=days), found).code == 0
     assert arnold("flags", "why", "n1", "--store", store, "--json").json["gap"] == ""
     done = arnold("flags", "compact", "--store", store, "--keep", "3d", "--archive", archive, "--json")
-    assert round_trips(done.json, CompactDocument)
+    assert round_trips(done.json, Compaction)
     # Of five findings before the cut the last is left, and the end of its flag.
     assert (done.json["dropped"], done.json["archive"]) == (4, str(archive))
-    assert done.json["size"] == store.stat().st_size < done.json["size_before"] == archive.stat().st_size
+    assert done.json["size"] == store.stat().st_size <= done.json["size_before"]
     assert [flag["node"] for flag in arnold("flags", "show", "--store", store, "--json").json["nodes"]] == ["n1"]
     why = arnold("flags", "why", "n1", "--store", store)
     assert "is forgotten" in why.out
-    assert "old.jsonl has it" in " ".join(why.out.split()).replace(" ", " ")
+    assert "old.db has it" in " ".join(why.out.split()).replace(" ", " ")
     recent = arnold("flags", "why", "n1", "--store", store, "--since", before(days=2), "--json").json
     assert recent["gap"] == ""
     assert recent["forgotten"] is not None

@@ -17,7 +17,7 @@ import pytest
 from arnold.documents.health_peers import PeersDocument, WatchDocument
 from tests.health.peers.fake_prometheus import machines, serving
 from tests.health.peers.made import values
-from topology.files import read_source
+from topology.json_record import read_json
 from topology.overlay import read_flags
 
 Arnold = Callable[..., Any]
@@ -52,9 +52,9 @@ def test_json_follows_its_schema_and_flags_can_be_used(arnold: Arnold, faulty: P
     """The document is what the schema says, and the flags of --flags-out are read by `place --flags`."""
     out = tmp_path / "flags.json"
     document = arnold("health", "peers", faulty, "--json", "--flags-out", out).json
-    assert PeersDocument.model_validate(document).flags[0].kind == "faulty"
+    assert read_json(PeersDocument, document).flags[0].kind == "faulty"
     assert [metric["metric"] for metric in document["metrics"]] == ["cpu_usage"]
-    (flag,) = read_flags(read_source(out))
+    (flag,) = read_flags(out)
     assert (flag.node, flag.kind, flag.source) == ("n03", "faulty", "peers")
     schema = arnold("schema", "health", "peers").json
     assert set(schema["properties"]) == set(document)
@@ -65,7 +65,7 @@ def test_a_healthy_job_writes_an_empty_flag_file(arnold: Arnold, tmp_path: Path)
     file = write_csv(tmp_path / "m.csv", cpu_usage=values(seconds=300))
     ran = arnold("health", "peers", file, "--flags-out", tmp_path / "flags.json")
     assert ran.out.startswith("no machine of 12 stands out")
-    assert read_flags(read_source(tmp_path / "flags.json")) == []
+    assert read_flags(tmp_path / "flags.json") == []
 
 
 def test_options_decide(arnold: Arnold, faulty: Path) -> None:
@@ -137,10 +137,10 @@ def test_watch_once(arnold: Arnold, tmp_path: Path) -> None:
             "--span", 300, "--once", "--json", "--flags-out", out,
         )  # fmt: skip
     (line,) = ran.out.splitlines()
-    document = WatchDocument.model_validate_json(line)
+    document = read_json(WatchDocument, json.loads(line))
     assert ran.code == 0
     assert [flag.node for flag in document.flags] == ["n2"]
-    assert [flag.node for flag in read_flags(read_source(out))] == ["n2"]
+    assert [flag.node for flag in read_flags(out)] == ["n2"]
     assert set(arnold("schema", "health", "watch").json["properties"]) == set(json.loads(line))
 
 
@@ -159,12 +159,12 @@ WATCH_CPU = ["--query", "cpu_usage=cpu", "--span", "300", "--once"]
 
 def test_watch_records_in_a_flag_store(arnold: Arnold, tmp_path: Path) -> None:
     """An alert is a finding: n2 is raised, found again is renewed, and one healthy round does not clear it."""
-    store = tmp_path / "flags.jsonl"
+    store = tmp_path / "flags.db"
     told = []
     for broken in ("n2", "n2", None):
         with serving(machines(broken=broken)) as prometheus:
             ran = arnold("health", "watch", "--prometheus", prometheus.url, *WATCH_CPU, "--json", "--store", store)
-        told.append(WatchDocument.model_validate_json(ran.out).recorded)
+        told.append(read_json(WatchDocument, json.loads(ran.out)).recorded)
     assert all(one is not None for one in told)
     assert [[(event.event, event.node, event.source) for event in one.events] for one in told if one] == [
         [("raised", "n2", "peers")],
@@ -173,13 +173,13 @@ def test_watch_records_in_a_flag_store(arnold: Arnold, tmp_path: Path) -> None:
     ]
     (held,) = arnold("flags", "show", "--store", store, "--json").json["nodes"]
     assert (held["node"], held["kind"]) == ("n2", "faulty")
-    assert [flag.node for flag in read_flags(read_source(store))] == ["n2"]
+    assert [flag.node for flag in read_flags(store)] == ["n2"]
     assert "CPU usage" in arnold("flags", "why", "n2", "--store", store).out
 
 
 def test_the_rules_of_the_store_decide(arnold: Arnold, tmp_path: Path) -> None:
     """Two findings are asked for before a slow node is flagged: the first round notes n2, the second raises it."""
-    store, rules = tmp_path / "flags.jsonl", tmp_path / "rules.yaml"
+    store, rules = tmp_path / "flags.db", tmp_path / "rules.yaml"
     rules.write_text("sources:\n  peers: {raise_after: 2}\n")
     assert arnold("flags", "record", "--store", store, "--rules", rules).code == 0
     said = []
@@ -193,7 +193,7 @@ def test_the_rules_of_the_store_decide(arnold: Arnold, tmp_path: Path) -> None:
 
 def test_an_episode_that_is_over_is_a_finding_too(arnold: Arnold, tmp_path: Path) -> None:
     """n2's steps were slow for two of five minutes and are well again: a straggler, for as long as the store says."""
-    store = tmp_path / "flags.jsonl"
+    store = tmp_path / "flags.db"
     with serving(machines(broken="n2", factor=3.0, until=120.0)) as prometheus:
         options = ["--query", "step_time=step", "--span", "300", "--once", "--store", store]
         assert arnold("health", "watch", "--prometheus", prometheus.url, *options).code == 0
@@ -203,7 +203,7 @@ def test_an_episode_that_is_over_is_a_finding_too(arnold: Arnold, tmp_path: Path
 
 def test_a_round_that_cannot_be_judged_changes_no_store(arnold: Arnold, tmp_path: Path) -> None:
     """Nobody answers: nothing is flagged, and nothing that was flagged is cleared."""
-    store = tmp_path / "flags.jsonl"
+    store = tmp_path / "flags.db"
     with serving(machines(broken="n2")) as prometheus:
         arnold("health", "watch", "--prometheus", prometheus.url, *WATCH_CPU, "--store", store)
     before = store.read_bytes()
@@ -218,7 +218,7 @@ def test_a_store_that_cannot_be_written_to_is_told_first(arnold: Arnold, tmp_pat
     other = tmp_path / "notes.txt"
     other.write_text("this is not a flag store\n")
     with serving(machines()) as prometheus:
-        for store in (tmp_path / "none" / "flags.jsonl", other):
+        for store in (tmp_path / "none" / "flags.db", other):
             ran = arnold("health", "watch", "--prometheus", prometheus.url, *WATCH_CPU, "--store", store, "--json")
             assert ran.code == 2
             assert str(store) in ran.json["error"]["where"]

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from arnold.commands.run import run
-from simulator.alone import held_alone
+from simulator.run_lock import held_alone
 
 Simulate = Callable[..., Any]
 

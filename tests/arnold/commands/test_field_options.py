@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.commands.field_options import field_docs, option_names, options_of, take
+from arnold.commands.field_options import option_names, options_of, take
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,13 +146,6 @@ def test_names_of_options() -> None:
     assert "inside" not in names
 
 
-def test_docs_of_fields() -> None:
-    """Those of the class and of its bases; a class without source has none."""
-    assert field_docs(Trip)["nodes"] == "Nodes of the job."
-    assert field_docs(Trip)["seed"].startswith("Same seed,\nsame")
-    assert not field_docs(dataclass(type("Made", (), {"__annotations__": {"x": int}})))
-
-
 def test_completion() -> None:
     """A shell is told the words of the function that is given."""
 
@@ -176,7 +169,8 @@ def _class(**fields: Any) -> Callable[[], type]:
     ("made", "message"),
     [
         (_class(x=(dict, field(default_factory=dict))), "Odd.x: no option takes a value of type"),
-        (_class(x=(int, field(default=1, metadata={"metvar": "N"}))), "Odd.x: metadata metvar says nothing"),
+        (_class(x=(tuple[int, ...], field(default=(), metadata={"separator": ","}))), "Odd.x: no option takes a value"),
+        (_class(x=(int, field(default=1, metadata={"metvar": "N"}))), "Odd.x: no key of metadata is called metvar"),
     ],
 )
 def test_fields_that_are_no_option(made: Callable[[], type], message: str) -> None:

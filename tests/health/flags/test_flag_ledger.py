@@ -12,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from health.flags import Ledger, Rule, Rules
+from health.flags.event_lines import read_event_lines
+from health.flags.rules import rules_of
+from health.flags.tracks import Track, track_of
+from tests.health.flags.stores import copied, memory_ledger
 from topology.errors import InvalidInput
 from topology.files import Source
-from topology.flag_log import FlagLog, Line, read_log
 from topology.flags import FAULTY, NodeFlag
 
 T0 = datetime(2026, 11, 17, 8, tzinfo=UTC)
@@ -33,8 +36,7 @@ def broken(*, node: str = "n1", source: str = "nvsentinel") -> NodeFlag:
 
 def opened(rule: Rule | None = None) -> Ledger:
     """A new store, with this rule for all sources."""
-    ledger = Ledger()
-    ledger.open(T0)
+    ledger = memory_ledger(T0)
     if rule is not None:
         ledger.govern(Rules(rule), T0)
     return ledger
@@ -42,12 +44,12 @@ def opened(rule: Rule | None = None) -> Ledger:
 
 def record(ledger: Ledger, after: timedelta, *flags: NodeFlag) -> list[str]:
     """Names of the events that findings cause, this long after the beginning."""
-    return [line.event for line in ledger.record(flags, now=T0 + after).lines]
+    return [event.event for event in ledger.record(flags, now=T0 + after).events]
 
 
 def held(ledger: Ledger, after: timedelta) -> dict[str, float]:
     """Slowdown of each flagged node, this long after the beginning."""
-    return {flag.node: flag.slowdown for flag in ledger.log.holding(T0 + after)}
+    return {flag.node: flag.slowdown for flag in ledger.holding(T0 + after)}
 
 
 # raising
@@ -94,23 +96,23 @@ def test_two_findings_of_a_batch_are_one_occasion() -> None:
     """The same source about the same node at the same time: the worst counts, with the evidence of both."""
     ledger = opened(Rule(raise_after=2))
     assert record(ledger, 0 * MINUTE, slow(1.2, evidence="a"), slow(1.4, evidence="b")) == ["noted"]
-    (line,) = [line for line in ledger.log.lines if line.event == "noted"]
-    assert line.finding is not None
-    assert (line.finding.slowdown, line.finding.evidence) == (1.4, "b; a")
+    (event,) = [event for event in ledger.events() if event.event == "noted"]
+    assert event.finding is not None
+    assert (event.finding.slowdown, event.finding.evidence) == (1.4, "b; a")
 
 
 # ending
 
 
 def test_a_flag_ends_when_nothing_was_found_for_the_quiet_time() -> None:
-    """A day after the last finding, to the second; the line says so when somebody looks."""
+    """A day after the last finding, to the second; the event says so when somebody looks."""
     ledger = opened()
     record(ledger, 0 * HOUR, slow(1.5))
     record(ledger, 5 * HOUR, slow(1.5))
     assert held(ledger, 5 * HOUR + DAY - timedelta(seconds=1)) == {"n1": 1.5}
     assert held(ledger, 5 * HOUR + DAY) == {}
-    (line,) = ledger.settle(T0 + 3 * DAY)
-    assert (line.event, line.time, line.because) == (
+    (event,) = ledger.settle(T0 + 3 * DAY)
+    assert (event.event, event.time, event.because) == (
         "cleared",
         T0 + 5 * HOUR + DAY,
         "not found since 2026-11-17 13:00 UTC",
@@ -123,7 +125,10 @@ def test_a_flag_holds_as_long_as_its_source_says() -> None:
     record(ledger, 0 * HOUR, slow(1.5, until=T0 + 3 * DAY), slow(1.5, node="n2", until=T0 + MINUTE))
     assert held(ledger, 2 * MINUTE) == {"n1": 1.5, "n2": 1.5}
     assert held(ledger, 2 * DAY) == {"n1": 1.5}
-    assert [(line.node, line.event) for line in ledger.settle(T0 + 4 * DAY)] == [("n2", "cleared"), ("n1", "expired")]
+    assert [(event.node, event.event) for event in ledger.settle(T0 + 4 * DAY)] == [
+        ("n2", "cleared"),
+        ("n1", "expired"),
+    ]
 
 
 def test_an_all_clear_ends_a_flag_soon_but_not_at_once() -> None:
@@ -160,7 +165,7 @@ def test_a_slowdown_falls_only_when_it_stays_lower() -> None:
     assert held(ledger, 49 * MINUTE) == {"n1": 1.5}
     assert held(ledger, 50 * MINUTE) == {"n1": 1.2}
     assert held(ledger, DAY + 30 * MINUTE) == {}
-    assert [line.event for line in ledger.settle(T0 + 3 * DAY)] == ["lowered", "cleared"]
+    assert [event.event for event in ledger.settle(T0 + 3 * DAY)] == ["lowered", "cleared"]
 
 
 def test_a_node_that_relapses_waits_twice_as_long() -> None:
@@ -178,7 +183,7 @@ def test_somebody_lifts_a_flag() -> None:
     ledger = opened()
     record(ledger, 0 * HOUR, slow(1.5), broken(), slow(1.2, node="n2"))
     lines = ledger.lift(["n1"], now=T0 + HOUR, because="replaced", by="ada")
-    assert [(line.source, line.event, line.by, line.because) for line in lines] == [
+    assert [(event.source, event.event, event.by, event.because) for event in lines] == [
         ("nvsentinel", "cleared", "ada", "replaced"),
         ("what-if", "cleared", "ada", "replaced"),
     ]
@@ -194,10 +199,10 @@ def test_the_worst_of_several_sources_counts_and_all_are_named() -> None:
     ledger = opened()
     record(ledger, 0 * HOUR, slow(1.5, evidence="S_w 1.5"))
     record(ledger, 6 * HOUR, slow(1.2, source="peers"))
-    (flag,) = ledger.log.holding(T0 + 7 * HOUR)
+    (flag,) = ledger.holding(T0 + 7 * HOUR)
     assert (flag.slowdown, flag.source) == (1.5, "what-if, peers")
     assert flag.evidence == "what-if: S_w 1.5; peers: straggler, 1.2 times slower"
-    (flag,) = ledger.log.holding(T0 + 25 * HOUR)
+    (flag,) = ledger.holding(T0 + 25 * HOUR)
     assert (flag.slowdown, flag.source) == (1.2, "peers")
 
 
@@ -206,7 +211,7 @@ def test_no_source_outvotes_another() -> None:
     ledger = opened()
     record(ledger, 0 * HOUR, slow(1.5), slow(1.5, source="peers"))
     record(ledger, HOUR, slow(1.0, source="peers"), slow(1.0, source="third"))
-    (flag,) = ledger.log.holding(T0 + 2 * HOUR)
+    (flag,) = ledger.holding(T0 + 2 * HOUR)
     assert (flag.slowdown, flag.source) == (1.5, "what-if")
 
 
@@ -226,8 +231,8 @@ def test_what_is_known_over_or_early() -> None:
     assert (first.known, first.over, first.early) == (0, 1, 1)
     assert held(ledger, 0 * HOUR) == {"n1": 1.5, "n4": 1.5}
     again = ledger.record(flags, now=T0 + HOUR, stamp="v1")
-    assert (again.lines, again.known) == ((), 2)
-    assert [line.event for line in ledger.record(flags, now=T0 + HOUR, stamp="v2").lines] == ["renewed", "renewed"]
+    assert (again.events, again.known) == ((), 2)
+    assert [event.event for event in ledger.record(flags, now=T0 + HOUR, stamp="v2").events] == ["renewed", "renewed"]
 
 
 def test_time_does_not_go_back() -> None:
@@ -235,7 +240,7 @@ def test_time_does_not_go_back() -> None:
     ledger = opened()
     record(ledger, HOUR, slow(1.5))
     record(ledger, HOUR - MINUTE, slow(1.6))
-    assert ledger.log.lines[-1].time == T0 + HOUR
+    assert [*ledger.events()][-1].time == T0 + HOUR
     with pytest.raises(InvalidInput, match="which is after"):
         record(ledger, 0 * HOUR, slow(1.7))
     with pytest.raises(InvalidInput, match="too late"):
@@ -247,7 +252,7 @@ def test_rules_change_from_now_on() -> None:
     ledger = opened()
     record(ledger, 0 * HOUR, slow(1.5))
     rules = Rules(Rule(quiet=HOUR))
-    assert [line.event for line in ledger.govern(rules, T0 + MINUTE)] == ["rules"]
+    assert [event.event for event in ledger.govern(rules, T0 + MINUTE)] == ["rules"]
     assert ledger.govern(rules, T0 + MINUTE) == []
     assert held(ledger, 23 * HOUR) == {"n1": 1.5}
     record(ledger, 2 * HOUR, slow(1.5))
@@ -275,6 +280,11 @@ RULES = st.builds(
 )
 
 
+def tracks(ledger: Ledger) -> list[Track]:
+    """What is known of each node by each source."""
+    return [track_of(ledger, event.node, event.source) for event in [*ledger.latest()]]
+
+
 def at(now: datetime, findings: Iterable[tuple[str, str, float, int | None]]) -> list[NodeFlag]:
     """Findings of a moment."""
     return [
@@ -299,21 +309,25 @@ def played(rule: Rule, rounds: Sequence[tuple[int, list[Any]]]) -> tuple[Ledger,
     return ledger, times
 
 
-def written(lines: Iterable[Line]) -> FlagLog:
-    """Lines as the file gives them back."""
-    return read_log(Source("store", "".join(line.text() for line in lines)))
+def imported(ledger: Ledger) -> Ledger:
+    """A new store of what another one exports."""
+    events, torn = read_event_lines(Source("export", "".join(f"{event}\n" for event in ledger.lines())))
+    assert torn == 0
+    again = memory_ledger(T0)
+    again.take_over(events)
+    return again
 
 
 @settings(max_examples=60)
 @given(RULES, ROUNDS)
 def test_the_audit_replayed_gives_the_same_state(rule: Rule, rounds: Any) -> None:
-    """Tracks, rules, time, and what holds at any time, from the text of the file alone."""
+    """Events, rules, time, and what holds at any time, from the exported text alone."""
     ledger, times = played(rule, rounds)
-    again = Ledger(written(ledger.log.lines))
-    assert again.tracks == ledger.tracks
-    assert (again.rules, again.time) == (ledger.rules, ledger.time)
+    again = imported(ledger)
+    assert [*again.events()] == [*ledger.events()]
+    assert (rules_of(again), again.time) == (rules_of(ledger), ledger.time)
     for time in times:
-        assert again.log.standing(time) == ledger.log.standing(time)
+        assert again.standing(time) == ledger.standing(time)
     later = (times or [T0])[-1] + HOUR
     assert again.record(at(later, [("n1", "a", 1.5, None)]), now=later) == ledger.record(
         at(later, [("n1", "a", 1.5, None)]), now=later
@@ -329,15 +343,14 @@ def test_a_batch_is_a_set(rule: Rule, rounds: Any, findings: Any, chance: random
     flags = at(now, findings)
     shuffled = list(flags)
     chance.shuffle(shuffled)
-    other = Ledger(one.log)
-    apart = Ledger(one.log)
+    other, apart = copied(one), copied(one)
     one.record(flags, now=now)
     other.record(shuffled, now=now)
-    assert other.log == one.log
-    assert one.record(shuffled, now=now).lines == ()
+    assert [*other.events()] == [*one.events()]
+    assert one.record(shuffled, now=now).events == ()
     for source in chance.sample(["a", "b"], 2):
         apart.record([flag for flag in flags if flag.source == source], now=now)
-    assert apart.tracks == one.tracks
+    assert tracks(apart) == tracks(one)
 
 
 @settings(max_examples=60)
@@ -347,11 +360,11 @@ def test_no_flag_flaps_faster_than_its_quiet_time(rule: Rule, rounds: Any) -> No
     ledger, times = played(rule, rounds)
     ledger.settle((times or [T0])[-1] + DAY)
     begun: dict[tuple[str, str], datetime] = {}
-    for line in ledger.log.lines:
-        if line.event in ("cleared", "expired"):
-            assert line.time - begun.pop(line.track) >= rule.all_clear
-        elif line.event == "raised":
-            begun.setdefault(line.track, line.time)
+    for event in ledger.events():
+        if event.event in ("cleared", "expired"):
+            assert event.time - begun.pop((event.node, event.source)) >= rule.all_clear
+        elif event.event == "raised":
+            begun.setdefault((event.node, event.source), event.time)
     assert begun == {}
 
 
@@ -364,9 +377,9 @@ def test_the_past_does_not_change(rule: Rule, rounds: Any) -> None:
     for minutes, findings in rounds:
         now += (minutes + 1) * MINUTE
         ledger.record(at(now, findings), now=now)
-        then.append((now, ledger.log.standing(now)))
+        then.append((now, ledger.standing(now)))
     ledger.settle(now + DAY)
     for time, standing in then:
-        assert ledger.log.standing(time) == standing
+        assert ledger.standing(time) == standing
         worst = {flag.node: max(f.slowdown for f in standing if f.node == flag.node) for flag in standing}
-        assert {flag.node: flag.slowdown for flag in ledger.log.holding(time)} == worst
+        assert {flag.node: flag.slowdown for flag in ledger.holding(time)} == worst

@@ -32,7 +32,7 @@ def test_a_machine_that_differs_for_minutes_is_faulty() -> None:
     made = values()
     made[3, 200:520] *= 0.1
     found = verdict({"cpu_usage": made})
-    (flag,), (alert,) = found.flags, found.alerts
+    (flag,), ((_, alert),) = found.flags, found.alerts
     assert (flag.node, flag.kind, flag.slowdown, flag.source) == ("n03", "faulty", FAULTY, "peers")
     assert "CPU usage 5" in flag.evidence
     # A window stands out when some of its eight samples have changed: the first begins at 193 to 197.

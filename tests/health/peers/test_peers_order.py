@@ -33,8 +33,8 @@ def test_the_metric_that_shows_the_faults_comes_first() -> None:
         made["gpu_power_draw"][k, 200:400] *= 0.3
         examples.append(Labelled(recording(made), [(200.0, 400.0)]))
     learnt = learn_order(examples)
-    assert learnt.metrics[0] == "gpu_power_draw"
-    assert set(learnt.metrics[1:]) == {"pfc_tx_packet_rate", "cpu_usage"}
+    assert learnt.order[0] == "gpu_power_draw"
+    assert set(learnt.order[1:]) == {"pfc_tx_packet_rate", "cpu_usage"}
     # 600 s in windows of 8 are 75, of which those with their middle in 200-400 are 25, three times.
     assert (learnt.windows, learnt.faulty) == (225, 75)
 

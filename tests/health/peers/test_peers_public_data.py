@@ -9,8 +9,8 @@ import pytest
 
 from health.peers import (
     DENOISERS,
-    Columns,
     Recording,
+    SampleColumns,
     Samples,
     Settings,
     Verdict,
@@ -20,7 +20,7 @@ from health.peers import (
     load_recording,
 )
 
-COLUMNS = Columns(machine="worker", metric=None, value="batch_time_norm")
+COLUMNS = SampleColumns(machine="worker", metric=None, value="batch_time_norm")
 
 
 def job(number: int) -> Recording:
@@ -39,7 +39,7 @@ def verdict(given: Recording, settings: Settings | None = None) -> Verdict:
 def test_worker_6_of_job_1_is_a_straggler_from_mid_run() -> None:
     """Its times rise from 420 to 745-1000 at 1811 and are back at 1951, read off the file; nobody else is flagged."""
     found = verdict(job(1))
-    (flag,), (alert,) = found.flags, found.alerts
+    (flag,), ((_, alert),) = found.flags, found.alerts
     assert (flag.node, flag.kind) == ("6", "straggler")
     # The windows are 8 samples of 10 s: the first of them may begin 70 s before the change.
     assert 1811 - 70 <= alert.start <= 1811

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from health.whatif.converters import Conversion, Op, RankLayout, convert, write_conversion
-from health.whatif.converters.schedule import interleaved, one_forward_one_backward
+from health.whatif.converters.rank_layout import interleaved, one_forward_one_backward
 from health.whatif.metadata import JobSizes
 from topology.errors import InvalidInput, TooLarge
 

@@ -32,7 +32,7 @@ def test_no_node_is_blamed_for_what_it_did_not_do(recipe: Recipe, cause: str) ->
     analysis = analyse(replayed)
     assert analysis.cause == cause
     assert slow_workers(replayed, analysis) == ()
-    assert flags_of((), WIDE, analysis) == []
+    assert flags_of((), analysis) == []
     advice = help_for(replayed, analysis, ())
     assert bool(advice) == (cause != "none")
     assert all("flagged" in sentence for sentence in advice[1:])
@@ -46,7 +46,7 @@ def test_the_slow_worker_is_found_with_its_own_factor(factor: float, dp: int, pp
     replayed = prepare(make_trace(recipe))
     analysis = analyse(replayed)
     assert analysis.cause == "worker"
-    flags = flags_of(slow_workers(replayed, analysis), WIDE, analysis)
+    flags = flags_of(slow_workers(replayed, analysis, WIDE), analysis)
     assert [flag.node for flag in flags] == [f"n{pp - 1}-2"]
     assert flags[0].slowdown == pytest.approx(factor, rel=0.02)
     assert flags[0].slowdown > analysis.slowdown
@@ -61,11 +61,11 @@ def test_a_node_of_two_slow_workers_has_one_flag() -> None:
     analysis = analyse(replayed)
     workers = slow_workers(replayed, analysis)
     assert {(worker.dp, worker.stage) for worker in workers} == {(3, 0), (4, 0)}
-    flags = flags_of(workers, {(3, 0): "shared", (4, 0): "shared"}, analysis)
+    flags = flags_of(slow_workers(replayed, analysis, {(3, 0): "shared", (4, 0): "shared"}), analysis)
     assert [flag.node for flag in flags] == ["shared"]
     assert flags[0].evidence.startswith("workers dp 3 / stage 0, dp 4 / stage 0 compute up to 1.8")
     assert flags[0].slowdown == pytest.approx(1.8, rel=0.02)
-    assert flags_of(workers, {}, analysis) == []
+    assert flags_of(workers, analysis) == []
 
 
 def test_the_verdict_in_words() -> None:

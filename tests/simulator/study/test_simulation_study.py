@@ -21,13 +21,13 @@ from simulator.study.resample import resampled
 from simulator.study.run_row import run_point
 from simulator.study.study_file import Journal, read_comparison, read_rows, write_rows
 from simulator.study.study_plan import Inputs, StudyGrid, StudyPoint, check_names
-from simulator.traces import Trace
+from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from tests.simulator.replays import random_records
 from topology.errors import InvalidInput, UnknownName
 
 HOUR = 3600.0
-TRACE = Trace(tuple(random_records(1, 60)), source="jobs.csv")
+TRACE = JobTrace(tuple(random_records(1, 60)), source="jobs.csv")
 INPUTS = Inputs(TRACE, {"eight": racks(8)}, resample=300.0)
 GRID = StudyGrid(["fifo", "fifo-backfill"], ["gpu-packing"], ["eight"], seeds=range(3))
 
@@ -128,7 +128,7 @@ def test_rows_of_other_inputs_are_refused(tmp_path: Path) -> None:
     """Another trace under the same file name would mix two studies."""
     out = tmp_path / "study.parquet"
     swept(out)
-    other = Inputs(Trace(tuple(random_records(2, 60))), INPUTS.clusters, resample=300.0)
+    other = Inputs(JobTrace(tuple(random_records(2, 60))), INPUTS.clusters, resample=300.0)
     with pytest.raises(InvalidInput, match="another trace"):
         swept(out, inputs=other)
 
@@ -224,7 +224,7 @@ def test_groups_are_compared_seed_by_seed(rows: list[dict[str, Any]]) -> None:
 def test_the_page_has_a_figure_for_what_differs(rows: list[dict[str, Any]]) -> None:
     """Means with stems and queues with bands; what is the same in all runs is said in words."""
     html = study_page(compare(rows, title="jobs.csv"))
-    assert html.count('class="range"') == len(compare(rows, title="t").differing)
+    assert html.count('class="chart range"') == len(compare(rows, title="t").differing)
     assert 'data-chart="c-waiting"' in html
     assert 'class="band l1"' in html
     assert "The same in all runs: " in html

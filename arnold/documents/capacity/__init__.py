@@ -1,1 +1,0 @@
-"""What ``arnold capacity`` prints with ``--json``, a module for each question."""

@@ -1,0 +1,313 @@
+"""JSON of ``arnold recover evict``, ``peers``, ``replay`` and ``standby``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from health.recovery.checkpoint_peers import RULES, Peers, Rule
+from health.recovery.dumps import Dropped, Dumps
+from health.recovery.eviction import Unit
+from health.recovery.machines import Count, JobMachine, Machines, Positive
+from health.recovery.replay import PHASES, ReplayPlan
+from health.recovery.replay_words import Answer
+from health.recovery.standby import RateRange, StandbyPool
+from health.recovery.verdict import Doubt, Eviction
+from health.recovery.words import evict_sentence
+from topology.cluster import Cluster
+from topology.flags import NodeFlag
+from topology.json_record import JsonRecord
+from topology.validate import ClusterSummary, summarise_cluster
+
+
+@dataclass(frozen=True, slots=True)
+class SameStack(JsonRecord):
+    """Ranks with the same stack."""
+
+    round: Count
+    """The look at the job, from 0."""
+    stacks: tuple[tuple[str, ...], ...]
+    """One stack for each thread that is compared, innermost call first."""
+    ranks: tuple[int, ...]
+    """Ranks with this stack, ascending."""
+    outliers: tuple[int, ...]
+    """Those of them that are out of place."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictedMachine(JobMachine):
+    """A machine to evict."""
+
+    outliers: Count
+    """Its ranks that were out of place in the last look in which any was; 0 = evicted as a precaution."""
+    rounds: Count
+    """Looks in which ranks of it were out of place."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictDocument(JsonRecord):
+    """Machines to evict; ``--flags`` of ``arnold place`` reads its flags."""
+
+    verdict: str
+    """The decision in a sentence or two."""
+    unit: Unit | None
+    """The group to evict; null = none, see doubt."""
+    doubt: Doubt | None
+    """Why nothing is evicted (no-outliers, no-shared-group, level) or nothing is flagged (role, minority); null = the
+    evidence points at the machines with outliers."""
+    machines: tuple[EvictedMachine, ...]
+    """Machines of the group, by node rank."""
+    candidates: tuple[Unit, ...]
+    """All groups that were considered, the likeliest first."""
+    compare: Literal["job", "stage"]
+    """Whether each rank was compared with all others or with those of its stage."""
+    looks: Positive
+    """Looks at the job: rounds, or one."""
+    ranks: Positive
+    """Ranks of the job."""
+    missing: tuple[int, ...]
+    """Ranks without a dump in some look."""
+    outliers: tuple[tuple[int, ...], ...]
+    """Ranks out of place, for each look."""
+    stacks: tuple[SameStack, ...]
+    """Ranks by stack, for each look the largest group first."""
+    dropped: tuple[Dropped, ...]
+    """Files that could not be used and were left out."""
+    flags: tuple[NodeFlag, ...]
+    """Flags of machines that the evidence points at; the score is the largest share of its ranks out of place."""
+    notes: tuple[str, ...]
+    """What is worth knowing, one sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPeer(JobMachine):
+    """A machine and the one that keeps its backup."""
+
+    peer: Count
+    """Node rank of the machine that keeps its backup; rank for rank, in the same order on both."""
+    peer_node: str
+    """Name of its node."""
+    shares: tuple[Rule, ...]
+    """What the two share and should not: dp, level (the rack), pp; empty = nothing."""
+    distance: Count
+    """Levels broader than that of the rule at which the two are in different domains; 0 = as near as can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPeersDocument(JsonRecord):
+    """Checkpoint peers of a job."""
+
+    verdict: str
+    """The assignment in a sentence."""
+    level: str | None
+    """The level of the rack; null = the cluster has no levels."""
+    broken: dict[Rule, int]
+    """For each rule the pairs that break it; fewer are impossible, in the order in which rules give way."""
+    conflict: tuple[Rule, ...]
+    """The fewest rules that cannot be kept together; empty = all are kept."""
+    relaxed_in_order: tuple[Rule, ...]
+    """The order in which rules give way."""
+    distances: tuple[int, ...]
+    """Pairs by distance: as near as the rules allow."""
+    mutual: Count
+    """Machines that keep the backup of their own peer."""
+    fatal_pairs: Positive
+    """Pairs of machines whose loss together loses a state and its backup."""
+    peers: tuple[CheckpointPeer, ...]
+    """One row for each machine, by node rank."""
+    notes: tuple[str, ...]
+    """What is worth knowing, one sentence each."""
+    cluster: ClusterSummary
+    """The cluster as it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayDocument(JsonRecord):
+    """How to cut the job in both phases, and which machines are left where groups have failed."""
+
+    verdict: str
+    """The plan or the culprit in a sentence or two."""
+    answer: Answer
+    """plan: no failed group was given; culprit: one machine is left; suspects: several are; nobody: no machine is in
+    all of the failed groups."""
+    machines: Annotated[int, Ge(2)]
+    """Machines of the job."""
+    replica: Positive
+    """Machines of the smallest part that runs on its own: PP at node level, times what context and expert groups
+    bind."""
+    replicas: Annotated[int, Ge(2)]
+    """DP at node level."""
+    k: Positive
+    """Replicas of a group: its DP."""
+    group_size: Positive
+    """Machines of a group: m = k * replica."""
+    groups: Annotated[int, Ge(2)]
+    """Groups of each phase: n = replicas / k."""
+    unique: bool
+    """Whether one failed group of each phase always leaves one machine: m <= n."""
+    most_suspects: Positive
+    """Machines that one failed group of each phase leaves at most: m / n, rounded up."""
+    horizontal: tuple[tuple[int, ...], ...]
+    """Node ranks of each group of the first phase: machine x goes to group floor(x / m)."""
+    vertical: tuple[tuple[int, ...], ...]
+    """Node ranks of each group of the second phase: machine x goes to group x mod n."""
+    failed_horizontal: tuple[int, ...]
+    """Groups of the first phase that failed."""
+    failed_vertical: tuple[int, ...]
+    """Groups of the second phase that failed."""
+    suspects: tuple[JobMachine, ...]
+    """Machines in a failed group of each phase; empty where no group was given."""
+    notes: tuple[str, ...]
+    """What is worth knowing, one sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPools(JsonRecord):
+    """Published pools, and the rates that explain all of them."""
+
+    pools: dict[int, int]
+    """Machines of a job -> P99 pool (arXiv 2509.16293)."""
+    rates: RateRange
+    """The rates for which Binomial(machines, rate) gives all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyDocument(JsonRecord):
+    """Warm standby pools."""
+
+    verdict: str
+    """The pools in a sentence."""
+    rate: Annotated[float, Ge(0.0), Le(1.0)]
+    """Probability that a machine fails on a day."""
+    quantile: Annotated[float, Gt(0.0), Lt(1.0)]
+    """Share of days whose failures the pool covers."""
+    switch: int | None
+    """Machines of a dead switch; null = not asked for."""
+    pools: tuple[StandbyPool, ...]
+    """One entry for each size asked for."""
+    published: PublishedPools
+    """The measure of the rate."""
+    notes: tuple[str, ...]
+    """What is worth knowing, one sentence each."""
+
+
+def evict_document(
+    eviction: Eviction,
+    rounds: Sequence[Dumps],
+    *,
+    compare: Literal["job", "stage"],
+    flags: Sequence[NodeFlag],
+    notes: Sequence[str],
+) -> EvictDocument:
+    """Return the document of a decision.
+
+    :param rounds: dumps of each look.
+    """
+    ranks, looks = eviction.machines.ranks, eviction.looks
+    seen = [set(look.seen) for look in looks]
+    return EvictDocument(
+        verdict=evict_sentence(eviction),
+        unit=eviction.unit,
+        doubt=eviction.doubt,
+        machines=_evicted(eviction),
+        candidates=eviction.units,
+        compare=compare,
+        looks=len(looks),
+        ranks=ranks,
+        missing=tuple(rank for rank in range(ranks) if not all(rank in present for present in seen)),
+        outliers=tuple(look.outliers for look in looks),
+        stacks=tuple(
+            SameStack(i, group.signature, group.ranks, group.outliers)
+            for i, look in enumerate(looks)
+            for group in look.groups
+        ),
+        dropped=tuple(drop for dumps in rounds for drop in dumps.dropped),
+        flags=tuple(flags),
+        notes=tuple(notes),
+    )
+
+
+def peers_document(
+    peers: Peers, cluster: Cluster, *, source: str, level: str | None, verdict: str, notes: Sequence[str]
+) -> CheckpointPeersDocument:
+    """Return the document of an assignment.
+
+    :param source: name of the cluster's file.
+    """
+    distances = [0] * (int(peers.distance.max()) + 1)
+    rows = []
+    for machine, peer in enumerate(peers.peer.tolist()):
+        distance = int(peers.distance[machine])
+        distances[distance] += 1
+        rows.append(
+            CheckpointPeer(
+                **asdict(peers.machines.machine(machine)),
+                peer=peer,
+                peer_node=peers.machines.name(peer),
+                shares=tuple(rule for rule in RULES if peers.shared[rule][machine]),
+                distance=distance,
+            )
+        )
+    return CheckpointPeersDocument(
+        verdict=verdict,
+        level=level,
+        broken={rule: int(peers.shared[rule].sum()) for rule in RULES},
+        conflict=peers.conflict,
+        relaxed_in_order=RULES,
+        distances=tuple(distances),
+        mutual=peers.mutual,
+        fatal_pairs=peers.fatal_pairs,
+        peers=tuple(rows),
+        notes=tuple(notes),
+        cluster=summarise_cluster(cluster, source),
+    )
+
+
+def replay_document(
+    plan: ReplayPlan,
+    machines: Machines,
+    *,
+    horizontal: Sequence[int],
+    vertical: Sequence[int],
+    verdict: str,
+    answer: Answer,
+    suspects: Sequence[int],
+    notes: Sequence[str],
+) -> ReplayDocument:
+    """Return the document of a plan and of what came of it."""
+    cut = {phase: tuple(tuple(plan.members(phase, group)) for group in range(plan.groups)) for phase in PHASES}
+    return ReplayDocument(
+        verdict=verdict,
+        answer=answer,
+        machines=plan.machines,
+        replica=plan.replica,
+        replicas=plan.replicas,
+        k=plan.k,
+        group_size=plan.group_size,
+        groups=plan.groups,
+        unique=plan.unique,
+        most_suspects=plan.most_suspects,
+        horizontal=cut["horizontal"],
+        vertical=cut["vertical"],
+        failed_horizontal=tuple(horizontal),
+        failed_vertical=tuple(vertical),
+        suspects=tuple(machines.machine(suspect) for suspect in suspects),
+        notes=tuple(notes),
+    )
+
+
+def _evicted(eviction: Eviction) -> tuple[EvictedMachine, ...]:
+    if eviction.unit is None:
+        return ()
+    machines = eviction.machines
+    last = next(look for look in reversed(eviction.looks) if look.outliers)
+    counts = machines.outlier_counts(last.outliers)
+    return tuple(
+        EvictedMachine(
+            **asdict(machines.machine(machine)), outliers=int(counts[machine]), rounds=int(eviction.hits[machine])
+        )
+        for machine in eviction.unit.node_ranks
+    )

@@ -1,1 +1,0 @@
-"""JSON of ``arnold recover``, a module for each of its commands."""

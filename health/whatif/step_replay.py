@@ -1,0 +1,200 @@
+"""The replay: what a step would have taken with other durations, and the what-ifs that are asked of it.
+
+An operation is launched when all it waits for has ended; a compute operation ends its duration later, a transfer its
+own duration after the last launch in its group.  Arrays are [..., dp, steps]; durations may leave axes out (a plain
+number is the same for all ranks and steps), so that what no straggler touches costs next to nothing.
+
+Where only one data-parallel rank is traced, all other ranks do the same: one of them stands for all, and all scenarios
+"only rank k" run in one replay over arrays [k, (k itself, another rank), steps].  So the slowdown of every single
+worker costs two replays for each stage, however many ranks there are.
+
+A traced transfer lasts from its launch, waiting included; the transfer alone begins when the last member of its group
+has launched.  Ideal is the mean of an operation type for compute, where work moves from one worker to another, and the
+median for transfers, where outliers are faults (arXiv 2505.05713).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from health.whatif.operation_graph import Graph
+from health.whatif.optypes import COMPUTE, SENDS
+from health.whatif.trace import Trace
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Durations:
+    """Durations of all operations, without waiting.
+
+    :param traced: [operations, dp, steps], seconds.
+    :param ideal: [operations], seconds.
+    :param early: [steps], seconds: by how much a transfer seems to have ended before its last member was launched, at
+        most; zero where the clocks of the ranks agree.  A send does not count: a small message is sent once it is
+        buffered, whether or not anybody receives yet.
+    :param earliest: [steps], the operation that shows it.
+    """
+
+    traced: Array
+    ideal: Array
+    early: Array
+    earliest: NDArray[np.int64]
+
+
+def durations_of(trace: Trace, graph: Graph) -> Durations:
+    """Durations of a trace.
+
+    An end is start + duration in the precision of the file, as in the published analysis.
+    """
+    traced = trace.duration.astype(np.float64)
+    early, earliest = np.zeros(len(trace.steps)), np.zeros(len(trace.steps), dtype=np.int64)
+    for group in graph.groups:
+        members = list(group.members)
+        if len(members) == 1 and not group.joined:
+            continue
+        start = trace.start[members]
+        launched = start.max(axis=(0, 1)) if group.joined else start.max(axis=0)
+        own = (start + trace.duration[members] - launched).astype(np.float64)
+        for member, seconds in zip(members, own, strict=True):
+            if trace.operations[member].optype in SENDS:
+                continue
+            too_early = -seconds.min(axis=0)
+            earliest[too_early > early] = member
+            np.maximum(early, too_early, out=early)
+        traced[members] = np.maximum(own, 0.0)
+    return Durations(traced=traced, ideal=_ideal(trace, traced), early=early, earliest=earliest)
+
+
+def _ideal(trace: Trace, traced: Array) -> Array:
+    """Per operation the mean or median of its type over steps, microbatches, stages and ranks together."""
+    kinds: dict[str, list[int]] = defaultdict(list)
+    for place, operation in enumerate(trace.operations):
+        kinds[operation.optype].append(place)
+    ideal = np.empty(len(traced))
+    for optype, places in kinds.items():
+        values = traced[places]
+        ideal[places] = values.mean() if optype in COMPUTE else np.median(values)
+    return ideal
+
+
+DurationOf = Callable[[int], Array | float]
+"""Operation -> its duration: a number or [..., dp, steps]."""
+
+
+class Event(NamedTuple):
+    """One operation, replayed."""
+
+    operation: int
+    start: Array
+    end: Array
+
+
+def replay(graph: Graph, durations: DurationOf) -> Iterator[Event]:
+    """All operations, each after those it waits for."""
+    ends: dict[int, Array] = {}
+    zero: Array = np.zeros(())
+    for group in graph.groups:
+        starts = []
+        for member in group.members:
+            start = zero
+            for waits in graph.predecessors[member]:
+                start = ends[waits] if start is zero else np.maximum(start, ends[waits])
+            starts.append(start)
+        launched = starts[0]
+        for start in starts[1:]:
+            launched = np.maximum(launched, start)
+        if group.joined and launched.ndim > 1:
+            launched = launched.max(axis=-2, keepdims=True)
+        for member, start in zip(group.members, starts, strict=True):
+            end: Array = np.add(launched, durations(member))
+            ends[member] = end
+            yield Event(member, start, end)
+        for operation in group.spent:
+            del ends[operation]
+
+
+def step_seconds(graph: Graph, durations: DurationOf) -> Array:
+    """Time of each step: the latest end of an optimizer.  [..., steps], or a plain number if no duration has axes."""
+    latest: Array = np.zeros(())
+    for event in replay(graph, durations):
+        if event.operation in graph.last:
+            latest = np.maximum(latest, event.end)
+    return latest.max(axis=-2) if latest.ndim > 1 else latest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scenarios:
+    """The what-ifs of one trace.  All results are step times in seconds."""
+
+    graph: Graph
+    durations: Durations
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Operations, data-parallel ranks, steps."""
+        operations, ranks, steps = self.durations.traced.shape
+        return operations, ranks, steps
+
+    def only(self, operations: Collection[int]) -> Array:
+        """[steps]: these operations traced, all others ideal."""
+        traced, ideal = self.durations.traced, self.durations.ideal
+        chosen = np.zeros(len(ideal), dtype=np.bool_)
+        chosen[list(operations)] = True
+
+        def duration(i: int) -> Array | float:
+            return _of(traced, i) if chosen[i] else float(ideal[i])
+
+        return self._steps(step_seconds(self.graph, duration))
+
+    def ideal(self) -> float:
+        """All operations ideal: the same for all steps."""
+        return float(step_seconds(self.graph, self.durations.ideal.__getitem__))
+
+    def mixed(self, traced_here: NDArray[np.bool_]) -> Array:
+        """[steps]: traced where ``traced_here`` [operations, dp] says so, ideal elsewhere."""
+        traced, ideal = self.durations.traced, self.durations.ideal
+
+        def duration(i: int) -> Array | float:
+            here = traced_here[i]
+            if here.all():
+                return _of(traced, i)
+            return np.where(here[:, None], _of(traced, i), ideal[i]) if here.any() else float(ideal[i])
+
+        return self._steps(step_seconds(self.graph, duration))
+
+    def replaced(self, others: Mapping[int, Array]) -> Array:
+        """[steps]: all operations traced, but these with other durations [dp, steps]."""
+        traced = self.durations.traced
+        return self._steps(step_seconds(self.graph, lambda i: others[i] if i in others else _of(traced, i)))
+
+    def each_rank(self, operations: Collection[int]) -> Array:
+        """[dp, steps]: for each rank, these operations of this rank traced, everything else ideal."""
+        traced, ideal = self.durations.traced, self.durations.ideal
+        _, ranks, steps = self.shape
+        chosen = np.zeros(len(ideal), dtype=np.bool_)
+        chosen[list(operations)] = True
+
+        def duration(i: int) -> Array | float:
+            if not chosen[i]:
+                return float(ideal[i])
+            both = np.full((ranks, min(ranks, 2), steps), ideal[i])
+            both[:, 0] = traced[i]
+            return both
+
+        return np.broadcast_to(step_seconds(self.graph, duration), (ranks, steps))
+
+    def _steps(self, seconds: Array) -> Array:
+        return np.broadcast_to(seconds, (self.shape[2],))
+
+
+def _of(traced: Array, operation: int) -> Array:
+    """[dp, steps]: durations of one operation."""
+    durations: Array = traced[operation]
+    return durations

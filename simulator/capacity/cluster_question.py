@@ -1,0 +1,102 @@
+"""Questions about one cluster, as it is or made up, and about jobs of certain shapes on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated
+
+from annotated_types import Interval
+
+from scheduler.placement.registry import load_algorithm
+from simulator.capacity.capacity_question import A, CapacityQuestion, Seed, Share
+from simulator.capacity.job_shape import JobShape, numbers_between_x, parse_shape, usual_shapes
+from simulator.capacity.largest_job import Prober
+from simulator.gang_shape import node_size
+from topology.cluster import Cluster
+from topology.errors import InvalidInput
+from topology.generate import fragment, minipods
+
+NO_OPTION = {"option": False}
+"""Metadata of fields for scripts, which no option of a command sets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterQuestion(CapacityQuestion[A]):
+    """A question about a cluster that is given, or made of equal minipods."""
+
+    cluster: Cluster | None = field(default=None, repr=False, compare=False, metadata=NO_OPTION)
+    """The cluster as it is; ``None`` = one is made."""
+    source: str = field(default="the cluster", metadata=NO_OPTION)
+    """What the given cluster is called."""
+    made: str = field(default="22x93", metadata={"metavar": "MxN"})
+    """Without --cluster: so many minipods of so many nodes."""
+    seed: Seed = field(default=0, metadata={"metavar": "N"})
+    """Same seed, same answer."""
+
+    @cached_property
+    def empty(self) -> Cluster:
+        """The cluster without jobs.
+
+        :raises InvalidInput: ``made`` is no size.
+        """
+        if self.cluster is not None:
+            return self.cluster.emptied()
+        count, size = parse_minipods(self.made)
+        return minipods(minipods=count, nodes=count * size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShapesQuestion(ClusterQuestion[A]):
+    """A question about jobs of several shapes on a cluster in use."""
+
+    busy_share: Share = field(default=0.6, metadata={"metavar": "SHARE"})
+    """Of a made cluster: nodes in use, as running jobs leave them."""
+    shapes: tuple[str, ...] = field(
+        default=(), metadata={"option": "--shape", "metavar": "TPxPP", "default": "8x1 .. 8x16"}
+    )
+    """Shape of jobs; may be repeated."""
+    alpha: Share = field(default=0.3, metadata={"metavar": "SHARE"})
+    """DP affinity, for the objective (Eq. 2)."""
+    level: str | None = field(default=None, metadata={"metavar": "NAME", "default": "the broadest with several"})
+    """Level whose domains count."""
+    time_limit: Annotated[float, Interval(gt=0, le=3_600)] = field(default=0.3, metadata={"metavar": "SECONDS"})
+    """For each placement by the exact algorithm."""
+
+    @cached_property
+    def now(self) -> Cluster:
+        """The cluster as it is."""
+        return fragment(self.empty, self.busy_share, self.seed) if self.cluster is None else self.cluster
+
+    @property
+    def cluster_name(self) -> str:
+        """What the cluster is called."""
+        if self.cluster is not None:
+            return self.source
+        count, size = parse_minipods(self.made)
+        return f"{count} minipods of {size} nodes, {self.busy_share:.0%} of them busy (made, seed {self.seed})"
+
+    @cached_property
+    def job_shapes(self) -> tuple[JobShape, ...]:
+        """The shapes that are named, or the usual ones, on nodes of the cluster's usual size.
+
+        :raises InvalidJob: one is no shape.
+        """
+        gpus = node_size(self.now)
+        return tuple(parse_shape(shape, gpus_per_node=gpus) for shape in self.shapes) or usual_shapes(gpus)
+
+    def prober(self, cluster: Cluster) -> Prober:
+        """Return a prober of a cluster by the exact algorithm."""
+        return Prober(cluster, load_algorithm("exact"), seconds=self.time_limit, level=self.level)
+
+
+def parse_minipods(made: str) -> tuple[int, int]:
+    """Return minipods and nodes of each: ``22x93``.
+
+    :raises InvalidInput: not two numbers from 1 to a million.
+    """
+    sizes = numbers_between_x(made, 1_000_000, 1_000_000)
+    if sizes is None:
+        fix = "give minipods and the nodes of each, for example 22x93"
+        raise InvalidInput(f"{made[:40]!r} is no size", where="--made", fix=fix)
+    return sizes[0], sizes[1]

@@ -1,0 +1,255 @@
+"""What does fragmentation cost, by job shape?
+
+Free nodes count for a gang only where enough of them are together.  For each shape: the largest job that still fits
+with DP and PP groups in few domains, the free nodes in domains too small for a single PP group, and what jobs of a
+given size are worth now compared with an empty cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from scheduler.objective import job_level
+from scheduler.placement.admission import admissible
+from simulator.capacity.capacity_question import AtLeastOne, CapacityAnswer, Count, Share
+from simulator.capacity.cluster_question import NO_OPTION, ShapesQuestion
+from simulator.capacity.job_shape import JobShape
+from simulator.capacity.largest_job import FAMILIES, Family, LargestJob, Prober
+from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
+from topology.capacity import count_nodes
+from topology.json_record import JsonRecord
+from topology.quantities import plural
+
+
+@dataclass(frozen=True, slots=True)
+class SizedJob(JsonRecord):
+    """A job of some size, now and on the empty cluster."""
+
+    share: float
+    """Size of the job, of the free nodes."""
+    nodes: AtLeastOne
+    """Nodes of the job."""
+    dp: int | None
+    """DP spread now; null = nothing valid was found."""
+    pp: int | None
+    """PP spread now; null = nothing valid was found."""
+    objective: float | None
+    """Eq. 2 now; null = nothing valid was found."""
+    objective_if_empty: float | None
+    """Eq. 2 on the empty cluster; null = nothing valid was found."""
+    ratio: float | None
+    """Objective now over that on the empty cluster: 1 = fragmentation costs nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeLeft(JsonRecord):
+    """What is left for one shape."""
+
+    shape: str
+    """tp x pp."""
+    tp: AtLeastOne
+    """Tensor-parallel degree."""
+    pp: AtLeastOne
+    """Pipeline stages."""
+    most_nodes: Count
+    """Nodes of the largest job whatever its spread."""
+    largest: tuple[LargestJob, ...]
+    """By family and spread."""
+    too_small: Count
+    """Free nodes in domains with fewer of them than one PP group has."""
+    left_over: Count
+    """Free nodes that remain when every domain is filled with whole PP groups."""
+    sizes: tuple[SizedJob, ...]
+    """Jobs of several sizes."""
+
+    def fitting(self, family: Family, spread: int) -> LargestJob | None:
+        """Return the largest job of a family and spread; ``None`` where the shape has no such groups."""
+        return next((one for one in self.largest if (one.family, one.spread) == (family, spread)), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FragmentationAnswer(CapacityAnswer):
+    """What fragmentation costs, by job shape."""
+
+    cluster: str
+    """What the cluster is called."""
+    level: str
+    """The level whose domains count."""
+    nodes: AtLeastOne
+    """Nodes in all."""
+    free: Count
+    """Nodes that a gang may use."""
+    free_by_domain: tuple[int, ...]
+    """Free nodes of each domain, the most first."""
+    alpha: float
+    """DP affinity."""
+    shapes: tuple[ShapeLeft, ...]
+    """By shape."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
+    """Say what still fits, by job shape, and what fragmentation costs against an empty cluster."""
+
+    answer_type: ClassVar = FragmentationAnswer
+
+    spreads: tuple[int, ...] = field(default=(1, 2, 4), metadata=NO_OPTION)
+    """Numbers of domains that groups may touch."""
+    shares: tuple[Share, ...] = field(default=(0.25, 0.5, 0.75, 0.9), metadata=NO_OPTION)
+    """Sizes of the jobs that are placed, as shares of the free nodes."""
+
+    @property
+    def steps(self) -> int:
+        """One for each shape."""
+        return len(self.job_shapes)
+
+    def compute(self, step: Callable[[str], None]) -> FragmentationAnswer:
+        """Return what the exact algorithm places now and on the empty cluster."""
+        now, empty = self.prober(self.now), self.prober(self.empty)
+        rows = []
+        for shape in self.job_shapes:
+            step(f"shape {shape.name}")
+            rows.append(self._shape(now, empty, shape))
+        probe = self.job_shapes[0].job(1, level=self.level)
+        level, admitted = job_level(self.now, probe), admissible(self.now, probe)
+        return FragmentationAnswer(
+            verdict="",
+            assumptions=(),
+            cluster=self.cluster_name,
+            level=level.name,
+            nodes=len(self.now),
+            free=int(np.count_nonzero(admitted)),
+            free_by_domain=tuple(sorted(count_nodes(level, admitted).tolist(), reverse=True)),
+            alpha=self.alpha,
+            shapes=tuple(rows),
+        )
+
+    def _shape(self, now: Prober, empty: Prober, shape: JobShape) -> ShapeLeft:
+        probe, most = shape.job(1, level=self.level), now.most_rows(shape)
+        free = count_nodes(job_level(self.now, probe), admissible(self.now, probe))
+        families: tuple[Family, ...] = ("pp", "dp") if shape.row > 1 else ("dp",)
+        return ShapeLeft(
+            shape=shape.name,
+            tp=shape.tp,
+            pp=shape.pp,
+            most_nodes=most * shape.row,
+            largest=tuple(now.largest(shape, family, k) for family in families for k in self.spreads),
+            too_small=int(free[free < shape.row].sum()),
+            left_over=int((free % shape.row).sum()),
+            sizes=tuple(self._sized(now, empty, shape, share) for share in self.shares if int(share * most) >= 1),
+        )
+
+    def _sized(self, now: Prober, empty: Prober, shape: JobShape, share: float) -> SizedJob:
+        rows = int(share * now.most_rows(shape))
+        found, if_empty = now.place(shape, rows, self.alpha), empty.place(shape, rows, self.alpha).objective
+        spread, objective = found.evaluation, found.objective
+        return SizedJob(
+            share=share,
+            nodes=rows * shape.row,
+            dp=None if spread is None else spread.dp,
+            pp=None if spread is None else spread.pp,
+            objective=objective,
+            objective_if_empty=if_empty,
+            ratio=None if objective is None or if_empty is None else objective / if_empty,
+        )
+
+    def verdict(self, found: FragmentationAnswer) -> str:
+        """Return what is free, and how much of it the shape that loses most can use."""
+        in_use = plural(sum(count > 0 for count in found.free_by_domain), found.level)
+        start = f"{found.free:,} of {plural(found.nodes, 'node')} are free, in {in_use}."
+        kept = {row: one.nodes for row in found.shapes if row.most_nodes and (one := row.fitting("pp", 1))}
+        if not kept:
+            return start
+        worst = min(kept, key=lambda row: kept[row] / row.most_nodes)
+        ratios = [size.ratio for row in found.shapes for size in row.sizes if size.ratio is not None]
+        dearest = f" Objectives are up to {max(ratios):.2f} times those of an empty cluster." if ratios else ""
+        return (
+            f"{start} With PP groups inside one {found.level}, the largest job of shape {worst.shape} has "
+            f"{kept[worst]:,} nodes, {kept[worst] / found.free:.0%} of those free.{dearest}"
+        )
+
+    def assumptions(self, found: FragmentationAnswer) -> Sequence[str]:
+        """Return what the moment, the shapes and the search take for granted."""
+        return (
+            f"The cluster is {found.cluster}, as it is at one moment: nothing ends and nothing is moved to make room.",
+            f"Gangs take whole nodes that are idle and not faulty; spread counts {found.level}s.",
+            "A shape is tp x pp; its jobs grow by whole PP groups (data-parallel replicas).",
+            "Every placement is the exact algorithm's; >= marks a size beyond which it ran out of time, so that a "
+            "larger job may fit.",
+            f"Objective: Eq. 2 of the Arnold paper with alpha {found.alpha:g}; the empty cluster has the same nodes "
+            "and flags and no jobs.",
+        )
+
+    def sheet(self, answer: FragmentationAnswer) -> Sheet:
+        """Return the largest jobs, jobs of several sizes, and the free nodes of each domain."""
+        largest: dict[str, Callable[[ShapeLeft], str]] = {
+            "shape": lambda row: row.shape,
+            "any spread": lambda row: f"{row.most_nodes:,}",
+            **{
+                f"{family.upper()} <= {spread}": partial(_cell, family, spread)
+                for family in FAMILIES
+                for spread in self.spreads
+            },
+            f"{answer.level} too small": lambda row: f"{row.too_small:,}",
+            "left over": lambda row: f"{row.left_over:,}",
+        }
+        sizes: dict[str, Callable[[tuple[str, SizedJob]], str]] = {
+            "shape": lambda row: row[0],
+            "of the free nodes": lambda row: f"{row[1].share:.0%}",
+            "nodes": lambda row: f"{row[1].nodes:,}",
+            "DP spread": lambda row: known(row[1].dp, "d"),
+            "PP spread": lambda row: known(row[1].pp, "d"),
+            "objective": lambda row: known(row[1].objective, ".2f"),
+            "empty": lambda row: known(row[1].objective_if_empty, ".2f"),
+            "ratio": lambda row: known(row[1].ratio, ".2f"),
+        }
+        sized = [(row.shape, size) for row in answer.shapes for size in row.sizes]
+        return Sheet(
+            title="What fragmentation costs, by job shape",
+            tables=(
+                text_table("Largest job that still fits, nodes", answer.shapes, largest),
+                text_table("What a job is worth now and on the empty cluster", sized, sizes),
+            ),
+            charts=(self._chart(answer), _chart_of_domains(answer)),
+        )
+
+    def _chart(self, answer: FragmentationAnswer) -> Chart:
+        """Return the chart: PP groups at the left, DP groups at the right, a place without points between them."""
+        columns: list[tuple[Family, int] | None] = [("dp", spread) for spread in self.spreads]
+        if any(one.family == "pp" for row in answer.shapes for one in row.largest):
+            columns = [*(("pp", spread) for spread in self.spreads), None, *columns]
+        return Chart(
+            title="Largest job that still fits",
+            x_label="domains that a PP or a DP group may touch",
+            y_label="nodes",
+            series=[
+                Series(
+                    f"shape {row.shape}",
+                    [(x, one.nodes if at and (one := row.fitting(*at)) else None) for x, at in enumerate(columns)],
+                )
+                for row in answer.shapes
+            ],
+            floor=0.0,
+            ceiling=float(max(answer.free, 1)),
+            ticks=[(x, f"{at[0].upper()} <= {at[1]}") for x, at in enumerate(columns) if at],
+        )
+
+
+def _cell(family: Family, spread: int, row: ShapeLeft) -> str:
+    found = row.fitting(family, spread)
+    return "-" if found is None else f"{'' if found.proved else '>= '}{found.nodes:,}"
+
+
+def _chart_of_domains(answer: FragmentationAnswer) -> Chart:
+    return Chart(
+        title=f"Free nodes of each {answer.level}",
+        x_label=f"{answer.level}s, the emptiest first",
+        y_label="free nodes",
+        series=(Series("free nodes", list(enumerate(answer.free_by_domain, start=1))),),
+        floor=0.0,
+    )

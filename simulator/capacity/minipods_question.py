@@ -1,0 +1,297 @@
+"""How large should minipods be, and what does oversubscription between them cost?
+
+For each size of minipod a cluster of the same number of nodes is made and partly used by other jobs; a set of jobs is
+placed on it, each alone, by production algorithms; and a model of communication predicts how much of the throughput of
+a flat network each keeps under each oversubscription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, ClassVar
+
+import numpy as np
+from annotated_types import Interval
+
+from scheduler.outcome import run
+from scheduler.placement.registry import load_algorithm
+from scheduler.placement.types import Limits
+from simulator.capacity.capacity_question import AtLeastOne, CapacityAnswer, CapacityQuestion, NotNegative, Share
+from simulator.capacity.job_shape import JobShape, parse_job
+from simulator.capacity.minipods_throughput import LEVEL, MEASURED, Placed, model_assumptions, throughput
+from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, known, text_table
+from simulator.confidence import half_width
+from topology.cluster import Cluster
+from topology.errors import InvalidInput
+from topology.generate import fragment, minipods
+from topology.json_record import JsonRecord
+
+SIZES = (32, 64, 128, 256, 512, 1024)
+"""Usual nodes of a minipod."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudiedJob(JsonRecord):
+    """A job that is placed on every cluster."""
+
+    shape: str
+    """tp x pp."""
+    rows: AtLeastOne
+    """PP groups."""
+    nodes: AtLeastOne
+    """Nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class MinipodCell(JsonRecord):
+    """One algorithm on clusters of one size of minipod under one oversubscription."""
+
+    algorithm: str
+    """Name of the placement algorithm."""
+    minipod_nodes: AtLeastOne
+    """Nodes of a minipod, rounded so that minipods are as even as can be."""
+    minipods: AtLeastOne
+    """Minipods of the cluster."""
+    oversubscription: float | None
+    """Between minipods; null = the loss measured between minipods on an otherwise quiet network."""
+    throughput: float | None
+    """Share of the throughput of a flat network that the jobs keep, weighted by their nodes, a mean over seeds; null =
+    no job was placed."""
+    half_width: NotNegative
+    """Half of the 95 % interval of the throughput; 0 with one seed."""
+    dp_spread: float | None
+    """Mean DP spread of the jobs; null = no job was placed."""
+    pp_spread: float | None
+    """Mean PP spread of the jobs; null = no job was placed."""
+    placed: Share
+    """Share of the jobs that found a place."""
+    cut_short: Share
+    """Share of the jobs for which the algorithm ran into its time limit: they may come out otherwise on a machine of
+    another speed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinipodsAnswer(CapacityAnswer):
+    """Minipod size and oversubscription against throughput."""
+
+    nodes: AtLeastOne
+    """Nodes of each cluster."""
+    busy_share: float
+    """Nodes that other jobs use."""
+    seeds: AtLeastOne
+    """States of each cluster."""
+    alpha: float
+    """DP affinity."""
+    jobs: tuple[StudiedJob, ...]
+    """The jobs."""
+    cells: tuple[MinipodCell, ...]
+    """By algorithm, size and oversubscription."""
+
+    def cell(self, algorithm: str, size: int, ratio: float | None) -> MinipodCell:
+        """Return one cell."""
+        wanted = (algorithm, size, ratio)
+        return next(one for one in self.cells if (one.algorithm, one.minipod_nodes, one.oversubscription) == wanted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
+    """Say what throughput is left by size of minipod and oversubscription between them."""
+
+    answer_type: ClassVar = MinipodsAnswer
+
+    nodes: Annotated[int, Interval(ge=8, le=100_000)] = 2048
+    """Nodes of each cluster."""
+    sizes: tuple[AtLeastOne, ...] = field(
+        default=(), metadata={"option": "--size", "metavar": "N", "default": "32, 64 .. 1024 as far as there are nodes"}
+    )
+    """Nodes of a minipod; may be repeated."""
+    ratios: tuple[Annotated[float, Interval(ge=1, le=1_000)], ...] = field(
+        default=(1.0, 2.0, MEASURED, 7.0),
+        metadata={"option": "--oversubscription", "metavar": "RATIO", "default": f"1, 2, {MEASURED:.3g}, 7"},
+    )
+    """Between minipods, 1 = none; may be repeated."""
+    busy_share: Share = 0.6
+    """Nodes that other jobs use."""
+    jobs: tuple[str, ...] = field(
+        default=("8x4x16", "8x8x32", "8x8x75"), metadata={"option": "--job", "metavar": "TPxPPxROWS"}
+    )
+    """A job, in PP groups; may be repeated."""
+    algorithms: tuple[str, ...] = field(default=("exact", "best-fit"), metadata={"metavar": "A,B,..", "separator": ","})
+    """Placement algorithms."""
+    seeds: Annotated[int, Interval(ge=1, le=1_000)] = 5
+    """States of each cluster."""
+    alpha: Share = field(default=0.3, metadata={"metavar": "SHARE"})
+    """DP affinity of the jobs."""
+    time_limit: Annotated[float, Interval(gt=0, le=3_600)] = field(default=0.5, metadata={"metavar": "SECONDS"})
+    """For each placement."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        largest = max(shape.row * rows for shape, rows in self.sized_jobs)
+        free = self.nodes - round(self.busy_share * self.nodes)
+        if largest > free:
+            raise InvalidInput(
+                f"a job of {largest:,} nodes does not fit: {free:,} of {self.nodes:,} nodes are free",
+                where="--job",
+                fix="choose smaller jobs, a larger cluster or a smaller --busy-share",
+            )
+        if beyond := [size for size in self.sizes if size > self.nodes]:
+            raise InvalidInput(
+                f"a minipod of {beyond[0]:,} nodes", where="--size", fix=f"choose from 1 to {self.nodes:,} nodes"
+            )
+
+    @cached_property
+    def sized_jobs(self) -> tuple[tuple[JobShape, int], ...]:
+        """Shape and PP groups of each job."""
+        return tuple(parse_job(job) for job in self.jobs)
+
+    @property
+    def minipod_sizes(self) -> tuple[int, ...]:
+        """Each size once: those that are named, or the usual ones that the clusters have nodes for."""
+        return tuple(dict.fromkeys(self.sizes)) or tuple(size for size in SIZES if size <= self.nodes)
+
+    @property
+    def columns(self) -> dict[float | None, str]:
+        """Oversubscriptions with their words; the last is the loss that was measured."""
+        return {ratio: f"{ratio:.3g}:1" for ratio in self.ratios} | {None: "as measured"}
+
+    @property
+    def steps(self) -> int:
+        """One for each size."""
+        return len(self.minipod_sizes)
+
+    def compute(self, step: Callable[[str], None]) -> MinipodsAnswer:
+        """Return every algorithm on every cluster."""
+        cells = []
+        for size in self.minipod_sizes:
+            step(f"minipods of {size} nodes")
+            empty = minipods(minipods=max(1, round(self.nodes / size)), nodes=self.nodes)
+            states = [fragment(empty, self.busy_share, seed) for seed in range(self.seeds)]
+            for name in self.algorithms:
+                placed = [[self._place(name, state, *job) for job in self.sized_jobs] for state in states]
+                cells += [self._cell(name, size, placed, ratio) for ratio in self.columns]
+        # stable: sizes and oversubscriptions stay in their order
+        cells.sort(key=lambda cell: (self.algorithms.index(cell.algorithm), cell.minipod_nodes))
+        return MinipodsAnswer(
+            verdict="",
+            assumptions=(),
+            nodes=self.nodes,
+            busy_share=self.busy_share,
+            seeds=self.seeds,
+            alpha=self.alpha,
+            jobs=tuple(StudiedJob(shape.name, rows, rows * shape.row) for shape, rows in self.sized_jobs),
+            cells=tuple(cells),
+        )
+
+    def _place(self, name: str, cluster: Cluster, shape: JobShape, rows: int) -> Placed:
+        job = shape.job(rows, alpha=self.alpha, level=LEVEL)
+        return cluster, job, run(load_algorithm(name), cluster, job, Limits(seconds=self.time_limit, workers=1))
+
+    def _cell(self, name: str, size: int, placed: Sequence[Sequence[Placed]], ratio: float | None) -> MinipodCell:
+        """Return the cell of one algorithm, from its placements by seed."""
+        count = max(1, round(self.nodes / size))
+        throughputs = [kept for seed in placed if (kept := throughput(seed, ratio if count > 1 else 1.0)) is not None]
+        outcomes = [outcome for seed in placed for _, _, outcome in seed]
+        spreads = [outcome.evaluation for outcome in outcomes if outcome.evaluation is not None]
+        return MinipodCell(
+            algorithm=name,
+            minipod_nodes=size,
+            minipods=count,
+            oversubscription=ratio,
+            throughput=float(np.mean(throughputs)) if throughputs else None,
+            half_width=half_width(throughputs),
+            dp_spread=float(np.mean([one.dp for one in spreads])) if spreads else None,
+            pp_spread=float(np.mean([one.pp for one in spreads])) if spreads else None,
+            placed=len(spreads) / len(outcomes),
+            cut_short=float(np.mean([one.proposal.solve_seconds >= self.time_limit for one in outcomes])),
+        )
+
+    def verdict(self, found: MinipodsAnswer) -> str:
+        """Return what the first algorithm keeps with the smallest and the largest minipods, and gains on the next."""
+        first, *others = self.algorithms
+        ratio = MEASURED if MEASURED in self.ratios else max(self.ratios)
+        cells = [found.cell(first, size, ratio) for size in sorted(self.minipod_sizes)]
+        kept = [(cell.minipod_nodes, cell.throughput) for cell in cells if cell.throughput is not None]
+        if not kept:
+            return f"{first} found no place for any of the jobs."
+        words = ", ".join(f"{throughput:.1%} with minipods of {size}" for size, throughput in (kept[0], kept[-1]))
+        gains = [
+            throughput / other - 1.0
+            for name in others
+            for size, throughput in kept
+            if (other := found.cell(name, size, ratio).throughput)
+        ]
+        gain = f" Placing with {first} instead of {others[0]} gains up to {max(gains):.1%}." if gains else ""
+        return f"At an oversubscription of {ratio:.3g} jobs keep {words} nodes of a flat network's throughput.{gain}"
+
+    def assumptions(self, found: MinipodsAnswer) -> Sequence[str]:
+        """Return what clusters, jobs, time limit and models of communication take for granted."""
+        jobs = ", ".join(f"{job.rows} x {job.shape} ({job.nodes} nodes)" for job in found.jobs)
+        return (
+            f"{found.nodes:,} nodes of 8 GPUs in racks of 4, minipods as even as can be; {found.busy_share:.0%} of the "
+            f"nodes are used by other jobs, whole gangs and scattered small ones, in {found.seeds} states made by "
+            "seeds.",
+            f"Jobs (PP groups x tp x pp): {jobs}; each is placed alone on the same state, with alpha {found.alpha:g}.",
+            "The other jobs hold nodes; what they send is in the model's assumption about a busy network, not counted "
+            "one by one.",
+            "Throughput is 1 over the predicted relative step time, a mean weighted by nodes: 100 % = a flat network.",
+            "What larger minipods cost in switches and cables is not weighed.",
+            *self._cut_short(found),
+            *model_assumptions(),
+        )
+
+    def _cut_short(self, found: MinipodsAnswer) -> Iterator[str]:
+        """Yield a sentence for each algorithm that ran out of time."""
+        for name in self.algorithms:
+            share = float(np.mean([found.cell(name, size, None).cut_short for size in self.minipod_sizes]))
+            if share:
+                yield (
+                    f"{name} was stopped after {self.time_limit:g} s in {share:.1%} of its placements; these may come "
+                    "out a little better or worse on a machine of another speed."
+                )
+
+    def sheet(self, answer: MinipodsAnswer) -> Sheet:
+        """Return a table and a chart for each algorithm."""
+        return Sheet(
+            title="Minipod size and oversubscription against throughput",
+            tables=[self._table(answer, name) for name in self.algorithms],
+            charts=[self._chart(answer, name) for name in self.algorithms],
+        )
+
+    def _table(self, answer: MinipodsAnswer, name: str) -> TextTable:
+        def kept(size: int, ratio: float | None) -> str:
+            cell = answer.cell(name, size, ratio)
+            return "-" if cell.throughput is None else f"{100 * cell.throughput:.1f} ± {100 * cell.half_width:.1f}"
+
+        columns: dict[str, Callable[[MinipodCell], str]] = {
+            "minipod": lambda cell: f"{cell.minipod_nodes:,}",
+            "minipods": lambda cell: f"{cell.minipods:,}",
+            "DP spread": lambda cell: known(cell.dp_spread, ".1f"),
+            "PP spread": lambda cell: known(cell.pp_spread, ".1f"),
+            "placed": lambda cell: f"{cell.placed:.0%}",
+        }
+        for ratio, word in self.columns.items():
+            columns[word] = lambda cell, ratio=ratio: kept(cell.minipod_nodes, ratio)  # type: ignore[misc]
+        title = f"Throughput with {name}, % of a flat network, by minipod size and oversubscription"
+        return text_table(title, [answer.cell(name, size, None) for size in self.minipod_sizes], columns)
+
+    def _chart(self, answer: MinipodsAnswer, name: str) -> Chart:
+        least = min((cell.throughput for cell in answer.cells if cell.throughput is not None), default=0.0)
+        series = []
+        for ratio, word in self.columns.items():
+            cells = [answer.cell(name, size, ratio) for size in self.minipod_sizes]
+            points = [(float(i), cell.throughput) for i, cell in enumerate(cells)]
+            series.append(Series(word, points, errors=[cell.half_width for cell in cells]))
+        return Chart(
+            title=f"Throughput with {name}",
+            x_label="nodes of a minipod",
+            y_label="of a flat network",
+            series=series,
+            # a twentieth below the least value, or it would lie on the axis
+            floor=max(0.0, int(20 * least - 0.5) / 20),
+            ceiling=1.0,
+            ticks=[(float(i), f"{size:,}") for i, size in enumerate(self.minipod_sizes)],
+            percent=True,
+        )

@@ -1,0 +1,50 @@
+"""What jobs keep of a flat network's throughput, by the models of communication."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scheduler.job import Job
+from scheduler.outcome import Outcome
+from simulator.cost.alpha_beta import alpha_beta
+from simulator.cost.calibration import PUBLISHED
+from simulator.cost.hierarchical import hierarchical
+from simulator.cost.types import CommModel, PlacedJob
+from topology.cluster import Cluster
+
+MEASURED = PUBLISHED.send_recv_stretch
+"""The ratio that the measured loss of send-recv between minipods amounts to, 3.33 (arXiv 2509.15940, section 4)."""
+
+LEVEL = "minipod"
+
+Placed = tuple[Cluster, Job, Outcome]
+"""A job on one state of a cluster, and where an algorithm put it."""
+
+
+def throughput(placed: Sequence[Placed], ratio: float | None) -> float | None:
+    """Return the share of a flat network's throughput that jobs keep, weighted by their nodes.
+
+    :param ratio: oversubscription between minipods, at least 1; ``None`` = the loss that was measured between them.
+    :returns: ``None`` where no job has a place.
+    """
+    tiers = {} if ratio is None or ratio == 1.0 else {LEVEL: ratio}
+    model: CommModel = alpha_beta() if ratio is None else hierarchical(oversubscription=tiers)
+    kept = weight = 0.0
+    for cluster, job, outcome in placed:
+        if outcome.proposal.nodes is not None and outcome.evaluation is not None:
+            kept += job.grid.cells / model.relative_step_time(PlacedJob(job, cluster, outcome.proposal.nodes))
+            weight += job.grid.cells
+    return kept / weight if weight else None
+
+
+def model_assumptions() -> tuple[str, ...]:
+    """Return what the two models of communication take for granted, each line once where they agree."""
+    tiers, measured = hierarchical(oversubscription={}), alpha_beta()
+    own = [line for line in tiers.assumptions if not line.startswith("Oversubscription")]
+    other = [line for line in measured.assumptions if line not in own]
+    lines = (
+        *(f"A ratio (model {tiers.name}): {line}" for line in own[:2]),
+        *own[2:],
+        *(f"As measured (model {measured.name}): {line}" for line in other),
+    )
+    return tuple(" ".join(line.split()) for line in lines)

@@ -1,0 +1,178 @@
+"""One replay of a busy cluster around the announcement of a large job, with a watch on the nodes that it is to have.
+
+A search that ends with its time limit answers by the speed of the machine; a rule does not.  So that replays can be
+repeated, small jobs go by ``gpu-packing``, which packs each into as few minipods as possible, as production schedulers
+do; the large one by the exact algorithm with time enough to finish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from scheduler.job import Job
+from scheduler.placement.registry import load_algorithm
+from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
+from simulator.capacity.capacity_question import Count, Share
+from simulator.engine.job import UNITS, SimJob
+from simulator.engine.loop import Engine
+from simulator.engine.run import run
+from simulator.job_record import JobRecord
+from topology.cluster import Cluster
+from topology.json_record import JsonRecord
+
+HOUR = 3_600.0
+
+SAMPLE = 300.0
+"""Seconds between two samples."""
+
+WATCHED = 2 * HOUR
+"""Seconds before the announcement at which samples begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveSample(JsonRecord):
+    """One sample, of what was until then."""
+
+    hours: float
+    """Hours since the announcement."""
+    allocation: Share
+    """Share of the GPUs that jobs hold."""
+    zone_held: Count
+    """Nodes of the zone that others hold."""
+    waiting: Count
+    """Jobs in the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReservePolicy(JsonRecord):
+    """What a policy makes of the large job."""
+
+    policy: str
+    """Name of the queue policy."""
+    starts_hours: float | None
+    """Hours after its arrival at which the large job starts; null = never."""
+    allocation_before: float
+    """Mean allocation in the hour before the announcement."""
+    allocation_at_arrival: float
+    """Allocation when the large job arrives, before it starts."""
+    zone_held_at_arrival: int
+    """Nodes of the zone that others hold when the large job arrives."""
+    idle_node_hours: float
+    """Node-hours that no job held between announcement and arrival."""
+    wait_hours: float
+    """Mean wait of others submitted between announcement and arrival: the price of notice."""
+    wait_hours_after: float
+    """Mean wait of others submitted between the arrival and the end of submissions: the price of the job itself."""
+    stopped: Count
+    """Times that others were stopped for the large job."""
+    line: tuple[ReserveSample, ...]
+    """Sample by sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargeAndSmall:
+    """A placement algorithm made of two: one for large jobs, a rule for small ones."""
+
+    least: int
+    """Nodes from which on a job is large."""
+    large: PlacementAlgorithm = field(default_factory=partial(load_algorithm, "exact"))
+    small: PlacementAlgorithm = field(default_factory=partial(load_algorithm, "gpu-packing"))
+    name: str = "by-size"
+    summary: str = "large jobs exactly, small ones packed into as few minipods as possible"
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """Place the job as one of the two does.
+
+        :raises InvalidJob: the job cannot be cut into nodes.
+        :raises UnknownName: the job names a level that the cluster does not have.
+        """
+        chosen = self.large if job.grid.cells >= self.least else self.small
+        return chosen.place(cluster, job, limits)
+
+
+@dataclass(slots=True)
+class ZoneRecorder:
+    """Observer of an engine that samples how many nodes of a zone other jobs hold."""
+
+    zone: Sequence[int]
+    """Nodes, by their indices."""
+    owner: str
+    """Id of the job whose zone it is."""
+    announced: float
+    """Time of the announcement of that job."""
+    end: float
+    """Time of the last sample, at most."""
+    samples: list[ReserveSample] = field(default_factory=list)
+
+    def elapsed(self, stage: Any, until: float) -> None:
+        """Take the samples of a stretch of time in which nothing changes."""
+        begin = self.announced - WATCHED + SAMPLE * len(self.samples)
+        if begin > min(until, self.end):
+            return
+        held = stage.room.total - stage.room.free
+        others = np.zeros(len(held), dtype=np.bool_)
+        for job in stage.live.values():
+            if job.record.job_id != self.owner:
+                others[list(job.places)] = True
+        in_zone = int(others[np.array(self.zone, dtype=np.int64)].sum())
+        allocation = float(held.sum()) / stage.room.capacity
+        while begin <= min(until, self.end):
+            self.samples.append(ReserveSample((begin - self.announced) / HOUR, allocation, in_zone, len(stage.line)))
+            begin += SAMPLE
+
+    def state(self) -> Any:
+        """Return nothing: a study is not resumed in the middle of a replay."""
+
+    def restore(self, state: Any) -> None:
+        """Do nothing, as :meth:`state` keeps nothing."""
+
+
+def replay_policy(
+    engine: Engine, policy: str, large: JobRecord, *, zone: Sequence[int], horizon: float
+) -> ReservePolicy:
+    """Run a replay, and return what became of the large job, its zone and the others.
+
+    :param engine: not begun yet.
+    :param zone: nodes to watch, by their indices.
+    :param horizon: time at which the others stop submitting, seconds.
+    """
+    arrives = large.submit
+    announced = arrives if large.announced is None else large.announced
+    recorder = ZoneRecorder(zone, owner=large.job_id, announced=announced, end=horizon)
+    engine.observers = (recorder,)
+    engine.begin()
+    run(engine)
+    itself = next(job for job in engine.jobs if job.record.job_id == large.job_id)
+    early = [one.allocation for one in recorder.samples if -1.0 <= one.hours < 0.0]
+    # 1e-9: the sample at the arrival itself counts, whatever the rounding of its time
+    notice = [one for one in recorder.samples if 0.0 <= one.hours <= (arrives - announced) / HOUR + 1e-9]
+    others = [job for job in engine.jobs if job is not itself]
+    nodes = engine.room.capacity / UNITS / (large.gpus / itself.nodes)
+    return ReservePolicy(
+        policy=policy,
+        starts_hours=None if itself.first_start == inf else (itself.first_start - arrives) / HOUR,
+        allocation_before=float(np.mean(early)),
+        allocation_at_arrival=notice[-1].allocation,
+        zone_held_at_arrival=notice[-1].zone_held,
+        idle_node_hours=sum((1.0 - one.allocation) * nodes * SAMPLE / HOUR for one in notice[:-1]),
+        wait_hours=_wait(others, announced, arrives),
+        wait_hours_after=_wait(others, arrives, horizon),
+        stopped=sum(len(job.runs) for job in others),
+        line=tuple(recorder.samples),
+    )
+
+
+def _wait(others: Sequence[SimJob], begin: float, end: float) -> float:
+    """Return the mean hours that jobs submitted in a stretch of time waited; 0 where there are none."""
+    waits = [
+        (job.first_start - job.submitted) / HOUR
+        for job in others
+        if begin <= job.submitted < end and job.first_start < inf
+    ]
+    return float(np.mean(waits)) if waits else 0.0

@@ -1,0 +1,90 @@
+"""What holds for every question: its answer is its JSON, its assumptions are told, its sheet is complete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from simulator.capacity.capacity_question import CapacityQuestion
+from simulator.capacity.cluster_question import parse_minipods
+from simulator.capacity.fragmentation_question import FragmentationQuestion
+from simulator.capacity.grow_question import GrowQuestion
+from simulator.capacity.minipods_question import MinipodsQuestion
+from simulator.capacity.reserve_question import ReserveQuestion
+from simulator.capacity.sheet import known, text_table
+from simulator.capacity.spares_question import SparesQuestion
+from topology.errors import InvalidInput
+from topology.json_record import json_data, read_json
+
+QUESTIONS: list[CapacityQuestion[Any]] = [
+    SparesQuestion(nodes=64, runs=2, days=1.0),
+    MinipodsQuestion(nodes=32, sizes=(8, 16), jobs=("8x2x4",), seeds=1, algorithms=("best-fit",)),
+    FragmentationQuestion(made="2x8", shapes=("8x2",)),
+    GrowQuestion(made="2x8", shapes=("8x2",), more=(1,), days=0.02),
+    ReserveQuestion(made="2x8", job="8x2x3", notice_hours=0.5, after_hours=0.5, warm_hours=3.0, longest_hours=0.5),
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: type(question).__name__)
+def test_an_answer_is_its_json(question: CapacityQuestion[Any]) -> None:
+    """It comes back from JSON as it went; verdict and assumptions stand first; each step is called once."""
+    steps: list[str] = []
+    answer = question.answer(step=steps.append)
+    assert len(steps) == question.steps
+    data = json_data(question.answer_type, answer)
+    assert list(data)[:2] == ["verdict", "assumptions"]
+    assert read_json(question.answer_type, data) == answer
+    assert answer.verdict.endswith(".")
+    assert len(answer.assumptions) >= 4
+    assert all(line.endswith(".") and line == " ".join(line.split()) for line in answer.assumptions)
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: type(question).__name__)
+def test_a_sheet_is_complete(question: CapacityQuestion[Any]) -> None:
+    """A title, tables whose rows are as wide as their headers, charts whose error bars belong to points."""
+    sheet = question.sheet(question.answer())
+    assert sheet.title
+    assert sheet.tables
+    assert all(len(row) == len(table.headers) for table in sheet.tables for row in table.rows)
+    assert sheet.charts
+    for chart in sheet.charts:
+        assert chart.series
+        assert all(len(series.errors) in (0, len(series.points)) for series in chart.series)
+
+
+def test_a_table_of_columns() -> None:
+    """Headers in order, a line for each row, ``-`` for what is not known."""
+
+    @dataclass
+    class Pair:
+        """Two numbers."""
+
+        left: int
+        right: float | None
+
+    columns = {"left": lambda pair: str(pair.left), "right": lambda pair: known(pair.right, ".1f")}
+    made = text_table("Pairs", [Pair(1, 0.25), Pair(2, None)], columns)
+    assert (made.title, made.headers) == ("Pairs", ("left", "right"))
+    assert made.rows == [("1", "0.2"), ("2", "-")]
+
+
+@pytest.mark.parametrize(("text", "sizes"), [("22x93", (22, 93)), ("1X1", (1, 1)), ("1000000x1", (1_000_000, 1))])
+def test_sizes_of_a_made_cluster(text: str, sizes: tuple[int, int]) -> None:
+    """Minipods and nodes of each."""
+    assert parse_minipods(text) == sizes
+
+
+@pytest.mark.parametrize("text", ["", "22", "22x", "x93", "0x5", "5x0", "1x2x3", "axb", "-1x4", "1000001x1", "1.5x2"])
+def test_no_sizes(text: str) -> None:
+    """The message has an example."""
+    with pytest.raises(InvalidInput, match="no size") as caught:
+        parse_minipods(text)
+    assert "22x93" in caught.value.fix
+
+
+def test_numbers_of_thousands_of_digits() -> None:
+    """They are no sizes either, though Python refuses to read them as numbers."""
+    with pytest.raises(InvalidInput, match="no size"):
+        parse_minipods("9" * 5000 + "x1")

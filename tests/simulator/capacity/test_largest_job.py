@@ -1,0 +1,94 @@
+"""The largest job that fits: counted by hand, against closed forms, and against all ways to seat small jobs."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.placement.registry import load_algorithm
+from simulator.capacity.job_shape import JobShape
+from simulator.capacity.largest_job import Family, LargestJob, Prober
+from tests.simulator.capacity.clusters_in_use import with_free
+from topology.build import build_cluster
+from topology.capacity import count_nodes
+from topology.cluster import Cluster, Node
+from topology.generate import fragment, minipods
+
+
+def prober(cluster: Cluster) -> Prober:
+    """Asks the exact algorithm, with time enough for a proof."""
+    return Prober(cluster, load_algorithm("exact"), seconds=5.0)
+
+
+def test_by_hand() -> None:
+    """7, 5 and 2 free nodes, PP groups of 4: two whole ones, one in 7 and one in 5.
+
+    Three (12 of 14 nodes) need a PP group over two minipods, 3 + 1; with one row over two minipods nothing is lost.
+    A column of three replicas in one minipod: the 7 hold one column of 3 and one more of 3, the 5 one, so 4 columns
+    of 3 rows do not fit and of 2 rows they do (3 in the 7, 1 in the 5).
+    """
+    asked, shape = prober(with_free(7, 5, 2)), JobShape(8, 4)
+    assert asked.most_rows(shape) == 3
+    assert asked.largest(shape, "pp", 1) == LargestJob("pp", 1, nodes=8, proved=True)
+    assert asked.largest(shape, "pp", 2) == LargestJob("pp", 2, nodes=12, proved=True)
+    assert asked.largest(shape, "dp", 1) == LargestJob("dp", 1, nodes=8, proved=True)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("stages", [1, 3, 4])
+def test_whole_rows_by_the_closed_form(seed: int, stages: int) -> None:
+    """With PP spread 1 a minipod with f free nodes holds floor(f / pp) rows, and that is all."""
+    cluster = fragment(minipods(minipods=5, nodes=60), 0.5, seed)
+    free = count_nodes(cluster.level("minipod"), cluster.idle)
+    found = prober(cluster).largest(JobShape(8, stages), "pp", 1)
+    assert (found.nodes, found.proved) == (stages * int((free // stages).sum()), True)
+
+
+@settings(max_examples=25, deadline=None)
+@given(free=st.lists(st.integers(0, 8), min_size=1, max_size=4), stages=st.integers(1, 4))
+def test_whole_columns_by_the_closed_form(free: list[int], stages: int) -> None:
+    """With DP spread 1 a column of n replicas lies in one minipod: n rows fit while sum floor(f / n) >= pp."""
+    rows = [n for n in range(1, sum(free) + 1) if sum(f // n for f in free) >= stages]
+    found = prober(with_free(*free)).largest(JobShape(8, stages), "dp", 1)
+    assert (found.nodes, found.proved) == (stages * max(rows, default=0), True)
+
+
+def most_seated(free: tuple[int, ...], stages: int, family: Family, spread: int) -> int:
+    """Rows of the largest job, by trying every minipod for every cell."""
+    best = 0
+    for rows in range(1, sum(free) // stages + 1):
+        for cells in product(range(len(free)), repeat=rows * stages):
+            if any(cells.count(pod) > free[pod] for pod in range(len(free))):
+                continue
+            grid = np.array(cells).reshape(rows, stages)
+            groups = grid if family == "pp" else grid.T
+            if max(len(set(group)) for group in groups.tolist()) <= spread:
+                best = rows
+                break
+    return best
+
+
+@pytest.mark.parametrize("family", ["pp", "dp"])
+@pytest.mark.parametrize("spread", [1, 2])
+@pytest.mark.parametrize("free", [(3, 2, 1), (2, 2, 2), (4, 1, 1), (1, 1, 1), (5, 0, 1)])
+def test_against_all_seatings(free: tuple[int, ...], family: Family, spread: int) -> None:
+    """Of jobs with two stages on three minipods: at most 3^6 seatings of each size."""
+    found = prober(with_free(*free)).largest(JobShape(8, 2), family, spread)
+    assert (found.nodes, found.proved) == (2 * most_seated(free, 2, family, spread), True)
+
+
+def test_faulty_nodes_do_not_count() -> None:
+    """A faulty node is free for no job."""
+    rows = [Node(f"n{i}", ("mp",), 8, 8, np.inf if i == 0 else 1.0) for i in range(4)]
+    assert prober(build_cluster(["minipod"], rows)).most_rows(JobShape(8, 1)) == 3
+
+
+def test_no_question_is_asked_twice() -> None:
+    """The same job is the same outcome, the object itself; another affinity is another question."""
+    asked, shape = prober(with_free(4, 4)), JobShape(8, 2)
+    assert asked.place(shape, 2, 0.5) is asked.place(shape, 2, 0.5)
+    assert asked.place(shape, 2, 0.5) is not asked.place(shape, 2, 1.0)

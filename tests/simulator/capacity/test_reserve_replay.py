@@ -1,0 +1,93 @@
+"""Parts of the replay of a reservation: samples of a zone, and two placement algorithms as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduler.job import Job
+from scheduler.placement.types import Limits, Proposal
+from simulator.capacity.job_shape import JobShape
+from simulator.capacity.reserve_replay import HOUR, LargeAndSmall, ZoneRecorder
+from tests.simulator.capacity.clusters_in_use import with_free
+from topology.cluster import Cluster
+
+
+def moment(*holders: tuple[str, tuple[int, ...]], waiting: int = 0) -> Any:
+    """An engine on four nodes of 8 GPUs, with jobs that hold nodes."""
+    free = np.full(4, 8.0)
+    for _, places in holders:
+        free[list(places)] = 0.0
+    live = {
+        i: SimpleNamespace(record=SimpleNamespace(job_id=name), places=places)
+        for i, (name, places) in enumerate(holders)
+    }
+    room = SimpleNamespace(total=np.full(4, 8.0), free=free, capacity=32.0)
+    return SimpleNamespace(room=room, live=live, line=[None] * waiting)
+
+
+def test_samples_every_five_minutes() -> None:
+    """From two hours before the announcement, of what was until then; nothing after the end."""
+    recorder = ZoneRecorder((0, 1), owner="large", announced=3 * HOUR, end=3.5 * HOUR)
+    recorder.elapsed(moment(), HOUR - 1.0)
+    assert recorder.samples == []
+    recorder.elapsed(moment(("a", (0,)), ("b", (3,)), waiting=2), HOUR)
+    recorder.elapsed(moment(("a", (0, 1))), HOUR + 601.0)
+    recorder.elapsed(moment(), 9 * HOUR)
+    hours = [one.hours for one in recorder.samples]
+    assert hours == pytest.approx([-2.0 + i / 12 for i in range(31)])
+    first, second, third, fourth = recorder.samples[:4]
+    # a holds one node of the zone, b one beside it: half of the cluster
+    assert (first.allocation, first.zone_held, first.waiting) == (0.5, 1, 2)
+    assert (second.allocation, second.zone_held, second.waiting) == (0.5, 2, 0)
+    assert (third.zone_held, fourth.zone_held) == (2, 0)
+
+
+def test_the_owner_does_not_hold_its_own_zone() -> None:
+    """Its nodes are allocated, and not held by others."""
+    recorder = ZoneRecorder((0, 1), owner="large", announced=2 * HOUR, end=4 * HOUR)
+    recorder.elapsed(moment(("large", (0, 1)), ("x", (2,))), 0.0)
+    assert (recorder.samples[0].allocation, recorder.samples[0].zone_held) == (0.75, 0)
+
+
+def test_nothing_to_store() -> None:
+    """A recorder has no state of its own in a checkpoint."""
+    recorder = ZoneRecorder((0,), owner="x", announced=0.0, end=1.0)
+    recorder.restore(recorder.state())
+    assert recorder.samples == []
+
+
+@dataclass
+class Remembers:
+    """An algorithm that remembers the jobs it was asked about."""
+
+    name: str = "remembers"
+    summary: str = "for a test"
+    asked: list[str] = field(default_factory=list)
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """Place nothing."""
+        self.asked.append(job.name)
+        return Proposal(None, complete=False)
+
+
+@pytest.mark.parametrize(("rows", "large"), [(1, False), (2, False), (3, True), (4, True)])
+def test_by_size(rows: int, large: bool) -> None:
+    """From six nodes on, that is three rows of two, a job is large."""
+    exact, rule = Remembers(), Remembers()
+    LargeAndSmall(6, exact, rule).place(with_free(8), JobShape(8, 2).job(rows), Limits(workers=1))
+    assert (len(exact.asked), len(rule.asked)) == ((1, 0) if large else (0, 1))
+
+
+def test_the_two_of_production() -> None:
+    """Both find a place, in one minipod where there is room in one."""
+    algorithm = LargeAndSmall(4)
+    assert (algorithm.large.name, algorithm.small.name) == ("exact", "gpu-packing")
+    for rows in (1, 2):
+        nodes = algorithm.place(with_free(5, 1), JobShape(8, 2).job(rows), Limits(workers=1)).nodes
+        assert nodes is not None
+        assert int(nodes.max()) < 8
