@@ -58,15 +58,15 @@ class ClusterCache:
         return MappingProxyType(self._pods)
 
     def pod(self, uid: str) -> Pod | None:
-        """A pod by its UID."""
+        """Return a pod by its UID."""
         return self._pods.get(uid)
 
     def member(self, uid: str) -> GangMember | None:
-        """A pod's part in its gang, by the pod's UID."""
+        """Return a pod's part in its gang, by the pod's UID."""
         return self._member.get(uid)
 
     def gang(self, key: GangKey) -> Gang | None:
-        """A gang with at least one pod, be it one that has ended."""
+        """Return a gang with at least one pod, be it one that has ended."""
         members = self._members.get(key)
         if not members:
             return None
@@ -81,13 +81,13 @@ class ClusterCache:
         return self._members.keys()
 
     def gangs(self) -> Iterable[Gang]:
-        """All gangs with at least one pod."""
+        """Yield all gangs with at least one pod."""
         for key in tuple(self._members):
             if (gang := self.gang(key)) is not None:
                 yield gang
 
     def plan_of_pod(self, uid: str) -> tuple[GangPlan, int] | None:
-        """The plan that names a pod, and the pod's rank in it.
+        """Return the plan that names a pod, and the pod's rank in it.
 
         :param uid: in any form.
         """
@@ -95,7 +95,7 @@ class ClusterCache:
         return None if found is None else (self._plans[found[0]], found[1])
 
     def recognise(self, pod: Pod) -> GangMember | None:
-        """The gang that a pod belongs to, known to us or not."""
+        """Return the gang that a pod belongs to, known to us or not."""
         return recognise(pod, self._owners)
 
     def put_node(self, node: NodeObject) -> None:
@@ -130,11 +130,12 @@ class ClusterCache:
         """Take up a Job, JobSet, StatefulSet or PodGroup; how its pods fare, which it says often, changes nothing."""
         uid, namespace = owner.metadata.uid, owner.metadata.namespace or "default"
         old = self._owners.get(uid)
+        if old is not None and old.spec == owner.spec:
+            return
         self._owner_names[uid] = (uid, f"{owner.kind}/{namespace}/{owner.metadata.name}")
         for name in self._owner_names[uid]:
             self._owners[name] = owner
-        if old is None or (old.spec, old.metadata.annotations) != (owner.spec, owner.metadata.annotations):
-            self._recognise_again(namespace)
+        self._recognise_again(namespace)
 
     def drop_owner(self, uid: str) -> None:
         """Forget a maker of pods."""

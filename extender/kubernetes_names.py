@@ -1,4 +1,4 @@
-"""The contract with whoever writes pods: names of labels, annotations, gate and resources.
+"""The contract with the writers of pods: names of labels, annotations, gate and resources.
 
 Users write these names into their manifests; a change here breaks them.
 """

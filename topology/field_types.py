@@ -17,11 +17,17 @@ from textwrap import dedent
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, GroupedMetadata, Gt, Le, Lt
+from annotated_types import Ge, GroupedMetadata, Gt, Interval, Le, Lt
 
 from topology.errors import InvalidInput
 
 SIMPLE = (bool, int, float, str)
+
+Count = Annotated[int, Ge(0)]
+AtLeastOne = Annotated[int, Ge(1)]
+NotNegative = Annotated[float, Ge(0)]
+Share = Annotated[float, Interval(ge=0, le=1)]
+Seed = Annotated[int, Interval(ge=0, le=2**31 - 1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ found for the quiet time, or a person lifted it.  ``expired``: its source said u
 
 
 @dataclass(frozen=True, slots=True)
-class Step(JsonRecord):
+class HeldFlag(JsonRecord):
     """What a source holds against a node until some time."""
 
     flag: NodeFlag
@@ -50,7 +50,7 @@ class FlagEvent(JsonRecord):
     """Name of the node; empty for ``opened`` and ``rules``."""
     source: str = ""
     """Name of the detector that found it."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[HeldFlag, ...] = ()
     """What the source holds against the node from now on; of several the slower come first and end first."""
     finding: NodeFlag | None = None
     """What was found, where it is none of the steps."""

@@ -15,7 +15,7 @@ from topology.errors import InvalidInput
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.collectives import CollectivesDocument
+    from arnold.documents.collectives_answer import CollectivesDocument
 
 EXAMPLES = """\b
 Examples:
@@ -45,7 +45,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
 @click.command(
     "collectives",
     cls=JsonCommand,
-    document="arnold.documents.collectives:CollectivesDocument",
+    document="arnold.documents.collectives_answer:CollectivesDocument",
     epilog=EXAMPLES,
 )
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
@@ -98,9 +98,9 @@ def command(
     """
     from datetime import UTC, datetime
 
-    from arnold.documents.collectives import collectives_document
+    from arnold.documents.collectives_answer import collectives_document
     from health.collectives import Settings, diagnose_files, flags_of, read_trace, withheld
-    from health.collectives.nodes import nodes_of
+    from health.collectives.rank_nodes import nodes_of
     from topology.files import STDIN, read_source
 
     if [*files, nodes].count(STDIN) > 1:

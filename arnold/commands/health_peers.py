@@ -13,7 +13,7 @@ from arnold.commands.instance import FILE, finite
 from arnold.commands.output import console, emit_json, progress, table
 
 if TYPE_CHECKING:
-    from arnold.documents.health_peers import PeersDocument
+    from arnold.documents.peers_answers import PeersDocument
 
 PEERS_EXAMPLES = """\b
 Examples:
@@ -30,7 +30,7 @@ Examples:
 """
 
 
-@click.command("peers", cls=JsonCommand, document="arnold.documents.health_peers:PeersDocument", epilog=PEERS_EXAMPLES)
+@click.command("peers", cls=JsonCommand, document="arnold.documents.peers_answers:PeersDocument", epilog=PEERS_EXAMPLES)
 @click.argument("file", type=FILE)
 @detector_options
 @click.option("--step", type=POSITIVE, callback=finite, help="Seconds between samples  [default: as sampled]")
@@ -59,7 +59,7 @@ def peers(
     FILE is Parquet or CSV with a sample a row (time, machine, metric, value), or the JSON answer of a Prometheus range
     query; - is standard input. A machine whose metric stays far from its peers' for minutes is flagged.
     """
-    from arnold.documents.health_peers import peers_document
+    from arnold.documents.peers_answers import peers_document
     from health.peers import SampleColumns, detect, judge, load_recording
 
     settings = settings_of(**decide)
@@ -82,7 +82,7 @@ def peers(
         _print(document)
 
 
-@click.command("order", cls=JsonCommand, document="health.peers.priority:LearntOrder", epilog=ORDER_EXAMPLES)
+@click.command("order", cls=JsonCommand, document="health.peers.metric_order:LearntOrder", epilog=ORDER_EXAMPLES)
 @click.argument("file", type=FILE)
 @click.option("--fault", "faults", multiple=True, required=True, metavar="FROM:TO", help="When something was wrong, s.")
 @click.option("--lenient", is_flag=True, help="Leave out rows that cannot be used, and say how many.")
@@ -93,7 +93,7 @@ def order(*, as_json: bool, file: str, faults: tuple[str, ...], lenient: bool) -
     scikit-learn: pip install 'arnold-scheduler[learn]'.
     """
     from health.peers import load_recording
-    from health.peers.priority import Labelled, learn_order
+    from health.peers.metric_order import Labelled, learn_order
 
     learnt = learn_order([Labelled(load_recording(file, lenient=lenient), [_interval(text) for text in faults])])
     if as_json:

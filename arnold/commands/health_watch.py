@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from arnold.documents.flag_store import RecordDocument
-    from arnold.documents.health_peers import WatchDocument
+    from arnold.documents.peers_answers import WatchDocument
+    from arnold.documents.store_answers import RecordDocument
     from topology.flags import NodeFlag
 
 EXAMPLES = """\b
@@ -30,7 +30,7 @@ Examples:
 """
 
 
-@click.command("watch", cls=JsonCommand, document="arnold.documents.health_peers:WatchDocument", epilog=EXAMPLES)
+@click.command("watch", cls=JsonCommand, document="arnold.documents.peers_answers:WatchDocument", epilog=EXAMPLES)
 @click.option("--prometheus", required=True, metavar="URL", help="Address of the server, without /api/v1.")
 @click.option(
     "--query", "queries", multiple=True, metavar="METRIC=PROMQL", help="A metric  [default: exporters' names]"
@@ -80,14 +80,14 @@ def watch(
     from datetime import UTC, datetime
     from threading import Event
 
-    from arnold.documents.health_peers import watch_document
+    from arnold.documents.peers_answers import watch_document
     from health.peers.prometheus import DEFAULT_QUERIES, Endpoint
     from health.peers.readers.range_query import MACHINE_LABELS
-    from health.peers.watch import Plan
+    from health.peers.watch import WatchPlan
     from health.peers.watch import watch as rounds
 
     endpoint = Endpoint(prometheus, token=_token(token_file), timeout=timeout)
-    plan = Plan(
+    plan = WatchPlan(
         queries=_queries(queries) or DEFAULT_QUERIES,
         every=every,
         span=span,

@@ -15,7 +15,7 @@ from arnold.commands.recover_inputs import read_machines, running_job_options
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from arnold.documents.recover import EvictDocument
+    from arnold.documents.recover_answers import EvictDocument
     from health.recovery.dumps import Dumps
 
 CALLS = 3
@@ -34,7 +34,7 @@ Examples:
 """
 
 
-@click.command("evict", cls=JsonCommand, document="arnold.documents.recover:EvictDocument", epilog=EXAMPLES)
+@click.command("evict", cls=JsonCommand, document="arnold.documents.recover_answers:EvictDocument", epilog=EXAMPLES)
 @click.argument("dumps", nargs=-1, required=True, type=click.Path(), metavar="DUMPS...")
 @running_job_options
 @click.option("--rounds", is_flag=True, help="Each of DUMPS is one look; the job is slow, not stuck. Take 5 in 50 s.")
@@ -97,10 +97,10 @@ def command(
     """
     from datetime import UTC, datetime, timedelta
 
-    from arnold.documents.recover import evict_document
+    from arnold.documents.recover_answers import evict_document
     from health.recovery.dumps import read_dumps
-    from health.recovery.verdict import decide, look_at
-    from health.recovery.words import evict_notes
+    from health.recovery.eviction_decision import decide, look_at
+    from health.recovery.eviction_words import evict_notes
 
     machines = read_machines(job_file, placement)
     looks: list[Dumps] = [
@@ -122,9 +122,9 @@ def command(
 
 
 def _view(how: dict[str, Any]) -> Any:
-    from health.recovery.stacks import View
+    from health.recovery.stacks import StackView
 
-    return View(lines=how.pop("lines"), addresses=how.pop("addresses"), threads=how.pop("threads"))
+    return StackView(lines=how.pop("lines"), addresses=how.pop("addresses"), threads=how.pop("threads"))
 
 
 def _looks(dumps: Sequence[str], *, rounds: bool) -> list[list[str]]:

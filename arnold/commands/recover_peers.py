@@ -11,7 +11,7 @@ from arnold.commands.instance import FILE, check_stdin, cluster_options, read_cl
 from arnold.commands.output import console, emit_json, progress, table
 
 if TYPE_CHECKING:
-    from arnold.documents.recover import CheckpointPeersDocument
+    from arnold.documents.recover_answers import CheckpointPeersDocument
 
 LONGEST = 40
 """Most rows of a table on a terminal."""
@@ -23,7 +23,9 @@ Examples:
 """
 
 
-@click.command("peers", cls=JsonCommand, document="arnold.documents.recover:CheckpointPeersDocument", epilog=EXAMPLES)
+@click.command(
+    "peers", cls=JsonCommand, document="arnold.documents.recover_answers:CheckpointPeersDocument", epilog=EXAMPLES
+)
 @cluster_options
 @click.option("--placement", required=True, type=FILE, metavar="FILE", help="What `arnold place --output` saved.")
 @click.option("--level", metavar="NAME", help="The level whose domains die as one  [default: the closest]")
@@ -34,7 +36,7 @@ def command(*, as_json: bool, placement: str, level: str | None, **inputs: Any) 
     near as that allows. Where the rules cannot all be kept, the DP group gives way first, then the rack, then the PP
     group, in as few pairs as possible.
     """
-    from arnold.documents.recover import peers_document
+    from arnold.documents.recover_answers import peers_document
     from health.recovery.checkpoint_peers import checkpoint_peers
     from health.recovery.machines import Machines
     from health.recovery.peer_words import peer_notes, peer_sentence

@@ -11,7 +11,7 @@ from arnold.commands.output import console, emit_json, table
 from arnold.commands.recover_inputs import read_machines, running_job_options
 
 if TYPE_CHECKING:
-    from arnold.documents.recover import ReplayDocument
+    from arnold.documents.recover_answers import ReplayDocument
     from health.recovery.machines import Machines
 
 LONGEST = 40
@@ -24,7 +24,7 @@ Examples:
 """
 
 
-@click.command("replay", cls=JsonCommand, document="arnold.documents.recover:ReplayDocument", epilog=EXAMPLES)
+@click.command("replay", cls=JsonCommand, document="arnold.documents.recover_answers:ReplayDocument", epilog=EXAMPLES)
 @running_job_options
 @click.option(
     "--k",
@@ -62,9 +62,9 @@ def command(
     Each part keeps TP and PP and runs a few steps on its own, all at once. The culprit is in the part that fails in
     the first run and in the part that fails in the second. Machines are numbered by node rank.
     """
-    from arnold.documents.recover import replay_document
-    from health.recovery.replay import plan_replay
+    from arnold.documents.recover_answers import replay_document
     from health.recovery.replay_words import replay_answer, replay_notes, replay_sentence
+    from health.recovery.two_phase_replay import plan_replay
 
     machines = read_machines(job_file, placement)
     plan = plan_replay(machines.job, k=k)
@@ -89,7 +89,7 @@ def command(
 
 def _print(document: ReplayDocument, machines: Machines) -> None:
     from arnold.commands.place_text import BAD, GOOD, SO_SO, print_sentences
-    from health.recovery.words import machine_names
+    from health.recovery.eviction_words import machine_names
 
     out = console()
     good = document.answer == "culprit" or (document.answer == "plan" and document.unique)

@@ -11,7 +11,7 @@ from arnold.commands.instance import finite
 from arnold.commands.output import console, emit_json, table
 
 if TYPE_CHECKING:
-    from arnold.documents.recover import StandbyDocument
+    from arnold.documents.recover_answers import StandbyDocument
     from health.recovery.standby import RateRange
 
 EXAMPLES = """\b
@@ -22,7 +22,7 @@ Examples:
 """
 
 
-@click.command("standby", cls=JsonCommand, document="arnold.documents.recover:StandbyDocument", epilog=EXAMPLES)
+@click.command("standby", cls=JsonCommand, document="arnold.documents.recover_answers:StandbyDocument", epilog=EXAMPLES)
 @click.option(
     "--machines",
     required=True,
@@ -61,7 +61,7 @@ def command(*, as_json: bool, machines: tuple[int, ...], rate: float, quantile: 
     Failures of a day are taken as Binomial(machines, rate): each machine fails alone, and the pool is filled up again
     within a day.
     """
-    from arnold.documents.recover import PublishedPools, StandbyDocument
+    from arnold.documents.recover_answers import PublishedPools, StandbyDocument
     from health.recovery.standby import PUBLISHED, plan_pool, rates_of_pools
     from topology.quantities import plural
 

@@ -15,9 +15,9 @@ from arnold.commands.output import console, emit_json, progress
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from arnold.documents.stragglers import StragglersDocument
+    from arnold.documents.straggler_answers import StragglersDocument
     from health.whatif import Analysis, Replayed, SlowWorker, Trace
-    from health.whatif.nodes import Nodes
+    from health.whatif.worker_nodes import Nodes
     from topology.flags import NodeFlag
 
 EXAMPLES = """\b
@@ -30,7 +30,7 @@ Examples:
 
 
 @click.command(
-    "stragglers", cls=JsonCommand, document="arnold.documents.stragglers:StragglersDocument", epilog=EXAMPLES
+    "stragglers", cls=JsonCommand, document="arnold.documents.straggler_answers:StragglersDocument", epilog=EXAMPLES
 )
 @click.argument("trace", type=FILE)
 @click.option("--meta", type=FILE, metavar="FILE", help="Sizes of the job, YAML  [default: those that the rows show].")
@@ -70,7 +70,7 @@ def command(
 def _analyse(
     file: str, meta: str | None, nodes: str | None, *, lenient: bool, html: str | None, chrome_trace: str | None
 ) -> StragglersDocument:
-    from arnold.documents.stragglers import stragglers_document
+    from arnold.documents.straggler_answers import stragglers_document
     from health import whatif
     from health.whatif.converters import heed, read_statement
     from topology.files import read_source

@@ -12,7 +12,7 @@ from arnold.commands.place_text import BAD, GOOD, SO_SO, print_sentences
 from topology.quantities import fixed, percent, seconds
 
 if TYPE_CHECKING:
-    from arnold.documents.stragglers import StragglersDocument
+    from arnold.documents.straggler_answers import StragglersDocument
 
 LONGEST = 12
 """Most rows of a table."""

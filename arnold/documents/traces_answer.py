@@ -6,20 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from arnold.documents.common import Document
+from health.whatif.converters.rows import Missing
 
 if TYPE_CHECKING:
     from health.whatif.converters import Conversion, RankLayout
-
-
-class MissingDoc(Document):
-    """Something the source does not hold."""
-
-    optype: str
-    """Type of operation, or property of one."""
-    reason: str
-    """Why it could not be recovered."""
-    disables: str
-    """Which part of the analysis cannot be done, or means nothing, without it."""
 
 
 class TracesConvertDocument(Document):
@@ -37,7 +27,7 @@ class TracesConvertDocument(Document):
     """Operations in it."""
     recovered: dict[str, int]
     """Operations of each type."""
-    missing: list[MissingDoc]
+    missing: tuple[Missing, ...]
     """What could not be recovered, and what that disables."""
     notes: list[str]
     """What was decided on the way, and what was dropped and why."""
@@ -52,9 +42,6 @@ def traces_convert_document(conversion: Conversion, layout: RankLayout, files: S
         steps=len({op.step for op in conversion.ops}),
         rows=len(conversion.ops),
         recovered=conversion.counts(),
-        missing=[
-            MissingDoc(optype=entry.optype, reason=entry.reason, disables=entry.disables)
-            for entry in conversion.missing
-        ],
+        missing=conversion.missing,
         notes=list(conversion.notes),
     )

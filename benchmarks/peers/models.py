@@ -15,9 +15,9 @@ from benchmarks.peers.faults import DURATIONS
 from benchmarks.peers.streams import SECONDS, SHAPES, healthy_job, recording
 from health.peers.denoise import Denoiser
 from health.peers.lstm_vae import LstmVae
+from health.peers.metric_order import Labelled, learn_order
 from health.peers.metrics import in_order
 from health.peers.pipeline import Settings, examine
-from health.peers.priority import Labelled, learn_order
 from health.peers.streams import FloatArray, Recording, align
 from health.peers.stretches import Stretch
 

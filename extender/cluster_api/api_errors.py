@@ -93,7 +93,7 @@ _FIXES = {
 
 
 def refusal(status: int, body: bytes, *, where: str, retry_after: float = 0.0) -> Refused:
-    """The error for an answer that is none of 2xx.
+    """Return the error for an answer that is none of 2xx.
 
     :param body: a Status object, or whatever something between us and the API server wrote.
     :param where: what was asked of what.

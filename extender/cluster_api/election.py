@@ -1,7 +1,7 @@
 """One leader among several replicas, by a Lease in the API server.
 
-The algorithm is client-go's: whoever holds the Lease renews it; who sees it unchanged for its whole duration, by its
-own steady clock, takes it with an update that fails if somebody else was faster.  Two things are stricter:
+The algorithm is client-go's: the holder of the Lease renews it; a replica that sees it unchanged for its whole
+duration, by its own steady clock, takes it with an update that fails if another was faster.  Two things are stricter:
 
 - Leading ends by the clock alone: a leader that could not renew for ``renew_deadline`` seconds stops *before* anybody
   else may start, also while a request hangs.  :meth:`Election.leads` is that clock, asked before every write.
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 class LeaseTimes:
     """Seconds of an election.
 
-    :param lease: a Lease that nobody renewed for so long is free.
+    :param lease: a Lease that was not renewed for so long is free.
     :param renew_deadline: a leader that could not renew for so long stops; less than ``lease``, as clocks differ.
     :param retry: pause between two tries.
     """
@@ -110,7 +110,7 @@ class Election:
             await self._sleep(self._terms.retry)
 
     async def step(self) -> None:
-        """One try to take or renew the Lease; never raises a :class:`ClusterError`."""
+        """Try once to take or renew the Lease; never raises a :class:`ClusterError`."""
         started = self._clock()
         try:
             async with asyncio.timeout(self._terms.renew_deadline / 2):
@@ -190,7 +190,7 @@ class Election:
         }
 
     def _expired(self, lease: _Lease) -> bool:
-        """Whether the Lease has not changed for its whole duration, as we saw it."""
+        """Return whether the Lease has not changed for its whole duration, as we saw it."""
         version = lease.metadata.resource_version
         if self._seen[0] != version:
             self._seen = (version, self._clock())

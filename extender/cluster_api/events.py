@@ -45,7 +45,7 @@ class Regarding:
     uid: str
 
     def reference(self) -> Document:
-        """As the API wants it."""
+        """Return the reference as the API wants it."""
         group = self.resource.group
         return {
             "apiVersion": f"{group}/{self.resource.version}" if group else self.resource.version,

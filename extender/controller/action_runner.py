@@ -43,12 +43,13 @@ class ActionRunner:
                     logger.info("the gang is gone, its nodes are free", extra={"gang": str(key)})
                 case Release() | NotifyPod() | Evict():
                     continue
+        writer = self.shared.writer
         if releases := [action for action in actions if isinstance(action, Release)]:
-            await self._together(key, "released", [self.shared.writer.release(one.pod, one.node) for one in releases])
-        if tells := [action for action in actions if isinstance(action, NotifyPod)]:
-            await self._together(key, "told", [self.shared.writer.tell(one.pod, one.node) for one in tells])
+            await self._together(key, "released", [writer.release(one.pod, one.node) for one in releases])
+        if notices := [action for action in actions if isinstance(action, NotifyPod)]:
+            await self._together(key, "told", [writer.tell(one.pod, one.node) for one in notices])
         if evicted := [action for action in actions if isinstance(action, Evict)]:
-            await self._together(key, "evicted", [self.shared.writer.evict(one.pod, one.why) for one in evicted])
+            await self._together(key, "evicted", [writer.evict(one.pod, one.why) for one in evicted])
 
     async def _together(self, key: GangKey, what: str, writes: Sequence[Awaitable[None]]) -> None:
         """Write pods, as many at once as flow control lets through.

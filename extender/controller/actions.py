@@ -113,12 +113,12 @@ class Decision:
     """What to do now, and when to think again if nothing happens.
 
     :param wake: the first instant at which the mere passing of time changes something; ``None`` = none.
-    :param hungry: gangs that are complete and have no nodes: the planner's.
+    :param unplaced: gangs that are complete and have no nodes: the planner's.
     """
 
     actions: list[Action] = field(default_factory=list)
     wake: datetime | None = None
-    hungry: list[GangKey] = field(default_factory=list)
+    unplaced: list[GangKey] = field(default_factory=list)
 
     def wake_by(self, instant: datetime) -> None:
         """Think again at this instant at the latest."""

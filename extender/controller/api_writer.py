@@ -1,6 +1,6 @@
 """Writes to the API server, each followed by the same change in the cache.
 
-Nothing is written by who does not lead.  What fails because somebody was faster raises; the watch brings the newer
+Only the leader writes.  What fails because another was faster raises; the watch brings the newer
 object, and the next decision is made on that.
 """
 
@@ -54,17 +54,17 @@ class Telemetry(Protocol):
     """Who counts what the controller does."""
 
     def decided(self, seconds: float) -> None:
-        """A decision was made on the event loop."""
+        """Count a decision on the event loop."""
 
     def planned(self, seconds: float, outcome: str) -> None:
-        """The solver answered about one gang."""
+        """Count an answer of the solver about one gang."""
 
     def wrote(self, kind: str, outcome: str, seconds: float) -> None:
-        """Something was written: plan, release, recreate, evict, forget, ...; ok, conflict or error."""
+        """Count a write: plan, release, recreate, evict, forget, ...; ok, conflict or error."""
 
 
 class Writer:
-    """Writes for the leader, and for nobody else.
+    """Writes of the leader; other replicas may not.
 
     :param for_pods: writes pods, many at once.
     :param for_plans: writes plans, which do not wait for the pods of other gangs.
@@ -92,7 +92,7 @@ class Writer:
         """Write a plan.
 
         :returns: the plan as it is stored now.
-        :raises Conflict: somebody wrote it since it was read.
+        :raises Conflict: it was written since it was read.
         """
         with self._counted("plan"):
             stored = decode_own_plan(await self._store(plan))
@@ -133,7 +133,7 @@ class Writer:
     async def reserve(self, reservation: Reservation) -> None:
         """Write the status of a reservation.
 
-        :raises Conflict: somebody wrote it since it was read.
+        :raises Conflict: it was written since it was read.
         """
         name, namespace = reservation.key.name, reservation.key.namespace
         with self._counted("reservation"), suppress(NotFound):
@@ -173,7 +173,7 @@ class Writer:
         return decode_pod(raw)
 
     async def _store(self, plan: GangPlan) -> bytes:
-        """The spec if it is new or has changed, then the status: the API server takes them apart."""
+        """Write the spec if it is new or has changed, then the status: the API server takes them apart."""
         document = encode_plan(plan)
         name, namespace = object_name(plan.key), plan.key.namespace
         before = self._state.plans.get(plan.key)

@@ -83,7 +83,7 @@ class Context:
             self.decision.wake_by(unfit.wake)
 
     def renewed(self, plan: GangPlan, gang: Gang) -> GangPlan:
-        """A plan whose pods get their time once more."""
+        """Return a plan whose pods get their time once more."""
         new = plan.replace(
             phase=PlanPhase.PLANNED,
             pods=uids_of(gang),
@@ -95,7 +95,7 @@ class Context:
         return self._undone(new, "Planned", "").with_condition("Planned", True, "Planned", "", self.now)
 
     def give_back(self, plan: GangPlan, phase: PlanPhase, reason: str, message: str) -> None:
-        """Promise the nodes to nobody; an expired plan remembers them."""
+        """Promise the nodes no more; an expired plan remembers them."""
         new = plan.replace(phase=phase, reason=reason, message=message, expires=None)
         if phase is PlanPhase.QUEUED:
             new = new.replace(nodes=(), pods=(), spread=None, objective=None, bound=None, gap=None)
@@ -103,7 +103,7 @@ class Context:
         self.do(Write(new, events=(EventNote(reason, message, "Warning"),)))
 
     def _undone(self, plan: GangPlan, reason: str, message: str) -> GangPlan:
-        """A plan that does not say any more that its pods are released or bound."""
+        """Return a plan that does not say any more that its pods are released or bound."""
         for kind in ("Released", "Bound"):
             if plan.condition(kind) is not None:
                 plan = plan.with_condition(kind, False, reason, message, self.now)
@@ -111,22 +111,22 @@ class Context:
 
 
 def is_pinned(pod: Pod, node: str) -> bool:
-    """Whether a pod was released to a node and waits for it: a pin cannot be taken off."""
+    """Return whether a pod was released to a node and waits for it: a pin cannot be taken off."""
     return pod.node is None and not pod.gated_by(GATE) and pod.pin == node
 
 
 def spec_of(gang: Gang, before: PlanSpec) -> PlanSpec:
-    """What is asked now; while it cannot be understood, as much as can be told."""
+    """Return what is asked now; while it cannot be understood, as much as can be told."""
     if gang.job is not None:
         return PlanSpec.of(gang.job, dialect=gang.dialect, priority=gang.priority)
     return PlanSpec(dialect=gang.dialect, size=gang.size or before.size, priority=gang.priority)
 
 
 def uids_of(gang: Gang) -> tuple[str | None, ...]:
-    """UID of each rank's pod, as plans write them."""
+    """Return the UID of each rank's pod, as plans write them."""
     return tuple(None if member is None else canonical_uid(member.pod.uid) for member in gang.members)
 
 
 def nodes_of(plan: GangPlan, ranks: Iterable[int]) -> tuple[str, ...]:
-    """The nodes of some ranks."""
+    """Return the nodes of some ranks."""
     return tuple(plan.nodes[rank] for rank in ranks)

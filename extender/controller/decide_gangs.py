@@ -3,7 +3,7 @@
 Everything follows from objects in etcd, so a controller that is killed anywhere goes on where it was: each decision
 looks at what *is* and takes the next step towards a gang that is whole on its planned nodes.
 
-    no nodes    Waiting (pods missing) | Invalid (a contradiction) | hungry: the planner's, who says Planned or Queued
+    no nodes    Waiting (pods missing) | Invalid (a contradiction) | unplaced: the planner's, who says Planned or Queued
     Planned     every pod is released as soon as the gang is complete
     Released    no gate is left; the scheduler binds
     Bound       all pods are, or were, on their nodes; a pod that comes anew gets its rank's node
@@ -40,7 +40,7 @@ def decide(
     keys: Iterable[GangKey] | None = None,
     unwanted: Mapping[GangKey, str] = _NOBODY,
 ) -> Decision:
-    """What to do about gangs.
+    """Return what to do about gangs.
 
     :param now: timezone-aware.
     :param keys: the gangs to think about; ``None`` = all that have pods or a plan.

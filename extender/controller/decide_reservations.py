@@ -31,7 +31,7 @@ class Next:
 def decide_reservation(
     state: ClusterCache, reservation: Reservation, now: datetime, *, policy: QueuePolicy, lost_after: timedelta
 ) -> Next:
-    """What is to become of a reservation, from what is known and the time.
+    """Return what is to become of a reservation, from what is known and the time.
 
     :param lost_after: how long a node may be not Ready before it is lost.
     """
@@ -65,7 +65,7 @@ def decide_reservation(
 
 
 def held(state: ClusterCache, reservation: Reservation, gang: Gang | None, now: datetime) -> Reservation:
-    """A reservation with a zone: kept from others, and how many of its nodes others still have."""
+    """Return a reservation with a zone: kept from others, and how many of its nodes others still have."""
     others = sum(_in_use(state, name, gang) for name in reservation.zone)
     size, spread = counted(len(reservation.zone), "node"), reservation.spread or (0, 0)
     worth = f"DP spread {spread[0]}, PP spread {spread[1]}, objective {reservation.objective or 0:g}"
@@ -80,7 +80,7 @@ def held(state: ClusterCache, reservation: Reservation, gang: Gang | None, now: 
 
 
 def without_zone(reservation: Reservation, now: datetime) -> Reservation:
-    """A reservation for which there is no zone, for the reason in its message."""
+    """Return a reservation for which there is no zone, for the reason in its message."""
     why = reservation.message
     new = _given_back(reservation, ReservationPhase.ANNOUNCED, "NoZone", why, now)
     return new.with_condition("Zoned", False, "NoZone", why, now)
@@ -89,7 +89,7 @@ def without_zone(reservation: Reservation, now: datetime) -> Reservation:
 def _given_back(
     reservation: Reservation, phase: ReservationPhase, reason: str, message: str, now: datetime
 ) -> Reservation:
-    """Without a zone; an expired reservation still says what it would have been worth."""
+    """Return the reservation without a zone; an expired one still says what it would have been worth."""
     new = reservation.replace(phase=phase, reason=reason, message=message, zone=(), held_by_others=None)
     if any(one.type == "Zoned" for one in new.conditions):
         new = new.with_condition("Zoned", False, reason, message, now).with_condition(
@@ -101,7 +101,7 @@ def _given_back(
 
 
 def _other_job(reservation: Reservation) -> bool:
-    """Whether the spec was changed, so that another number of nodes is needed."""
+    """Return whether the spec was changed, so that another number of nodes is needed."""
     job = reservation.understanding.job
     return job is not None and job.grid.cells != len(reservation.zone)
 
@@ -114,7 +114,7 @@ def _in_use(state: ClusterCache, node: str, gang: Gang | None) -> bool:
 
 
 def _lost(state: ClusterCache, reservation: Reservation, node: str, now: datetime, lost_after: timedelta) -> bool:
-    """Whether no new pod of the gang may come to a node, for longer than a moment."""
+    """Return whether no new pod of the gang may come to a node, for longer than a moment."""
     fleet = state.fleet
     host = fleet.host(node)
     if host is None or host.gpus != reservation.ask.gpus_per_node or host.cordoned:

@@ -40,10 +40,10 @@ class GangController:
         self._planning = Planning(shared, stop=self._stop)
         self._actor = ActionRunner(shared, self._planning)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
-        self._rests: dict[GangKey, RetryDelay] = {}
-        self._told: dict[GangKey, float] = {}
+        self._retries: dict[GangKey, RetryDelay] = {}
+        self._written_at: dict[GangKey, float] = {}
         self._due: dict[GangKey, float] = {}
-        self._hungry: set[GangKey] = set()
+        self._unplaced: set[GangKey] = set()
         self._unwanted: dict[GangKey, str] = {}
         self._rethink = float("-inf")
         self._round: asyncio.Task[None] | None = None
@@ -108,10 +108,10 @@ class GangController:
         now = self._shared.now()
         decision = decide(self._state, now, self._shared.terms, keys=(key,), unwanted=self._unwanted)
         self._unwanted.pop(key, None)
-        if decision.hungry:
-            self._hungry.add(key)
+        if decision.unplaced:
+            self._unplaced.add(key)
         else:
-            self._hungry.discard(key)
+            self._unplaced.discard(key)
         if decision.wake is not None:
             self._due[key] = monotonic() + max(0.0, (decision.wake - now).total_seconds())
         if decision.actions:
@@ -129,14 +129,14 @@ class GangController:
     def _start(self, key: GangKey, actions: Sequence[Action]) -> None:
         """Start a gang's task, or come back when it is time for it."""
         clock = monotonic()
-        rest = self._rests.get(key)
+        rest = self._retries.get(key)
         later = 0.0 if rest is None else rest.until
         if all(isinstance(action, Write) and not action.urgent for action in actions):
-            later = max(later, self._told.get(key, 0.0) + QUIET)
+            later = max(later, self._written_at.get(key, 0.0) + QUIET)
         if clock < later:
             self._due[key] = min(later, self._due.get(key, later))
             return
-        self._told[key] = clock
+        self._written_at[key] = clock
         self._tasks[key] = asyncio.create_task(self._act(key, actions), name=f"gang {key}")
 
     async def _act(self, key: GangKey, actions: Sequence[Action]) -> None:
@@ -148,28 +148,28 @@ class GangController:
             self._fails(key, error)
         except Exception:
             logger.exception("a fault of Arnold; the gang is tried again", extra={"gang": str(key)})
-            self._rests.setdefault(key, RetryDelay()).lengthen()
+            self._retries.setdefault(key, RetryDelay()).lengthen()
         else:
-            self._rests.pop(key, None)
+            self._retries.pop(key, None)
         finally:
             self._ended(key)
 
     def _ended(self, key: GangKey) -> None:
-        """A gang's task is over: look what is next."""
+        """End a gang's task, and look what is next."""
         del self._tasks[key]
         if key not in self._state.gang_keys:
-            self._told.pop(key, None)
-            self._rests.pop(key, None)
+            self._written_at.pop(key, None)
+            self._retries.pop(key, None)
         self._state.changed.add(key)
         self._changed.set()
 
     def _fails(self, key: GangKey, error: ArnoldError) -> None:
         """Let a gang rest."""
-        seconds = self._rests.setdefault(key, RetryDelay()).lengthen()
+        seconds = self._retries.setdefault(key, RetryDelay()).lengthen()
         logger.warning("%s; trying again in %.1f s", error, seconds, extra={"gang": str(key)})
 
-    def _rests_now(self, key: GangKey) -> bool:
-        rest = self._rests.get(key)
+    def _is_resting(self, key: GangKey) -> bool:
+        rest = self._retries.get(key)
         return rest is not None and monotonic() < rest.until
 
     def _start_round(self) -> list[float]:
@@ -180,15 +180,15 @@ class GangController:
 
         :returns: when to come back, on the steady clock, if it is not time yet.
         """
-        if not self._hungry or self._round is not None:
+        if not self._unplaced or self._round is not None:
             return []
-        resting = [self._rests[key].until for key in self._hungry if self._rests_now(key)]
-        hungry = {key: self._state.gang(key) for key in self._hungry if not self._rests_now(key)}
+        resting = [self._retries[key].until for key in self._unplaced if self._is_resting(key)]
+        unplaced = {key: self._state.gang(key) for key in self._unplaced if not self._is_resting(key)}
         version = self._state.fleet.version
-        if not hungry:
+        if not unplaced:
             return resting
         clock = monotonic()
-        whole, glance = self._rounds.due(hungry, version), self._glances.due(hungry, version)
+        whole, glance = self._rounds.due(unplaced, version), self._glances.due(unplaced, version)
         if clock < min(whole, glance):
             return [whole, glance, *resting]
         glances = clock < whole
@@ -203,7 +203,7 @@ class GangController:
                 logger.exception("a fault of Arnold; planning goes on")
             finally:
                 found, again = PlanningOutcome.NODES in came, PlanningOutcome.NOTHING in came
-                this = PlanningPass.after(hungry, version, started=started, found=found, again=again)
+                this = PlanningPass.after(unplaced, version, started=started, found=found, again=again)
                 self._glances = this if glances or again else replace(this, patience=0.0)
                 if not glances:
                     self._rounds = this
@@ -218,7 +218,7 @@ class GangController:
         """Keep other tasks off a gang while the solver is asked about it."""
         if self._draining or not self._shared.leads():
             raise NotLeading("this replica does not lead any more")
-        if key in self._tasks or key not in self._hungry or self._rests_now(key):
+        if key in self._tasks or key not in self._unplaced or self._is_resting(key):
             yield False
             return
         self._tasks[key] = None

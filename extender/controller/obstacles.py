@@ -41,7 +41,7 @@ class Obstacles:
     lost: timedelta
 
     def at(self, node: str) -> tuple[str, datetime | None]:
-        """Why a rank that is not bound cannot have a node; empty = it can.
+        """Return why a rank that is not bound cannot have a node; empty = it can.
 
         :returns: the reason, and when a node that is not Ready will be lost.
         """
@@ -66,7 +66,7 @@ class Obstacles:
         return "", until
 
     def _kept_away(self, host: Host) -> str:
-        """Why an administrator lets no pod of the gang come to a node; empty = they may."""
+        """Return why an administrator lets no pod of the gang come to a node; empty = they may."""
         if host.cordoned:
             return "cordoned"
         key = repelling_taint(host, self._demands) if host.repelling else None

@@ -11,19 +11,19 @@ _SHOWN = 3
 
 
 def counted(number: int, thing: str) -> str:
-    """``1 pod``, ``3 pods``."""
+    """Return a number with its noun: ``1 pod``, ``3 pods``."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def named(names: Iterable[str]) -> str:
-    """The first few names, and how many more there are."""
+    """Return the first few names, and how many more there are."""
     everyone = list(names)
     more = len(everyone) - _SHOWN
     return ", ".join(map(clip, everyone[:_SHOWN])) + (f" and {more} more" if more > 0 else "")
 
 
 def worth(plan: GangPlan) -> str:
-    """What a placement is worth, in one sentence."""
+    """Return what a placement is worth, in one sentence."""
     if plan.spread is None or plan.objective is None:
         return f"{counted(plan.size, 'node')} planned"
     proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} from the best"

@@ -76,7 +76,7 @@ class PlanProgress:
     def outdated(self) -> tuple[tuple[int, Pod, str], ...]:
         """Released pods that are pinned to the node which their rank had before, to be made anew by their controller.
 
-        Those that were pinned by whoever wrote them would come back the same.
+        Those that were written with a pin would come back the same.
         """
         return tuple(one for one in self._pinned_elsewhere if one[1].owner is not None and one[1].released)
 

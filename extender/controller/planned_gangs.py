@@ -13,7 +13,7 @@ from extender.plans import GangPlan, PlanPhase, PlanSpec, canonical_uid
 
 
 def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
-    """What to do about a gang whose plan holds nodes."""
+    """Decide what to do about a gang whose plan holds nodes."""
     sight = PlanProgress(gang, plan)
     if not sight.started and (gang.complete or sight.matching) and (changed := _changed(sight)):
         context.give_back(plan, PlanPhase.QUEUED, "GangChanged", f"{changed}; planned anew")
@@ -68,11 +68,11 @@ def _tell(context: Context, sight: PlanProgress) -> None:
     """Tell pods that came without the gate that they have nodes, and again while they are not on them."""
     for _, pod, node in sight.ungated:
         if pod.node is None and pod.pin is None:
-            told = pod.told(PLANNED)
-            if told is None or told + context.terms.tell <= context.now:
+            written = pod.probed_at(PLANNED)
+            if written is None or written + context.terms.tell <= context.now:
                 context.do(NotifyPod(context.key, pod, node))
             else:
-                context.decision.wake_by(told + context.terms.tell)
+                context.decision.wake_by(written + context.terms.tell)
 
 
 def _advance(context: Context, sight: PlanProgress) -> None:
@@ -108,7 +108,7 @@ def _mend(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> bool:
 
 
 def _expire(context: Context, sight: PlanProgress) -> None:
-    """Some pods are not bound in time.
+    """Decide about pods that are not bound in time.
 
     When none is, all nodes are given back.  When some are, the others move that kube-scheduler has tried in vain; where
     it has not come to them, as when it was away, they get their time once more.
@@ -129,7 +129,7 @@ def _expire(context: Context, sight: PlanProgress) -> None:
 
 
 def _with_health(context: Context, plan: GangPlan, sight: PlanProgress) -> GangPlan:
-    """The plan with a condition that says what of it is not as planned."""
+    """Return the plan with a condition that says what of it is not as planned."""
     reason, told = "NotAsPlanned", []
     gang = sight.gang
     if gang.problem is not None:
@@ -164,7 +164,10 @@ def _off_plan(sight: PlanProgress) -> list[str]:
 
 
 def _changed(sight: PlanProgress) -> str:
-    """What a gang asks now and did not when it was planned; empty = nothing.  A level that is not named is any."""
+    """Return what a gang asks now and did not when it was planned; empty = nothing.
+
+    A level that is not named is any.
+    """
     job, spec = sight.gang.job, sight.plan.spec
     if not sight.matching:
         return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"

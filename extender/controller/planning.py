@@ -1,6 +1,6 @@
 """The solver's side of the controller: rounds over the gangs that want nodes, and repairs.
 
-One question at a time, in a thread; whoever gets nodes has them in the cache before the next is asked.  An answer
+One question at a time, in a thread; a gang that gets nodes has them in the cache before the next is asked.  An answer
 counts only if the world is still what the solver was told: the gang's pods, its plan's version, the nodes it was given.
 """
 
@@ -30,7 +30,7 @@ from topology.errors import ArnoldError
 logger = logging.getLogger(__name__)
 
 Claim = Callable[[GangKey], AbstractContextManager[bool]]
-"""Take a gang for as long as the block runs; false = somebody else has it, or it wants no nodes."""
+"""Take a gang for as long as the block runs; false = another task has it, or it wants no nodes."""
 
 
 class PlanningOutcome(Enum):
@@ -165,7 +165,7 @@ class Planning:
         return PlanningOutcome.NODES
 
     def _mended(self, before: GangPlan, answer: Answer, why: str) -> GangPlan:
-        """The plan with its new nodes, and new time for its pods."""
+        """Return the plan with its new nodes, and new time for its pods."""
         plan, now = answer.plan, self.shared.now()
         if plan.phase is not PlanPhase.BOUND:
             phase = plan.phase if before.holding else PlanPhase.PLANNED
@@ -176,7 +176,7 @@ class Planning:
         return plan.with_condition("Planned", True, "Repaired", why, now)
 
     def _stale(self, plan: GangPlan, moved: Iterable[int] | None = None) -> bool:
-        """Whether the gang, or the nodes that its ranks are to have, are not any more what the solver was told.
+        """Return whether the gang, or the nodes of its ranks, are not any more what the solver was told.
 
         :param moved: of a repair, the ranks whose nodes are new; ``None`` = this is no repair.
         """
@@ -190,12 +190,12 @@ class Planning:
         return any(obstacles.at(plan.nodes[rank])[0] for rank in ranks)
 
     async def _write(self, plan: GangPlan, *said: EventNote) -> None:
-        self.reminders.told(plan.key)
+        self.reminders.written(plan.key)
         announce(self.shared.events, await self.shared.writer.write(plan), said)
 
 
 def _gist(plan: GangPlan) -> tuple[object, ...]:
-    """What a plan says, but for the words and numbers, which change with every node that somebody takes or leaves."""
+    """Return what a plan says, but for words and numbers, which change with every node that is taken or left."""
     hints = plan.condition(HINTS_READ)
     return plan.phase, plan.reason, plan.would_fit_if_empty, plan.spec, hints and (hints.status, hints.message)
 

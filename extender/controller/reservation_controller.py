@@ -89,7 +89,7 @@ class ReservationController:
             logger.info("%s: %s", new.phase.value, new.message, extra={"reservation": str(key)})
 
     async def _zone(self, reservation: Reservation, before: Reservation, lost: Sequence[str]) -> Reservation:
-        """The reservation with a zone; one that has lost nodes for which there are no others keeps what is left."""
+        """Return the reservation with a zone; one whose lost nodes cannot be replaced keeps what is left."""
         async with self.shared.solver:
             question = zone_question(self.shared.state, reservation, lost, self.shared.now())
             found = await self.shared.ask(find_zone, question, what="zone", found=lambda made: bool(made.zone))
@@ -105,7 +105,7 @@ class ReservationController:
         return held(self.shared.state, found, gang_for(self.shared.state, found), self.shared.now())
 
     def _may_ask(self, reservation: Reservation, lost: tuple[str, ...]) -> bool:
-        """Whether the answer may be another than the last time: another question, or another cluster for a while."""
+        """Return whether the answer may differ from the last one: another question, or another cluster for a while."""
         known = self._asked.get(reservation.key)
         if known is None or (known.ask, known.lost) != (reservation.ask, lost):
             return True

@@ -23,7 +23,7 @@ LOST = "PlanLost"
 
 
 def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
-    """What to do about a gang whose plan holds no nodes."""
+    """Decide what to do about a gang whose plan holds no nodes."""
     if plan is not None and plan.reason == PREEMPTED and gang.preemptible and (pods := _on_nodes(gang)):
         context.do(*(Evict(context.key, pod, plan.message) for pod in pods))
     elif gang.problem is not None:
@@ -38,28 +38,28 @@ def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
     elif chosen := _chosen_by_themselves(context, gang, plan):
         _tell(context, gang, plan, phase=PlanPhase.INVALID, reason="ChoosesNodes", message=chosen)
     elif not _take_again(context, gang, plan):
-        context.decision.hungry.append(context.key)
+        context.decision.unplaced.append(context.key)
 
 
 def _on_nodes(gang: Gang) -> list[Pod]:
-    """Its pods that have a node, or were pinned to one, and are not leaving."""
+    """Return the gang's pods that have a node, or were pinned to one, and are not leaving."""
     pods = (pod for pod in gang.pods if not pod.terminal and not pod.leaving)
     return [pod for pod in pods if pod.node is not None or (pod.pin is not None and not pod.gated_by(GATE))]
 
 
 def _held_by_others(gang: Gang) -> str:
-    """Which scheduling gates of others hold pods that wait behind ours: a quota, say.  Nodes would only lie idle."""
+    """Return which gates of others hold pods that wait behind ours: a quota, say.  Nodes would only lie idle."""
     waiting = [member.pod for member in gang.members if member is not None and member.pod.gated_by(GATE)]
     gates = {gate.name: None for pod in waiting for gate in pod.spec.scheduling_gates or () if gate.name != GATE}
     return f"its pods are held by other scheduling gates too: {named(gates)}" if gates else ""
 
 
 def _chosen_by_themselves(context: Context, gang: Gang, plan: GangPlan | None) -> str:
-    """Which pods name a node, or are on one, that no plan gave to them; empty = none.
+    """Return which pods name a node, or are on one, that no plan gave to them; empty = none.
 
     Anybody may write a node into a pod.  Were it taken for that of a plan which is lost, the gang would pass all that
-    wait, and choose.  A pod that is on a node already is there, whoever chose it: kube-scheduler leaves no mark when it
-    binds one without the gate.  Its plan says where it is, unless that node is promised to others, or is another's too.
+    wait, and choose.  A pod that is on a node already is there, by whatever choice: kube-scheduler leaves no mark when
+    it binds one without the gate.  Its plan says where it is, unless that node is promised to others, or has two pods.
     """
     pods = [(rank, member.pod) for rank, member in enumerate(gang.members) if member is not None]
     on = Counter(pod.node for _, pod in pods)
@@ -134,22 +134,22 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
 
 
 def _agree(sight: PlanProgress) -> bool:
-    """Whether a gang is as many as its plan has nodes, and no pod of it on another node than planned."""
+    """Return whether a gang is as many as its plan has nodes, and no pod of it on another node than planned."""
     return sight.matching and not sight.off_plan
 
 
 def _in_the_queue(context: Context) -> list[str]:
-    """The other gangs that wait for nodes which they could have."""
+    """Return the other gangs that wait for nodes which they could have."""
     plans = (plan for plan in context.plans.values() if plan.key != context.key and plan.phase is PlanPhase.QUEUED)
     return [str(plan.key) for plan in plans if plan.reason != LOST and plan.would_fit_if_empty is not False]
 
 
 def _from_pods(gang: Gang, plan: GangPlan | None) -> GangPlan | None:
-    """The plan of a gang whose own was deleted, read off its pods that are bound or were released.
+    """Return the plan of a gang whose own was deleted, read off its pods that are bound or were released.
 
     Other ranks are vacant, so that a repair gives them nodes.
 
-    :returns: ``None`` where there is nothing to read, or a rank is done and nobody knows where it was.
+    :returns: ``None`` where there is nothing to read, or a rank is done and it is not known where it was.
     """
     pods = [None if member is None else member.pod for member in gang.members]
     known = [None if pod is None else pod.node or (pod.pin if pod.released else None) for pod in pods]

@@ -16,27 +16,29 @@ from topology.errors import InvalidJob, did_you_mean
 MOST_PODS = 1_000_000
 """Most pods of one gang; ten times the largest cluster that is known."""
 
+ANNOTATIONS: Mapping[str, str] = {
+    "size": GANG_SIZE,
+    "parallelism": PARALLELISM,
+    "alpha": ALPHA,
+    "level": LEVEL,
+    "avoid": AVOID,
+}
+"""Field of :class:`~extender.gangs.types.Asked` -> the annotation that says it; members of a gang agree in each."""
+
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _DECIMAL = re.compile(r"[0-9]{0,3}\.?[0-9]{0,20}")
 
 
-def asked_by(annotations: Mapping[str, str], wishes: tuple[TopologyRequest, ...]) -> Asked:
-    """What a pod asks for its gang.
+def asked_by(annotations: Mapping[str, str], requests: tuple[TopologyRequest, ...]) -> Asked:
+    """Return what a pod asks for its gang.
 
-    :param wishes: what peers' dialects ask.
+    :param requests: what peers' dialects ask.
     """
-    return Asked(
-        size=annotations.get(GANG_SIZE),
-        parallelism=annotations.get(PARALLELISM),
-        alpha=annotations.get(ALPHA),
-        level=annotations.get(LEVEL),
-        avoid=annotations.get(AVOID),
-        wishes=wishes,
-    )
+    return Asked(**{field: annotations.get(key) for field, key in ANNOTATIONS.items()}, requests=requests)
 
 
 def parse_size(text: str, *, key: str = GANG_SIZE) -> int:
-    """A number of pods.
+    """Read a number of pods.
 
     :raises InvalidGang: not a whole number from 1 to :data:`MOST_PODS`.
     """
@@ -52,12 +54,12 @@ def parse_size(text: str, *, key: str = GANG_SIZE) -> int:
 
 
 def parse_whole(text: str | None) -> int | None:
-    """A whole number in ASCII digits; ``None`` = it is none."""
+    """Read a whole number in ASCII digits; ``None`` = it is none."""
     return int(text) if text is not None and _WHOLE.fullmatch(text) else None
 
 
 def parse_alpha(text: str) -> float:
-    """A DP affinity.
+    """Read a DP affinity.
 
     :raises InvalidGang: not a number between 0 and 1.
     """
@@ -74,7 +76,7 @@ def parse_alpha(text: str) -> float:
 
 
 def parse_level(text: str, *, key: str = LEVEL) -> str:
-    """A node label that may be a level; whether the cluster has it is asked when the gang is planned.
+    """Return a node label that may be a level; whether the cluster has it is asked when the gang is planned.
 
     :param key: the annotation that names it.
     :raises InvalidGang: it is longer than any text of a user that is repeated.
@@ -91,7 +93,7 @@ def parse_level(text: str, *, key: str = LEVEL) -> str:
 
 
 def parse_avoid(text: str) -> Avoid:
-    """What to do about slow nodes.
+    """Read what to do about slow nodes.
 
     :raises InvalidGang: no such word.
     """
@@ -108,7 +110,7 @@ def parse_avoid(text: str) -> Avoid:
 
 
 def parse_degrees(text: str) -> Parallelism:
-    """Degrees of parallelism.
+    """Read degrees of parallelism.
 
     :raises InvalidGang: not of the form ``tp=8,pp=8,dp=12``, or degrees that cannot be.
     """
@@ -119,7 +121,7 @@ def parse_degrees(text: str) -> Parallelism:
 
 
 def impossible_degrees(what: str, error: InvalidJob) -> InvalidGang:
-    """That degrees of parallelism cannot be read, or make no job.
+    """Return the error that degrees of parallelism cannot be read, or make no job.
 
     :param what: the degrees, as written or understood.
     """

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from extender.gangs.gang_annotations import ANNOTATIONS
 from extender.gangs.gang_job import Understood, understand
 from extender.gangs.hints import hints_of
 from extender.gangs.types import Asked, Gang, GangKey, GangMember, InvalidGang
-from extender.kubernetes_names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM, RANK
+from extender.kubernetes_names import GANG_SIZE, RANK
 from topology.readers.kubernetes_pods import Pod
 
 _SHOWN = 5
@@ -16,7 +17,7 @@ _SHOWN = 5
 
 
 def assemble(key: GangKey, members: Iterable[GangMember]) -> Gang:
-    """All that is known of a gang.
+    """Return all that is known of a gang.
 
     :param members: of this gang, at least one, in any order; the answer does not depend on it.
     """
@@ -62,12 +63,12 @@ class _Ranks:
 
 
 def _of_one_run(members: Sequence[GangMember]) -> Sequence[GangMember]:
-    """Without the ended pods of earlier runs under the same name: that theirs have ended says nothing about ours.
+    """Leave out the ended pods of earlier runs under the same name, which say nothing about this run.
 
     A controller that numbers its pods makes one run.  Other pods are told apart by time: a gang starts when all its
     ranks are there, so no pod of a run has ended before the run's first pod was made.  A pod that is made anew counts
     from the first pod of its controller; times are in whole seconds, and nothing is made, placed, started and ended
-    within one.  A pod of which nobody says when it ended is of this run.
+    within one.  A pod of which it is not known when it ended is of this run.
     """
     needed = [member for member in members if member.needed]
     if not needed:
@@ -86,7 +87,7 @@ def _of_one_run(members: Sequence[GangMember]) -> Sequence[GangMember]:
 
 
 def _maker(pod: Pod) -> str:
-    """UID of its controller; its own where it has none."""
+    """Return the UID of a pod's controller; its own where it has none."""
     return pod.owner.uid if pod.owner is not None else pod.uid
 
 
@@ -101,7 +102,7 @@ def _check(members: Sequence[GangMember]) -> None:
 
 
 def _agreed(members: Sequence[GangMember]) -> Asked:
-    """What the members ask, in one voice; a pod that says nothing agrees.
+    """Return what the members ask, in one voice; a pod that says nothing agrees.
 
     :raises InvalidGang: two say different things.
     """
@@ -113,9 +114,8 @@ def _agreed(members: Sequence[GangMember]) -> Asked:
             reason="NameClash",
             fix="give one of them another name",
         )
-    keys = {"size": GANG_SIZE, "parallelism": PARALLELISM, "alpha": ALPHA, "level": LEVEL, "avoid": AVOID}
     said: dict[str, str] = {}
-    for field, key in keys.items():
+    for field, key in ANNOTATIONS.items():
         by: dict[str, str] = {}
         for member in members:
             if (text := getattr(member.asked, field)) is not None:
@@ -130,12 +130,12 @@ def _agreed(members: Sequence[GangMember]) -> Asked:
             )
         if by:
             said[field] = next(iter(by))
-    wishes = {wish: None for member in members for wish in member.asked.wishes}
-    return Asked(**said, wishes=tuple(wishes))
+    requests = {request: None for member in members for request in member.asked.requests}
+    return Asked(**said, requests=tuple(requests))
 
 
 def _gpus(members: Sequence[GangMember]) -> int:
-    """GPUs that each pod asks for.
+    """Return the GPUs that each pod asks for.
 
     :raises InvalidGang: not all the same, or none.
     """
@@ -151,12 +151,12 @@ def _gpus(members: Sequence[GangMember]) -> int:
 
 
 def _size_of_form(members: Sequence[GangMember]) -> int | None:
-    """The size that the controller or the group says; the largest, where it was changed in between."""
+    """Return the size that the controller or the group says; the largest, where it was changed in between."""
     return max((member.size for member in members if member.size), default=None)
 
 
 def _ranks(members: Sequence[GangMember], size: int | None) -> _Ranks:
-    """Ranks from indices.
+    """Make ranks of indices.
 
     :raises InvalidGang: a pod without an index, two with the same, one out of range, more pods than the gang has.
     """
@@ -208,7 +208,7 @@ def _ranks(members: Sequence[GangMember], size: int | None) -> _Ranks:
 
 
 def _in_parts(member: GangMember, pods: int) -> int:
-    """The rank of a pod of one of several jobs that have so many pods each.
+    """Return the rank of a pod of one of several jobs that have so many pods each.
 
     :raises InvalidGang: its job has fewer.
     """
@@ -226,7 +226,7 @@ def _out_of_range(pod: Pod, has: str, fix: str) -> InvalidGang:
 
 
 def _direct(taken: dict[int, GangMember], finished: set[int], size: int) -> _Ranks:
-    """The index is the rank."""
+    """Return ranks where the index is the rank."""
     for rank, member in taken.items():
         if rank >= size:
             has = f"rank {rank}, the gang has ranks 0 to {size - 1}"
@@ -240,7 +240,7 @@ def _direct(taken: dict[int, GangMember], finished: set[int], size: int) -> _Ran
 
 
 def _dense(taken: dict[tuple[int, ...], GangMember], finished: set[tuple[int, ...]], size: int) -> _Ranks:
-    """Ranks are the order of the indices, known when all pods are there."""
+    """Return ranks in the order of the indices, known when all pods are there."""
     order = sorted((*taken, *finished))
     if len(order) < size:
         return _Ranks(waits=f"{size - len(order)} of {size} pods are missing")

@@ -1,4 +1,4 @@
-"""What a gang asks the solver: annotations and peers' wishes as a :class:`~scheduler.job.Job`.
+"""What a gang asks the solver: annotations and peers' requests as a :class:`~scheduler.job.Job`.
 
 Each pod takes one whole node, and rank r is the cell (dp = r mod D, pp = r div D) of the grid, as Megatron numbers
 nodes.  Without degrees of parallelism a gang is one data-parallel group: its domains are counted, its ranks are alike.
@@ -31,9 +31,9 @@ MOST_HOLDS = 64
 class Understood:
     """What annotations come to.
 
-    :param size: pods; ``None`` = nobody says.
+    :param size: pods; ``None`` = not known.
     :param job: ``None`` exactly when the size is.
-    :param tiers: hard wishes by number of a level.
+    :param tiers: hard requests by number of a level.
     """
 
     size: int | None = None
@@ -43,7 +43,7 @@ class Understood:
 
 
 def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Understood:
-    """The size and the job of a gang.
+    """Return the size and the job of a gang.
 
     :param gpus: GPUs that each of its pods asks for, at least 1.
     :param size: pods, as its controller or its group says; the annotation and the degrees of parallelism come first.
@@ -59,7 +59,9 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Un
         return Understood()
     if shape is not None and shape[0] * shape[1] != size:
         raise _contradiction(size, gpus, shape)
-    slices = {wish.slice_size for wish in asked.wishes if wish.slice_size is not None and wish.slice_size < size}
+    slices = {
+        request.slice_size for request in asked.requests if request.slice_size is not None and request.slice_size < size
+    }
     if degrees is None:
         degrees = _without_degrees(size, gpus, slices)
         shape = _shape(degrees, gpus)
@@ -69,23 +71,24 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Un
         job = job.replace(alpha=parse_alpha(asked.alpha))
     if asked.avoid is not None:
         job = job.replace(avoid=parse_avoid(asked.avoid))
-    return _with_wishes(job, asked.wishes, size)
+    return _with_requests(job, asked.requests, size)
 
 
-def holds_for(job: Job, wish: TopologyRequest, level: str) -> tuple[Hold, ...]:
-    """What keeps that which a hard wish concerns inside one domain of a level.
+def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...]:
+    """Return what keeps that which a hard request concerns inside one domain of a level.
 
     :raises InvalidGang: it concerns slices that are no groups of the job.
     """
     rows, columns = job.parallelism.shape(job.gpus_per_node)
-    if wish.slice_size is None or wish.slice_size >= rows * columns:
+    if request.slice_size is None or request.slice_size >= rows * columns:
         return (Hold("dp", level), Hold("pp", level))
-    if wish.slice_size == rows:
+    if request.slice_size == rows:
         return (Hold("dp", level),)
     raise InvalidGang(
-        f"{wish.source} wants slices of {wish.slice_size} ranks in one domain, the data-parallel groups have {rows}",
+        f"{request.source} wants slices of {request.slice_size} ranks in one domain, "
+        f"the data-parallel groups have {rows}",
         reason="UnsupportedSlice",
-        where=wish.source,
+        where=request.source,
         fix=f"make the slices as large as those groups, or leave out {PARALLELISM}: then the slices are the groups",
     )
 
@@ -116,7 +119,7 @@ def _contradiction(size: int, gpus: int, shape: tuple[int, int]) -> InvalidGang:
 
 
 def _without_degrees(size: int, gpus: int, slices: set[int]) -> Parallelism:
-    """One data-parallel group, or as many as there are slices of one size."""
+    """Return one data-parallel group, or as many as there are slices of one size."""
     group = next(iter(slices)) if len(slices) == 1 else size
     if size % group:
         raise InvalidGang(
@@ -127,33 +130,33 @@ def _without_degrees(size: int, gpus: int, slices: set[int]) -> Parallelism:
     return Parallelism(tp=gpus, dp=group, pp=size // group)
 
 
-def _with_wishes(job: Job, wishes: tuple[TopologyRequest, ...], size: int) -> Understood:
-    """The job with what peers' annotations add; a soft wish gives way to our own annotation.
+def _with_requests(job: Job, requests: tuple[TopologyRequest, ...], size: int) -> Understood:
+    """Return the job with what peers' annotations add; a soft request gives way to our own annotation.
 
     :raises InvalidGang: a level that is none, slices that are no groups, or more than a GangPlan holds.
     """
     holds: list[Hold] = []
     notes: list[str] = []
-    for wish in wishes:
-        if wish.level is not None:
-            parse_level(wish.level, key=wish.source)
-        if wish.level is not None and wish.hard:
-            holds += holds_for(job, wish, wish.level)
-            notes.append(f"{wish.source}: kept inside one domain of {wish.level}")
-        elif wish.level is not None and job.level is None:
-            job = job.replace(level=wish.level)
-            notes.append(f"{wish.source}: domains of {wish.level} count")
+    for request in requests:
+        if request.level is not None:
+            parse_level(request.level, key=request.source)
+        if request.level is not None and request.hard:
+            holds += holds_for(job, request, request.level)
+            notes.append(f"{request.source}: kept inside one domain of {request.level}")
+        elif request.level is not None and job.level is None:
+            job = job.replace(level=request.level)
+            notes.append(f"{request.source}: domains of {request.level} count")
     unique = tuple(dict.fromkeys(holds))
     if len(unique) > MOST_HOLDS:
         raise InvalidGang(
             f"its pods require {len(unique)} different things of the network, at most {MOST_HOLDS} are read",
             reason="TooManyWishes",
-            where=wishes[0].source,
+            where=requests[0].source,
             fix="give all pods of a gang the same annotations",
         )
     return Understood(
         size=size,
         job=replace(job, holds=unique),
-        tiers=tuple(wish for wish in wishes if wish.level is None),
+        tiers=tuple(request for request in requests if request.level is None),
         notes=tuple(notes),
     )

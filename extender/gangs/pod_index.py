@@ -15,7 +15,7 @@ from topology.readers.kubernetes_pods import Pod
 
 
 def index_of(pod: Pod) -> tuple[int, ...] | None:
-    """The pod's number, or numbers; ``None`` = nothing numbers it.
+    """Return the pod's number, or numbers; ``None`` = nothing numbers it.
 
     Our label comes first, then the labels of controllers, outer ones before those of the Jobs and StatefulSets that
     they are made of.
@@ -49,7 +49,7 @@ def index_of(pod: Pod) -> tuple[int, ...] | None:
 
 
 def equal_parts(pod: Pod) -> int | None:
-    """How many jobs of one size the pod's gang consists of: those of a JobSet with one template; ``None`` = unknown."""
+    """Return how many jobs of one size the gang has: those of a JobSet with one template; ``None`` = unknown."""
     labels = pod.labels
     replicas = labels.get(d.JOBSET_REPLICAS)
     if RANK in labels or replicas is None or labels.get(d.JOBSET_GLOBAL_REPLICAS) != replicas:
@@ -58,7 +58,7 @@ def equal_parts(pod: Pod) -> int | None:
 
 
 def numbered_by(pod: Pod) -> str:
-    """UID of the controller that numbers the pod: who is of another one's making is of another run.
+    """Return the UID of the controller that numbers the pod: a pod that another one made is of another run.
 
     :returns: empty where our label numbers it, for then every pod may have a controller of its own.
     """

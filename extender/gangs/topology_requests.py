@@ -14,7 +14,7 @@
 KAI writes its annotations on the Job, so the maker's count where the pod has none.
 
 Volcano's soft mode names no level and asks for nothing that Arnold does not do anyway.  That an exclusive domain is
-shared with nobody is not enforced by plans; the anti-affinity that LeaderWorkerSet adds to the pods does it.
+shared with no other is not enforced by plans; the anti-affinity that LeaderWorkerSet adds to the pods does it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from extender.objects import Owner
 _SMALL = re.compile(r"[0-9]{1,6}")
 
 
-def wishes_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tuple[TopologyRequest, ...]:
-    """The wishes on one pod, in the order of the table; those that make no sense are left out."""
+def requests_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tuple[TopologyRequest, ...]:
+    """Return the requests on one pod, in the order of the table; those that make no sense are left out."""
     found = [
         TopologyRequest(level, hard, key, slice_size=_slice(annotations, size_key))
         for key, hard, size_key in (
@@ -51,8 +51,8 @@ def wishes_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tupl
     return tuple(found)
 
 
-def wishes_of_group(group: Owner) -> tuple[TopologyRequest, ...]:
-    """The wishes in a PodGroup, of Kubernetes or of Volcano."""
+def requests_of_group(group: Owner) -> tuple[TopologyRequest, ...]:
+    """Return the requests in a PodGroup, of Kubernetes or of Volcano."""
     constraints, volcano = group.spec.scheduling_constraints, group.spec.network_topology
     topology = (constraints.topology or ()) if constraints is not None else ()
     found = [TopologyRequest(one.key, True, "schedulingConstraints.topology") for one in topology if one.key]

@@ -41,7 +41,7 @@ class TopologyRequest:
     :param hard: what it concerns lies inside one domain of the level; otherwise that level's domains count.
     :param source: the annotation that says so.
     :param tier: number of a level, 1 the closest, where ``level`` is ``None``.
-    :param slice_size: the wish concerns each so many consecutive ranks; ``None`` = the whole gang.
+    :param slice_size: the request concerns each so many consecutive ranks; ``None`` = the whole gang.
     """
 
     level: str | None
@@ -55,7 +55,7 @@ class TopologyRequest:
 class Asked:
     """What the annotations of a pod ask for its gang, as written; members of one gang agree.
 
-    :param wishes: peers' dialects.
+    :param requests: peers' dialects.
     """
 
     size: str | None = None
@@ -63,7 +63,7 @@ class Asked:
     alpha: str | None = None
     level: str | None = None
     avoid: str | None = None
-    wishes: tuple[TopologyRequest, ...] = ()
+    requests: tuple[TopologyRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +99,17 @@ class GangMember:
 class Gang:
     """All that is known of a gang from its pods.
 
-    :param size: pods it has when complete; ``None`` = nobody says.
+    :param size: pods it has when complete; ``None`` = not known.
     :param members: by rank, ``None`` where a pod is missing; empty while ranks are not known, which takes all pods
         where controllers number them by several numbers.
     :param pods: all its pods, ended ones too.
     :param done: ranks whose pod has succeeded and is needed no more.
     :param job: what the solver is asked; ``None`` while the gang has a problem, or its size is not known.
-    :param tiers: hard wishes by number, to be resolved against the levels of the cluster.
+    :param tiers: hard requests by number, to be resolved against the levels of the cluster.
     :param notes: what a user should know, one sentence each.
     :param priority: highest of its pods.
     :param created: when the oldest of its pods was.
-    :param seconds: that it is expected to run at most; ``None`` = nobody says.
+    :param seconds: that it is expected to run at most; ``None`` = not known.
     :param preemptible: whether it may be stopped and queued again.
     :param doubts: hints of its pods that cannot be read; they place nothing, so they are no problem.
     :param waits: why it is not complete, one sentence; empty when it is.

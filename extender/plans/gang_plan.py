@@ -122,7 +122,7 @@ class GangPlan(CustomResource, frozen=True):
 
     key: GangKey
     phase: PlanPhase = written(PlanPhase.WAITING)
-    spec: PlanSpec = PlanSpec()
+    spec: PlanSpec = written(PlanSpec())
     nodes: tuple[str, ...] = ()
     pods: tuple[str | None, ...] = ()
     expires: Instant | None = None
@@ -150,7 +150,7 @@ class GangPlan(CustomResource, frozen=True):
         return {node: rank for rank, node in enumerate(self.nodes)}
 
     def expired(self, now: datetime) -> bool:
-        """Whether the time for pods to bind is over."""
+        """Return whether the time for pods to bind is over."""
         return self.expires is not None and self.expires <= now
 
 
@@ -158,7 +158,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def canonical_uid(uid: str) -> str:
-    """A UID as 16 bytes can carry it: UUIDs, which the API server always makes, as they are.
+    """Return a UID as 16 bytes can carry it: UUIDs, which the API server always makes, as they are.
 
     Any other text stands for the UUID of its hash, so that comparing canonical forms is comparing UIDs.
     """
@@ -171,7 +171,7 @@ _LABEL_AS_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 def object_name(key: GangKey) -> str:
-    """Name of the GangPlan of a gang: the gang's name where that is a name of objects.
+    """Return the name of the GangPlan of a gang: the gang's name where that is a name of objects.
 
     Label values may have capitals and underscores, which names of objects may not: those are rewritten, with a hash.
     """

@@ -15,12 +15,12 @@ _NONE = bytes(16)
 
 
 def pack_names(names: Sequence[str]) -> str | None:
-    """Names of nodes as one short text; ``None`` for none."""
+    """Return the names of nodes as one short text; ``None`` for none."""
     return base64.b64encode(zlib.compress("\n".join(names).encode(), 6)).decode() if names else None
 
 
 def unpack_names(text: str | None) -> tuple[str, ...]:
-    """The names in such a text.
+    """Return the names in such a text.
 
     :raises ValueError: it is none, or absurdly long.
     """
@@ -37,14 +37,14 @@ def unpack_names(text: str | None) -> tuple[str, ...]:
 
 
 def pack_uids(uids: Sequence[str | None]) -> str | None:
-    """UIDs of pods as one short text; ``None`` for none."""
+    """Return the UIDs of pods as one short text; ``None`` for none."""
     if not uids:
         return None
     return base64.b64encode(b"".join(_NONE if uid is None else UUID(uid).bytes for uid in uids)).decode()
 
 
 def unpack_uids(text: str | None) -> tuple[str | None, ...]:
-    """The UIDs in such a text.
+    """Return the UIDs in such a text.
 
     :raises ValueError: it is none.
     """

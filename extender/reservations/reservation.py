@@ -174,7 +174,7 @@ class Reservation(CustomResource, frozen=True):
 
 
 def _in_words_of_the_spec(error: InvalidGang) -> InvalidGang:
-    """A mistake in what annotations say too, in the names of the fields of the spec."""
+    """Return a mistake that annotations may have too, in the names of the fields of the spec."""
 
     def reworded(text: str) -> str:
         return text.replace(GANG_SIZE, "spec.nodes").replace(f"{GROUP}/", "spec.")
@@ -189,7 +189,8 @@ def encode_reservation(reservation: Reservation) -> dict[str, Any]:
     size, others = len(reservation.zone), reservation.held_by_others
     clear = None if others is None else f"{size - others}/{size}"
     document = encode_resource(reservation, RESERVATION_KIND, *reversed(reservation.key), clear=clear)
-    del document["spec"], document["status"]["announced"]
+    document["status"].pop("announced", None)
+    del document["spec"]
     return document
 
 

@@ -61,7 +61,7 @@ class Backend:
 
 
 def create_app(backend: Backend, intake: BodyReader, *, mutual_tls: bool) -> Starlette:
-    """The application.
+    """Return the application.
 
     :param mutual_tls: whether only clients with a certificate may ask more than how we are.
     """

@@ -67,21 +67,21 @@ class Metrics:
         )
 
     def decided(self, seconds: float) -> None:
-        """See :class:`extender.controller.Telemetry`, also for the next two."""
+        """Count a decision; see :class:`extender.controller.api_writer.Telemetry`."""
         self.decide_seconds.observe(seconds)
 
     def planned(self, seconds: float, outcome: str) -> None:
-        """The solver answered about one gang."""
+        """Count an answer of the solver about one gang."""
         self.plan_seconds.labels(outcome=outcome).observe(seconds)
 
     def wrote(self, kind: str, outcome: str, seconds: float) -> None:
-        """Something was written to the API server."""
+        """Count a write to the API server."""
         self.writes.labels(kind=kind, outcome=outcome).inc()
         if kind == "release":
             self.release_seconds.observe(seconds)
 
     def text(self) -> bytes:
-        """The page that Prometheus reads."""
+        """Return the page that Prometheus reads."""
         return generate_latest(self.registry)
 
 
@@ -93,7 +93,7 @@ class _Plans(Collector):
         self._leads = leads
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """The gauges."""
+        """Return the gauges."""
         leader = GaugeMetricFamily("arnold_leader", "1 on the replica that plans")
         leader.add_metric([], float(self._leads()))
         gangs = GaugeMetricFamily("arnold_gangs", "Gangs by phase", labels=["phase"])
@@ -125,7 +125,7 @@ class _Reservations(Collector):
         self._reservations = reservations
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """The gauges."""
+        """Return the gauges."""
         count = GaugeMetricFamily("arnold_reservations", "Reservations by phase", labels=["phase"])
         reserved = GaugeMetricFamily("arnold_reserved_nodes", "Nodes of zones that are kept for announced gangs")
         others = GaugeMetricFamily("arnold_reserved_nodes_held_by_others", "Of those, nodes that others still have")

@@ -24,7 +24,7 @@ class JsonLines(logging.Formatter):
     """A record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -41,19 +41,19 @@ class TextLines(logging.Formatter):
     """A record for people, its extras behind it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         line = super().format(record)
         extras = [f"{key}={value}" for key, value in _extras(record).items()]
         return f"{line}  [{' '.join(extras)}]" if extras else line
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        """The line without its trace."""
+        """Return the line without its trace."""
         record.message = clip(record.message, LONGEST_MESSAGE)
         return super().formatMessage(record)
 
 
 def _extras(record: logging.LogRecord) -> dict[str, object]:
-    """What was said beside the message."""
+    """Return what was said beside the message."""
     found = ((key, value) for key, value in vars(record).items() if key not in _OWN)
     return {key: clip(value, LONGEST_EXTRA) if isinstance(value, str) else value for key, value in found}
 

@@ -59,7 +59,7 @@ class Readiness:
         return all(reflector.synced for reflector in self._reflectors)
 
     def reasons(self) -> list[str]:
-        """Why the cache cannot be trusted, one sentence each; empty = it can."""
+        """Return why the cache cannot be trusted, one sentence each; empty = it can."""
         found = []
         now = self._clock()
         for reflector in self._reflectors:

@@ -18,7 +18,7 @@ class BodyReader:
         self._room = 4 * limit if at_once is None else at_once
 
     async def read(self, request: Request) -> bytes:
-        """The body of a request.
+        """Return the body of a request.
 
         :raises HTTPException: 413 too long, 503 too many long ones at once, 400 the client went away.
         """

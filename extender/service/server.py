@@ -165,7 +165,8 @@ class _Process:
     async def _serve(self, server: uvicorn.Server, listener: socket.socket) -> None:
         """Answer until a signal comes.
 
-        Uvicorn raises the signal again when it has shut down; what is left to do then is ours, so nobody dies of it.
+        Uvicorn raises the signal again when it has shut down; the process must not die of it, as work is left to
+        do.
         """
         host, port = listener.getsockname()[:2]
         scheme = "https" if self.tls is not None else "http"
@@ -180,7 +181,7 @@ class _Process:
 
 
 def _listen(bind: Address) -> socket.socket:
-    """The listening socket.
+    """Return the listening socket.
 
     :raises InvalidInput: the address is taken, or not of this machine.
     """
@@ -205,4 +206,4 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _nothing(*_: object) -> None:
-    """Of a signal that was seen already."""
+    """Ignore a signal that was seen already."""

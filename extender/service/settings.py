@@ -107,7 +107,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """``HOST:PORT`` or ``[IPv6]:PORT``.
+    """Read ``HOST:PORT`` or ``[IPv6]:PORT``.
 
     :raises InvalidInput: it is neither.
     """
@@ -124,7 +124,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_levels(text: str) -> tuple[str, ...] | None:
-    """Node labels from broad to close; ``auto`` = ``None``.
+    """Read node labels from broad to close; ``auto`` = ``None``.
 
     :raises InvalidInput: no label, or one twice.
     """
@@ -148,7 +148,7 @@ NOT_LIVE = {
 
 
 def live_policy(name: str) -> QueuePolicy:
-    """The policy of that name.
+    """Return the policy of that name.
 
     :raises UnknownName: no installed package offers it.
     :raises InvalidInput: it is for simulation alone.

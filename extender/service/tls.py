@@ -38,11 +38,11 @@ class TlsFiles:
     client_ca: str
 
     def signature(self) -> Signature:
-        """What changes when a file does; a missing file has a signature too."""
+        """Return what changes when a file does; a missing file has a signature too."""
         return tuple(_signature(path) for path in (self.certificate, self.key, self.client_ca))
 
     def context(self) -> ssl.SSLContext:
-        """A context with what the files hold now.
+        """Return a context with what the files hold now.
 
         :raises InvalidInput: a file is missing or not PEM, or key and certificate do not match.
         """
@@ -127,7 +127,7 @@ def _no_password() -> str:
 
 
 def tls_files(bind: Address, *, certificate: str | None, key: str | None, client_ca: str | None) -> TlsFiles | None:
-    """The TLS files that three options name; all or none.
+    """Return the TLS files that three options name; all or none.
 
     :raises InvalidInput: some are missing, or none is given for an address that others can reach.
     """

@@ -2,7 +2,7 @@
 
 A member of a gang may use the one node that its gang's plan gives to it; all others go to
 ``FailedAndUnresolvableNodes``, or kube-scheduler would look for pods to preempt there.  A pod with GPUs and without a
-gang gets what is promised to nobody (see ``singles``).  A pod without GPUs is none of our business.
+gang gets what is not promised (see ``single_pods``).  A pod without GPUs is none of our business.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class FilterVerdict:
 
 
 def filter_nodes(state: ClusterCache, args: FilterArgs, now: datetime, policy: QueuePolicy) -> FilterVerdict:
-    """Which of the nodes asked about a pod may use.
+    """Return which of the nodes asked about a pod may use.
 
     :param policy: which nodes a pod without a gang leaves to gangs that were announced.
     :raises InvalidInput: a node without a name; nodes and names that are not the same.
@@ -101,7 +101,7 @@ _NO_ROOM = Refusal(RefusalKind.NO_ROOM, "none of the nodes asked about has room"
 
 
 def _single(state: ClusterCache, refused: Mapping[str, str]) -> Refusal:
-    """Why no node passes for a pod without a gang: the first that a preemption would not open to it, or no room."""
+    """Return why no node passes for a pod without a gang: the first that no preemption opens to it, or no room."""
     if not refused:
         return _NO_ROOM
     node, sentence = next(iter(refused.items()))
@@ -110,7 +110,7 @@ def _single(state: ClusterCache, refused: Mapping[str, str]) -> Refusal:
 
 
 def planned_node(state: ClusterCache, pod: Pod, plan: GangPlan, rank: int, now: datetime) -> str | Refusal:
-    """The node that a plan gives to a pod which it names, or why the pod may not go there."""
+    """Return the node that a plan gives to a pod which it names, or why the pod may not go there."""
     key = plan.key
     if pod.namespace != key.namespace:
         return Refusal(RefusalKind.NOT_IN_PLAN, f"gang {key}: the plan's pod of rank {rank} is in another namespace")
@@ -128,7 +128,7 @@ def planned_node(state: ClusterCache, pod: Pod, plan: GangPlan, rank: int, now: 
 
 
 def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: QueuePolicy) -> PreemptResult:
-    """On which of the nodes pods may be preempted for a pod.
+    """Return on which of the nodes pods may be preempted for a pod.
 
     For a member of a planned gang: on its own node alone, and never another member of a planned gang.  For other pods
     with GPUs: not on promised and not on reserved nodes, which Filter would refuse them.
@@ -159,7 +159,7 @@ def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: Queue
 
 
 def _unplanned(state: ClusterCache, key: GangKey) -> Refusal:
-    """Why a pod of a gang that no plan names has to wait."""
+    """Return why a pod of a gang that no plan names has to wait."""
     plan = state.plans.get(key)
     if plan is None:
         return Refusal(RefusalKind.NO_PLAN, f"gang {key} has no plan yet")
@@ -186,7 +186,7 @@ def _none(args: FilterArgs, names: Sequence[str], refusal: Refusal) -> FilterVer
 
 
 def _answer(args: FilterArgs, names: Sequence[str], passed: Sequence[str], refused: dict[str, str]) -> FilterResult:
-    """The answer in the form of the question: names for names, nodes for nodes."""
+    """Return the answer in the form of the question: names for names, nodes for nodes."""
     if args.nodes is None:
         return FilterResult(node_names=passed, failed_and_unresolvable_nodes=refused)
     wanted = frozenset(passed)

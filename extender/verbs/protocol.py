@@ -98,7 +98,7 @@ class Victims(msgspec.Struct, frozen=True, gc=False, rename={"pods": "Pods", "vi
     violations: int = 0
 
     def meta(self) -> MetaVictims:
-        """The form in which answers name victims."""
+        """Return the form in which answers name victims."""
         return MetaVictims([MetaPod(pod.uid) for pod in self.pods or ()], self.violations)
 
 
@@ -124,7 +124,7 @@ class PreemptResult(_Message, frozen=True):
 
 
 def decode_filter(body: bytes) -> FilterArgs:
-    """A Filter request.
+    """Read a Filter request.
 
     :raises InvalidInput: not JSON, or not of the protocol's types.
     """
@@ -135,7 +135,7 @@ def decode_filter(body: bytes) -> FilterArgs:
 
 
 def decode_preempt(body: bytes) -> PreemptArgs:
-    """A Preempt request.
+    """Read a Preempt request.
 
     :raises InvalidInput: not JSON, or not of the protocol's types.
     """
@@ -146,12 +146,12 @@ def decode_preempt(body: bytes) -> PreemptArgs:
 
 
 def encode(answer: FilterResult | PreemptResult) -> bytes:
-    """The answer as JSON."""
+    """Return the answer as JSON."""
     return _encoder.encode(answer)
 
 
 def filter_error(message: str) -> FilterResult:
-    """An answer that fails this attempt of the pod and says why; the scheduler shows it in the pod's events."""
+    """Return an answer that fails this attempt of the pod and says why; the scheduler shows it in the pod's events."""
     return FilterResult(error=message)
 
 

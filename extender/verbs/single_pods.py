@@ -1,4 +1,4 @@
-"""Single pods with GPUs: of the nodes that are promised to nobody, the best by ``scheduler.placement.singles``.
+"""Single pods with GPUs: of the nodes that are not promised, the best by ``scheduler.placement.singles``.
 
 Zones of reservations are closed to them as to gangs, by the queue policy: first it offers what lies outside, then
 perhaps the zones that a pod will have left in time.
@@ -27,14 +27,14 @@ _ALL: tuple[Keep, ...] = (None,)
 
 
 def keeps_for(state: ClusterCache, policy: QueuePolicy, pod: Pod, gpus: int, now: datetime) -> Sequence[Keep]:
-    """What a pod must leave free, for each attempt to place it."""
+    """Return what a pod must leave free, for each attempt to place it."""
     if not any(one.held for one in state.reservations.values()):
         return _ALL
     return tuple(policy.offers(waiting_pod(state, pod, gpus), Floor(state, now), ()))
 
 
 def reserved(state: ClusterCache, keeps: Sequence[Keep]) -> AbstractSet[str]:
-    """Names of the nodes that are closed even in the last attempt."""
+    """Return the names of the nodes that are closed even in the last attempt."""
     if not keeps or keeps[-1] is None:
         return frozenset() if keeps else state.fleet.table.index_of.keys()
     hosts = state.fleet.table.hosts
@@ -44,7 +44,7 @@ def reserved(state: ClusterCache, keeps: Sequence[Keep]) -> AbstractSet[str]:
 def tightest(
     fleet: Fleet, names: Sequence[str], gpus: int, now: datetime, *, keeps: Sequence[Keep] = _ALL
 ) -> tuple[list[str], dict[str, str]]:
-    """The nodes that fit a pod best, all equally well; and those that no preemption would open to it, with the reason.
+    """Return the nodes that fit a pod best, all equally well; and those closed to any preemption, with the reason.
 
     :param names: the nodes that the scheduler thinks fit.
     :param gpus: GPUs that the pod asks for, at least 1.

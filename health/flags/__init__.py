@@ -2,8 +2,8 @@
 
 A store is an SQLite file of events (:mod:`topology.flag_log`).  Rules (:mod:`.rules`) say when a finding becomes a flag
 and when a flag ends; tracks (:mod:`.tracks`) apply them to what one source says of one node; the ledger
-(:mod:`.ledger`) writes what follows; :mod:`.store` opens and compacts the file, :mod:`.history` answers why a node was
-avoided.
+(:mod:`.ledger`) writes what follows; :mod:`.store` opens and compacts the file, :mod:`.flag_history` answers why a node
+was avoided.
 """
 
 from health.flags.ledger import Ledger, Recorded

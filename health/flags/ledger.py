@@ -15,6 +15,7 @@ from topology.errors import InvalidInput
 from topology.flag_events import LAST, FlagEvent
 from topology.flag_log import APPLICATION, VERSION, FlagLog, event_data, time_text
 from topology.flags import NodeFlag, severity
+from topology.json_record import json_data
 
 LAST_YEAR = 9900
 """Of records: ends that lie later must still be dates."""
@@ -127,7 +128,7 @@ class Ledger(FlagLog):
         if rules == rules_of(self):
             return []
         now = self._clock(now)
-        return [*self.settle(now), *self.write([FlagEvent(time=now, event="rules", rules=rules.plain())])]
+        return [*self.settle(now), *self.write([FlagEvent(time=now, event="rules", rules=json_data(Rules, rules))])]
 
     def record(self, findings: Iterable[NodeFlag], *, now: datetime, stamp: str = "") -> Recorded:
         """Take findings in, as one batch in which the order does not matter.

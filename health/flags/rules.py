@@ -10,14 +10,14 @@ each relapse doubles it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import ClassVar
 
 from topology.errors import InvalidInput
 from topology.flag_events import LAST
 from topology.flag_log import FlagLog, time_text
+from topology.json_record import FiniteFloat, JsonRecord, read_json
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([smhdw])")
@@ -32,29 +32,29 @@ MOST_FINDINGS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """How findings of one source are treated.
+class Rule(JsonRecord):
+    """How findings of one source are treated; in JSON times are seconds."""
 
-    :param raise_after: findings that are needed, on different occasions.  Default 1, because every detector of the
-        house already demands persistence (a whole trace, four minutes of the same outlier, five rounds): a second wait
-        would only cost jobs.  Raise it for a source that cries at every spike.  A faulty node is flagged at once.
-    :param within: the time in which they must come; a source that takes a finding back begins anew.
-    :param score: a finding of at least this score needs no other; in the unit of the source, so there is no default.
-    :param quiet: how long nothing may be found before the flag ends.  Default a day: one job in a day may meet a node
-        that is still slow, and a node that was repaired waits no longer than that.
-    :param all_clear: the same, where the source itself says that the node is healthy, or less slow, as monitors of
-        conditions do.  Default half an hour: it covers a monitor that is restarted and a fault that comes and goes.
-    :param longest: the most that relapses make of either.  Default two weeks: the time in which hardware is exchanged.
-    :param memory: a flag that is raised anew within this time of its end is a relapse.  Default a week.
-    """
+    __pydantic_config__: ClassVar = JsonRecord.__pydantic_config__ | {"ser_json_timedelta": "float"}
 
     raise_after: int = 1
+    """Findings that are needed, on different occasions.  Default 1, because every detector here demands persistence
+    itself (a whole trace, four minutes of the same outlier, five rounds): a second wait would only cost jobs.  Raise
+    it for a source that cries at every spike.  A faulty node is flagged at once."""
     within: timedelta = timedelta(hours=1)
-    score: float | None = None
+    """The time in which they must come; a source that takes a finding back begins anew."""
+    score: FiniteFloat | None = None
+    """A finding of at least this score needs no other; in the unit of the source, so there is no default."""
     quiet: timedelta = timedelta(days=1)
+    """How long nothing may be found before the flag ends.  Default a day: one job in a day may meet a node that is
+    still slow, and a node that was repaired waits no longer than that."""
     all_clear: timedelta = timedelta(minutes=30)
+    """The same, where the source itself says that the node is healthy, or less slow, as monitors of conditions do.
+    Default half an hour: it covers a monitor that is restarted and a fault that comes and goes."""
     longest: timedelta = timedelta(days=14)
+    """The most that relapses make of either.  Default two weeks: the time in which hardware is exchanged."""
     memory: timedelta = timedelta(days=7)
+    """A flag that is raised anew within this time of its end is a relapse.  Default a week."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.raise_after <= MOST_FINDINGS:
@@ -77,63 +77,35 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """The rules of all sources.
-
-    :param default: of those that have none of their own.
-    :param sources: by name of the source.
-    """
+class Rules(JsonRecord):
+    """The rules of all sources."""
 
     default: Rule = field(default_factory=Rule)
-    sources: Mapping[str, Rule] = field(default_factory=dict)
+    """The rule of sources that have none of their own."""
+    sources: dict[str, Rule] = field(default_factory=dict)
+    """By name of the source."""
 
     def of(self, source: str) -> Rule:
-        """The rule of a source."""
+        """Return the rule of a source."""
         return self.sources.get(source, self.default)
-
-    def plain(self) -> dict[str, Any]:
-        """As it stands in the store; times in seconds."""
-        return {
-            "default": _plain(self.default),
-            "sources": {name: _plain(rule) for name, rule in sorted(self.sources.items())},
-        }
-
-    @classmethod
-    def from_plain(cls, data: Mapping[str, Any]) -> Rules:
-        """What :meth:`plain` wrote.
-
-        :raises InvalidInput: it did not.
-        """
-        try:
-            return cls(
-                default=_rule(data["default"]), sources={name: _rule(row) for name, row in data["sources"].items()}
-            )
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-            raise InvalidInput(
-                f"the rules in the store cannot be read: {type(error).__name__}: {error}",
-                where="rules",
-                fix="restore the store from a copy; it is written by `arnold flags` alone",
-            ) from error
 
 
 def rules_of(log: FlagLog, at: datetime = LAST) -> Rules:
     """Return the rules by which a store decides at an instant.
 
     :param at: timezone-aware.
+    :raises InvalidInput: what the store holds are no rules.
     """
-    newest = log.events("event = 'rules' AND time <= ? ORDER BY number DESC LIMIT 1", time_text(at))
-    return next((Rules.from_plain(event.rules) for event in newest if event.rules is not None), Rules())
-
-
-def _plain(rule: Rule) -> dict[str, Any]:
-    return {
-        name: value.total_seconds() if isinstance(value, timedelta) else value for name, value in asdict(rule).items()
-    }
-
-
-def _rule(row: Mapping[str, Any]) -> Rule:
-    times = {name: timedelta(seconds=row[name]) for name in TIMES}
-    return Rule(raise_after=int(row["raise_after"]), score=row["score"], **times)
+    for event in log.events("event = 'rules' AND time <= ? ORDER BY number DESC LIMIT 1", time_text(at)):
+        try:
+            return read_json(Rules, event.rules)
+        except ValueError as error:
+            raise InvalidInput(
+                f"the rules in the store cannot be read: {' '.join(str(error).split())[:200]}",
+                where="rules",
+                fix="restore the store from a copy; it is written by `arnold flags` alone",
+            ) from error
+    return Rules()
 
 
 def parse_duration(text: str) -> timedelta:

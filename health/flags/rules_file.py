@@ -53,7 +53,7 @@ class _RulesFile(_RuleFile):
     def rules(self) -> Rules:
         """The rules."""
         default = self.rule(Rule())
-        return Rules(default, {name: row.rule(default) for name, row in self.sources.items()})
+        return Rules(default, {name: row.rule(default) for name, row in sorted(self.sources.items())})
 
 
 def read_rules(source: Source) -> Rules:

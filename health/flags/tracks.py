@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from health.flags.rules import MOST_FINDINGS, Rule
-from topology.flag_events import LAST, EventName, FlagEvent, Step
+from topology.flag_events import LAST, EventName, FlagEvent, HeldFlag
 from topology.flag_log import FlagLog, time_text
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 from topology.quantities import duration
@@ -31,7 +31,7 @@ class Track:
     :param ended: when its last flag ended; ``None`` = never, or a flag holds.
     """
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[HeldFlag, ...] = ()
     noted: tuple[datetime, ...] = ()
     relapses: int = 0
     ended: datetime | None = None
@@ -115,18 +115,18 @@ def when(time: datetime) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _step(flag: NodeFlag, now: datetime, quiet: timedelta) -> Step:
+def _step(flag: NodeFlag, now: datetime, quiet: timedelta) -> HeldFlag:
     """Return a finding with its end: as its source says, and not before the quiet time is over."""
     end = min(LAST, now + quiet)
     stated = flag.until is not None and flag.until > end
     until = min(LAST, flag.until) if flag.until is not None and stated else end
-    return Step(replace(flag, until=until), seen=now, stated=stated)
+    return HeldFlag(replace(flag, until=until), seen=now, stated=stated)
 
 
-def _cut(step: Step, now: datetime, quiet: timedelta) -> Step:
+def _cut(step: HeldFlag, now: datetime, quiet: timedelta) -> HeldFlag:
     """Return what is left of a step of which its source now says less: a while since it last said so."""
     end = max(now, step.seen + quiet)
-    return step if step.until <= end else Step(replace(step.flag, until=end), seen=step.seen)
+    return step if step.until <= end else HeldFlag(replace(step.flag, until=end), seen=step.seen)
 
 
 def _taken_back(track: Track, flag: NodeFlag, now: datetime, rule: Rule, stamp: str) -> FlagEvent | None:
@@ -143,7 +143,7 @@ def _relapses(track: Track, now: datetime, rule: Rule) -> int:
     return track.relapses + 1 if track.ended is not None and now - track.ended <= rule.memory else 0
 
 
-def _why(track: Track, step: Step, relapses: int, recent: Sequence[datetime]) -> str:
+def _why(track: Track, step: HeldFlag, relapses: int, recent: Sequence[datetime]) -> str:
     if track.steps:
         before = track.steps[0].flag.slowdown
         return f"worse than {before:.4g}" if step.flag.slowdown > before else "found again"

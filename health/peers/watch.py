@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import Event
 
+from health.peers.peers_verdict import PeersVerdict, instant, judge
 from health.peers.pipeline import Settings, detect
 from health.peers.prometheus import DEFAULT_QUERIES, Endpoint, EndpointAway
 from health.peers.readers.range_query import MACHINE_LABELS
-from health.peers.verdict import Verdict, instant, judge
 from topology.errors import ArnoldError
 from topology.flags import NodeFlag
 
@@ -20,7 +20,7 @@ FIRST_RETRY = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WatchPlan:
     """How a watch runs.
 
     :param queries: metric -> PromQL.
@@ -40,28 +40,28 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class WatchRound:
     """One round of a watch.
 
     :param at: when it began.
     :param verdict: ``None`` = there was nothing to judge, and ``error`` says why.
-    :param flags: all that hold: those of this round, and earlier ones for as long as ``Plan.hold`` says.
+    :param flags: all that hold: those of this round, and earlier ones for as long as ``WatchPlan.hold`` says.
     """
 
     at: datetime
-    verdict: Verdict | None
+    verdict: PeersVerdict | None
     error: ArnoldError | None
     flags: tuple[NodeFlag, ...]
 
 
 def watch(
     endpoint: Endpoint,
-    plan: Plan,
+    plan: WatchPlan,
     settings: Settings,
     *,
     stop: Event,
     now: Callable[[], float] = time.time,
-) -> Iterator[Round]:
+) -> Iterator[WatchRound]:
     """Rounds until ``stop`` is set.  A round that fails flags nobody and clears nobody; the next one comes sooner.
 
     :param stop: ends the watch, also while it waits.
@@ -81,12 +81,12 @@ def watch(
         for flag in verdict.flags if verdict else ():
             held[flag.node] = _renewed(flag, held.get(flag.node), at + timedelta(seconds=plan.hold))
         held = {name: flag for name, flag in held.items() if flag.active(at)}
-        yield Round(at, verdict, error, tuple(held.values()))
+        yield WatchRound(at, verdict, error, tuple(held.values()))
         wait = min(plan.every, FIRST_RETRY * 2.0 ** (failures - 1)) if failures else plan.every
         stop.wait(max(0.0, begun + wait - now()))
 
 
-def look(endpoint: Endpoint, plan: Plan, settings: Settings, *, end: float) -> Verdict:
+def look(endpoint: Endpoint, plan: WatchPlan, settings: Settings, *, end: float) -> PeersVerdict:
     """One verdict on the data before an instant.
 
     :param end: seconds since 1970.

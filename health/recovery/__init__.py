@@ -7,11 +7,11 @@ dumps, failed replays, a failure rate, a placement) into one decision, and says 
 from __future__ import annotations
 
 from health.recovery.checkpoint_peers import Peers, checkpoint_peers
-from health.recovery.ettr import cumulative_ettr, sliding_ettr
 from health.recovery.eviction import Unit, shared_groups, tally_rounds
-from health.recovery.replay import ReplayPlan, plan_replay
-from health.recovery.restart import RESTART_COSTS, restart_seconds
+from health.recovery.recovery_ettr import cumulative_ettr, sliding_ettr
+from health.recovery.restart_cost import RESTART_COSTS, restart_seconds
 from health.recovery.standby import rates_of_pools, standby_pool
+from health.recovery.two_phase_replay import ReplayPlan, plan_replay
 
 __all__ = [
     "RESTART_COSTS",

@@ -11,7 +11,7 @@ Where the rules cannot all be kept, they give way in this order, each in as few 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Literal
@@ -20,13 +20,27 @@ import numpy as np
 import numpy.typing as npt
 
 from health.recovery.assignment import FORBIDDEN, Costs, assign
-from health.recovery.machines import Machines
+from health.recovery.machines import Count, JobMachine, Machines
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, InvalidPlacement, TooLarge
 
 Rule = Literal["dp", "level", "pp"]
 RULES: tuple[Rule, ...] = ("dp", "level", "pp")
 """What a pair must not share, in the order in which the rules give way."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPeer(JobMachine):
+    """A machine and the one that keeps its backup."""
+
+    peer: Count
+    """Node rank of the machine that keeps its backup; rank for rank, in the same order on both."""
+    peer_node: str
+    """Name of its node."""
+    shares: tuple[Rule, ...]
+    """What the two share and should not: dp, level (the rack), pp; empty = nothing."""
+    distance: Count
+    """Levels broader than that of the rule at which the two are in different domains; 0 = as near as can be."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,19 @@ class Peers:
     def fatal_pairs(self) -> int:
         """Pairs of machines whose loss together loses a state and its backup."""
         return len(self.peer) - self.mutual // 2
+
+    def rows(self) -> tuple[CheckpointPeer, ...]:
+        """Return each machine with its peer, by node rank."""
+        return tuple(
+            CheckpointPeer(
+                **asdict(self.machines.machine(machine)),
+                peer=peer,
+                peer_node=self.machines.name(peer),
+                shares=tuple(rule for rule in RULES if self.shared[rule][machine]),
+                distance=int(self.distance[machine]),
+            )
+            for machine, peer in enumerate(self.peer.tolist())
+        )
 
 
 def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, level: str | None) -> Peers:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from health.recovery.stacks import Frame, Process, Thread
+from health.recovery.stacks import Process, StackFrame, Thread
 from topology.documents import load_document
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -58,7 +58,7 @@ class _Stack:
 def _parse_json(source: Source) -> tuple[Process, ...]:
     threads: dict[int, list[Thread]] = {}
     for stack in reversed(load_document(source).parse(list[_Stack])):
-        frames = tuple(Frame(call.name, call.short_filename or call.filename, call.line) for call in stack.frames)
+        frames = tuple(StackFrame(call.name, call.short_filename or call.filename, call.line) for call in stack.frames)
         number = stack.thread_id if stack.os_thread_id is None else stack.os_thread_id
         threads.setdefault(stack.pid, []).append(Thread(str(number), stack.thread_name or "", frames))
     return tuple(Process(pid, tuple(members)) for pid, members in threads.items())
@@ -69,7 +69,7 @@ class _Open:
     """A process that is being read."""
 
     pid: int
-    threads: list[tuple[str, str, list[Frame]]] = field(default_factory=list)
+    threads: list[tuple[str, str, list[StackFrame]]] = field(default_factory=list)
     in_head: bool = True
 
     def close(self) -> Process:
@@ -115,4 +115,4 @@ def _read_line(process: _Open | None, line: str, where: str) -> None:
         raise InvalidInput(f"is neither a thread nor a call: {line[:60]!r}", where=where, fix=_REMEDY)
     with_line = _LINE.fullmatch(rest[:-1])
     file, number = (with_line[1], int(with_line[2])) if with_line else (rest[:-1], 0)
-    process.threads[-1][2].append(Frame(function, file, number))
+    process.threads[-1][2].append(StackFrame(function, file, number))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from health.recovery.eviction_words import machine_names
 from health.recovery.machines import Machines
-from health.recovery.replay import ReplayPlan
-from health.recovery.words import machine_names
+from health.recovery.two_phase_replay import ReplayPlan
 
 Answer = Literal["plan", "culprit", "suspects", "nobody"]
 

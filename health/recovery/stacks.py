@@ -1,8 +1,8 @@
 """Stacks of the processes of a job, and what of them is compared.
 
 Two ranks that do the same thing never have the same text: threads are numbered, native frames carry addresses, and a
-loop that polls stands on one line or the next.  A :class:`View` says what is left of a stack before ranks are compared
-(after aggregation analysis, ByteRobust, arXiv 2509.16293).
+loop that polls stands on one line or the next.  A :class:`StackView` says what is left of a stack before ranks are
+compared (after aggregation analysis, ByteRobust, arXiv 2509.16293).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Signature = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackFrame:
     """One call.
 
     :param file: as the dump calls it: a path, a shared library, or ``<frozen runpy>``.
@@ -44,7 +44,7 @@ class Thread:
 
     number: str
     name: str
-    frames: tuple[Frame, ...]
+    frames: tuple[StackFrame, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class StackView:
     """What of a stack is compared.
 
     :param lines: line numbers too.
@@ -86,7 +86,7 @@ class View:
     def _stack(self, thread: Thread) -> tuple[str, ...]:
         return tuple(self._call(frame) for frame in thread.frames)
 
-    def _call(self, frame: Frame) -> str:
+    def _call(self, frame: StackFrame) -> str:
         line = f":{frame.line}" if self.lines and frame.line else ""
         text = f"{frame.function} ({frame.file}{line})"
         return text if self.addresses else _ADDRESS.sub("0x?", text)

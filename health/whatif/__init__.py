@@ -11,15 +11,15 @@ times is what stragglers cost.
 """
 
 from health.whatif.analysis import analyse
+from health.whatif.analysis_result import Analysis, Cause, Operation, Timeline, Timelines
+from health.whatif.analysis_words import help_for, notes_on, verdict
 from health.whatif.assemble import read_trace
 from health.whatif.blame import SlowWorker, flags_of, slow_workers
 from health.whatif.metadata import JobSizes, read_metadata
-from health.whatif.nodes import read_nodes
 from health.whatif.prepare import Replayed, prepare
-from health.whatif.result import Analysis, Cause, Operation, Timeline, Timelines
 from health.whatif.timeline import timelines_of
 from health.whatif.trace import Trace
-from health.whatif.words import help_for, notes_on, verdict
+from health.whatif.worker_nodes import read_nodes
 
 __all__ = [
     "Analysis",

@@ -8,10 +8,10 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from health.whatif.analysis_result import Analysis, PerStep, Share
 from health.whatif.cause import MOST, cause_of
 from health.whatif.optypes import OPTIMIZER, OPTYPES, reported
 from health.whatif.prepare import Replayed
-from health.whatif.result import Analysis, PerStep, Share
 from health.whatif.step_replay import Scenarios
 from health.whatif.trace import Trace
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from health.whatif.analysis_result import Operation
 from health.whatif.checks import check_sizes, drop_rows, faults_of_rows, infer_sizes
 from health.whatif.metadata import JobSizes
 from health.whatif.op_columns import OpColumns, read_columns
 from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES, stream_of
-from health.whatif.result import Operation
 from health.whatif.trace import Trace
 from topology.errors import TooLarge, TraceFormatError
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from health.whatif.analysis_result import Analysis
 from health.whatif.optypes import BACKWARD, FORWARD
 from health.whatif.prepare import Replayed
-from health.whatif.result import Analysis
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord
 

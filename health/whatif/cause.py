@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from health.whatif.analysis_result import Cause, Share
 from health.whatif.optypes import BACKWARD, FORWARD, GC
 from health.whatif.prepare import Replayed
-from health.whatif.result import Cause, Share
 
 MOST = 0.5
 """M_W, M_S or the share of pauses from which on they are the cause."""

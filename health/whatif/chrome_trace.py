@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from health.whatif.result import Analysis, Operation, Stream, Timeline, Timelines
+from health.whatif.analysis_result import Analysis, Operation, Stream, Timeline, Timelines
 
 STREAMS: tuple[Stream, ...] = (
     "compute",

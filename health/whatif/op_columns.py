@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES
 from topology.errors import TooLarge, TraceFormatError, did_you_mean
 from topology.files import STDIN, opened
-from topology.tables.arrow_columns import as_numpy, open_parquet
+from topology.tables.parquet_file import ParquetColumns, open_parquet
 
 MAX_ROWS = 200_000_000
 """Largest trace, about 10 GB in memory: a file of kilobytes can claim any number of rows."""
@@ -41,9 +41,6 @@ ABSENT = np.iinfo(np.int16).min
 
 NONE = -1
 """Chunk and microbatch of an operation that has none, whether the file says -1 or nothing."""
-
-EXACT = 2**53
-"""From here on a float does not tell whole numbers apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,34 +76,36 @@ def read_columns(path: str | Path) -> OpColumns:
     :raises TraceFormatError: not Parquet, truncated, empty, or a column is missing or of another type.
     :raises TooLarge: more than :data:`MAX_ROWS`.
     """
-    import pyarrow as pa
-
     with opened(path) as (name, file):
         if str(path) != STDIN:
             return _read(str(path), name, size=os.fstat(file.fileno()).st_size)
         data = file.read(MAX_STDIN + 1)
     if len(data) > MAX_STDIN:
         raise TooLarge(f"is larger than {MAX_STDIN >> 30} GB", where=name, fix="give it as a file")
-    return _read(pa.BufferReader(data), name, size=len(data))
+    return _read(data, name, size=len(data))
 
 
-def _read(content: Any, name: str, *, size: int) -> OpColumns:
+def _read(content: str | bytes, name: str, *, size: int) -> OpColumns:
     if not size:
         raise TraceFormatError("is empty", where=name, fix="give a Parquet file with rows")
     with open_parquet(content, name=name, error=TraceFormatError) as file:
         # A dictionary is asked for below, and only of a column that is there.
         _check_shape(file, name)
-    with open_parquet(
-        content, name=name, error=TraceFormatError, read_dictionary=["optype"], metadata=file.metadata
-    ) as file:
-        whole = {key: _whole_numbers(file, key, name).astype(kind, copy=False) for key, kind in WHOLE.items()}
-        optype, strange = _optypes(file, name)
+    how = {"read_dictionary": ["optype"], "metadata": file.metadata}
+    with open_parquet(content, name=name, error=TraceFormatError, **how) as file:
+        columns = ParquetColumns(file, name=name, error=TraceFormatError)
+        whole = {key: _whole_numbers(columns, key).astype(kind, copy=False) for key, kind in WHOLE.items()}
+        optype, strange = columns.codes("optype", CODE, unknown=UNKNOWN, hint=f" ({', '.join(OPTYPES)})")
         passes = (optype == CODE[FORWARD]) | (optype == CODE[BACKWARD])
         for key in ("mc", "mb_id"):
             whole[key] = np.where((whole[key] == ABSENT) & ~passes, whole[key].dtype.type(NONE), whole[key])
-        start, duration = (_seconds(file, key, name) for key in SECONDS)
-        stride = int(np.gcd.reduce(np.unique(_whole_numbers(file, "rank", name)))) if "rank" in file.schema.names else 1
+        start, duration = (columns.seconds(key) for key in SECONDS)
+        stride = int(np.gcd.reduce(np.unique(_whole_numbers(columns, "rank")))) if "rank" in file.schema.names else 1
     return OpColumns(name, whole, optype, strange, start, duration, max(stride, 1))
+
+
+def _whole_numbers(columns: ParquetColumns, key: str) -> NDArray[np.signedinteger[Any]]:
+    return columns.whole_numbers(key, missing=ABSENT, limits=np.iinfo(WHOLE.get(key, np.int64)))
 
 
 def _check_shape(file: Any, name: str) -> None:
@@ -126,95 +125,3 @@ def _check_shape(file: Any, name: str) -> None:
             where=name,
             fix="sample fewer steps: one in ten is enough",
         )
-
-
-def _column(file: Any, key: str, name: str) -> Any:
-    """One column, whole."""
-    column = file.read(columns=[key]).column(key)
-    if len(column) != file.metadata.num_rows:
-        raise _damaged(name, key)
-    return column
-
-
-def _whole_numbers(file: Any, key: str, name: str) -> NDArray[np.signedinteger[Any]]:
-    """A column of whole numbers that fit into 32 bits (steps: 64)."""
-    import pyarrow as pa
-
-    column = _column(file, key, name)
-    if pa.types.is_floating(column.type):
-        column = pa.chunked_array([_of_floats(column, key, name)])
-    if not pa.types.is_integer(column.type):
-        raise _wrong_type(name, key, column.type, "whole numbers", "int32")
-    if column.null_count:
-        column = column.cast(pa.int64()).fill_null(ABSENT)
-    numbers: NDArray[np.signedinteger[Any]] = as_numpy(column)
-    limits = np.iinfo(WHOLE.get(key, np.int64))
-    if numbers.size and (int(numbers.min()) < limits.min or int(numbers.max()) > limits.max):
-        row = int(np.flatnonzero((numbers < limits.min) | (numbers > limits.max))[0])
-        raise TraceFormatError(
-            f"{key} is {int(numbers[row])}, which no job has",
-            where=f"{name}:row {row}",
-            fix=f"use numbers from {limits.min} to {limits.max}",
-        )
-    return numbers
-
-
-def _of_floats(column: Any, key: str, name: str) -> NDArray[np.int64]:
-    """Whole numbers that were written as floats, as pandas does where some are missing."""
-    import pyarrow as pa
-
-    values = as_numpy(column.cast(pa.float64()).fill_null(float("nan")))
-    missing = np.isnan(values)
-    broken = np.flatnonzero(~missing & ((values != np.rint(values)) | (np.abs(values) >= EXACT)))
-    if len(broken):
-        raise TraceFormatError(
-            f"{key} is {values[broken[0]]}, not a whole number",
-            where=f"{name}:row {broken[0]}",
-            fix="write it as int32",
-        )
-    return np.where(missing, ABSENT, values).astype(np.int64)
-
-
-def _seconds(file: Any, key: str, name: str) -> NDArray[np.floating[Any]]:
-    import pyarrow as pa
-
-    column = _column(file, key, name)
-    if not pa.types.is_floating(column.type) and not pa.types.is_integer(column.type):
-        raise _wrong_type(name, key, column.type, "seconds", "float64")
-    if column.type not in (pa.float32(), pa.float64()):
-        column = column.cast(pa.float64())
-    seconds: NDArray[np.floating[Any]] = as_numpy(column.fill_null(float("nan")) if column.null_count else column)
-    return seconds
-
-
-def _optypes(file: Any, name: str) -> tuple[NDArray[np.int8], tuple[str, ...]]:
-    """Codes of the operation types, and the names that are none."""
-    import pyarrow as pa
-
-    column = _column(file, "optype", name)
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    if not (pa.types.is_string(column.type.value_type) or pa.types.is_large_string(column.type.value_type)):
-        raise _wrong_type(name, "optype", column.type.value_type, "names", "string")
-    pieces, strange = [], set()
-    for chunk in column.chunks:
-        names = chunk.dictionary.to_pylist()
-        codes = np.array([CODE.get(word, UNKNOWN) for word in names] + [UNKNOWN], dtype=np.int8)
-        indices = as_numpy(chunk.indices.cast(pa.int32()).fill_null(len(names)) if chunk.null_count else chunk.indices)
-        if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) <= len(names):
-            raise _damaged(name, "optype")
-        used = np.unique(indices[codes[indices] == UNKNOWN])
-        strange |= {str(names[i])[:80] if i < len(names) else "nothing" for i in used}
-        pieces.append(codes[indices])
-    return np.concatenate(pieces), tuple(sorted(strange))
-
-
-def _damaged(name: str, key: str) -> TraceFormatError:
-    return TraceFormatError(f"the column {key!r} is damaged", where=name, fix="copy the file again, to its end")
-
-
-def _wrong_type(name: str, key: str, found: Any, wanted: str, cast: str) -> TraceFormatError:
-    known = f" ({', '.join(OPTYPES)})" if key == "optype" else ""
-    return TraceFormatError(
-        f"the column {key!r} holds {found}, not {wanted}{known}", where=name, fix=f"write it as {cast}"
-    )

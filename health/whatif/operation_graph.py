@@ -12,9 +12,9 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import NamedTuple
 
+from health.whatif.analysis_result import Operation
 from health.whatif.optypes import GC, JOINED, OPTIMIZER
-from health.whatif.result import Operation
-from health.whatif.stage import StageOperations, stages_of
+from health.whatif.stage_check import StageOperations, stages_of
 from health.whatif.trace import Trace
 from topology.errors import TraceFormatError
 

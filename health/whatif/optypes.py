@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from health.whatif.result import Stream
+from health.whatif.analysis_result import Stream
 
 FORWARD, BACKWARD = "forward-compute", "backward-compute"
 GC, OPTIMIZER = "gc", "optimizer"

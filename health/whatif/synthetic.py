@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from health.whatif.analysis_result import Operation
 from health.whatif.metadata import JobSizes
 from health.whatif.operation_graph import build_graph
 from health.whatif.optypes import (
@@ -31,7 +32,6 @@ from health.whatif.optypes import (
     SEPARATE,
     stream_of,
 )
-from health.whatif.result import Operation
 from health.whatif.step_replay import replay
 from health.whatif.trace import Trace
 

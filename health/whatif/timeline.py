@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from health.whatif import step_replay
+from health.whatif.analysis_result import Timeline, Timelines
 from health.whatif.prepare import Replayed
-from health.whatif.result import Timeline, Timelines
 
 
 def timelines_of(replayed: Replayed, steps: Sequence[int] | None = None) -> Timelines:

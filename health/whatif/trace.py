@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from health.whatif.analysis_result import Operation
 from health.whatif.metadata import JobSizes
-from health.whatif.result import Operation
 
 Floats = NDArray[np.floating[Any]]
 

@@ -5,19 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Generic, TypeVar
-
-from annotated_types import Ge, Interval
+from typing import ClassVar, Generic, TypeVar
 
 from simulator.capacity.sheet import Sheet
 from topology.field_types import check_bounds
 from topology.json_record import JsonRecord
-
-Count = Annotated[int, Ge(0)]
-AtLeastOne = Annotated[int, Ge(1)]
-Share = Annotated[float, Interval(ge=0, le=1)]
-NotNegative = Annotated[float, Ge(0)]
-Seed = Annotated[int, Interval(ge=0, le=2**31 - 1)]
 
 
 @dataclass(frozen=True, kw_only=True)

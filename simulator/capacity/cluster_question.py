@@ -9,12 +9,13 @@ from typing import Annotated
 from annotated_types import Interval
 
 from scheduler.placement.registry import load_algorithm
-from simulator.capacity.capacity_question import A, CapacityQuestion, Seed, Share
+from simulator.capacity.capacity_question import A, CapacityQuestion
 from simulator.capacity.job_shape import JobShape, numbers_between_x, parse_shape, usual_shapes
 from simulator.capacity.largest_job import Prober
 from simulator.gang_shape import node_size
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
+from topology.field_types import Seed, Share
 from topology.generate import fragment, minipods
 
 NO_OPTION = {"option": False}

@@ -16,12 +16,13 @@ import numpy as np
 
 from scheduler.objective import job_level
 from scheduler.placement.admission import admissible
-from simulator.capacity.capacity_question import AtLeastOne, CapacityAnswer, Count, Share
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import NO_OPTION, ShapesQuestion
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.largest_job import FAMILIES, Family, LargestJob, Prober
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
 from topology.capacity import count_nodes
+from topology.field_types import AtLeastOne, Count, Share
 from topology.json_record import JsonRecord
 from topology.quantities import plural
 

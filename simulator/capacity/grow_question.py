@@ -19,7 +19,7 @@ from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
 from simulator.capacity.background_jobs import DAY, BackgroundJobs, background_jobs
-from simulator.capacity.capacity_question import AtLeastOne, CapacityAnswer, Count
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import ShapesQuestion
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.largest_job import LargestJob, Prober
@@ -30,6 +30,7 @@ from simulator.engine.run import run
 from simulator.results.distribution import Distribution, wait_times
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
+from topology.field_types import AtLeastOne, Count
 from topology.generate import with_domain
 from topology.json_record import JsonRecord
 from topology.quantities import plural

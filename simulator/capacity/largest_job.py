@@ -11,10 +11,10 @@ from typing import Literal
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from simulator.capacity.capacity_question import AtLeastOne, Count
 from simulator.capacity.job_shape import JobShape
 from topology.capacity import most_together
 from topology.cluster import Cluster
+from topology.field_types import AtLeastOne, Count
 from topology.json_record import JsonRecord
 
 Family = Literal["dp", "pp"]

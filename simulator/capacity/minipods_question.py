@@ -18,13 +18,14 @@ from annotated_types import Interval
 from scheduler.outcome import run
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
-from simulator.capacity.capacity_question import AtLeastOne, CapacityAnswer, CapacityQuestion, NotNegative, Share
+from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.minipods_throughput import LEVEL, MEASURED, Placed, model_assumptions, throughput
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, known, text_table
 from simulator.confidence import half_width
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
+from topology.field_types import AtLeastOne, NotNegative, Share
 from topology.generate import fragment, minipods
 from topology.json_record import JsonRecord
 

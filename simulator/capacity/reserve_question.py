@@ -18,7 +18,7 @@ from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
 from simulator.capacity.background_jobs import BackgroundJobs, background_jobs
-from simulator.capacity.capacity_question import AtLeastOne, CapacityAnswer, Count
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import NO_OPTION, ClusterQuestion
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.reserve_replay import HOUR, SAMPLE, LargeAndSmall, ReservePolicy, ReserveSample, replay_policy
@@ -30,6 +30,7 @@ from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
 from topology.capacity import most_together
 from topology.errors import InvalidInput
+from topology.field_types import AtLeastOne, Count
 from topology.quantities import plural
 
 LARGE = "large job"
@@ -145,8 +146,8 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
 
     def compute(self, step: Callable[[str], None]) -> ReserveAnswer:
         """Return what one replay for each policy came to."""
-        shape, rows = self.shape_and_rows
-        records = sorted([*self.others.records, self.large], key=lambda record: record.submit)
+        (shape, rows), large = self.shape_and_rows, self.large
+        records = sorted([*self.others.records, large], key=lambda record: record.submit)
         predictions = predict_all(records, self.predictor)
         limits = Limits(seconds=self.time_limit, seed=self.seed, workers=1)
         zone: tuple[int, ...] = ()
@@ -156,7 +157,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
             room = PlacedRoom(self.empty, algorithm=LargeAndSmall(shape.row * rows), limits=limits)
             engine = Engine(records, room, load_policy(name), predictions=predictions)
             zone = zone or engine.room.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
-            policies.append(replay_policy(engine, name, self.large, zone=zone, horizon=self.horizon))
+            policies.append(replay_policy(engine, name, large, zone=zone, horizon=self.horizon))
         return ReserveAnswer(
             verdict="",
             assumptions=(),

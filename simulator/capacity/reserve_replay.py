@@ -18,12 +18,12 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
-from simulator.capacity.capacity_question import Count, Share
 from simulator.engine.job import UNITS, SimJob
 from simulator.engine.loop import Engine
 from simulator.engine.run import run
 from simulator.job_record import JobRecord
 from topology.cluster import Cluster
+from topology.field_types import Count, Share
 from topology.json_record import JsonRecord
 
 HOUR = 3_600.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
-from health.recovery.restart import RestartKind, restart_seconds
+from health.recovery.restart_cost import RestartKind, restart_seconds
 from simulator.failures.failure_kinds import MIXES, FailureKind, Mix
 from topology.errors import InvalidInput
 

@@ -13,7 +13,7 @@ from benchmarks.simulated_collectives import FAULTS, BenchJob, Fault, FaultKind,
 from benchmarks.simulated_collectives.run import EPOCH
 from health.collectives.diagnosis import Diagnosis, diagnose
 from health.collectives.recording import Recording
-from health.collectives.slowness import find_slow
+from health.collectives.slow_ranks import find_slow
 
 SECONDS = 62.0
 SHAPES = st.sampled_from([(4, 2, 2), (2, 2, 2), (4, 1, 3), (4, 2, 1), (3, 1, 2)])

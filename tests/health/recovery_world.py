@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from health.recovery.machines import Machines
-from health.recovery.stacks import Frame, Process, Thread
+from health.recovery.stacks import Process, StackFrame, Thread
 from scheduler.job import Job, Parallelism
 
 SYNC = ("wait (torch/distributed/c10d.py:10)", "finish_grad_sync (buffer.py:420)", "train_step (training.py:1234)")
@@ -67,7 +67,7 @@ def as_text(process: Process) -> str:
 def as_json(process: Process) -> str:
     """A process as `py-spy dump --json` prints it: the newest thread first."""
 
-    def frame(frame: Frame) -> dict[str, object]:
+    def frame(frame: StackFrame) -> dict[str, object]:
         full = {"name": frame.function, "filename": f"/opt/lib/{frame.file}", "short_filename": frame.file}
         return {**full, "module": None, "line": frame.line, "locals": None, "is_entry": False, "is_shim_entry": False}
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from health.recovery.ettr import cumulative_ettr, sliding_ettr
-from health.recovery.restart import RESTART_COSTS, restart_seconds
+from health.recovery.recovery_ettr import cumulative_ettr, sliding_ettr
+from health.recovery.restart_cost import RESTART_COSTS, restart_seconds
 
 
 def test_restart_costs_are_the_published_ones() -> None:

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from health.recovery.dumps import Dumps
 from health.recovery.eviction import shared_groups, tally_rounds
+from health.recovery.eviction_decision import Eviction, decide, look_at
+from health.recovery.eviction_words import evict_notes, evict_sentence
 from health.recovery.grouping import group_stacks, outliers_of
 from health.recovery.machines import UNIT_FAMILIES, Machines
 from health.recovery.pyspy import parse_dump
-from health.recovery.stacks import View
-from health.recovery.verdict import Eviction, decide, look_at
-from health.recovery.words import evict_notes, evict_sentence
+from health.recovery.stacks import StackView
 from scheduler.job import Job, Parallelism
 from tests.health.recovery_world import LOSS, SEND, dump_text, machines, stacks_of
 from topology.files import Source
@@ -34,7 +34,7 @@ def dumps_of(stacks: dict[int, Sequence[str]]) -> Dumps:
 
 def decided(job: Machines, *odd: Callable[[int, int], bool], compare: str = "job") -> Eviction:
     """The decision after one look for each rule of who is out of place."""
-    looks = [look_at(dumps_of(stacks_of(job, rule)), job, view=View(), compare=compare) for rule in odd]  # type: ignore[arg-type]
+    looks = [look_at(dumps_of(stacks_of(job, rule)), job, view=StackView(), compare=compare) for rule in odd]  # type: ignore[arg-type]
     return decide(job, looks)
 
 
@@ -126,12 +126,12 @@ def test_a_stage_is_doubtful() -> None:
     """
     job = machines()
     stacks = stacks_of(job, lambda r, c: c == 3, stack=LOSS)
-    eviction = decide(job, [look_at(dumps_of(stacks), job, view=View())])
+    eviction = decide(job, [look_at(dumps_of(stacks), job, view=StackView())])
     assert eviction.unit is not None
     assert (eviction.unit.family, eviction.doubt) == ("dp", "role")
     assert eviction.flags(NOW, hold=timedelta(hours=1)) == ()
     assert "Doubtful" in evict_sentence(eviction)
-    assert decide(job, [look_at(dumps_of(stacks), job, view=View(), compare="stage")]).doubt == "no-outliers"
+    assert decide(job, [look_at(dumps_of(stacks), job, view=StackView(), compare="stage")]).doubt == "no-outliers"
 
 
 def test_stages_of_their_own_hide_no_fault() -> None:
@@ -140,8 +140,8 @@ def test_stages_of_their_own_hide_no_fault() -> None:
     stacks = stacks_of(job, lambda r, c: c == 3, stack=LOSS) | {
         rank: SEND for rank in range(job.ranks) if job.row[job.of_rank(rank)] == 2
     }
-    by_job = decide(job, [look_at(dumps_of(stacks), job, view=View())])
-    by_stage = decide(job, [look_at(dumps_of(stacks), job, view=View(), compare="stage")])
+    by_job = decide(job, [look_at(dumps_of(stacks), job, view=StackView())])
+    by_stage = decide(job, [look_at(dumps_of(stacks), job, view=StackView(), compare="stage")])
     assert by_job.doubt == "no-shared-group"
     assert by_stage.unit is not None
     assert (by_stage.unit.family, by_stage.unit.group, by_stage.doubt) == ("pp", 2, None)
@@ -150,7 +150,7 @@ def test_stages_of_their_own_hide_no_fault() -> None:
 def test_a_unit_of_one_family_only() -> None:
     """One machine out of place is a unit by itself; asked for PP groups, its PP group is evicted."""
     job = machines()
-    look = look_at(dumps_of(stacks_of(job, lambda r, c: (r, c) == (1, 1))), job, view=View())
+    look = look_at(dumps_of(stacks_of(job, lambda r, c: (r, c) == (1, 1))), job, view=StackView())
     smallest, pipeline = decide(job, [look]).unit, decide(job, [look], family="pp").unit
     assert smallest is not None
     assert pipeline is not None
@@ -221,7 +221,7 @@ def test_missing_ranks_are_said_and_prove_nothing() -> None:
     """A machine without dumps is not evicted for it; the note says how many ranks are missing."""
     job = machines()
     stacks = {rank: stack for rank, stack in stacks_of(job, lambda r, c: False).items() if rank >= 8}
-    eviction = decide(job, [look_at(dumps_of(stacks), job, view=View())])
+    eviction = decide(job, [look_at(dumps_of(stacks), job, view=StackView())])
     assert eviction.unit is None
     assert any("8 of 192 ranks have no dump" in note for note in evict_notes(eviction, compare="job", lines=False))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from health.recovery.dumps import read_dumps
 from health.recovery.pyspy import parse_dump
-from health.recovery.stacks import Frame, Process, Thread, View
+from health.recovery.stacks import Process, StackFrame, StackView, Thread
 from tests.health.recovery_world import SEND, SYNC, as_json, as_text, dump_text, write_dumps
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -66,7 +66,7 @@ def text(content: str) -> Source:
 
 
 WORDS = st.text("abcXYZ_.<>0 ", min_size=1, max_size=12).map(str.strip).filter(bool)
-FRAMES = st.builds(Frame, WORDS, WORDS.filter(lambda file: " (" not in file), st.integers(0, 9999))
+FRAMES = st.builds(StackFrame, WORDS, WORDS.filter(lambda file: " (" not in file), st.integers(0, 9999))
 THREADS = st.builds(
     Thread, st.integers(1, 10**6).map(str), WORDS | st.just(""), st.lists(FRAMES, max_size=4).map(tuple)
 )
@@ -91,12 +91,12 @@ def test_native_calls_lose_their_addresses_and_lines_unless_asked() -> None:
     """Two ranks in the same place differ in addresses and lines; the view decides what of that counts."""
     one = parse_dump(text(NATIVE.format(address="7f4472ea3f16", line=3)))
     other = parse_dump(text(NATIVE.format(address="7c0000000000", line=4)))
-    assert View().signature(one) == View().signature(other)
-    assert View(lines=True).signature(one) != View(lines=True).signature(other)
-    assert View(addresses=True).signature(one) != View(addresses=True).signature(other)
+    assert StackView().signature(one) == StackView().signature(other)
+    assert StackView(lines=True).signature(one) != StackView(lines=True).signature(other)
+    assert StackView(addresses=True).signature(one) != StackView(addresses=True).signature(other)
     frames = one[0].main.frames
-    assert frames[1] == Frame("std::unique_lock<std::mutex>::lock(int, bool)", "libtorch_cuda.so", 0)
-    assert frames[3] == Frame("<module>", "<frozen runpy>", 88)
+    assert frames[1] == StackFrame("std::unique_lock<std::mutex>::lock(int, bool)", "libtorch_cuda.so", 0)
+    assert frames[3] == StackFrame("<module>", "<frozen runpy>", 88)
 
 
 def test_subprocesses_have_a_head_of_their_own() -> None:
@@ -126,9 +126,9 @@ def test_the_main_thread(name: str, number: str, expected: int) -> None:
 def test_helper_threads_count_when_asked() -> None:
     """By default only main threads are compared; a helper thread elsewhere makes a difference under `all`."""
     one, other = parse_dump(text(dump_text(SYNC, pid=1))), parse_dump(text(dump_text(SYNC, pid=2)))
-    assert View(lines=True).signature(one) == View(lines=True).signature(other)
+    assert StackView(lines=True).signature(one) == StackView(lines=True).signature(other)
     # The helper stands on line 1 and 2 of the same call.
-    assert View(lines=True, threads="all").signature(one) != View(lines=True, threads="all").signature(other)
+    assert StackView(lines=True, threads="all").signature(one) != StackView(lines=True, threads="all").signature(other)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from health.flags import open_ledger
 from topology.build import build_cluster
 from topology.cluster import Node
 from topology.errors import InvalidInput
-from topology.flag_events import EventName, FlagEvent, Step
+from topology.flag_events import EventName, FlagEvent, HeldFlag
 from topology.flag_log import is_store, open_log
 from topology.flags import FAULTY, FlagKind, NodeFlag, merge_by_node, merged
 from topology.overlay import read_flags, with_flags
@@ -30,12 +30,12 @@ def store(tmp_path: Path) -> Path:
     """n1: slow by what-if until 14:00, less so until 16:00, by peers from 11:00; n9: faulty, lifted at 13:00."""
     path = tmp_path / "flags.db"
 
-    def event(hours: int, name: EventName, node: str, source: str, *steps: Step, by: str = "") -> FlagEvent:
+    def event(hours: int, name: EventName, node: str, source: str, *steps: HeldFlag, by: str = "") -> FlagEvent:
         return FlagEvent(time=NOON + hours * HOUR, event=name, node=node, source=source, steps=steps, by=by)
 
-    def step(node: str, source: str, slowdown: float, hours: int) -> Step:
+    def step(node: str, source: str, slowdown: float, hours: int) -> HeldFlag:
         kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
-        return Step(NodeFlag(node, kind, slowdown, source=source, until=NOON + hours * HOUR), seen=NOON - 4 * HOUR)
+        return HeldFlag(NodeFlag(node, kind, slowdown, source=source, until=NOON + hours * HOUR), seen=NOON - 4 * HOUR)
 
     with open_ledger(path, now=NOON - 4 * HOUR) as ledger:
         what_if = step("n1", "what-if", 1.5, 2), step("n1", "what-if", 1.2, 4)

@@ -49,7 +49,7 @@ class Kubernetes:
     chooses_levels = True
 
     def recognises(self, head: str) -> bool:
-        """Its first key is one of a Kubernetes list."""
+        """Return whether the first key is one of a Kubernetes list."""
         return bool(_MARK.match(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
@@ -108,11 +108,11 @@ class _Machine:
         return self.document.where("items", self.number)
 
     def taints(self, rule: Rule) -> set[KeyAndValue]:
-        """Taints to which a rule applies."""
+        """Return the taints to which a rule applies."""
         return {(taint.key, taint.value or "") for taint in self.node.spec.taints or [] if rule(taint)}
 
     def faults(self, pool: set[KeyAndValue]) -> Iterable[str]:
-        """Why no new pod may use it."""
+        """Return why no new pod may use it."""
         return faults(
             unschedulable=bool(self.node.spec.unschedulable),
             conditions=self.node.status.conditions or [],
@@ -133,7 +133,7 @@ class _Listing:
         self.pods = [(number, item) for number, item in found if isinstance(item, Pod)]
 
     def machines(self) -> list[_Machine]:
-        """All nodes with GPUs."""
+        """Return all nodes with GPUs."""
         found = []
         for number, node in self.nodes:
             capacity = self._gpus(number, "capacity", node.status.capacity)
@@ -150,7 +150,7 @@ class _Listing:
         return found
 
     def held_gpus(self) -> Counter[str]:
-        """GPUs that the pods of the file hold on each node."""
+        """Return the GPUs that the pods of the file hold on each node."""
         held: Counter[str] = Counter()
         for number, pod in self.pods:
             if pod.node is not None and not pod.terminal:
@@ -165,7 +165,7 @@ class _Listing:
         return held
 
     def flags(self, machine: _Machine, pool: set[KeyAndValue]) -> Iterable[NodeFlag]:
-        """What Kubernetes and the annotation say against a node."""
+        """Yield what Kubernetes and the annotation say against a node."""
         if faults := ", ".join(machine.faults(pool)):
             yield NodeFlag(machine.name, "faulty", FAULTY, source="kubernetes", evidence=faults)
         if price := price_flag(machine.name, machine.taints(discourages) - pool):
@@ -191,7 +191,7 @@ def _any(taint: objects.Taint) -> bool:
 
 
 def _pool_taints(machines: Sequence[_Machine]) -> set[KeyAndValue]:
-    """Taints that all of several nodes have, but for those that Kubernetes sets itself."""
+    """Return taints that all of several nodes have, but for those that Kubernetes sets itself."""
     if len(machines) < 2:
         return set()
     common = set.intersection(*(machine.taints(_any) for machine in machines))

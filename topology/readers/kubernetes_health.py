@@ -76,12 +76,12 @@ WARNED: Mapping[str, str] = dict.fromkeys(
 
 
 def repels(taint: Taint) -> bool:
-    """Whether a taint keeps pods of GPU jobs away that do not tolerate it; they tolerate the taint of GPUs."""
+    """Return whether a taint keeps pods of GPU jobs away that do not tolerate it; they tolerate the taint of GPUs."""
     return taint.effect in ("NoSchedule", "NoExecute") and taint.key != GPU
 
 
 def broken(conditions: Iterable[NodeCondition]) -> Iterator[str]:
-    """What the conditions say is broken, one phrase each."""
+    """Yield what the conditions say is broken, one phrase each."""
     for condition in conditions:
         if condition.type == "Ready" and condition.status != "True":
             yield "not Ready"
@@ -97,7 +97,7 @@ def faults(
     allocatable: int,
     repelling: Iterable[tuple[str, str]],
 ) -> Iterator[str]:
-    """Why no new pod may use a node, one phrase each.
+    """Yield why no new pod may use a node, one phrase each.
 
     :param gpus: GPUs that the node has.
     :param allocatable: GPUs that its device plugin offers.
@@ -113,12 +113,12 @@ def faults(
 
 
 def discourages(taint: Taint) -> bool:
-    """Whether a taint asks pods of GPU jobs that do not tolerate it to stay away if they can."""
+    """Return whether a taint asks pods of GPU jobs that do not tolerate it to stay away if they can."""
     return taint.effect == "PreferNoSchedule" and taint.key != GPU
 
 
 def price_flag(node: str, discouraging: Iterable[tuple[str, str]]) -> NodeFlag | None:
-    """What taints PreferNoSchedule cost.
+    """Return what taints PreferNoSchedule cost.
 
     :param discouraging: those (key, value) that the job does not tolerate.
     """
@@ -130,7 +130,7 @@ def price_flag(node: str, discouraging: Iterable[tuple[str, str]]) -> NodeFlag |
 
 
 def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None:
-    """The flag in a node's annotations.
+    """Return the flag in a node's annotations.
 
     :raises InvalidTopology: the annotations are not as documented; ``where`` is the annotation.
     """
@@ -152,7 +152,7 @@ def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None
 
 
 def instant(text: str) -> datetime | None:
-    """A time with a time zone; ``None`` = it is none."""
+    """Read a time with a time zone; ``None`` = it is none."""
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:

@@ -50,7 +50,7 @@ PRESETS = (
 
 
 def choose_labels(nodes: Sequence[Labels]) -> tuple[tuple[str, ...], str]:
-    """The labels of the preset that most nodes carry, and a sentence that says so.
+    """Return the labels of the preset that most nodes carry, and a sentence that says so.
 
     Of two presets on as many nodes, the one with more labels wins; labels that no node carries are left out.
 
@@ -74,7 +74,7 @@ def choose_labels(nodes: Sequence[Labels]) -> tuple[tuple[str, ...], str]:
 
 
 def check_labels(labels: Sequence[str], nodes: Sequence[Labels]) -> tuple[str, ...]:
-    """The labels that the user named, each carried by some node.
+    """Return the labels that the user named, each carried by some node.
 
     :raises UnknownName: no node carries one of them.
     """

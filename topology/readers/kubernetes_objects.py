@@ -130,7 +130,7 @@ START_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant(text: str | None) -> datetime:
-    """A timestamp of Kubernetes, ``2026-11-21T09:30:00Z``; the start of time where there is none."""
+    """Return a timestamp of Kubernetes, ``2026-11-21T09:30:00Z``; the start of time where there is none."""
     try:
         parsed = datetime.fromisoformat(text or "")
     except ValueError:

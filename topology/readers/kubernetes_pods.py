@@ -256,11 +256,11 @@ class Pod(Object, frozen=True):
             return 0
 
     def gated_by(self, gate: str) -> bool:
-        """Whether a scheduling gate of that name holds it."""
+        """Return whether a scheduling gate of that name holds it."""
         return any(one.name == gate for one in self.spec.scheduling_gates or ())
 
-    def told(self, condition: str) -> datetime | None:
-        """When a condition of that type was last written; ``None`` = never."""
+    def probed_at(self, condition: str) -> datetime | None:
+        """Return when a condition of that type was last written; ``None`` = never."""
         found = (one for one in self.status.conditions or () if one.type == condition)
         return next((instant(one.last_probe_time) for one in found), None)
 
@@ -279,7 +279,7 @@ class Pod(Object, frozen=True):
 
     @property
     def finished(self) -> datetime | None:
-        """When the last of its containers ended; ``None`` = some have not, or nobody says."""
+        """When the last of its containers ended; ``None`` = some have not, or it is not known."""
         states = [one.state for one in self.status.container_statuses or ()]
         ends = [state.terminated.finished_at for state in states if state is not None and state.terminated is not None]
         if not ends or len(ends) < len(states) or not all(ends):
@@ -288,5 +288,5 @@ class Pod(Object, frozen=True):
 
     @property
     def created(self) -> datetime:
-        """When it was made; the start of time where nobody says."""
+        """When it was made; the start of time where it is not known."""
         return instant(self.metadata.creation_timestamp)

@@ -1,76 +1,23 @@
-"""CSV and Parquet a column at a time: the door through which pyarrow reads."""
+"""Columns of CSV and Parquet tables as NumPy arrays."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from topology.cluster import FloatArray
 from topology.errors import InvalidInput
-from topology.tables.byte_stream import ByteStream
+from topology.tables.parquet_file import first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
-
-BATCH = 16_384
-"""Rows that are values of Python at one time."""
 
 NOTHING = ("", "null", "NULL", "NaN", "nan", "NA")
 """Texts that stand for no number."""
-
-
-def parquet_rows(
-    source: ByteStream, rename: Callable[[Sequence[str]], Sequence[str]]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the rows of a Parquet file, counted from 1.
-
-    :param rename: from the names of the columns to the keys of a row.
-    :raises InvalidInput: of the class of the source: damaged.
-    """
-    row = 0
-    with open_parquet(source.content(), name=source.name, error=source.error) as file:
-        names = rename(file.schema_arrow.names)
-        for batch in file.iter_batches(BATCH):
-            columns = [column.to_pylist() for column in batch.columns]
-            for values in zip(*columns, strict=True):
-                row += 1
-                yield row, dict(zip(names, values, strict=True))
-
-
-@contextmanager
-def open_parquet(
-    content: Any, *, name: str, error: type[InvalidInput] = InvalidInput, **how: Any
-) -> Iterator[ParquetFile]:
-    """Open a Parquet file for as long as it is read.
-
-    :param content: what pyarrow opens: a path, a file, a buffer.
-    :param name: how errors call it.
-    :param error: class of the error that is raised.
-    :param how: further arguments of pyarrow's ``ParquetFile``.
-    :raises InvalidInput: truncated or damaged, when it is opened or while it is read.
-    """
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        with ParquetFile(content, **how) as file:
-            yield file
-    except UnicodeEncodeError:
-        raise InvalidInput(
-            "has a name that is no UTF-8, as Parquet files need it", where=name, fix="rename it"
-        ) from None
-    except (ArrowException, OSError, UnicodeDecodeError, OverflowError) as problem:
-        raise error(
-            f"is not a whole Parquet file: {_first_line(problem)}",
-            where=name,
-            fix="write the file again, or copy it to its end",
-        ) from None
 
 
 def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) -> tuple[pa.Table, int]:
@@ -103,14 +50,25 @@ def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) 
     except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError) as error:
         row = re.search(r"Row #(\d+)", str(error))
         raise InvalidInput(
-            f"is not CSV: {_first_line(error)}",
+            f"is not CSV: {first_line(error)}",
             where=f"{name}:{row.group(1)}" if row else name,
             fix="correct that row, or leave such rows out with --lenient",
         ) from None
     return table, left_out
 
 
-def is_text(column: pa.ChunkedArray) -> bool:
+def timestamps(column: pa.ChunkedArray) -> FloatArray | None:
+    """Return seconds since 1970 of a column of timestamps, NaN where there is none; ``None`` = of something else."""
+    import pyarrow as pa
+
+    if not pa.types.is_timestamp(column.type):
+        return None
+    ticks = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
+    seconds: FloatArray = ticks.cast(pa.float64(), safe=False).to_numpy() / 1e6
+    return seconds
+
+
+def _is_text(column: pa.ChunkedArray) -> bool:
     """Return whether a column holds text."""
     import pyarrow as pa
 
@@ -128,7 +86,7 @@ def numbers(column: pa.ChunkedArray, value_of: Callable[[str], float]) -> tuple[
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not is_text(column):
+    if not _is_text(column):
         try:
             found: FloatArray = column.cast(pa.float64(), safe=False).to_numpy()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -155,15 +113,3 @@ def encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[str]]:
     found = column.cast(pa.string()).combine_chunks().dictionary_encode()
     texts: list[str] = found.dictionary.to_pylist()
     return found.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False).astype(np.int64), texts
-
-
-def as_numpy(column: Any) -> npt.NDArray[Any]:
-    """Return a column or array without nulls, by way of DLPack: ``to_numpy`` would import pandas if it is installed."""
-    chunks = [chunk for chunk in getattr(column, "chunks", [column]) if len(chunk)]
-    pieces = [np.from_dlpack(chunk) for chunk in chunks]
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-
-
-def _first_line(problem: BaseException) -> str:
-    """Return the first line of what a library says, or the kind of its exception if it says nothing."""
-    return (str(problem).splitlines() or [type(problem).__name__])[0][:200]

@@ -14,8 +14,11 @@ DIGITS = 4_300
 """Python reads no longer whole numbers from text."""
 
 NOT_JSON = "not JSON"
+"""The reason by which lines are counted."""
+
+BROKEN = "is not JSON, or was cut off"
 CUT_OFF = "is truncated: the last line ends in the middle"
-"""Reasons by which lines are counted."""
+"""What errors say of a line whose syntax is wrong; of the last line, where it has no end."""
 
 
 def header_of(head: str | bytes) -> tuple[str, ...]:
@@ -44,9 +47,8 @@ class CsvRows:
         self._source = source
         self._bad_rows = bad_rows
         self._reader = csv.reader(source.lines(), strict=True, skipinitialspace=True)
-        if header is None:
-            header = [cell.strip() for cell in self._next_row() or ()]
-        self.header = tuple(header)
+        self._rows = self._cells()
+        self.header = tuple(next(self._rows, ()) if header is None else header)
         self.header_line = self._reader.line_num
         if repeated := [name for i, name in enumerate(self.header) if name and name in self.header[:i]]:
             raise bad_rows.error(
@@ -82,30 +84,30 @@ class CsvRows:
         :raises InvalidInput: broken quotes.
         """
         width = len(self.header)
-        while (cells := self._next_row()) is not None:
+        reader = self._reader
+        for cells in self._rows:
             if len(cells) == width:
-                yield self._reader.line_num, cells
+                yield reader.line_num, cells
                 continue
             bad = BadRow(
                 "cells missing" if len(cells) < width else "too many cells",
                 f"the row has {len(cells)} cells, the header {width}",
                 fix="fill every column (a cell may be empty); a last row cut short means a truncated file",
             )
-            self._bad_rows.refuse(bad, self._source.at(self._reader.line_num))
+            self._bad_rows.refuse(bad, self._source.at(reader.line_num))
 
-    def _next_row(self) -> list[str] | None:
+    def _cells(self) -> Iterator[list[str]]:
         try:
             for row in self._reader:
                 cells = [cell.strip() for cell in row]
                 if any(cells):
-                    return cells
+                    yield cells
         except csv.Error as error:
             raise self._bad_rows.error(
                 f"is not CSV: {error}",
                 where=self._source.at(self._reader.line_num),
                 fix="correct the quotes of that line",
             ) from None
-        return None
 
 
 def json_objects(source: TextSource, bad_rows: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -119,8 +121,8 @@ def json_objects(source: TextSource, bad_rows: BadRows) -> Iterator[tuple[int, d
         try:
             values = parse_object(text)
         except BadRow as bad:
-            cut_off = bad.reason == NOT_JSON and not text.endswith(("\n", "\r"))
-            bad_rows.refuse(BadRow(CUT_OFF) if cut_off else bad, source.at(line))
+            cut_off = bad.message.startswith(BROKEN) and not text.endswith(("\n", "\r"))
+            bad_rows.refuse(BadRow(NOT_JSON, CUT_OFF) if cut_off else bad, source.at(line))
             continue
         yield line, values
 
@@ -133,11 +135,13 @@ def parse_object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except RecursionError:
-        raise BadRow("is nested too deep", fix="flatten it") from None
+        raise BadRow(NOT_JSON, "is nested too deep", fix="flatten it") from None
     except json.JSONDecodeError as error:
-        raise BadRow(NOT_JSON, f"is not JSON, or was cut off: {error.msg}", fix="write one object a line") from None
+        raise BadRow(NOT_JSON, f"{BROKEN}: {error.msg}", fix="write one object a line") from None
     except ValueError:
-        raise BadRow(f"holds a number of more than {DIGITS:,} digits", fix="give a number that fits") from None
+        raise BadRow(
+            NOT_JSON, f"holds a number of more than {DIGITS:,} digits", fix="give a number that fits"
+        ) from None
     if not isinstance(value, dict):
         raise BadRow(NOT_JSON, "is not a JSON object", fix="write one object a line")
     return value

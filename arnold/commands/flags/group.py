@@ -17,9 +17,9 @@ COMMANDS: Mapping[str, CommandRow] = {
     "lift": CommandRow("arnold.commands.flags.record:lift", "End the flags of nodes, by your word."),
     "compact": CommandRow("arnold.commands.flags.compact:compact", "Forget old history, so that a store stays small."),
     "sync": CommandRow("arnold.commands.flags.sync:sync", "Bring the annotations of nodes in line with a flag store."),
-    "apply": CommandRow("arnold.commands.flags.annotations:apply", "Write the flags of a file to the nodes."),
-    "list": CommandRow("arnold.commands.flags.annotations:list_", "Show the nodes that are flagged."),
-    "clear": CommandRow("arnold.commands.flags.annotations:clear", "Take the flags off nodes."),
+    "apply": CommandRow("arnold.commands.flags.node_annotations:apply", "Write the flags of a file to the nodes."),
+    "list": CommandRow("arnold.commands.flags.node_annotations:list_", "Show the nodes that are flagged."),
+    "clear": CommandRow("arnold.commands.flags.node_annotations:clear", "Take the flags off nodes."),
 }
 
 

@@ -17,7 +17,7 @@ from topology.errors import InvalidInput
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from arnold.documents.flag_store import ImportDocument
+    from arnold.documents.store_answers import ImportDocument
     from topology.files import Source
 
 EXAMPLES = """\b
@@ -34,7 +34,7 @@ STORE = "flag-store"
 """Another flag store: what ``arnold flags export`` wrote, or one of an earlier version."""
 
 
-@click.command("import", cls=JsonCommand, document="arnold.documents.flag_store:ImportDocument", epilog=EXAMPLES)
+@click.command("import", cls=JsonCommand, document="arnold.documents.store_answers:ImportDocument", epilog=EXAMPLES)
 @click.argument("file", type=FILE)
 @click.option("--from", "by", required=True, type=click.Choice((*MONITORS, STORE)), help="Whose findings to take.")
 @click.option("--store", type=FILE, metavar="FILE", help="Take them into this flag store.")
@@ -63,8 +63,8 @@ def import_(*, as_json: bool, file: str, by: str, store: str | None, output: str
 
 def _of_monitor(source: Source, by: str, store: str | None, now: datetime, stamp: str) -> ImportDocument:
     """Take what a monitor found."""
-    from arnold.documents.flag_store import ImportDocument
-    from health.flags.conditions import read_reports
+    from arnold.documents.store_answers import ImportDocument
+    from health.flags.monitor_reports import read_reports
 
     reports = read_reports(source, by=by)
     recorded = None
@@ -77,7 +77,7 @@ def _of_monitor(source: Source, by: str, store: str | None, now: datetime, stamp
 
 def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocument:
     """Take over the events of another store."""
-    from arnold.documents.flag_store import ImportDocument
+    from arnold.documents.store_answers import ImportDocument
     from health.flags.event_lines import read_event_lines
     from topology.flag_log import open_log
 

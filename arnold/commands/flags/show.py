@@ -16,7 +16,7 @@ from arnold.commands.output import console, emit_json, plain, table, to_json
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from arnold.documents.flag_store import ShowDocument, WhyDocument
+    from arnold.documents.store_answers import HeldFlagsDocument, WhyFlaggedDocument
 
 SHOW_EXAMPLES = """\b
 Examples:
@@ -33,13 +33,15 @@ Examples:
 """
 
 
-@click.command("show", cls=JsonCommand, document="arnold.documents.flag_store:ShowDocument", epilog=SHOW_EXAMPLES)
+@click.command(
+    "show", cls=JsonCommand, document="arnold.documents.store_answers:HeldFlagsDocument", epilog=SHOW_EXAMPLES
+)
 @store_option
 @at_option
 @click.option("--output", type=FILE, metavar="FILE", help="Save it too, as a flag file for --flags.")
 def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> None:
     """Show the nodes that are flagged, now or at a time: who says so, until when, why."""
-    from arnold.documents.flag_store import MergedFlag, NotedFinding, ShowDocument
+    from arnold.documents.store_answers import HeldFlagsDocument, MergedFlag, NotedFinding
     from health.flags.rules import rules_of
     from health.flags.tracks import track_of
     from topology.files import write_file
@@ -59,11 +61,11 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
             (event.node, event.source): track_of(log, event.node, event.source, instant).noted
             for event in log.latest(instant, "event = 'noted' AND until IS NULL")
         }
-        rules, forgotten = rules_of(log, instant).plain(), log.forgotten
+        rules, forgotten = rules_of(log, instant), log.forgotten
     sources: dict[str, list[str]] = {}
     for flag in sorted(standing, key=lambda flag: -flag.slowdown):
         sources.setdefault(flag.node, []).append(flag.source)
-    document = ShowDocument(
+    document = HeldFlagsDocument(
         store=store,
         at=instant,
         flags=tuple(standing),
@@ -81,7 +83,9 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
         _print_show(document)
 
 
-@click.command("why", cls=JsonCommand, document="arnold.documents.flag_store:WhyDocument", epilog=WHY_EXAMPLES)
+@click.command(
+    "why", cls=JsonCommand, document="arnold.documents.store_answers:WhyFlaggedDocument", epilog=WHY_EXAMPLES
+)
 @click.argument("node")
 @store_option
 @click.option("--at", metavar="TIME", help="At a time, or on a day such as 2026-11-17 (in UTC).")
@@ -89,8 +93,8 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
 @click.option("--until", metavar="TIME", help="Up to a time or day  [default: now]")
 def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | None, until: str | None) -> None:
     """Say why a node was avoided: what was held against it and when, who said so, how it ended."""
-    from arnold.documents.flag_store import WhyDocument, written
-    from health.flags.history import history
+    from arnold.documents.store_answers import WhyFlaggedDocument, written
+    from health.flags.flag_history import history
     from topology.errors import UnknownName, did_you_mean
     from topology.flag_log import open_log
 
@@ -104,7 +108,7 @@ def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | No
             )
         found, opened = history(log, node, since=begin, until=end), log.opened
     reaches = opened.forgotten is not None and (begin is None or begin < opened.forgotten)
-    document = WhyDocument(
+    document = WhyFlaggedDocument(
         store=store,
         node=node,
         since=begin,
@@ -137,7 +141,7 @@ def _span(at: str | None, since: str | None, until: str | None) -> tuple[datetim
     return first, end
 
 
-def _print_show(document: ShowDocument) -> None:
+def _print_show(document: HeldFlagsDocument) -> None:
     out = console()
     if not document.nodes:
         out.print(f"no node is flagged at {minute(document.at)}")
@@ -154,7 +158,7 @@ def _print_show(document: ShowDocument) -> None:
         )
 
 
-def _print_why(document: WhyDocument) -> None:
+def _print_why(document: WhyFlaggedDocument) -> None:
     from arnold.commands.place_text import print_sentences
 
     out = console()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.flags.annotations import cluster_options, print_changes
+from arnold.commands.flags.node_annotations import cluster_options, print_changes
 from arnold.commands.flags.options import store_option
 from arnold.commands.output import console, emit_json
 
@@ -16,7 +16,9 @@ Examples:
 """
 
 
-@click.command("sync", cls=JsonCommand, document="arnold.documents.flags:FlagsSyncedDocument", epilog=EXAMPLES)
+@click.command(
+    "sync", cls=JsonCommand, document="arnold.documents.annotation_answers:FlagsSyncedDocument", epilog=EXAMPLES
+)
 @store_option
 @cluster_options
 def sync(*, as_json: bool, store: str, kubeconfig: str | None, context: str | None) -> None:
@@ -28,7 +30,7 @@ def sync(*, as_json: bool, store: str, kubeconfig: str | None, context: str | No
     """
     from datetime import UTC, datetime
 
-    from arnold.documents.flags import FlagsSyncedDocument
+    from arnold.documents.annotation_answers import FlagsSyncedDocument
     from extender.node_flags import on_cluster
     from topology.flag_log import open_log
 

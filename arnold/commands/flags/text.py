@@ -11,7 +11,7 @@ from arnold.commands.output import plain, table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.flag_store import WrittenEvent
+    from arnold.documents.store_answers import WrittenEvent
     from topology.flags import NodeFlag
 
 LONGEST = 60

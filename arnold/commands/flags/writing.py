@@ -10,7 +10,7 @@ from arnold.commands.flags.text import print_events
 from arnold.commands.output import console, emit_json
 
 if TYPE_CHECKING:
-    from arnold.documents.flag_store import RecordDocument
+    from arnold.documents.store_answers import RecordDocument
     from health.flags import Ledger, Recorded
 
 
@@ -22,7 +22,7 @@ def changed(
     :param create: make the store if it is not there.
     :param torn: bytes of the input that were left out.
     """
-    from arnold.documents.flag_store import RecordDocument, written
+    from arnold.documents.store_answers import RecordDocument, written
     from health.flags import open_ledger
     from health.flags.store import MAX_STORE_BYTES, store_size
 

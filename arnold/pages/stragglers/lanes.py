@@ -9,7 +9,7 @@ import numpy as np
 
 from arnold.pages.axis import cells_between, round_ticks
 from arnold.pages.plot import Plot
-from health.whatif.result import Operation, Timeline
+from health.whatif.analysis_result import Operation, Timeline
 from topology.drawing.elements import label, line, rect, svg
 from topology.quantities import seconds
 

@@ -12,7 +12,8 @@ import numpy as np
 from health.peers.metrics import canonical
 from health.peers.streams import BoolArray, FloatArray, IntArray, Recording, Samples
 from topology.errors import InvalidInput, did_you_mean
-from topology.tables.arrow_columns import csv_texts, encoded, numbers, open_parquet
+from topology.tables.arrow_columns import csv_texts, encoded, numbers, timestamps
+from topology.tables.parquet_file import open_parquet
 from topology.tables.text_rows import header_of
 
 if TYPE_CHECKING:
@@ -59,9 +60,7 @@ def read_parquet(name: str, data: bytes, columns: SampleColumns, *, lenient: boo
 
     :raises InvalidInput: truncated or broken, a column missing, a cell that cannot be; with the row.
     """
-    import pyarrow as pa
-
-    with open_parquet(pa.BufferReader(data), name=name) as file:
+    with open_parquet(data, name=name) as file:
         _check_columns(file.schema_arrow.names, columns, name)
         table = file.read(columns=columns.names)
     return _Samples(table, columns, lambda row: f"{name}: row {row + 1}", lenient=lenient, notes=[]).recording(name)
@@ -114,13 +113,9 @@ class _Samples:
 
     def _times(self) -> tuple[FloatArray, bool]:
         """Return seconds, NaN where there is none, and whether they count from 1970."""
-        import pyarrow as pa
-
         title = self._columns.time
-        column = self._table.column(title)
-        if pa.types.is_timestamp(column.type):
-            ticks = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
-            return ticks.cast(pa.float64(), safe=False).to_numpy() / 1e6, True
+        if (since_1970 := timestamps(self._table.column(title))) is not None:
+            return since_1970, True
         fix = "give seconds, or dates such as 2026-11-21T12:00:00Z"
         time = self._numbers(title, _seconds, "of times", "neither seconds nor a date", fix)
         time = np.where(np.isfinite(time), time, np.nan)

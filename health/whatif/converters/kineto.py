@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
 
+from health.whatif.analysis_result import Cause
 from health.whatif.converters.profile import Profile, read_profile
 from health.whatif.converters.rank_layout import RankLayout, interleaved
 from health.whatif.converters.rank_ops import RankOps
@@ -19,7 +20,6 @@ from health.whatif.optypes import (
     GC,
     REDUCE_SCATTER,
 )
-from health.whatif.result import Cause
 from topology.errors import TraceFormatError
 
 SKEW = 1e-3

@@ -12,11 +12,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from health.whatif.analysis_result import Analysis
 from health.whatif.converters.rank_layout import RankLayout, layout_of
 from health.whatif.converters.rows import Conversion, Op
 from health.whatif.metadata import JobSizes
 from health.whatif.optypes import BACKWARD, FORWARD, GC
-from health.whatif.result import Analysis
 from health.whatif.writer import write_metadata
 from topology.errors import InvalidInput
 from topology.files import write_file

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from health.whatif.analysis_result import Cause
 from health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,
@@ -20,7 +21,7 @@ from health.whatif.optypes import (
     REDUCE_SCATTER,
     SEPARATE,
 )
-from health.whatif.result import Cause
+from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +44,15 @@ class Op:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """A type of operation, or a property of one, that the source does not hold.
-
-    :param optype: type of operation; several may share one entry, comma between them.
-    :param reason: why it could not be recovered.
-    :param disables: which part of the analysis cannot be done, or means nothing, without it.
-    """
+class Missing(JsonRecord):
+    """A type of operation, or a property of one, that the source does not hold."""
 
     optype: str
+    """Type of operation, or property of one; several may share one entry, comma between them."""
     reason: str
+    """Why it could not be recovered."""
     disables: str
+    """Which part of the analysis cannot be done, or means nothing, without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 
+from health.whatif.analysis_result import Cause
 from health.whatif.converters.megatron import Block, TimerLog, read_timers
 from health.whatif.converters.rank_layout import RankLayout, one_forward_one_backward
 from health.whatif.converters.rows import DISABLES, Conversion, Missing, Op, expected
@@ -28,7 +29,6 @@ from health.whatif.optypes import (
     PIPELINE,
     REDUCE_SCATTER,
 )
-from health.whatif.result import Cause
 from topology.errors import InvalidInput, TooLarge, TraceFormatError
 
 MOST_PASSES = 4_000_000

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from arnold.documents.collectives import CollectivesDocument
+from arnold.documents.collectives_answer import CollectivesDocument
 from benchmarks.simulated_collectives import BenchJob, Fault, simulate
 from health.collectives.progress_format import write_progress
 

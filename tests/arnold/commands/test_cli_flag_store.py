@@ -13,8 +13,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from arnold.documents.explain_answer import ExplainDocument
-from arnold.documents.flag_store import ImportDocument, RecordDocument, ShowDocument, WhyDocument
 from arnold.documents.place_answer import PlaceDocument
+from arnold.documents.store_answers import HeldFlagsDocument, ImportDocument, RecordDocument, WhyFlaggedDocument
 from health.flags.store import Compaction
 from topology.overlay import read_flags
 
@@ -71,7 +71,7 @@ def test_record_and_show(arnold: Arnold, flags: Path, tmp_path: Path) -> None:
     assert "renewed" in renewed
     assert "nodes flagged now: 2" in renewed
     shown = arnold("flags", "show", "--store", store, "--json").json
-    assert round_trips(shown, ShowDocument)
+    assert round_trips(shown, HeldFlagsDocument)
     assert [(flag["node"], flag["slowdown"]) for flag in shown["nodes"]] == [("n1", 1.97), ("n7", None)]
     out = arnold("flags", "show", "--store", store).out
     assert "what-if: one worker, dp 3 / stage 0, explains it" in out
@@ -99,7 +99,7 @@ def test_as_of_a_time(arnold: Arnold, flags: Path, tmp_path: Path) -> None:
     then = arnold("flags", "show", "--store", store, "--at", before(hours=30), "--json").json
     assert [flag["node"] for flag in then["nodes"]] == ["n1", "n7"]
     why = arnold("flags", "why", "n1", "--store", store, "--at", before(hours=30), "--json").json
-    assert round_trips(why, WhyDocument)
+    assert round_trips(why, WhyFlaggedDocument)
     assert why["avoided"]
     assert [spell["flag"]["slowdown"] for spell in why["spells"]] == [1.97]
     assert not arnold("flags", "why", "n1", "--store", store, "--since", before(hours=1), "--json").json["avoided"]

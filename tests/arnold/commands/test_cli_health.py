@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arnold.documents.health_peers import PeersDocument, WatchDocument
+from arnold.documents.peers_answers import PeersDocument, WatchDocument
 from tests.health.peers.fake_prometheus import machines, serving
 from tests.health.peers.made import values
 from topology.json_record import read_json

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from arnold.documents.recover import CheckpointPeersDocument, EvictDocument, ReplayDocument, StandbyDocument
+from arnold.documents.recover_answers import CheckpointPeersDocument, EvictDocument, ReplayDocument, StandbyDocument
 from tests.health.recovery_world import SYNC, machines, stacks_of, write_dumps
 from topology.json_record import read_json
 

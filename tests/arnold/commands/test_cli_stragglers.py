@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from arnold.documents.stragglers import StragglersDocument
+from arnold.documents.straggler_answers import StragglersDocument
 from health.whatif.synthetic import Recipe, make_trace
 from health.whatif.writer import write_metadata, write_trace
 

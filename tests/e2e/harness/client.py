@@ -188,7 +188,7 @@ class Client:
 
     def delete_all(self, resource: str, namespace: str | None = None) -> None:
         """Delete all objects of a kind, at once; of very many, what a request left is deleted by the next."""
-        options = {"gracePeriodSeconds": 0, "propagationPolicy": "BackgroundTasks"}
+        options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         for where in {thing["metadata"].get("namespace") for thing in self.all(resource, namespace)}:
             while True:
                 try:

@@ -84,7 +84,7 @@ def test_a_complete_gang_wants_nodes() -> None:
     world = World()
     world.gang("g", 4)
     decision = world.decide()
-    assert (decision.actions, decision.hungry) == ([], [key("g")])
+    assert (decision.actions, decision.unplaced) == ([], [key("g")])
 
 
 def test_a_contradiction_is_told_once() -> None:

@@ -63,7 +63,7 @@ def test_it_waits_as_any_other_afterwards() -> None:
     world.recreate(pods[0])
     assert [action.pod.name for action in world.decide().actions if isinstance(action, Evict)] == ["g-1"]
     world.recreate(pods[1])
-    assert world.decide().hungry == [key("g")]
+    assert world.decide().unplaced == [key("g")]
     world.settle()
     assert world.phase("g") is PlanPhase.RELEASED
 

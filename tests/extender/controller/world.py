@@ -144,8 +144,8 @@ class World:
                         self.recreate(pod.name)
                 case RepairPlan():
                     self._repair(action)
-        if decision.hungry:
-            self._place(decision.hungry)
+        if decision.unplaced:
+            self._place(decision.unplaced)
 
     def settle(self, *, turns: int = 20) -> None:
         """Decide and do until there is nothing left to do."""
@@ -162,8 +162,8 @@ class World:
         self.version += 1
         self.state.put_plan(plan.replace(uid=plan.uid or uid(str(plan.key)), resource_version=str(self.version)))
 
-    def _place(self, hungry: Iterable[GangKey]) -> None:
-        queue, wanted = Round(), set(hungry)
+    def _place(self, unplaced: Iterable[GangKey]) -> None:
+        queue, wanted = Round(), set(unplaced)
         while (question := queue.next(self.state, self.now)) is not None:
             if question.gang.key in wanted:
                 answer = solve(question, LIMITS)

@@ -323,7 +323,7 @@ def test_pods_with_our_rank_may_each_have_a_job_of_their_own() -> None:
     assert (found.done, found.complete) == (frozenset({1}), True)
 
 
-def wished(annotations: dict[str, str], degrees: str | None = None, size: int = 12) -> Gang:
+def requesting(annotations: dict[str, str], degrees: str | None = None, size: int = 12) -> Gang:
     """A gang whose pods carry annotations of other projects."""
     ours = {"arnold.dev/parallelism": degrees} if degrees else {}
     return gang(gang_pods("g", size, {**ours, **annotations}))
@@ -372,7 +372,7 @@ def test_what_peers_are_asked_means_the_same_here(
 ) -> None:
     """Required is held, preferred counts; slices of four ranks are the data-parallel groups of three pipelines."""
     degrees = "tp=8,dp=4,pp=3"
-    found = wished(annotations, degrees)
+    found = requesting(annotations, degrees)
     assert found.job is not None
     assert (found.job.holds, found.job.level) == (holds, level)
     assert found.notes
@@ -380,7 +380,9 @@ def test_what_peers_are_asked_means_the_same_here(
 
 def test_slices_without_degrees_are_the_groups() -> None:
     """12 pods in slices of 4: three groups of four."""
-    found = wished({"kueue.x-k8s.io/podset-slice-required-topology": "rack", "kueue.x-k8s.io/podset-slice-size": "4"})
+    found = requesting(
+        {"kueue.x-k8s.io/podset-slice-required-topology": "rack", "kueue.x-k8s.io/podset-slice-size": "4"}
+    )
     assert found.job is not None
     assert (found.job.grid.rows, found.job.grid.columns, found.job.holds) == (4, 3, (Hold("dp", "rack"),))
 
@@ -389,7 +391,7 @@ def test_slices_without_degrees_are_the_groups() -> None:
 def test_slices_that_are_no_groups_are_refused(size: str, degrees: str | None) -> None:
     """A requirement that cannot be kept is never left out silently."""
     slices = {"kueue.x-k8s.io/podset-slice-required-topology": "rack", "kueue.x-k8s.io/podset-slice-size": size}
-    found = wished(slices, degrees)
+    found = requesting(slices, degrees)
     assert found.problem is not None
     assert found.problem.reason == "UnsupportedSlice"
 
@@ -412,16 +414,16 @@ def test_our_level_comes_before_a_peers_preference() -> None:
         "kueue.x-k8s.io/podset-preferred-topology": "rack",
         "kai.scheduler/topology-required-placement": "zone",
     }
-    job = wished(annotations).job
+    job = requesting(annotations).job
     assert job is not None
     assert (job.level, job.holds) == ("block", (Hold("dp", "zone"), Hold("pp", "zone")))
 
 
 def test_tiers_of_volcano_wait_for_the_levels_of_the_cluster() -> None:
     """A number says nothing until the levels are known."""
-    found = wished({"volcano.sh/network-topology-mode": "hard", "volcano.sh/network-topology-highest-tier": "2"})
-    assert [wish.tier for wish in found.tiers] == [2]
-    soft = wished({"volcano.sh/network-topology-mode": "soft", "volcano.sh/network-topology-highest-tier": "2"})
+    found = requesting({"volcano.sh/network-topology-mode": "hard", "volcano.sh/network-topology-highest-tier": "2"})
+    assert [request.tier for request in found.tiers] == [2]
+    soft = requesting({"volcano.sh/network-topology-mode": "soft", "volcano.sh/network-topology-highest-tier": "2"})
     assert soft.tiers == ()
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from health.collectives.diagnosis import Diagnosis, diagnose_snapshot
+from health.collectives.diagnosis_text import verdict
 from health.collectives.flagging import withheld
 from health.collectives.flight_recorder import read_flight_recorder
-from health.collectives.words import verdict
 from topology.files import Source
 
 GROUPS = {"0": [0, 1, 2, 3], "1": [0, 1], "2": [2, 3]}

@@ -12,6 +12,7 @@ from health.flags.rules import LONGEST, Rule, Rules, parse_duration
 from health.flags.rules_file import read_rules
 from topology.errors import InvalidInput
 from topology.files import Source
+from topology.json_record import json_data, read_json
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_times_stay_dates(quiet: float, relapses: int) -> None:
 def test_rules_survive_the_store() -> None:
     """What is written there is read again."""
     rules = Rules(Rule(raise_after=3, score=0.5), {"peers": Rule(quiet=timedelta(minutes=90))})
-    assert Rules.from_plain(rules.plain()) == rules
+    assert read_json(Rules, json_data(Rules, rules)) == rules
 
 
 def test_a_rules_file() -> None:

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from health.peers import Settings, Verdict, detect, judge, load_denoiser
+from health.peers import PeersVerdict, Settings, detect, judge, load_denoiser
 from health.peers.metrics import canonical, in_order, is_step_time
 from tests.health.peers.made import SECONDS, Array, recording, values
 from topology.errors import InvalidInput
 from topology.flags import FAULTY
 
 
-def verdict(metrics: dict[str, Array], settings: Settings | None = None, **how: object) -> Verdict:
+def verdict(metrics: dict[str, Array], settings: Settings | None = None, **how: object) -> PeersVerdict:
     """The verdict on made metrics."""
     given = recording(metrics, **how)  # type: ignore[arg-type]
     return judge(given, list(detect(given, settings or Settings())))

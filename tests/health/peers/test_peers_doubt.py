@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from health.peers import Settings, Verdict, detect, judge
+from health.peers import PeersVerdict, Settings, detect, judge
 from health.peers.metrics import canonical, is_work
 from tests.health.peers.made import Array, recording, values
 
 
-def verdict(metrics: dict[str, Array], *, everything: bool = False) -> Verdict:
+def verdict(metrics: dict[str, Array], *, everything: bool = False) -> PeersVerdict:
     """The verdict on made metrics."""
     given = recording(metrics)
     return judge(given, list(detect(given, Settings(), everything=everything)))

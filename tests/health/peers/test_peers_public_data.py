@@ -9,11 +9,11 @@ import pytest
 
 from health.peers import (
     DENOISERS,
+    PeersVerdict,
     Recording,
     SampleColumns,
     Samples,
     Settings,
-    Verdict,
     detect,
     judge,
     load_denoiser,
@@ -31,7 +31,7 @@ def job(number: int) -> Recording:
     return load_recording(str(Path(folder) / "pai2020_minibatch" / f"job_{number}_norm.csv"), columns=COLUMNS)
 
 
-def verdict(given: Recording, settings: Settings | None = None) -> Verdict:
+def verdict(given: Recording, settings: Settings | None = None) -> PeersVerdict:
     """What is said of it with the defaults."""
     return judge(given, list(detect(given, settings or Settings())))
 

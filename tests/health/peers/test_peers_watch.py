@@ -10,12 +10,12 @@ import pytest
 
 from health.peers import Settings
 from health.peers.prometheus import Endpoint, EndpointAway
-from health.peers.watch import FIRST_RETRY, Plan, Round, watch
+from health.peers.watch import FIRST_RETRY, WatchPlan, WatchRound, watch
 from tests.health.peers.fake_prometheus import machines, serving
 from topology.errors import InvalidInput
 
 NOW = 1_800_000_000.0
-PLAN = Plan(queries={"cpu_usage": "cpu"}, span=300.0)
+PLAN = WatchPlan(queries={"cpu_usage": "cpu"}, span=300.0)
 
 
 class Clock:
@@ -51,7 +51,7 @@ def closed_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def run(url: str, *, rounds: int, plan: Plan = PLAN) -> tuple[list[Round], Clock]:
+def run(url: str, *, rounds: int, plan: WatchPlan = PLAN) -> tuple[list[WatchRound], Clock]:
     """Some rounds of a watch."""
     clock = Clock()
     made = list(watch(Endpoint(url, timeout=5.0), plan, Settings(), stop=clock.event(rounds=rounds), now=clock.now))

@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from arnold.exports.frames import AWAY, frames
@@ -22,6 +22,7 @@ from simulator.results.run_summary import run_summary
 from simulator.results.time_series import time_series
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, Planned, Twice, random_records, replayed
+from tests.simulator.results.disturbed import disturbed
 
 INTERVAL = st.tuples(st.floats(0, 90), st.floats(0, 20), st.integers(1, 9))
 
@@ -160,3 +161,40 @@ def test_buckets_have_round_lengths(length: float, most: int, step: float) -> No
     found = round_step(length, most)
     assert found == pytest.approx(step, rel=0.05)
     assert length / found <= most
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10_000), fine=st.floats(15, 60), join=st.integers(2, 6))
+def test_joined_buckets_are_the_mean_of_their_parts(seed: int, fine: float, join: int) -> None:
+    """A bucket of several has the mean of means and the sum of counts of its parts, by width; whatever is summed."""
+    _, history = disturbed(seed)
+    parts = time_series(history, step=fine)
+    coarse_edges = np.append(parts.edges[:-1:join], parts.edges[-1])
+    coarse = time_series(history, edges=coarse_edges)
+    starts = np.arange(0, len(parts.edges) - 1, join)
+    width = np.diff(parts.edges)
+    for name in ("held", "away", "running", "waiting", "gpus_waiting", "utilization"):
+        summed = np.add.reduceat(getattr(parts, name) * width, starts)
+        assert summed == pytest.approx(getattr(coarse, name) * np.diff(coarse_edges), abs=1e-3), name
+    for name in ("submitted", "ended", "failures", "preemptions"):
+        assert np.add.reduceat(getattr(parts, name), starts).tolist() == getattr(coarse, name).tolist(), name
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10_000), at=st.floats(0.02, 0.98))
+def test_a_narrow_bucket_is_the_cluster_at_that_moment(seed: int, at: float) -> None:
+    """Jobs that run and wait, GPUs held and away, counted one by one; where nothing changes inside the bucket."""
+    _, history = disturbed(seed)
+    attempts, waits, away = history.attempts, history.waits, history.away
+    low = at * history.length
+    edges = np.array([low, low + 1e-3])
+    changes = np.concatenate([attempts.begin, attempts.end, waits.begin, waits.end, away.begin, away.end])
+    assume(not ((changes > edges[0] - 1e-6) & (changes < edges[1] + 1e-6)).any())
+    found = time_series(history, edges=edges)
+    live = [i for i in range(len(attempts)) if attempts.begin[i] <= low < attempts.end[i]]
+    assert found.running[0] == pytest.approx(len(live), abs=1e-6)
+    assert found.held[0] == pytest.approx(sum(attempts.gpus[i] for i in live), abs=1e-4)
+    waiting = [i for i in range(len(waits.number)) if waits.begin[i] <= low < waits.end[i]]
+    assert found.waiting[0] == pytest.approx(len(waiting), abs=1e-6)
+    gone = [int(n) for n, b, e in zip(away.number, away.begin, away.end, strict=True) if b <= low < e]
+    assert found.away[0] == pytest.approx(sum(history.usable[n] for n in gone), abs=1e-4)

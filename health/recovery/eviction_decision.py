@@ -13,7 +13,7 @@ from health.recovery.dumps import Dumps
 from health.recovery.eviction import Unit, looks_like_a_role, shared_groups, tally_rounds
 from health.recovery.grouping import DOMINANT, StackGroup, group_stacks, outliers_of
 from health.recovery.machines import Machines, UnitFamily
-from health.recovery.stacks import View
+from health.recovery.stacks import StackView
 from topology.cluster import IntArray
 from topology.flags import FAULTY, NodeFlag
 
@@ -24,7 +24,7 @@ Doubt = Literal["no-outliers", "no-shared-group", "level", "role", "minority"]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class StackLook:
     """A job at one moment.
 
     :param seen: ranks with a dump, ascending.
@@ -50,7 +50,7 @@ class Eviction:
     """
 
     machines: Machines
-    looks: tuple[Look, ...]
+    looks: tuple[StackLook, ...]
     units: tuple[Unit, ...]
     unit: Unit | None
     doubt: Doubt | None
@@ -93,10 +93,10 @@ def look_at(
     dumps: Dumps,
     machines: Machines,
     *,
-    view: View,
+    view: StackView,
     compare: Literal["job", "stage"] = "job",
     dominant: float = DOMINANT,
-) -> Look:
+) -> StackLook:
     """Find the ranks out of place.
 
     :param compare: each rank with all others, or with those of its pipeline stage.
@@ -106,10 +106,10 @@ def look_at(
         groups = group_stacks(signatures, dominant=dominant, kin=machines.stage_of_rank)
     else:
         groups = group_stacks(signatures, dominant=dominant)
-    return Look(tuple(signatures), groups, outliers_of(groups))
+    return StackLook(tuple(signatures), groups, outliers_of(groups))
 
 
-def decide(machines: Machines, looks: Sequence[Look], *, family: UnitFamily | None = None) -> Eviction:
+def decide(machines: Machines, looks: Sequence[StackLook], *, family: UnitFamily | None = None) -> Eviction:
     """Choose the eviction unit: of one look the group that all outliers share, of several the group flagged most.
 
     :param looks: at least one.
@@ -144,6 +144,6 @@ def _of(family: UnitFamily | None, units: Sequence[Unit]) -> tuple[Unit, ...]:
     return tuple(unit for unit in units if family in (None, unit.family))
 
 
-def _is_role(machines: Machines, looks: Sequence[Look]) -> bool:
+def _is_role(machines: Machines, looks: Sequence[StackLook]) -> bool:
     with_outliers = [look for look in looks if look.outliers]
     return all(looks_like_a_role(machines, look.outliers, look.seen) for look in with_outliers)

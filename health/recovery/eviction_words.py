@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from health.recovery.eviction_decision import Eviction, group_name
 from health.recovery.machines import Machines
-from health.recovery.verdict import Eviction, group_name
 from topology.hostlist import spell_names
 
 

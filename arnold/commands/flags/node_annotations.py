@@ -15,7 +15,7 @@ from topology.errors import InvalidInput
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.flags import FlagsChangedDocument, FlagsDocument
+    from arnold.documents.annotation_answers import FlagsChangedDocument, FlagsDocument
     from extender.node_flags import FlagChange
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,7 +50,9 @@ def cluster_options(function: F) -> F:
     return kubeconfig(function)
 
 
-@click.command("apply", cls=JsonCommand, document="arnold.documents.flags:FlagsChangedDocument", epilog=APPLY_EXAMPLES)
+@click.command(
+    "apply", cls=JsonCommand, document="arnold.documents.annotation_answers:FlagsChangedDocument", epilog=APPLY_EXAMPLES
+)
 @click.argument("file", type=FILE)
 @cluster_options
 def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | None) -> None:
@@ -62,7 +64,7 @@ def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | No
     """
     from datetime import UTC, datetime
 
-    from arnold.documents.flags import FlagsChangedDocument
+    from arnold.documents.annotation_answers import FlagsChangedDocument
     from extender.node_flags import on_cluster
     from topology.overlay import read_flags
 
@@ -73,13 +75,15 @@ def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | No
     _show_changes(FlagsChangedDocument(tuple(changes), expired=len(flags) - len(active)), as_json=as_json)
 
 
-@click.command("list", cls=JsonCommand, document="arnold.documents.flags:FlagsDocument", epilog=LIST_EXAMPLES)
+@click.command(
+    "list", cls=JsonCommand, document="arnold.documents.annotation_answers:FlagsDocument", epilog=LIST_EXAMPLES
+)
 @cluster_options
 def list_(*, as_json: bool, kubeconfig: str | None, context: str | None) -> None:
     """Show the nodes that are flagged."""
     from datetime import UTC, datetime
 
-    from arnold.documents.flags import flags_document
+    from arnold.documents.annotation_answers import flags_document
     from extender.node_flags import NodeFlags, on_cluster
 
     document = flags_document(on_cluster(kubeconfig, context, NodeFlags.all), datetime.now(UTC))
@@ -89,7 +93,9 @@ def list_(*, as_json: bool, kubeconfig: str | None, context: str | None) -> None
         _print(document)
 
 
-@click.command("clear", cls=JsonCommand, document="arnold.documents.flags:FlagsChangedDocument", epilog=CLEAR_EXAMPLES)
+@click.command(
+    "clear", cls=JsonCommand, document="arnold.documents.annotation_answers:FlagsChangedDocument", epilog=CLEAR_EXAMPLES
+)
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
 @click.option("--all", "everything", is_flag=True, help="Of all nodes.")
 @cluster_options
@@ -97,7 +103,7 @@ def clear(
     *, as_json: bool, nodes: tuple[str, ...], everything: bool, kubeconfig: str | None, context: str | None
 ) -> None:
     """Take the flags off nodes: names or Slurm hostlists."""
-    from arnold.documents.flags import FlagsChangedDocument
+    from arnold.documents.annotation_answers import FlagsChangedDocument
     from extender.node_flags import on_cluster
     from topology.hostlist import expand_hostlist
 

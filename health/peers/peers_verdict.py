@@ -32,7 +32,7 @@ class Alert(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PeersVerdict:
     """What was found.
 
     :param headline: the verdict in a sentence.
@@ -49,7 +49,7 @@ class Verdict:
     notes: tuple[str, ...]
 
 
-def judge(recording: Recording, examined: Sequence[Examined]) -> Verdict:
+def judge(recording: Recording, examined: Sequence[Examined]) -> PeersVerdict:
     """The verdict on a recording.
 
     A machine that stands out in a machine metric is ``faulty``, as the paper blocks it.  One whose training steps are
@@ -67,7 +67,7 @@ def judge(recording: Recording, examined: Sequence[Examined]) -> Verdict:
         by_machine.setdefault(machine, []).append(Alert(metric, alert))
     peers = len(recording.machines) - 1
     flags = tuple(_flag(found, recording, peers) for found in by_machine.values())
-    return Verdict(
+    return PeersVerdict(
         headline=_headline(flags, recording, examined),
         machines=peers + 1,
         examined=tuple(examined),

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from arnold.documents.error import ErrorDetails, error_document
-from arnold.documents.flag_store import RecordDocument
-from health.peers import Examined, Verdict
-from health.peers.watch import Round
+from arnold.documents.store_answers import RecordDocument
+from health.peers import Examined, PeersVerdict
+from health.peers.watch import WatchRound
 from topology.flags import NodeFlag
 from topology.json_record import AwareTime, JsonRecord
 
@@ -54,7 +54,7 @@ class WatchDocument(JsonRecord):
     """What was written to --store; null = no such option, or nothing could be judged."""
 
 
-def peers_document(verdict: Verdict, source: str) -> PeersDocument:
+def peers_document(verdict: PeersVerdict, source: str) -> PeersDocument:
     """Return the document of a verdict."""
     return PeersDocument(
         verdict=verdict.headline,
@@ -66,7 +66,7 @@ def peers_document(verdict: Verdict, source: str) -> PeersDocument:
     )
 
 
-def watch_document(made: Round, recorded: RecordDocument | None) -> WatchDocument:
+def watch_document(made: WatchRound, recorded: RecordDocument | None) -> WatchDocument:
     """Return the document of a round, and of what it wrote to a flag store."""
     verdict = made.verdict
     return WatchDocument(

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from health.whatif.analysis_result import Analysis
 from health.whatif.blame import NOTICED, SlowWorker, compute_seconds, slow_at_times, suspects
 from health.whatif.prepare import Replayed
-from health.whatif.result import Analysis
 
 ALL = 0.95
 """A share from which on it is all."""

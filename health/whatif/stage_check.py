@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from health.whatif.analysis_result import Operation, Stream
 from health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,
@@ -22,7 +23,6 @@ from health.whatif.optypes import (
     REDUCE_SCATTER,
     SEPARATE,
 )
-from health.whatif.result import Operation, Stream
 from health.whatif.trace import Trace
 from topology.errors import TraceFormatError
 

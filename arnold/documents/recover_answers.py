@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
+import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
-from health.recovery.checkpoint_peers import RULES, Peers, Rule
+from health.recovery.checkpoint_peers import RULES, CheckpointPeer, Peers, Rule
 from health.recovery.dumps import Dropped, Dumps
 from health.recovery.eviction import Unit
+from health.recovery.eviction_decision import Doubt, Eviction
+from health.recovery.eviction_words import evict_sentence
 from health.recovery.machines import Count, JobMachine, Machines, Positive
-from health.recovery.replay import PHASES, ReplayPlan
 from health.recovery.replay_words import Answer
 from health.recovery.standby import RateRange, StandbyPool
-from health.recovery.verdict import Doubt, Eviction
-from health.recovery.words import evict_sentence
+from health.recovery.two_phase_replay import PHASES, ReplayPlan
 from topology.cluster import Cluster
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord
@@ -80,20 +81,6 @@ class EvictDocument(JsonRecord):
     """Flags of machines that the evidence points at; the score is the largest share of its ranks out of place."""
     notes: tuple[str, ...]
     """What is worth knowing, one sentence each."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointPeer(JobMachine):
-    """A machine and the one that keeps its backup."""
-
-    peer: Count
-    """Node rank of the machine that keeps its backup; rank for rank, in the same order on both."""
-    peer_node: str
-    """Name of its node."""
-    shares: tuple[Rule, ...]
-    """What the two share and should not: dp, level (the rack), pp; empty = nothing."""
-    distance: Count
-    """Levels broader than that of the rule at which the two are in different domains; 0 = as near as can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,30 +224,16 @@ def peers_document(
 
     :param source: name of the cluster's file.
     """
-    distances = [0] * (int(peers.distance.max()) + 1)
-    rows = []
-    for machine, peer in enumerate(peers.peer.tolist()):
-        distance = int(peers.distance[machine])
-        distances[distance] += 1
-        rows.append(
-            CheckpointPeer(
-                **asdict(peers.machines.machine(machine)),
-                peer=peer,
-                peer_node=peers.machines.name(peer),
-                shares=tuple(rule for rule in RULES if peers.shared[rule][machine]),
-                distance=distance,
-            )
-        )
     return CheckpointPeersDocument(
         verdict=verdict,
         level=level,
         broken={rule: int(peers.shared[rule].sum()) for rule in RULES},
         conflict=peers.conflict,
         relaxed_in_order=RULES,
-        distances=tuple(distances),
+        distances=tuple(np.bincount(peers.distance).tolist()),
         mutual=peers.mutual,
         fatal_pairs=peers.fatal_pairs,
-        peers=tuple(rows),
+        peers=peers.rows(),
         notes=tuple(notes),
         cluster=summarise_cluster(cluster, source),
     )

@@ -30,7 +30,7 @@ class Spell(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class FlagHistory:
     """What a store knows of one node in a span of time.
 
     :param spells: when it was flagged, in order.
@@ -41,7 +41,7 @@ class History:
     events: tuple[FlagEvent, ...]
 
 
-def history(log: FlagLog, node: str, *, since: datetime | None, until: datetime) -> History:
+def history(log: FlagLog, node: str, *, since: datetime | None, until: datetime) -> FlagHistory:
     """Return what was held against a node.
 
     :param since: start of the span; ``None`` = from the first event.
@@ -49,7 +49,7 @@ def history(log: FlagLog, node: str, *, since: datetime | None, until: datetime)
     """
     own = tuple(log.events("node = ? AND time <= ?", node, time_text(until)))
     spells = (spell for spell in _spells(own, until) if since is None or spell.end is None or spell.end > since)
-    return History(tuple(spells), tuple(event for event in own if since is None or event.time >= since))
+    return FlagHistory(tuple(spells), tuple(event for event in own if since is None or event.time >= since))
 
 
 def _spells(events: Sequence[FlagEvent], until: datetime) -> list[Spell]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from arnold.documents.common import Document
+from health.whatif.analysis_result import Cause
 from health.whatif.blame import SlowWorker
-from health.whatif.result import Cause
 from topology.flags import NodeFlag
 
 if TYPE_CHECKING:
-    from health.whatif.result import Analysis, Share
+    from health.whatif.analysis_result import Analysis, Share
 
 
 class WorkerDoc(Document):

@@ -11,7 +11,7 @@ from health.collectives import Diagnosis, verdict
 from topology.flags import NodeFlag
 
 
-class CulpritDoc(Document):
+class NamedCulprit(Document):
     """A rank that may be to blame."""
 
     rank: int | None
@@ -26,7 +26,7 @@ class CulpritDoc(Document):
     """By how much it is slow; null = it has stopped."""
 
 
-class GroupDoc(Document):
+class CollectiveGroup(Document):
     """A communicator in which a collective stands still, or transfers have become slow."""
 
     group: str
@@ -47,7 +47,7 @@ class GroupDoc(Document):
     """When anything last moved in it; null = unknown."""
 
 
-class FlowDoc(Document):
+class WaitingFlow(Document):
     """A flow of the collective that everything waits for."""
 
     source: str
@@ -83,7 +83,7 @@ class CollectivesDocument(Document):
     """Cause of what came first: none, not-launched, not-transmitted, not-delivered, gpu-not-ready, crossed-order,
     unreachable, late, slow-compute, slow-transfer, slow-gpu or unknown.
     """
-    culprits: list[CulpritDoc]
+    culprits: list[NamedCulprit]
     """Who is to blame, the surest first."""
     since: datetime | None
     """The last instant at which all was well; null = unknown."""
@@ -95,9 +95,9 @@ class CollectivesDocument(Document):
     """Ranks in the records."""
     looks: int
     """How many times the trigger looked at the job."""
-    groups: list[GroupDoc]
+    groups: list[CollectiveGroup]
     """Groups that stand still or are slow: where it began, then its victims."""
-    flows: list[FlowDoc]
+    flows: list[WaitingFlow]
     """Flows of the collective that everything waits for, where the records have counters."""
     flags: list[NodeFlag]
     """Flags that the diagnosis justifies: of what is certain only."""
@@ -113,7 +113,7 @@ def collectives_document(
     """The document of a diagnosis."""
     members = diagnosis.members
     culprits = [
-        CulpritDoc(
+        NamedCulprit(
             rank=members[culprit.member].rank,
             label=members[culprit.member].label,
             node=node_of.get(culprit.member),
@@ -123,7 +123,7 @@ def collectives_document(
         for culprit in diagnosis.culprits
     ]
     flows = [
-        FlowDoc(
+        WaitingFlow(
             source=members[state.flow.source].label,
             target=members[state.flow.target].label,
             channel=state.flow.channel,
@@ -155,7 +155,7 @@ def collectives_document(
     )
 
 
-def _groups(diagnosis: Diagnosis) -> list[GroupDoc]:
+def _groups(diagnosis: Diagnosis) -> list[CollectiveGroup]:
     stalls = {stall.group: stall for stall in diagnosis.stalls}
     order = [*diagnosis.groups, *diagnosis.victims]
     order += [group for group in stalls if group not in order]
@@ -164,7 +164,7 @@ def _groups(diagnosis: Diagnosis) -> list[GroupDoc]:
         group, stall = diagnosis.all_groups[number], stalls.get(number)
         origin = number in diagnosis.groups
         docs.append(
-            GroupDoc(
+            CollectiveGroup(
                 group=group.name,
                 kind=group.kind,
                 role="origin" if origin else "victim" if number in diagnosis.victims else "other",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from health.flags.history import Spell
+from health.flags.flag_history import Spell
+from health.flags.rules import Rules
 from topology.flag_events import EventName, FlagEvent
 from topology.flags import NodeFlag
 from topology.json_record import AwareTime, JsonRecord
@@ -81,7 +81,7 @@ class RecordDocument(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowDocument(JsonRecord):
+class HeldFlagsDocument(JsonRecord):
     """What ``arnold flags show`` prints; also a flag file."""
 
     store: str
@@ -94,16 +94,16 @@ class ShowDocument(JsonRecord):
     """The same by node: what ``arnold place`` heeds."""
     noted: tuple[NotedFinding, ...]
     """Nodes of which too little was found to flag them."""
-    rules: dict[str, Any]
+    rules: Rules
     """When a finding becomes a flag and when it ends, times in seconds."""
     forgotten: AwareTime | None
-    """History before this was compacted and is not whole; null = all of it is there."""
+    """FlagHistory before this was compacted and is not whole; null = all of it is there."""
     torn: int
     """Always 0: an SQLite file has no unfinished lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhyDocument(JsonRecord):
+class WhyFlaggedDocument(JsonRecord):
     """What ``arnold flags why`` prints."""
 
     store: str
@@ -121,7 +121,7 @@ class WhyDocument(JsonRecord):
     events: tuple[WrittenEvent, ...]
     """What was written about the node in the span, in order."""
     forgotten: AwareTime | None
-    """History before this was compacted and is not whole; null = all of it is there."""
+    """FlagHistory before this was compacted and is not whole; null = all of it is there."""
     gap: str
     """What that means for the answer; empty = the span does not reach so far back."""
     torn: int
