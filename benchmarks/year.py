@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from time import perf_counter, process_time
 
 from benchmarks.report import Promise, promises, section, table
-from simulator.engine.run import run
 from simulator.failures.process import FailureModel
 from simulator.failures.rates import RATES
 from simulator.failures.replay import FailureSettings
@@ -53,8 +52,7 @@ def measure(days: float, algorithm: str) -> Replayed:
     settings = Settings(policy="fifo-backfill", algorithm=algorithm, failures=failures)
     replay = prepare(Trace(generate(spec)), cluster, settings)
     engine, made, cpu = replay.engine, perf_counter(), process_time()
-    engine.begin()
-    run(engine)
+    engine.run()
     ended = perf_counter()
     return Replayed(
         algorithm=algorithm,

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 
 from simulator.documents.checkpoint import FORMAT, Checkpoint, checkpoint_text, parse_checkpoint
-from simulator.engine.loop import Engine
+from simulator.engine.engine import Engine
 from simulator.engine.snapshot import restore, snapshot
 from simulator.replay import Replay
 from topology.errors import InvalidInput
@@ -50,8 +50,6 @@ class CheckpointFile:
                 )
             restore(self._replay.engine, saved.state)
             self._wall = saved.wall_seconds
-        else:
-            self._replay.engine.begin()
         self._since = perf_counter()
         if not found:
             self.save(self._replay.engine)

@@ -18,7 +18,16 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from scheduler.queue.base import BasePolicy
-from scheduler.queue.types import CapacityReservation, Floor, Hold, Keep, Rank, Running, Waiting, surely_ends_by
+from scheduler.queue.types import (
+    CapacityReservation,
+    ClusterState,
+    HeldNodes,
+    Keep,
+    Rank,
+    Running,
+    Waiting,
+    surely_ends_by,
+)
 
 
 class Arnold(BasePolicy):
@@ -34,28 +43,28 @@ class Arnold(BasePolicy):
         """By priority, submission and key."""
         return (-job.priority, job.submitted, job.key)
 
-    def offers(self, job: Waiting, floor: Floor, holds: Sequence[Hold]) -> Iterable[Keep]:  # noqa: ARG002
+    def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:  # noqa: ARG002
         """The steps of the algorithm; the large job itself goes to its zone, or else where there is room."""
-        zones = [one for one in floor.reservations if one.zone]
+        zones = [one for one in cluster.reservations if one.zone]
         own = next((one for one in zones if one.name == job.reservation), None)
         others = [one for one in zones if one is not own]
         if own is not None:
-            yield _outside(floor, own, others)
+            yield _outside(cluster, own, others)
         elif job.preemptible and others:
             yield None
             return
-        yield _inside(floor, others)
-        open_zones = [one for one in others if self.predicting and surely_ends_by(job, floor.now, one.arrives)]
+        yield _inside(cluster, others)
+        open_zones = [one for one in others if self.predicting and surely_ends_by(job, cluster.now, one.arrives)]
         if open_zones:
-            yield _inside(floor, [one for one in others if one not in open_zones])
+            yield _inside(cluster, [one for one in others if one not in open_zones])
 
-    def victims(self, job: Waiting, floor: Floor) -> Sequence[Running]:
+    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:
         """When the large job is here: the preemptible ones in its zone, once nobody else is there."""
-        own = next((one for one in floor.reservations if one.name == job.reservation and one.zone), None)
+        own = next((one for one in cluster.reservations if one.name == job.reservation and one.zone), None)
         if own is None:
             return ()
         zone = set(own.zone)
-        there = [one for one in floor.running if not zone.isdisjoint(one.places)]
+        there = [one for one in cluster.running if not zone.isdisjoint(one.places)]
         return there if all(one.preemptible for one in there) else ()
 
 
@@ -79,20 +88,20 @@ class NoJct(Arnold):
     predicting = False
 
 
-def _inside(floor: Floor, closed: Sequence[CapacityReservation]) -> Keep:
+def _inside(cluster: ClusterState, closed: Sequence[CapacityReservation]) -> Keep:
     """Everything but some zones."""
     if not closed:
         return None
-    keep = np.zeros_like(floor.total)
+    keep = np.zeros_like(cluster.total)
     for one in closed:
-        keep[list(one.zone)] = floor.total[list(one.zone)]
+        keep[list(one.zone)] = cluster.total[list(one.zone)]
     return keep
 
 
-def _outside(floor: Floor, own: CapacityReservation, others: Sequence[CapacityReservation]) -> Keep:
+def _outside(cluster: ClusterState, own: CapacityReservation, others: Sequence[CapacityReservation]) -> Keep:
     """Nothing but one's own zone, without what other zones share with it."""
-    keep = floor.total.copy()
+    keep = cluster.total.copy()
     keep[list(own.zone)] = 0
     for one in others:
-        keep[list(one.zone)] = floor.total[list(one.zone)]
+        keep[list(one.zone)] = cluster.total[list(one.zone)]
     return keep

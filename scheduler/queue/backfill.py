@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from scheduler.queue.base import BasePolicy
-from scheduler.queue.types import BoolArray, Floor, Hold, Waiting, usable_together
+from scheduler.queue.types import BoolArray, ClusterState, HeldNodes, Waiting, usable_together
 from topology.cluster import IntArray
 
 
@@ -27,12 +27,12 @@ class FifoBackfill(BasePolicy):
     passing = True
     claims = 1
 
-    def holds(self, blocked: Sequence[Waiting], floor: Floor) -> Sequence[Hold]:
+    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:
         """The claim of the first."""
-        return (shadow(blocked[0], floor),)
+        return (shadow(blocked[0], cluster),)
 
 
-def shadow(head: Waiting, floor: Floor) -> Hold:
+def shadow(head: Waiting, cluster: ClusterState) -> HeldNodes:
     """When a blocked job will have room at the latest, and what has to be left for it on which nodes.
 
     The running jobs are taken to end in the order of their predicted ends, those that are overdue now.  At the shadow
@@ -43,20 +43,20 @@ def shadow(head: Waiting, floor: Floor) -> Hold:
     Where the job must lie in one trunk, all this is so of the trunk that has room first, and nothing is kept elsewhere.
     Of several at one time it is always the same, so that no start changes which: who was refused stays refused.
     """
-    found = [_shadow_among(usable, head, floor) for usable in usable_together(head, floor)]
+    found = [_shadow_among(usable, head, cluster) for usable in usable_together(head, cluster)]
     known = [hold for hold in found if hold is not None]
     if not known:
-        return Hold(-inf, np.where(floor.usable(head), floor.total, 0).astype(np.int32))
+        return HeldNodes(-inf, np.where(cluster.usable(head), cluster.total, 0).astype(np.int32))
     return min(known, key=lambda hold: hold.until)
 
 
-def _shadow_among(usable: BoolArray, head: Waiting, floor: Floor) -> Hold | None:
+def _shadow_among(usable: BoolArray, head: Waiting, cluster: ClusterState) -> HeldNodes | None:
     """The same among some nodes; ``None`` = by the ends that are known, the job never has room there."""
-    coming: IntArray = floor.free.copy()
+    coming: IntArray = cluster.free.copy()
     have = int(np.count_nonzero(usable & (coming >= head.gpus)))
-    until = floor.now
-    for one in floor.running:
-        ends = max(floor.now, one.ends)
+    until = cluster.now
+    for one in cluster.running:
+        ends = max(cluster.now, one.ends)
         if ends == inf or (have >= head.nodes and ends > until):
             break
         until = ends
@@ -66,6 +66,6 @@ def _shadow_among(usable: BoolArray, head: Waiting, floor: Floor) -> Hold | None
             have += bool(usable[node] and before < head.gpus <= before + one.gpus)
     if have < head.nodes:
         return None
-    missing = np.maximum(0, head.gpus - (coming - floor.free))
+    missing = np.maximum(0, head.gpus - (coming - cluster.free))
     keep = np.where(usable & (coming >= head.gpus), missing, 0).astype(np.int32)
-    return Hold(until, keep, spare=have - head.nodes)
+    return HeldNodes(until, keep, spare=have - head.nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from scheduler.queue.types import Floor, Hold, Keep, Rank, Running, Waiting, ends_by, kept
+from scheduler.queue.types import ClusterState, HeldNodes, Keep, Rank, Running, Waiting, ends_by, kept
 
 
 class BasePolicy:
@@ -13,23 +13,24 @@ class BasePolicy:
     passing = False
     claims: int | None = 0
     reserving = False
+    stops_any_time = False
 
     def rank(self, job: Waiting) -> Rank:
         """By time of submission."""
         return (job.submitted, job.key)
 
-    def holds(self, blocked: Sequence[Waiting], floor: Floor) -> Sequence[Hold]:  # noqa: ARG002
+    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:  # noqa: ARG002
         """Nothing."""
         return ()
 
-    def offers(self, job: Waiting, floor: Floor, holds: Sequence[Hold]) -> Iterable[Keep]:
+    def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:
         """Everything but what is kept beyond the job's expected end."""
         if not holds:
             return _EVERYTHING
-        beyond = [hold for hold in holds if not ends_by(job, floor.now, hold.until)]
-        return (kept(beyond, job, floor) if beyond else None,)
+        beyond = [hold for hold in holds if not ends_by(job, cluster.now, hold.until)]
+        return (kept(beyond, job, cluster) if beyond else None,)
 
-    def victims(self, job: Waiting, floor: Floor) -> Sequence[Running]:  # noqa: ARG002
+    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:  # noqa: ARG002
         """Nobody."""
         return ()
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler.queue.base import BasePolicy
 from scheduler.queue.preemption import cheapest_victims
-from scheduler.queue.types import Floor, Hold, Rank, Running, Waiting
+from scheduler.queue.types import ClusterState, HeldNodes, Rank, Running, Waiting
 
 
 class PriorityAge(BasePolicy):
@@ -31,10 +31,11 @@ class PriorityAge(BasePolicy):
         """By priority, age and key."""
         return (-job.priority, job.submitted, job.key)
 
-    def holds(self, blocked: Sequence[Waiting], floor: Floor) -> Sequence[Hold]:
+    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:
         """All that those before could use."""
-        masks = {id(mask): mask for mask in (floor.usable(job) for job in blocked)}
-        return (Hold(-inf, np.where(np.logical_or.reduce(list(masks.values())), floor.total, 0).astype(np.int32)),)
+        masks = {id(mask): mask for mask in (cluster.usable(job) for job in blocked)}
+        usable = np.logical_or.reduce(list(masks.values()))
+        return (HeldNodes(-inf, np.where(usable, cluster.total, 0).astype(np.int32)),)
 
 
 class PriorityPreempt(BasePolicy):
@@ -45,11 +46,16 @@ class PriorityPreempt(BasePolicy):
 
     name = "priority-preempt"
     summary = "higher priority first; preemptible jobs of lower priority are stopped for it"
+    stops_any_time = True
 
     def rank(self, job: Waiting) -> Rank:
         """By priority, age and key."""
         return (-job.priority, job.submitted, job.key)
 
-    def victims(self, job: Waiting, floor: Floor) -> Sequence[Running]:
+    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:
         """As few of the lowest and youngest as will do."""
-        return cheapest_victims(job, floor, may_stop=lambda other: other.preemptible and other.priority < job.priority)
+
+        def may_stop(other: Running) -> bool:
+            return other.preemptible and other.priority < job.priority
+
+        return cheapest_victims(job, cluster, may_stop=may_stop)

@@ -19,9 +19,8 @@ from simulator.capacity.background import DAY, background
 from simulator.capacity.fragmentation import SHAPES
 from simulator.capacity.largest import Largest, Prober
 from simulator.capacity.shape import JobShape
-from simulator.engine.loop import Engine
-from simulator.engine.placed import PlacedRoom
-from simulator.engine.run import run
+from simulator.engine.engine import Engine
+from simulator.engine.node_pool import NodePool
 from simulator.metrics.summary import Summary, summarise
 from simulator.records import JobRecord
 from topology.cluster import Cluster
@@ -175,10 +174,9 @@ def _replay(cluster: Cluster, question: GrowQuestion, records: Sequence[JobRecor
     """The workload on the empty cluster."""
     limits = Limits(seed=question.seed, workers=1)
     packing = load_algorithm("gpu-packing")
-    room = PlacedRoom(cluster.emptied(), algorithm=packing, limits=limits, level=question.level)
+    room = NodePool(cluster.emptied(), algorithm=packing, limits=limits, level=question.level)
     engine = Engine(records, room, load_policy(question.policy))
-    engine.begin()
-    run(engine)
+    engine.run()
     return summarise(engine.jobs, room.capacity)
 
 

@@ -20,10 +20,9 @@ from simulator.capacity.background import background
 from simulator.capacity.by_size import by_size
 from simulator.capacity.shape import JobShape
 from simulator.capacity.zone_recorder import SAMPLE, ZoneRecorder
-from simulator.engine.job import UNITS, SimJob
-from simulator.engine.loop import Engine
-from simulator.engine.placed import PlacedRoom
-from simulator.engine.run import run
+from simulator.engine.engine import Engine
+from simulator.engine.node_pool import NodePool
+from simulator.engine.sim_job import UNITS, SimJob
 from simulator.prediction import predict_all
 from simulator.records import JobRecord
 from topology.capacity import most_together
@@ -198,7 +197,7 @@ def reserve(
         step(name)
         engine = _engine(question, cluster, records, name)
         if not zone:
-            zone = engine.room.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
+            zone = engine.pool.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
         rows.append(_replay(question, engine, name, zone))
     level = cluster.default_level()
     domains = plural(len(level), level.name)
@@ -218,15 +217,14 @@ def _check_fits(question: ReserveQuestion, cluster: Cluster) -> None:
 
 def _engine(question: ReserveQuestion, cluster: Cluster, records: Sequence[JobRecord], policy: str) -> Engine:
     limits = Limits(seconds=question.seconds, seed=question.seed, workers=1)
-    room = PlacedRoom(cluster, algorithm=by_size(question.nodes), limits=limits)
+    room = NodePool(cluster, algorithm=by_size(question.nodes), limits=limits)
     return Engine(records, room, load_policy(policy), predictions=predict_all(records, question.predictor))
 
 
 def _replay(question: ReserveQuestion, engine: Engine, policy: str, zone: Sequence[int]) -> PolicyRow:
     recorder = ZoneRecorder(zone, owner=LARGE, begin=question.announced - 2 * HOUR, end=question.horizon)
     engine.observers = (recorder,)
-    engine.begin()
-    run(engine)
+    engine.run()
     large = next(job for job in engine.jobs if job.record.job_id == LARGE)
     line = tuple(
         Instant((time - question.announced) / HOUR, allocation, held, waiting)
@@ -234,7 +232,7 @@ def _replay(question: ReserveQuestion, engine: Engine, policy: str, zone: Sequen
     )
     early = [one.allocation for one in line if -1.0 <= one.hours < 0.0]
     notice = [one for one in line if 0.0 <= one.hours <= question.notice_hours + 1e-9]
-    capacity = engine.room.capacity / UNITS / question.shape.gpus_per_node
+    capacity = engine.pool.capacity / UNITS / question.shape.gpus_per_node
     return PolicyRow(
         policy=policy,
         starts=None if large.first_start == inf else (large.first_start - question.arrives) / HOUR,

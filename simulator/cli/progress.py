@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from simulator.engine.loop import Engine
+from simulator.engine.engine import Engine
 from simulator.words import duration
 
 
@@ -28,7 +28,7 @@ def run_progress(jobs: int) -> Iterator[Callable[[Engine], None] | None]:
 
         def show(engine: Engine) -> None:
             past = duration(engine.now - engine.jobs[0].submitted)
-            left = f"{jobs - engine.completed:,} jobs left: {len(engine.line):,} wait, {len(engine.live):,} run"
+            left = f"{jobs - engine.completed:,} jobs left: {len(engine.backlog):,} wait, {len(engine.active):,} run"
             bar.update(task, completed=engine.completed, description=f"{past} simulated, {left}")
 
         yield show

@@ -134,8 +134,7 @@ def command(
     from simulator.alone import held_alone
     from simulator.cli.interruption import asked_to_stop
     from simulator.cli.progress import run_progress
-    from simulator.engine.overload import Overload
-    from simulator.engine.run import Watch, run
+    from simulator.engine.supervision import Overload, Watch
     from simulator.past.diary import keep_diary
     from simulator.past.history import history
 
@@ -150,7 +149,7 @@ def command(
             with run_progress(len(engine.jobs)) as show_progress, asked_to_stop() as interrupted:
                 save = None if file is None else file.save
                 watch = Watch(progress=show_progress, interrupted=interrupted, save=save, every=checkpoint_every)
-                run(engine, watch, overload=Overload(years=max_backlog_years))
+                engine.run(watch, overload=Overload(years=max_backlog_years))
         except KeyboardInterrupt:
             if file is not None:
                 click.echo(f"\nSaved in {checkpoint}: the same command goes on from there.", err=True)
@@ -167,7 +166,6 @@ def command(
 def _begin(replay: Replay, checkpoint: str | None) -> CheckpointFile | None:
     """Begin the run, or go on where its checkpoint says."""
     if checkpoint is None:
-        replay.engine.begin()
         return None
     from simulator.checkpoints import CheckpointFile
 

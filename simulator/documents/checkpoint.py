@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, TypeAdapter, ValidationError
 
 from scheduler.documents.common import Document
-from simulator.engine.snapshot import Snapshot
+from simulator.engine.snapshot import EngineSnapshot
 from topology.errors import InvalidInput
 
 FORMAT = "arnold-checkpoint-1"
@@ -20,7 +20,7 @@ class Checkpoint(Document):
     """SHA-256 of trace, cluster and settings: a checkpoint goes on with these and no others."""
     wall_seconds: float = Field(ge=0)
     """Wall time of the run so far."""
-    state: Snapshot
+    state: EngineSnapshot
     """The engine."""
 
 

@@ -1,6 +1,7 @@
-"""The event engine: an agenda, the state of jobs and nodes, and the loop that asks the production scheduler.
+"""The event engine: time goes from instant to instant, and at the end of each the production scheduler decides.
 
-``loop`` is the engine, ``turn`` its end of an instant, ``room`` what it needs of a cluster (``counted``: GPUs alone;
-``placed``: nodes in domains), ``hooks`` where paces, incidents and measurements come in, ``run`` the way
-from the start to the end with somebody watching.
+``engine`` is the simulation (peek, step, run), ``event_queue`` what will happen; ``pools`` and ``node_pool`` are the
+cluster, as GPUs alone or as nodes in domains; ``sim_job`` is a job and all that has happened to it; ``hooks`` are where
+paces, incidents and measurements come in; ``supervision`` watches a run, ``snapshot`` saves and restores one.  Which
+job is asked when is decided by the dispatch pass of ``scheduler.queue``.
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.engine.placed import PlacedRoom
-from simulator.engine.stage import Stage
+from simulator.engine.engine import Engine
+from simulator.engine.node_pool import NodePool
 
 
 class Fragmentation:
@@ -16,13 +16,12 @@ class Fragmentation:
         self._free = 0.0
         self._broken = 0.0
 
-    def elapsed(self, stage: Stage, until: float) -> None:
+    def elapsed(self, engine: Engine, until: float) -> None:
         """Nothing changes until then."""
-        room = stage.room
-        if isinstance(room, PlacedRoom):
-            seconds = until - stage.now
-            self._free += seconds * room.free_units
-            self._broken += seconds * (room.free_units - room.idle_units)
+        if isinstance(engine.pool, NodePool):
+            seconds, occupancy = until - engine.now, engine.pool.occupancy
+            self._free += seconds * occupancy.free_units
+            self._broken += seconds * (occupancy.free_units - occupancy.idle_units)
 
     @property
     def share(self) -> float | None:

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from fractions import Fraction
 from itertools import chain
 
-from simulator.engine.job import UNITS, SimJob, State
+from simulator.engine.sim_job import UNITS, JobState, SimJob
 
 
 def held(job: SimJob) -> Iterable[tuple[float, float]]:
     """Intervals in which a job had its GPUs, begin and end; one that still runs is left out."""
-    return chain(job.runs, [(job.started, job.end)] if job.state is State.DONE else ())
+    return chain(job.runs, [(job.started, job.end)] if job.state is JobState.DONE else ())
 
 
 def gpu_seconds(spans: Iterable[tuple[int, float, float]]) -> Fraction:

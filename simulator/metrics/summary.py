@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from simulator.engine.job import UNITS, SimJob, State
+from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.metrics.distribution import Distribution, distribution
 from simulator.metrics.gpu_time import gpu_seconds, held_gpu_seconds
 
@@ -43,7 +43,7 @@ def summarise(jobs: Sequence[SimJob], capacity: int) -> Summary:
     :param jobs: all of them, in order of submission.
     :param capacity: units of the cluster.
     """
-    ended = [job for job in jobs if job.state is State.DONE]
+    ended = [job for job in jobs if job.state is JobState.DONE]
     started = [job for job in jobs if job.first_start != float("inf")]
     gangs = [job.spread for job in ended if job.spread is not None]
     last = max((job.end for job in ended), default=jobs[0].submitted if jobs else 0.0)

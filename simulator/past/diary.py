@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from simulator.engine.hooks import Incident, Incidents, Recovery, Setback
-from simulator.engine.job import SimJob
-from simulator.engine.loop import Engine
-from simulator.engine.stage import Stage, Why
+from simulator.engine.engine import Engine
+from simulator.engine.hooks import Incident, Incidents, Recovery, Setback, Why
+from simulator.engine.sim_job import SimJob
 
 
 class CutShort(NamedTuple):
@@ -70,7 +69,7 @@ class Diary:
         """Seconds of work of a job that were safe when its last attempt started."""
         return self._kept.get(key, 0.0)
 
-    def elapsed(self, stage: Stage, until: float) -> None:
+    def elapsed(self, engine: Engine, until: float) -> None:
         """Nothing is measured."""
 
     def state(self) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.engine.job import UNITS
+from simulator.engine.sim_job import UNITS
 from simulator.past.buckets import counts, edges_of, integrals, round_step
 from simulator.past.history import ENDED, FAILURE, PREEMPTION, Attempts, History
 from simulator.past.work import ratio, sliding_ettr, work

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.engine.job import UNITS
+from simulator.engine.sim_job import UNITS
 from simulator.past.buckets import integrals
 from simulator.past.history import History
 from topology.cluster import FloatArray

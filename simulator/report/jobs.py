@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 
-from simulator.engine.job import SimJob
+from simulator.engine.sim_job import SimJob
 from simulator.report.tables import Row
 
 COLUMNS: Mapping[str, type] = {

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.engine.overload import Diverged
-from simulator.engine.run import run
+from simulator.engine.supervision import Diverged
 from simulator.metrics.distribution import Distribution
 from simulator.past.diary import keep_diary
 from simulator.past.history import History, history
@@ -68,11 +67,10 @@ def run_point(inputs: Inputs, point: Point) -> Row:
     replay = prepare(trace, inputs.clusters[point.cluster], inputs.settings_of(point), lenient=inputs.lenient)
     engine = replay.engine
     diary = keep_diary(engine)
-    engine.begin()
     row: Row = dict.fromkeys(COLUMNS) | point._asdict()
     row |= {"jobs": len(engine.jobs), "dropped": sum(replay.trace.dropped.values()), "outcome": "ended"}
     try:
-        run(engine)
+        engine.run()
     except Diverged as error:
         return row | {"outcome": error.message, "completed": engine.completed, "events": engine.events}
     past = history(engine, diary, replay.places)

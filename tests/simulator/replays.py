@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from simulator.engine.hooks import Incident, Setback
-from simulator.engine.job import SimJob
-from simulator.engine.run import run
-from simulator.engine.stage import Why
+from simulator.engine.hooks import Incident, Setback, Why
+from simulator.engine.sim_job import SimJob
 from simulator.past.diary import keep_diary
 from simulator.past.history import History, history
 from simulator.records import JobRecord
@@ -114,6 +112,5 @@ def replayed(
     if incidents:
         engine.incidents = Planned(incidents)
     diary = keep_diary(engine)
-    engine.begin()
-    run(engine)
+    engine.run()
     return made, history(engine, diary, None if algorithm == COUNT_ONLY else made.cluster)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.engine.job import SimJob
+from simulator.engine.sim_job import SimJob
 from simulator.metrics.distribution import Distribution, distribution
 from simulator.past.size_class import NAMES, size_class
 from simulator.words import duration

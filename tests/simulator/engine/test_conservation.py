@@ -14,7 +14,7 @@ from scheduler.queue.fifo import Fifo
 from scheduler.queue.priority import PriorityAge, PriorityPreempt
 from scheduler.queue.shortest import ShortestFirst
 from scheduler.queue.types import QueuePolicy
-from simulator.engine.job import UNITS, SimJob, State
+from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.metrics.gpu_time import held, held_gpu_seconds
 from simulator.metrics.summary import summarise
 from simulator.records import JobRecord
@@ -49,9 +49,9 @@ def most_held(jobs: list[SimJob], *, node: int | None = None) -> int:
 def test_no_gpu_is_given_twice_and_all_jobs_end(policy: QueuePolicy, records: list[JobRecord]) -> None:
     """Node by node (where no job was stopped, since only its last places are kept) and over the cluster."""
     engine = placed_run(racks(6, per_rack=3), records, policy)
-    assert all(job.state is State.DONE for job in engine.jobs)
+    assert all(job.state is JobState.DONE for job in engine.jobs)
     assert most_held(engine.jobs) <= 6 * 8 * UNITS
-    assert engine.room.free.tolist() == [8 * UNITS] * 6
+    assert engine.pool.free.tolist() == [8 * UNITS] * 6
     if not any(job.runs for job in engine.jobs):
         for node in range(6):
             assert most_held(engine.jobs, node=node) <= 8 * UNITS
@@ -75,7 +75,7 @@ def test_utilisation_of_a_full_cluster_is_one() -> None:
     """Jobs of the whole cluster back to back, of lengths that no float holds: exactly 1, and not a bit more."""
     records = [JobRecord(f"j{i}", 0.1, 0.1 + i / 7, 16, nodes=2) for i in range(50)]
     engine = placed_run(racks(2), records, Fifo())
-    assert summarise(engine.jobs, engine.room.capacity).utilization == 1.0
+    assert summarise(engine.jobs, engine.pool.capacity).utilization == 1.0
 
 
 @given(records=traces())
@@ -83,6 +83,6 @@ def test_utilisation_of_a_full_cluster_is_one() -> None:
 def test_utilisation_never_exceeds_one(records: list[JobRecord]) -> None:
     """Also where ends and starts coincide."""
     engine = counted_run(racks(6), records, FifoBackfill())
-    utilization = summarise(engine.jobs, engine.room.capacity).utilization
+    utilization = summarise(engine.jobs, engine.pool.capacity).utilization
     assert utilization is not None
     assert 0 < utilization <= 1

@@ -9,12 +9,10 @@ import pytest
 
 from scheduler.queue.fifo import Fifo
 from simulator.cost.counters import no_cost
-from simulator.engine.hooks import Incident, Setback
-from simulator.engine.job import SimJob
-from simulator.engine.loop import Engine
-from simulator.engine.overload import Diverged, Overload
-from simulator.engine.run import run
-from simulator.engine.stage import Why
+from simulator.engine.engine import Engine
+from simulator.engine.hooks import Incident, Setback, Why
+from simulator.engine.sim_job import SimJob
+from simulator.engine.supervision import Diverged, Overload
 from simulator.metrics.summary import summarise
 from simulator.pace import CommPace
 from simulator.records import JobRecord
@@ -37,7 +35,7 @@ def test_a_job_on_a_node_that_fails_starts_elsewhere_with_what_it_had_saved() ->
     engine = placed_run(racks(2), [JobRecord("a", 0, 10, 8)], Fifo(), incidents=incidents, recovery=EverySecond())
     job = engine.jobs[0]
     assert (job.places, job.runs, job.end) == ((1,), [(0, 4.5)], 13.5)
-    assert summarise(engine.jobs, engine.room.capacity).ettr == pytest.approx(10 / 13.5)
+    assert summarise(engine.jobs, engine.pool.capacity).ettr == pytest.approx(10 / 13.5)
 
 
 def test_a_job_waits_for_the_repair_when_no_other_node_is_left() -> None:
@@ -103,15 +101,13 @@ def test_a_run_in_which_nothing_ever_ends_is_ended() -> None:
     """The only node fails each second, and the job of 10 s keeps nothing: said after so many events."""
     incidents = Scripted([Incident(0.5 + i / 2, ("down", "up")[i % 2], 0) for i in range(5_000)])
     engine = Engine([JobRecord("a", 0, 10, 8)], placed(racks(1)), Fifo(), incidents=incidents)
-    engine.begin()
     with pytest.raises(Diverged, match="no job has ended in 1,000 events"):
-        run(engine, overload=Overload(events=1_000))
+        engine.run(overload=Overload(events=1_000))
 
 
 def test_a_backlog_of_a_lifetime_is_ended() -> None:
     """20,000 jobs of a year each on one node of 8 GPUs: 2,500 years."""
     records = [JobRecord(f"j{i}", i, 365.25 * 86_400, 1) for i in range(20_000)]
     engine = Engine(records, placed(racks(1)), Fifo())
-    engine.begin()
     with pytest.raises(Diverged, match="jobs wait with work for"):
-        run(engine)
+        engine.run()

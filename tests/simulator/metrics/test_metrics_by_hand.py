@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.queue.fifo import Fifo
-from simulator.engine.job import UNITS
-from simulator.engine.loop import Engine
+from simulator.engine.engine import Engine
+from simulator.engine.sim_job import UNITS
 from simulator.metrics.distribution import distribution
 from simulator.metrics.fragmentation import Fragmentation
 from simulator.metrics.gpu_time import gpu_seconds
@@ -53,6 +53,6 @@ def test_shares_of_a_gpu_add_up() -> None:
     records = [JobRecord(f"j{i}", 0, 10, 0.25, nodes=1) for i in range(5)]
     engine = finished(Engine(records, placed(racks(2)), Fifo()))
     assert {place for job in engine.jobs for place in job.places} == {0}
-    summary = summarise(engine.jobs, engine.room.capacity)
+    summary = summarise(engine.jobs, engine.pool.capacity)
     assert summary.utilization == pytest.approx(1.25 / 16)
     assert np.isclose(summary.makespan or 0, 10)
