@@ -10,10 +10,10 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks.report import Promise, promises, section, table
-from scheduler.health.collectives.bench import FAULTS, BenchJob, Fault, FaultKind, simulate
-from scheduler.health.collectives.bench.run import EPOCH
-from scheduler.health.collectives.diagnosis import diagnose
-from scheduler.health.collectives.trigger import Settings
+from benchmarks.simulated_collectives import FAULTS, BenchJob, Fault, FaultKind, simulate
+from benchmarks.simulated_collectives.run import EPOCH
+from health.collectives.diagnosis import diagnose
+from health.collectives.trigger import Settings
 
 SHAPES = ((4, 2, 2), (8, 1, 2), (2, 2, 2), (4, 1, 4), (8, 2, 1))
 """Data, tensor and pipeline parallelism of the jobs, in turn."""

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-COMMAND = (sys.executable, "-c", "from scheduler.cli import main; main()")
+COMMAND = (sys.executable, "-c", "from arnold.main import main; main()")
 
 
 @dataclass(frozen=True, slots=True)

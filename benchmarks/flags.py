@@ -50,7 +50,7 @@ def report(size: float, runs: Sequence[tuple[str, CommandRun]], *, nodes: int, r
 
 
 def _fill(store: Path, nodes: int, rounds: int) -> None:
-    from scheduler.health.flags import Ledger
+    from health.flags import Ledger
 
     ledger, begin = Ledger(), datetime.now(UTC) - (rounds + 1) * EVERY
     ledger.open(begin)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import process_time
 
+from benchmarks.prediction_errors import Score, evaluate
 from benchmarks.public_data import public_data
 from benchmarks.report import section, table
 from simulator.prediction.boosting import Boosting
-from simulator.prediction.evaluate import Score, evaluate
 from simulator.prediction.history import History
 from simulator.prediction.told import Estimate
 from simulator.prediction.types import Predictor

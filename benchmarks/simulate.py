@@ -19,7 +19,7 @@ from simulator.replay import Settings, prepare
 from simulator.traces import Trace, read_trace, scale_load
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.writers.cluster_csv import ClusterCsvWriter
+from topology.writers.to_csv import ClusterCsvWriter
 
 PHILLY = ("philly", "philly.csv.gz")
 GPUS, RACK, MINIPOD = 8, 16, 64

@@ -31,7 +31,7 @@ PUBLISHED = ("AR", "ST")
 
 BOTH = """
 import json, sys
-from scheduler.health import whatif
+from health import whatif
 from topology.files import read_source
 for trace, meta in zip(sys.argv[1::2], sys.argv[2::2]):
     read = whatif.read_trace(trace, sizes=whatif.read_metadata(read_source(meta)))
@@ -92,8 +92,8 @@ def measure_large(*, dp: int, pp: int, microbatches: int, steps: int) -> Large:
     with TemporaryDirectory() as name:
         trace, meta = Path(name) / "trace.parquet", Path(name) / "meta.yaml"
         code = (
-            "import sys; from scheduler.health.whatif.synthetic import Recipe, make_trace;"
-            "from scheduler.health.whatif.writer import write_metadata, write_trace;"
+            "import sys; from health.whatif.synthetic import Recipe, make_trace;"
+            "from health.whatif.writer import write_metadata, write_trace;"
             f"made = make_trace(Recipe(dp={dp}, pp={pp}, tp=8, microbatches={microbatches}, steps={steps}, seed=1, "
             f"slow={{({dp // 2}, {pp // 2}): 1.5}}));"
             "write_trace(sys.argv[1], made); write_metadata(sys.argv[2], made.sizes)"

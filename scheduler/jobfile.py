@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduler.affinity import Affinity, Record, affinity, microbatches
-from scheduler.documents.job import JobDocument, ModelFile, RecordsDocument
 from scheduler.job import MEGATRON_ORDER, Avoid, Count, Hold, Job, Parallelism
+from scheduler.job_document import JobDocument, ModelFile, RecordsDocument
 from topology.cluster import Cluster
 from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob, TooLarge, UnknownName, did_you_mean

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from scheduler.documents.job import JobDocument
 from scheduler.job import Job
+from scheduler.job_document import JobDocument
 from scheduler.jobfile import JobFile, job_of
 from topology.cluster import Cluster, IntArray
 from topology.documents import Document, load_document

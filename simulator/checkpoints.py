@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from time import perf_counter
 
-from simulator.documents.checkpoint import FORMAT, Checkpoint, checkpoint_text, parse_checkpoint
+from simulator.checkpoint_document import FORMAT, Checkpoint, checkpoint_text, parse_checkpoint
 from simulator.engine.engine import Engine
 from simulator.engine.snapshot import restore, snapshot
 from simulator.replay import Replay

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from scheduler.cli.run import run
+from arnold.commands.run import run
 
 CONTROL_PLANES = {"shared_plane", "bare_plane"}
 """Fixtures that start Kubernetes: etcd, kube-apiserver and more, built from Go modules unless they are there."""

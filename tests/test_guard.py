@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from arnold.main import PACKAGES
+
 ROOT = Path(__file__).parents[1]
 
 FOREIGN_INIT = '"""A simple in-process scheduler for Python."""\n'
@@ -18,7 +20,7 @@ FOREIGN_INIT = '"""A simple in-process scheduler for Python."""\n'
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """A folder with a copy of our packages, as pip would install them."""
-    for package in ("topology", "scheduler"):
+    for package in PACKAGES:
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 
@@ -29,7 +31,7 @@ def run_arnold(site: Path) -> subprocess.CompletedProcess[str]:
 import sys
 sys.path.insert(0, {str(site)!r})
 sys.argv[1:] = ["--version"]
-from scheduler.cli import main
+from arnold.main import main
 main()
 """
     return subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
@@ -59,11 +61,11 @@ def test_foreign_scheduler_uninstalled_over_ours(site: Path) -> None:
 
 
 def test_foreign_topology(site: Path) -> None:
-    """A foreign package topology stops the import of scheduler at once, with the same advice."""
+    """A foreign package topology stops the command at once, with the same advice."""
     (site / "topology" / "__init__.py").write_text("")
     done = run_arnold(site)
     assert done.returncode == 1
-    assert "ImportError: the package 'topology' at" in done.stderr
+    assert "Error: the package 'topology' at" in done.stderr
     assert "To fix:" in done.stderr
 
 
@@ -71,9 +73,10 @@ def test_a_module_topology_on_pythonpath(site: Path, tmp_path_factory: pytest.Te
     """The usual trap: a topology.py of one's own and PYTHONPATH=.; told without a traceback, and what to unset."""
     trap = tmp_path_factory.mktemp("repository")
     (trap / "topology.py").write_text("ranks = 8\n")
-    (site / "arnold").write_text("import sys\nfrom scheduler.cli import main\nmain()\n")
+    script = tmp_path_factory.mktemp("bin") / "arnold"
+    script.write_text("from arnold.main import main\nmain()\n")
     env = {"PYTHONPATH": f"{trap}{os.pathsep}{site}"}
-    command = [sys.executable, "-P", str(site / "arnold"), "--version"]
+    command = [sys.executable, "-P", str(script), "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | env)
     assert done.returncode == 1
     assert done.stderr.startswith(f"Error: the package 'topology' at {trap / 'topology.py'} does not belong")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from arnold.main import PACKAGES
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import run
 from scheduler.placement.registry import algorithm_names, load_algorithm
@@ -16,9 +17,7 @@ from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.generate import minipods
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted(
-    file for package in ("topology", "scheduler", "simulator", "benchmarks") for file in (ROOT / package).rglob("*.py")
-)
+SOURCES = sorted(file for package in (*PACKAGES, "benchmarks") for file in (ROOT / package).rglob("*.py"))
 LONGEST = 300
 
 HEAVY = ("ortools", "pyarrow", "matplotlib", "networkx", "jinja2", "pandas", "numpy", "pydantic", "rich", "yaml")
@@ -36,7 +35,7 @@ def test_help_imports_nothing_heavy() -> None:
     """`arnold --help` is instant because it imports no solver, no array library and nothing that draws."""
     code = f"""
 import sys
-from scheduler.cli.run import run
+from arnold.commands.run import run
 code = run(["--help"])
 print("imported:", sorted(set({HEAVY!r}) & set(sys.modules)))
 sys.exit(code)

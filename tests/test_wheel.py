@@ -38,8 +38,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def test_wheel_holds_our_packages_whole(wheel: zipfile.ZipFile) -> None:
-    """Every file of the three packages is in the wheel, data files and type markers included, and nothing else is."""
-    assert packages() == ["scheduler", "simulator", "topology"]
+    """Every file of the six packages is in the wheel, data files and type markers included, and nothing else is."""
+    assert packages() == ["arnold", "extender", "health", "scheduler", "simulator", "topology"]
     ours = files_of_packages()
     # Code alone would not do: type markers, templates, styles and scripts of pages are files of packages too.
     assert {".py", ".typed", ".j2", ".css", ".js"} <= {Path("x" + name.rpartition("/")[2]).suffix for name in ours}
@@ -52,5 +52,5 @@ def test_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     assert "Apache License" in wheel.read(files["LICENSE"]).decode()
     assert "License-Expression: Apache-2.0" in wheel.read(files["METADATA"]).decode()
     points = wheel.read(files["entry_points.txt"]).decode()
-    assert "arnold = scheduler.cli:main" in points
+    assert "arnold = arnold.main:main" in points
     assert "[arnold.placement]" in points

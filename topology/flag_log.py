@@ -2,7 +2,7 @@
 
 The first line says what the file is.  Every other line is an event about one node and one source, and carries what that
 source holds against the node from then on, its *steps*; so that whoever reads the lines up to some time knows what held
-then, without the rules by which it was decided (those are in :mod:`scheduler.health.flags`).
+then, without the rules by which it was decided (those are in :mod:`health.flags`).
 
 A crash while a line is written leaves its beginning at the end of the file: that line was never promised to anybody, is
 left out and told (:attr:`FlagLog.torn`).  A broken line anywhere else is an error.

@@ -23,8 +23,8 @@ import yaml
 
 from benchmarks.kubernetes.stage import Bindings, clear, new_namespace, say, warm_arnold
 from benchmarks.report import Promise, promises, section, table
-from scheduler.extender.controller.pinning import release_patch
-from scheduler.extender.objects import decode_pod
+from extender.controller.pinning import release_patch
+from extender.objects import decode_pod
 from tests.e2e.harness.arnold import MANIFESTS, SYSTEM
 from tests.e2e.harness.client import Object
 from tests.e2e.harness.plane import ControlPlane

@@ -12,12 +12,12 @@ from benchmarks.peers.faults import DURATIONS, KINDS, SIZES, Fault
 from benchmarks.peers.mahalanobis import Whitened
 from benchmarks.peers.models import Detector, learnt_order, train_models, with_models
 from benchmarks.report import section, table
-from scheduler.health.peers.denoise import DENOISERS, load_denoiser
-from scheduler.health.peers.lstm_vae import LstmVae
-from scheduler.health.peers.metrics import PAPER_ORDER
-from scheduler.health.peers.pipeline import Settings, detect
-from scheduler.health.peers.streams import Recording
-from scheduler.health.peers.stretches import Stretch
+from health.peers.denoise import DENOISERS, load_denoiser
+from health.peers.lstm_vae import LstmVae
+from health.peers.metrics import PAPER_ORDER
+from health.peers.pipeline import Settings, detect
+from health.peers.streams import Recording
+from health.peers.stretches import Stretch
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.health.peers.streams import FloatArray
+from health.peers.streams import FloatArray
 
 RIDGE = 1e-3
 """Share of the mean variance that is added to each: windows of steady metrics have next to no variance of their own."""

@@ -13,13 +13,13 @@ import numpy as np
 from benchmarks.peers.cases import cases
 from benchmarks.peers.faults import DURATIONS
 from benchmarks.peers.streams import SECONDS, SHAPES, healthy_job, recording
-from scheduler.health.peers.denoise import Denoiser
-from scheduler.health.peers.lstm_vae import LstmVae
-from scheduler.health.peers.metrics import in_order
-from scheduler.health.peers.pipeline import Settings, examine
-from scheduler.health.peers.priority import Labelled, learn_order
-from scheduler.health.peers.streams import FloatArray, Recording, align
-from scheduler.health.peers.stretches import Stretch
+from health.peers.denoise import Denoiser
+from health.peers.lstm_vae import LstmVae
+from health.peers.metrics import in_order
+from health.peers.pipeline import Settings, examine
+from health.peers.priority import Labelled, learn_order
+from health.peers.streams import FloatArray, Recording, align
+from health.peers.stretches import Stretch
 
 Detector = Callable[[Recording], Stretch | None]
 """The first alert on a recording."""

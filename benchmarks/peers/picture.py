@@ -13,10 +13,10 @@ import numpy as np
 
 from benchmarks.peers.faults import KINDS, Effect, Fault, inject
 from benchmarks.peers.streams import healthy_job, recording
-from scheduler.health.peers.distance import default_threshold
-from scheduler.health.peers.pipeline import Settings, detect, scores
-from scheduler.health.peers.streams import FloatArray, align
-from scheduler.health.peers.stretches import Stretch
+from health.peers.distance import default_threshold
+from health.peers.pipeline import Settings, detect, scores
+from health.peers.streams import FloatArray, align
+from health.peers.stretches import Stretch
 from topology.files import write_file
 
 WIDTH, LEFT, RIGHT = 760, 62, 24

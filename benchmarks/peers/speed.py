@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.peers.streams import healthy_job, recording
 from benchmarks.report import Promise, promises, section, table
-from scheduler.health.peers.pipeline import Settings, detect
-from scheduler.health.peers.streams import Recording, Samples
+from health.peers.pipeline import Settings, detect
+from health.peers.streams import Recording, Samples
 
 MINUTE = 60
 LIMIT = 3.6

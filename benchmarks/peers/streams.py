@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.health.peers.streams import BoolArray, FloatArray, Recording, Samples
+from health.peers.streams import BoolArray, FloatArray, Recording, Samples
 
 SECONDS = 900
 """Length of a recording: Minder is called on 15 minutes of data."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from scheduler.health.recovery.standby import standby_pool
+from health.recovery.standby import standby_pool
 from simulator.failures.ettr import Losses, best_interval, exact_ettr, first_order_ettr
 from simulator.failures.monte_carlo import Estimate, exponential, simulate_ettr
 from simulator.failures.rates import DAY, HOUR, MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf

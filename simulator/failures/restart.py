@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
-from scheduler.health.recovery.restart import RestartKind, restart_seconds
+from health.recovery.restart import RestartKind, restart_seconds
 from simulator.failures.kinds import MIXES, FailureKind, Mix
 from topology.errors import InvalidInput
 

@@ -22,9 +22,9 @@ def times_on_the_page(line: Line) -> int:
 
 
 def test_the_page_says_what_the_code_predicts() -> None:
-    """The runs on 96 GPUs, which are quick: each stands once as it was predicted, once beside what was measured."""
+    """The runs on 96 GPUs, which are quick: each stands once, beside what was measured."""
     for line in lines_of(list(islice(cases(10.0), 4))):
-        assert times_on_the_page(line) == 2, f"{line.case.name}, {line.overlap:.0%} hidden"
+        assert times_on_the_page(line) == 1, f"{line.case.name}, {line.overlap:.0%} hidden"
 
 
 def test_the_page_says_what_comes_of_the_papers_own_comparison() -> None:

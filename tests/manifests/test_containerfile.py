@@ -42,7 +42,7 @@ def test_what_is_copied_is_there() -> None:
 
 def test_nothing_else_reaches_the_builder() -> None:
     """Neither history nor environments, tests or compiled files, wherever they lie."""
-    for path in (".git/HEAD", ".venv/bin/python", "tests/conftest.py", "scheduler/cli/__pycache__/run.pyc", "secret"):
+    for path in (".git/HEAD", ".venv/bin/python", "tests/conftest.py", "arnold/commands/__pycache__/run.pyc", "secret"):
         assert not reaches_the_builder(path)
 
 

@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.cli.extender import serve
-from scheduler.extender import names
-from scheduler.extender.cluster_api import Terms as LeaseTerms
-from scheduler.extender.controller import Terms
-from scheduler.extender.plans import Phase
-from scheduler.extender.reservations import ReservationPhase
-from scheduler.extender.service.live import NOT_LIVE
-from scheduler.extender.service.metrics import Metrics
+from arnold.commands.extender import serve
+from extender import names
+from extender.cluster_api import Terms as LeaseTerms
+from extender.controller import Terms
+from extender.plans import Phase
+from extender.reservations import ReservationPhase
+from extender.service.live import NOT_LIVE
+from extender.service.metrics import Metrics
 from scheduler.job import Parallelism
 from scheduler.queue.registry import policy_names
 from tests.manifests.rendering import MANIFESTS, read

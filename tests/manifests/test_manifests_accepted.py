@@ -10,9 +10,9 @@ import msgspec
 import pytest
 import urllib3
 
-from scheduler.extender.gangs import GangKey
-from scheduler.extender.plans import Condition, Phase, Plan, Spec, decode_plan, encode_plan
-from scheduler.extender.reservations import ReservationPhase, decode_reservation, encode_status
+from extender.gangs import GangKey
+from extender.plans import Condition, Phase, Plan, Spec, decode_plan, encode_plan
+from extender.reservations import ReservationPhase, decode_reservation, encode_status
 from scheduler.job import Hold, Parallelism
 from tests.e2e.harness.client import ApiError, Object, path
 from tests.e2e.harness.plane import ControlPlane

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.extender import names
+from extender import names
 from tests.e2e.harness.client import ApiError, Object, path
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import container

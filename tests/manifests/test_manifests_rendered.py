@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.extender import names
+from extender import names
 from tests.e2e.harness.client import Object
 from tests.manifests.rendering import MANIFESTS, OVERLAYS, SYSTEM, pick, pod_template, read, render
 from topology.readers.kubernetes_gpus import GPU
@@ -181,7 +181,7 @@ def test_a_users_own_kustomization(tmp_path: Path, rendered: list[Object]) -> No
 @pytest.mark.parametrize("file", ["jobset.yaml", "indexed-job.yaml", "pytorchjob.yaml"])
 def test_examples_of_gangs_agree_with_themselves(file: str) -> None:
     """Size, parallelism, number of pods and what torchrun is told say the same, and ranks are the controller's."""
-    from scheduler.extender.gangs.parallelism import parse_parallelism
+    from extender.gangs.parallelism import parse_parallelism
 
     maker = read(f"examples/{file}")[-1]
     templates, pods = _templates(maker)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from arnold.documents.words import comparison, option_sentence
 from scheduler.avoidance import Option, weigh
-from scheduler.documents.words import comparison, option_sentence
 from scheduler.job import Avoid, Job, Parallelism
 from scheduler.outcome import run
 from scheduler.placement.exact.algorithm import Exact

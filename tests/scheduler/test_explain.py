@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.documents.words import why_not
+from arnold.documents.words import why_not
 from scheduler.explain import cheaper_pairs, maximal
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.outcome import judge, run

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from inspect import getdoc, signature
+
 from topology.cluster import Cluster
-from topology.errors import InvalidTopology
-from topology.generate.grow import Leaf, check_sizes, check_total, grow, regular, split_nodes
+from topology.errors import InvalidTopology, UnknownName, did_you_mean
+from topology.generate.by_counts import Leaf, check_sizes, check_total, grow, regular, split_nodes
 
 
 def minipods(
@@ -98,3 +102,82 @@ def nvl72(*, blocks: int = 16, racks: int = 8, rack_nodes: int = 18, gpus: int =
     """
     check_sizes(blocks=blocks, racks=racks, rack_nodes=rack_nodes, gpus=gpus)
     return regular([("block", "b"), ("rack", "r")], [blocks, racks], nodes=rack_nodes, gpus=gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """One kind of cluster that can be made.
+
+    :param name: name on the command line.
+    :param build: the function that makes it; takes sizes by keyword.
+    :param oversubscription: for levels whose links upwards carry less than those below: the ratio, for
+        :func:`topology.graph.uplinks`.  Levels left out have none.
+    """
+
+    name: str
+    build: Callable[..., Cluster]
+    oversubscription: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """One sentence of what it is."""
+        return (getdoc(self.build) or "").splitlines()[0]
+
+    @property
+    def sizes(self) -> Mapping[str, int | float]:
+        """Names of the sizes that can be chosen, and their defaults."""
+        return {name: parameter.default for name, parameter in signature(self.build).parameters.items()}
+
+
+PRESETS: Mapping[str, Preset] = {
+    preset.name: preset
+    for preset in (
+        Preset("minipods", minipods),
+        Preset("fat-tree", fat_tree),
+        Preset("llama3-pods", llama3_pods, {"pod": 7.0}),
+        Preset("hpn-segments", hpn_segments, {"pod": 15.0}),
+        Preset("nvl72", nvl72),
+    )
+}
+
+
+def generate(preset: str, **sizes: int | float) -> Cluster:
+    """Make the cluster of a preset.
+
+    :param sizes: sizes to change, see :attr:`Preset.sizes`.
+    :raises UnknownName: no preset or no size is called that.
+    :raises InvalidTopology: sizes that make no cluster.
+    """
+    if preset not in PRESETS:
+        raise UnknownName(
+            f"no preset is called {preset!r}",
+            where="preset",
+            fix=did_you_mean(preset, PRESETS) + f"use one of {', '.join(PRESETS)}",
+        )
+    known = PRESETS[preset].sizes
+    for name in sizes:
+        if name not in known:
+            raise UnknownName(
+                f"preset {preset!r} has no size {name!r}",
+                where=name,
+                fix=did_you_mean(name, known) + f"use one of {', '.join(known)}",
+            )
+    return PRESETS[preset].build(**sizes)
+
+
+PAPER_SIZES: Mapping[str, tuple[int, int]] = {"i": (3, 18), "ii": (5, 438), "iii": (11, 1019), "9600": (22, 2046)}
+"""Setting -> (minipods, nodes): the three of Table 1, and the production run on more than 9,600 GPUs, whose cluster
+("above 2,000 nodes") we give 22 minipods of 93 nodes."""
+
+
+def paper_cluster(setting: str, *, unevenness: float = 0.0, seed: int = 0) -> Cluster:
+    """The empty cluster of one of the paper's settings.
+
+    :param setting: ``i``, ``ii``, ``iii`` or ``9600``.
+    :param unevenness: see :func:`~topology.generate.by_counts.split_nodes`.
+    :raises UnknownName: no setting is called that.
+    """
+    if setting not in PAPER_SIZES:
+        raise UnknownName(f"the paper has no setting {setting!r}", fix=f"use one of {', '.join(PAPER_SIZES)}")
+    count, nodes = PAPER_SIZES[setting]
+    return minipods(minipods=count, nodes=nodes, unevenness=unevenness, seed=seed)

@@ -3,6 +3,6 @@
 One module a format, each found through an entry point and imported only when a file is of its format.
 """
 
-from topology.readers.load import LoadedTopology, load_cluster, load_topology
+from topology.readers.loading import LoadedTopology, load_cluster, load_topology
 
 __all__ = ["LoadedTopology", "load_cluster", "load_topology"]

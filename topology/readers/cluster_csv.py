@@ -16,7 +16,7 @@ from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean
 from topology.files import Source
 from topology.flags import HEALTHY, parse_slowdown
-from topology.readers.table import Table, read_table
+from topology.readers.csv_table import Table, read_table
 from topology.readers.types import Reading
 
 NODE = "node"

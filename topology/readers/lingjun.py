@@ -14,7 +14,7 @@ from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, Node
 from topology.errors import InvalidInput
 from topology.files import Source
-from topology.readers.table import read_header, read_table
+from topology.readers.csv_table import read_header, read_table
 from topology.readers.types import Reading
 
 COLUMNS = ("ip", "DSW", "PSW", "ASW")

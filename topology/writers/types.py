@@ -1,11 +1,13 @@
-"""What every writer of a topology format takes and returns."""
+"""What every writer of a topology format takes and returns, and what a format cannot carry of a cluster."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from topology.cluster import Cluster
+import numpy as np
+
+from topology.cluster import DEFAULT_GPUS, Cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +35,34 @@ class TopologyWriter(Protocol):
 
         :raises InvalidInput: a name that the format cannot carry.
         """
+
+
+def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
+    """For formats that carry the tree and nothing else: no names of levels, no GPUs, no use, no flags."""
+    lost = []
+    if cluster.levels:
+        lost.append(f"names of levels ({', '.join(level.name for level in cluster.levels)})")
+    if others := int(np.count_nonzero(cluster.gpus != DEFAULT_GPUS)):
+        lost.append(f"GPU counts other than {DEFAULT_GPUS} ({others} of {len(cluster)} nodes)")
+    if used := int(np.count_nonzero(cluster.free_gpus < cluster.gpus)):
+        lost.append(f"GPUs in use ({used} of {len(cluster)} nodes)")
+    if cluster.flags:
+        lost.append(f"flags ({len(cluster.flags)} of {len(cluster)} nodes)")
+    return (f"{format_name} cannot carry {'; '.join(lost)}: left out",) if lost else ()
+
+
+def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
+    """For the CSV: of a flag it carries the slowdown."""
+    detailed = sum(
+        flag.kind == "degraded" or any((flag.score, flag.since, flag.until, flag.evidence))
+        for flag in cluster.flags.values()
+    )
+    notes = []
+    if detailed:
+        notes.append(f"{format_name} carries the slowdown of flags and no more; reasons and ends left out: {detailed}")
+    if (trunks := cluster.trunks) is not None:
+        notes.append(
+            f"{format_name} cannot say that nothing joins the {len(trunks)} domains of {trunks.name}: "
+            "there, jobs may span them"
+        )
+    return tuple(notes)

@@ -34,7 +34,7 @@ def children(parent: int) -> set[int]:
 @pytest.fixture
 def study(tmp_path: Path) -> subprocess.Popen[str]:
     """A study in two processes that would run for minutes; its two workers and their tracker are at work."""
-    code = "import sys; from scheduler.cli.run import run; sys.exit(run(sys.argv[1:]))"
+    code = "import sys; from arnold.commands.run import run; sys.exit(run(sys.argv[1:]))"
     command = ["study", "fragmented", "--jobs", "2", "--clusters", "500", "--time-limit", "5"]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     made = subprocess.Popen([sys.executable, "-c", code, *command], text=True, cwd=tmp_path, **streams)  # type: ignore[call-overload]

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from arnold.exports.jobs import rows
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.fifo import Fifo
@@ -22,7 +23,6 @@ from simulator.engine.snapshot import EngineSnapshot, restore, snapshot
 from simulator.engine.supervision import Watch
 from simulator.metrics.fragmentation import Fragmentation
 from simulator.records import JobRecord
-from simulator.report.jobs import rows
 from tests.simulator.clusters import racks
 from tests.simulator.engine.incidents import Scripted
 from tests.simulator.engine.runs import go_on, placed

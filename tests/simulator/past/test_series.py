@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arnold.exports.frames import AWAY, frames
 from simulator.engine.hooks import Incident
 from simulator.past.buckets import edges_of, integrals, round_step
 from simulator.past.diary import keep_diary
@@ -18,7 +19,6 @@ from simulator.past.history import FAILURE, PREEMPTION
 from simulator.past.series import series
 from simulator.past.work import sliding_ettr, worst_ettr
 from simulator.records import JobRecord
-from simulator.report.frames import AWAY, frames
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, Planned, Twice, random_records, replayed
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from benchmarks.prediction_errors import evaluate
 from simulator.prediction import Prediction, make_predictor, predictor_names
 from simulator.prediction.beforehand import predict_all
 from simulator.prediction.boosting import BIN, FEWEST, Boosting
 from simulator.prediction.ends import Ends
-from simulator.prediction.evaluate import evaluate
 from simulator.prediction.features import MOST_WORDS, Encoder, request_of
 from simulator.prediction.history import UNKNOWN, History
 from simulator.prediction.told import Estimate, Oracle

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.cli.run import run
+from arnold.commands.run import run
+from arnold.pages.replay import study_page
 from scheduler.study.executors import Here, Processes
-from simulator.report.page import study_page
 from simulator.study.compared import METRICS, Band, Bands
 from simulator.study.groups import compare
 from simulator.study.on_dask import OnDask

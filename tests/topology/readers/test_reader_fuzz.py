@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from topology.errors import ArnoldError
 from topology.files import Source, decode_source
 from topology.readers import load_topology
-from topology.readers.registry import load_reader, reader_names
+from topology.readers.loading import load_reader, reader_names
 from topology.writers import load_writer, writer_names
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

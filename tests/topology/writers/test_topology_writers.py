@@ -11,7 +11,7 @@ from topology.cluster import Cluster, Node
 from topology.errors import InvalidInput, InvalidTopology, UnknownName
 from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
-from topology.readers.registry import load_reader, recognise
+from topology.readers.loading import load_reader, recognise
 from topology.writers import load_writer, writer_names
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

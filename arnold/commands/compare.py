@@ -1,0 +1,133 @@
+"""``arnold compare``: every algorithm on one instance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.instance import cluster_options, job_options, limit_options, limits_of, read_instance
+from arnold.commands.output import console, emit_json, progress, table
+from arnold.commands.place import EXIT_CODES, OUT_OF_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from arnold.commands.instance import Instance
+    from arnold.documents.compare import CompareDocument
+    from scheduler.outcome import Outcome
+    from scheduler.placement.types import PlacementAlgorithm
+
+EXAMPLES = """\b
+Examples:
+  arnold compare --cluster cluster.csv --job job.yaml
+  arnold compare --cluster cluster.csv --job job.yaml --algorithms exact,gpu-packing --json
+  arnold compare --list
+"""
+
+
+def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Answer ``--list`` at once: it needs no instance.  Options that are missing are noticed after those given."""
+    if not wanted or context.resilient_parsing:
+        return
+    from arnold.documents.compare import AlgorithmDoc, AlgorithmsDocument
+    from scheduler.placement.registry import algorithm_names, load_algorithm
+
+    names = algorithm_names()
+    document = AlgorithmsDocument(
+        algorithms=[AlgorithmDoc(name=name, summary=load_algorithm(name).summary) for name in names]
+    )
+    if context.params.get("as_json"):
+        emit_json(document)
+    else:
+        rows = table("algorithm", "what it does", title="Installed algorithms", left=["what it does"])
+        for algorithm in document.algorithms:
+            rows.add_row(algorithm.name, algorithm.summary)
+        console().print(rows)
+    context.exit()
+
+
+@click.command("compare", cls=JsonCommand, document="arnold.documents.compare:CompareOutput", epilog=EXAMPLES)
+@cluster_options
+@job_options
+@limit_options()
+@click.option("--algorithms", metavar="A,B,..", help="Only these  [default: all].")
+@click.option("--list", is_flag=True, expose_value=False, callback=_list_algorithms, help="List the algorithms.")
+def command(*, as_json: bool, algorithms: str | None, time_limit: float, seed: int, workers: int, **inputs: Any) -> int:
+    """Run every algorithm on one job and one cluster, best first.
+
+    The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
+    """
+    from arnold.documents.compare import compare_document
+    from scheduler.placement.registry import algorithm_names, load_algorithm
+
+    names = algorithm_names() if algorithms is None else [name.strip() for name in algorithms.split(",")]
+    chosen = [load_algorithm(name) for name in names]
+    instance = read_instance(**inputs)
+    outcomes = run_all(chosen, instance, time_limit=time_limit, seed=seed, workers=workers)
+    document = compare_document(instance.cluster, instance.job, outcomes, source=instance.source, notes=instance.notes)
+    if as_json:
+        emit_json(document)
+    else:
+        from arnold.commands.place_text import print_head, print_sentences
+
+        out = console()
+        print_head(out, instance)
+        print_results(out, document)
+        print_sentences(out, "Notes", document.notes)
+    return exit_code(outcomes)
+
+
+def run_all(
+    algorithms: Sequence[PlacementAlgorithm], instance: Instance, *, time_limit: float, seed: int, workers: int
+) -> list[Outcome]:
+    """The outcome of each algorithm, one after the other."""
+    from scheduler.outcome import run
+
+    limits = limits_of(time_limit=time_limit, seed=seed, workers=workers)
+    outcomes = []
+    with progress(f"Comparing {len(algorithms)} algorithms", total=len(algorithms)) as step:
+        for algorithm in algorithms:
+            outcomes.append(run(algorithm, instance.cluster, instance.job, limits))
+            step(algorithm.name)
+    return outcomes
+
+
+def print_results(out: Console, document: CompareDocument) -> None:
+    """The table, best objective first; below it those that found no placement, with the reason."""
+    from arnold.commands.place_text import print_sentences
+    from arnold.documents.words import decimal, status_words
+
+    headers = ("algorithm", "objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds", "status")
+    spare = ("domains", "flagged", "seconds", "x best")
+    rows = table(*headers, title="Algorithms, best first", left=["status"], spare=spare)
+    without: list[str] = []
+    for result in document.results:
+        status = status_words(result.status, result.stopped_at)
+        if result.spread is None or result.objective is None or result.ratio is None:
+            without.append(f"{result.algorithm}: {status}: {result.reason}")
+            continue
+        rows.add_row(
+            result.algorithm,
+            decimal(result.objective),
+            f"{result.ratio:.2f}",
+            str(result.spread.dp),
+            str(result.spread.pp),
+            str(result.domains),
+            str(result.used_flagged),
+            f"{result.solve_seconds:.3f}",
+            status,
+            style="bold" if result.ratio == 1.0 else "",
+        )
+    if rows.row_count:
+        out.print()
+        out.print(rows)
+    print_sentences(out, "Without a placement", without)
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """The best exit code of several outcomes: 0 if any has a placement."""
+    return min((EXIT_CODES.get(outcome.status, OUT_OF_TIME) for outcome in outcomes), default=OUT_OF_TIME)

@@ -1,0 +1,158 @@
+"""``arnold demo``: something worth looking at, without any input."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.compare import exit_code, print_results, run_all
+from arnold.commands.instance import FILE, Instance, limit_options
+from arnold.commands.output import console, emit_json, progress
+from topology.errors import InvalidInput
+from topology.files import check_writable, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    from arnold.documents.demo import DemoDocument
+    from scheduler.job import Job
+    from scheduler.outcome import Outcome
+    from topology.cluster import Cluster
+
+PAGE = "arnold-demo.html"
+
+EXAMPLES = """\b
+Examples:
+  arnold demo
+  arnold demo --save arnold-demo
+  arnold explain --cluster arnold-demo/cluster.csv --job arnold-demo/job.yaml
+"""
+
+
+@click.command("demo", cls=JsonCommand, document="arnold.documents.demo:DemoDocument", epilog=EXAMPLES)
+@limit_options(seconds=5.0)
+@click.option("--output", type=FILE, default=PAGE, show_default=True, metavar="FILE", help="The HTML page to write.")
+@click.option("--save", type=FILE, metavar="FOLDER", help="Write files to try the other commands on too.")
+def command(*, as_json: bool, output: str, save: str | None, time_limit: float, seed: int, workers: int) -> int:
+    """See it work: the paper's 9,600-GPU job on a fragmented cluster, placed by every algorithm.
+
+    Prints the comparison and writes one self-contained HTML page, which needs no network: the cluster with the job on
+    it, the proof, the trade between the spreads. The time limit holds for each algorithm.
+
+    --save writes its cluster and job, a trace of a job with a slow node, and a trace of jobs: every file that the
+    commands of Arnold's README use. Files of other content that are there already are an error, and stay.
+    """
+    from arnold.demo import demo_instance
+    from arnold.documents.compare import compare_document
+    from arnold.documents.demo import DemoDocument
+    from arnold.pages.placement import placement_page
+    from scheduler.placement.registry import algorithm_names, load_algorithm
+
+    cluster, job = demo_instance(seed)
+    instance = Instance(cluster, job, "the demo's cluster", ())
+    files = [] if save is None else _save(save, _files(cluster, job, seed), page=output)
+    check_writable(output)
+    names = sorted(algorithm_names(), key=lambda name: name != "exact")
+    if not sys.stderr.isatty():  # where a terminal shows a bar
+        click.echo(f"Placing the job with {len(names)} algorithms, each for at most {time_limit:g} s", err=True)
+    outcomes = run_all(
+        [load_algorithm(name) for name in names], instance, time_limit=time_limit, seed=seed, workers=workers
+    )
+    with progress("Drawing the page"):
+        page = placement_page(cluster, job, outcomes, title="Arnold: 9,600 GPUs on a fragmented cluster")
+    write_file(output, page)
+    document = DemoDocument(
+        page=output,
+        files=files,
+        comparison=compare_document(cluster, job, outcomes, source=instance.source),
+    )
+    if as_json:
+        emit_json(document)
+    else:
+        _print(console(), instance, outcomes[0], document)
+    return exit_code(outcomes)
+
+
+def _files(cluster: Cluster, job: Job, seed: int) -> dict[str, bytes]:
+    """Content of each file to save, by name."""
+    from arnold.demo_files import demo_files
+    from arnold.demo_jobs import demo_jobs
+
+    files = {**demo_files(cluster, job), **demo_jobs(cluster, seed)}
+    return {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
+
+
+def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
+    """Write the files; one that is there with the same content stands still.
+
+    :returns: their paths.
+    :raises InvalidInput: the folder cannot be made or written to, or a file of that name has another content; then
+        nothing is written.
+    """
+    paths = {Path(folder) / name: content for name, content in files.items()}
+    if twice := next((path for path in paths if path.resolve() == Path(page).resolve()), None):
+        raise InvalidInput("two results go to one file", where=str(twice), fix="give --output another file")
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        others = [path.name for path, content in paths.items() if path.exists() and path.read_bytes() != content]
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InvalidInput(
+            f"cannot be used: {reason}", where=folder, fix="choose another folder with --save"
+        ) from error
+    if others:
+        raise InvalidInput(
+            f"has {', '.join(others)} already, with other content, which was left as it is",
+            where=folder,
+            fix="choose another folder with --save, or move these files away",
+        )
+    for path, content in paths.items():
+        if not path.exists():
+            write_file(path, content)
+    return [str(path) for path in paths]
+
+
+def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDocument) -> None:
+    from arnold.commands.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
+    from arnold.documents.words import verdict
+
+    print_head(out, instance)
+    out.print()
+    out.print(f"{outcome.algorithm}: {verdict(outcome)}", style=COLOURS.get(outcome.status, BAD))
+    print_results(out, document.comparison)
+    print_pareto(out, instance, outcome)
+    print_sentences(out, "Slow nodes", [price.sentence for price in outcome.proposal.prices])
+    out.print()
+    out.print(f"The page with the picture: {document.page}", soft_wrap=True)
+    _print_what_next(out, document.files)
+
+
+def _print_what_next(out: Console, files: Sequence[str]) -> None:
+    """Commands to go on with, as they can be called from here."""
+    name = _own_name()
+    if files:
+        out.print(f"Saved: {', '.join(files)}", soft_wrap=True)
+        cluster, job = (shlex.quote(file) for file in files[:2])
+        out.print(f"Try: {name} explain --cluster {cluster} --job {job}", soft_wrap=True)
+    else:
+        out.print(f"To play with it: {name} demo --save FOLDER writes its cluster, its job and more files to try.")
+    if (activate := Path(sys.argv[0]).with_name("activate")).is_file() and name != "arnold":
+        out.print(f"To call it just arnold: . {shlex.quote(str(activate))}", soft_wrap=True)
+
+
+def _own_name() -> str:
+    """How this program is called again: ``arnold`` where that is what the shell finds, else the path of its script."""
+    from shutil import which
+
+    script = Path(sys.argv[0])
+    if script.name != "arnold" or not script.is_file():  # not started by its script
+        return "arnold"
+    found = which("arnold")
+    return "arnold" if found is not None and Path(found).samefile(script) else shlex.quote(str(script))

@@ -1,0 +1,160 @@
+"""``arnold explain``: why it cannot be better, or why it does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.instance import cluster_options, job_options, limit_options, limits_of, read_instance
+from arnold.commands.output import console, emit_json, progress
+from arnold.commands.place import EXIT_CODES, OUT_OF_TIME, SECONDS_A_CHANGE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arnold.commands.instance import Instance
+    from arnold.documents.explain import ExplainDocument
+    from scheduler.explain import CheaperPair
+    from scheduler.outcome import Outcome
+
+EXAMPLES = """\b
+Examples:
+  arnold explain --cluster cluster.csv --job job.yaml
+  arnold explain --cluster cluster.csv --job job.yaml --alpha 0.8 --json
+"""
+
+
+@click.command("explain", cls=JsonCommand, document="arnold.documents.explain:ExplainDocument", epilog=EXAMPLES)
+@cluster_options
+@job_options
+@limit_options()
+def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inputs: Any) -> int:
+    """Say why a placement cannot be better, or why the job does not fit and what would help.
+
+    Every cheaper pair of spreads is shown with what rules it out; every suggestion was verified by solving the changed
+    instance. Where nodes are slow, avoiding them and using them are both solved, with predicted step times. Exits 3 if
+    the job does not fit, 4 if time ran out with nothing valid.
+    """
+    from arnold.documents.explain import explain_document
+    from arnold.documents.words import comparison
+    from scheduler.avoidance import weigh
+    from scheduler.explain import cheaper_pairs
+    from scheduler.outcome import run
+    from scheduler.placement.registry import load_algorithm
+    from scheduler.remedies import diagnose
+
+    solver = load_algorithm("exact")
+    instance = read_instance(**inputs)
+    cluster, job = instance.cluster, instance.job
+    with progress(f"Explaining {job.name}") as say:
+        limits = limits_of(time_limit=time_limit, seed=seed, workers=workers, progress=say)
+        outcome = run(solver, cluster, job, limits)
+        diagnosis = None
+        options = weigh(cluster, job, outcome, solver=solver, limits=limits)
+        if outcome.status == "infeasible":
+            each = replace(limits, seconds=min(time_limit, SECONDS_A_CHANGE))
+            diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=each)
+    pairs = cheaper_pairs(cluster, job, outcome)
+    document = explain_document(
+        cluster,
+        job,
+        outcome,
+        pairs=pairs,
+        options=options,
+        diagnosis=diagnosis,
+        source=instance.source,
+        notes=instance.notes,
+    )
+    if as_json:
+        emit_json(document)
+    else:
+        _print(console(), instance, outcome, document, why=_reasons(pairs), compared=comparison(options))
+    return EXIT_CODES.get(outcome.status, OUT_OF_TIME)
+
+
+def _print(
+    out: Console,
+    instance: Instance,
+    outcome: Outcome,
+    document: ExplainDocument,
+    *,
+    why: Sequence[str],
+    compared: str,
+) -> None:
+    from arnold.commands.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
+
+    print_head(out, instance)
+    out.print()
+    out.print(document.verdict, style=COLOURS.get(outcome.status, BAD))
+    if document.diagnosis is not None:
+        _print_diagnosis(out, document)
+    elif outcome.evaluation is not None:
+        print_sentences(out, _heading(document), why or ["every group touches one domain"])
+        print_pareto(out, instance, outcome)
+    _print_options(out, document, compared)
+    if len(document.prices) > len(document.options):
+        print_sentences(out, "Slow nodes, by how slow", [price.sentence for price in document.prices])
+    print_sentences(out, "Notes", document.notes)
+
+
+def _print_options(out: Console, document: ExplainDocument, compared: str) -> None:
+    """To avoid slow nodes against to use them, which nodes they are, and why they are flagged."""
+    from arnold.commands.place_text import flag_sentences, print_sentences, shown
+
+    lines = []
+    for option in document.options:
+        named = {"in use": option.used, "left out": option.left_out}
+        which = "; ".join(f"{words} {shown(names)}" for words, names in named.items() if names)
+        lines.append(f"{option.sentence} [{which}]")
+    print_sentences(out, "Slow nodes: avoid them or use them", [*lines, compared] if compared else lines)
+    print_sentences(out, "Why they are flagged", flag_sentences(document.flags))
+
+
+def _heading(document: ExplainDocument) -> str:
+    if not document.cheaper:
+        return "Nothing can be cheaper"
+    without = any(option.chosen and option.way == "avoid" for option in document.options)
+    where = " without slow nodes" if without else ""
+    why = "why it cannot be" if document.status == "optimal" else "what is known of it"
+    pairs = "1 pair" if len(document.cheaper) == 1 else f"{len(document.cheaper):,} pairs"
+    return f"What would be cheaper, and {why}{where}: {pairs} of (DP spread, PP spread)"
+
+
+def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
+    """A line for each pair that no other exceeds, with the smaller ones that go with it."""
+    from arnold.commands.place_text import LONGEST
+    from arnold.documents.words import decimal, why_not
+
+    lines = []
+    for one in why_not(pairs):
+        lines.append(f"({one.pair.dp}, {one.pair.pp}) at {decimal(one.pair.objective)}: {one.sentence}")
+        if one.with_it:
+            names = [f"({pair.dp}, {pair.pp})" for pair in one.with_it]
+            more = f" and {len(names) - LONGEST:,} more" if len(names) > LONGEST else ""
+            lines.append(f"{', '.join(names[:LONGEST])}{more}: {one.rest}")
+    return lines
+
+
+def _print_diagnosis(out: Console, document: ExplainDocument) -> None:
+    from arnold.commands.place_text import print_sentences
+
+    diagnosis = document.diagnosis
+    if diagnosis is None:
+        return
+    binds = {
+        "nodes": "There are too few nodes, whatever the shape of the job.",
+        "hold": "There are enough nodes; a hard constraint of the job binds.",
+        "unknown": "There are enough nodes.",
+    }
+    empty = {
+        True: "If the cluster were empty, the job would fit.",
+        False: "Even if the cluster were empty, the job would not fit.",
+        None: "Whether it would fit on the empty cluster was not settled in time.",
+    }
+    print_sentences(out, "Why", [binds[diagnosis.constraint], empty[diagnosis.would_fit_if_empty]])
+    changes = [change.sentence for change in diagnosis.changes]
+    print_sentences(out, "Any one of these would help", changes or ["no single change that was tried"])

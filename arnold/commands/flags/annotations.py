@@ -1,0 +1,144 @@
+"""``arnold flags apply``, ``list`` and ``clear``: annotations of the nodes of a Kubernetes cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.instance import FILE
+from arnold.commands.output import console, emit_json, table
+from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arnold.documents.flags import ChangeDoc, FlagsChangedDocument, FlagsDocument
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+APPLY_EXAMPLES = """\b
+Examples:
+  arnold flags apply flags.yaml
+  arnold flags apply flags.jsonl
+  arnold flags apply - --kubeconfig admin.conf --json < flags.json
+"""
+
+LIST_EXAMPLES = """\b
+Examples:
+  arnold flags list
+  arnold flags list --json
+"""
+
+CLEAR_EXAMPLES = """\b
+Examples:
+  arnold flags clear n0017
+  arnold flags clear 'n[0017-0020],n0042'
+  arnold flags clear --all
+"""
+
+
+def cluster_options(function: F) -> F:
+    """``--kubeconfig`` and ``--context``."""
+    function = click.option("--context", metavar="NAME", help="Context of it  [default: its current one]")(function)
+    kubeconfig = click.option(
+        "--kubeconfig", type=FILE, metavar="FILE", help="Cluster and user  [default: $KUBECONFIG or ~/.kube/config]"
+    )
+    return kubeconfig(function)
+
+
+@click.command("apply", cls=JsonCommand, document="arnold.documents.flags:FlagsChangedDocument", epilog=APPLY_EXAMPLES)
+@click.argument("file", type=FILE)
+@cluster_options
+def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | None) -> None:
+    """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`, or a flag store
+    (then `arnold flags sync` also takes off what has ended); - is stdin.
+
+    A node keeps one flag: a new one replaces it, and of two in the file the slower counts. Flags that do not hold now
+    are left out. Nodes that the file does not name are left alone.
+    """
+    from datetime import UTC, datetime
+
+    from arnold.documents.flags import changes_document
+    from extender.node_flags import apply_flags
+    from topology.files import read_source
+    from topology.overlay import read_flags
+
+    now = datetime.now(UTC)
+    flags = read_flags(read_source(file), now=now)
+    active = [flag for flag in flags if flag.active(now)]
+    changes = apply_flags(kubeconfig, context, active)
+    _show_changes(changes_document(changes, done="applied", expired=len(flags) - len(active)), as_json=as_json)
+
+
+@click.command("list", cls=JsonCommand, document="arnold.documents.flags:FlagsDocument", epilog=LIST_EXAMPLES)
+@cluster_options
+def list_(*, as_json: bool, kubeconfig: str | None, context: str | None) -> None:
+    """Show the nodes that are flagged."""
+    from datetime import UTC, datetime
+
+    from arnold.documents.flags import flags_document
+    from extender.node_flags import list_flags
+
+    document = flags_document(list_flags(kubeconfig, context), datetime.now(UTC))
+    if as_json:
+        emit_json(document)
+    else:
+        _print(document)
+
+
+@click.command("clear", cls=JsonCommand, document="arnold.documents.flags:FlagsChangedDocument", epilog=CLEAR_EXAMPLES)
+@click.argument("nodes", nargs=-1, metavar="[NODE]...")
+@click.option("--all", "everything", is_flag=True, help="Of all nodes.")
+@cluster_options
+def clear(
+    *, as_json: bool, nodes: tuple[str, ...], everything: bool, kubeconfig: str | None, context: str | None
+) -> None:
+    """Take the flags off nodes: names or Slurm hostlists."""
+    from arnold.documents.flags import changes_document
+    from extender.node_flags import clear_flags
+    from topology.hostlist import expand_hostlist
+
+    if bool(nodes) == everything:
+        raise InvalidInput(
+            "name nodes, or all of them, and not both" if nodes else "no node is named",
+            where="arnold flags clear",
+            fix="name nodes, or say --all",
+        )
+    names = None if everything else [name for text in nodes for name in expand_hostlist(text, where="NODE")]
+    _show_changes(changes_document(clear_flags(kubeconfig, context, names), done="cleared"), as_json=as_json)
+
+
+def _show_changes(document: FlagsChangedDocument, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(document)
+        return
+    out = console()
+    print_changes(out, document.changes)
+    if document.expired:
+        out.print(f"left out, as they do not hold now: {document.expired}")
+
+
+def print_changes(out: Console, changes: Sequence[ChangeDoc]) -> None:
+    """What was done to each node."""
+    if not changes:
+        out.print("nothing to do")
+        return
+    rows = table("node", "", "slowdown", "until", title="Flags", left=["", "slowdown", "until"])
+    for change in changes:
+        rows.add_row(change.node, change.done, change.slowdown or "-", change.until or "-")
+    out.print(rows)
+
+
+def _print(document: FlagsDocument) -> None:
+    out = console()
+    if not document.flags:
+        out.print(f"none of {document.nodes} nodes is flagged")
+        return
+    rows = table("node", "slowdown", "until", "", title="Flags", left=["slowdown", "until", ""])
+    for flag in document.flags:
+        state = flag.problem or ("" if flag.active else "has ended")
+        rows.add_row(flag.node, flag.slowdown or "-", flag.until or "-", state)
+    out.print(rows)

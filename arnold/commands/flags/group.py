@@ -1,0 +1,32 @@
+"""The group ``arnold flags`` and the table of its commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from arnold.commands.table import CommandRow, LazyGroup
+
+COMMANDS: Mapping[str, CommandRow] = {
+    "record": CommandRow("arnold.commands.flags.record:record", "Take findings of detectors into a flag store."),
+    "import": CommandRow("arnold.commands.flags.imports:import_", "Take node conditions of Kubernetes monitors."),
+    "show": CommandRow("arnold.commands.flags.show:show", "Show what holds now, or held at a time."),
+    "why": CommandRow("arnold.commands.flags.show:why", "Say why a node was avoided, and when."),
+    "lift": CommandRow("arnold.commands.flags.record:lift", "End the flags of nodes, by your word."),
+    "compact": CommandRow("arnold.commands.flags.compact:compact", "Forget old history, so that a store stays small."),
+    "sync": CommandRow("arnold.commands.flags.sync:sync", "Bring the annotations of nodes in line with a flag store."),
+    "apply": CommandRow("arnold.commands.flags.annotations:apply", "Write the flags of a file to the nodes."),
+    "list": CommandRow("arnold.commands.flags.annotations:list_", "Show the nodes that are flagged."),
+    "clear": CommandRow("arnold.commands.flags.annotations:clear", "Take the flags off nodes."),
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS)
+def command() -> None:
+    """Flag slow and faulty nodes, where gangs and `arnold place` see them.
+
+    A flag store is a file that remembers what detectors found, merges their findings, lets flags end in good time, and
+    knows why a node was avoided. It is itself a flag file (--flags). sync, apply, list and clear are about a Kubernetes
+    cluster: annotations of its nodes.
+    """

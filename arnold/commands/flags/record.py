@@ -1,0 +1,95 @@
+"""``arnold flags record`` and ``lift``: what changes a flag store."""
+
+from __future__ import annotations
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.flags.options import at_option, present, stamp_of, store_option
+from arnold.commands.flags.writing import changed, print_recorded
+from arnold.commands.instance import FILE
+from topology.errors import InvalidInput
+
+RECORD_EXAMPLES = """\b
+Examples:
+  arnold flags record --store flags.jsonl slow.json
+  arnold stragglers job.parquet --meta job.yaml --nodes nodes.txt --json | arnold flags record --store flags.jsonl -
+  arnold flags record --store flags.jsonl --rules rules.yaml slow.json
+"""
+
+LIFT_EXAMPLES = """\b
+Examples:
+  arnold flags lift n0123 --store flags.jsonl --because 'GPU 3 replaced, burn-in passed'
+  arnold flags lift 'n[0017-0020]' --store flags.jsonl --because 'false alarm: maintenance of the switch'
+"""
+
+
+@click.command("record", cls=JsonCommand, document="arnold.documents.flag_store:RecordDocument", epilog=RECORD_EXAMPLES)
+@click.argument("files", nargs=-1, type=FILE, metavar="[FLAGFILE]...")
+@store_option
+@click.option("--rules", type=FILE, metavar="FILE", help="When to flag and when to end: YAML; kept in the store.")
+@at_option
+def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | None, at: str | None) -> None:
+    """Take findings of detectors into a flag store, which is made if it is not there.
+
+    FLAGFILE is a list of flags, as --flags of `arnold place`; - is stdin. A slowdown of 1 says that the node is healthy
+    again. A file that has not changed since it was taken in is known, and says nothing new. Without FLAGFILE what has
+    ended is written down.
+    """
+    from health.flags import Ledger, Recorded
+    from health.flags.rules_file import read_rules
+    from topology.files import read_source
+    from topology.overlay import read_flags
+
+    now = present(at)
+    if files.count("-") > 1:
+        raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
+    governing = None if rules is None else read_rules(read_source(rules))
+    findings = [(read_flags(read_source(file), now=now), stamp_of(file)) for file in files]
+
+    def change(ledger: Ledger) -> Recorded:
+        over = [] if governing is None else ledger.govern(governing, now)
+        batches = (ledger.record(flags, now=now, stamp=stamp) for flags, stamp in findings)
+        return sum(batches, Recorded((*over, *ledger.settle(now))))
+
+    print_recorded(changed(store, change, now=now), as_json=as_json)
+
+
+@click.command("lift", cls=JsonCommand, document="arnold.documents.flag_store:RecordDocument", epilog=LIFT_EXAMPLES)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@store_option
+@click.option("--because", required=True, metavar="TEXT", help="Why, for whoever asks later.")
+@click.option("--by", metavar="NAME", help="Who lifts them  [default: the name of the user]")
+@at_option
+def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by: str | None, at: str | None) -> None:
+    """End the flags of nodes at once, by your word: names or Slurm hostlists.
+
+    What detectors find afterwards flags them again.
+    """
+    from health.flags import Ledger, Recorded
+    from topology.hostlist import expand_hostlist
+
+    now = present(at)
+    names = [name for text in nodes for name in expand_hostlist(text, where="NODE")]
+    who = _user() if by is None else by
+
+    def change(ledger: Ledger) -> Recorded:
+        lines = ledger.lift(names, now=now, because=because, by=who)
+        if strangers := sorted({*names} - {line.node for line in lines if line.by}):
+            raise InvalidInput(
+                f"the store holds nothing against {', '.join(strangers[:5])}",
+                where="NODE",
+                fix="see `arnold flags show` for the nodes that are flagged",
+            )
+        return Recorded(tuple(lines))
+
+    print_recorded(changed(store, change, now=now, create=False), as_json=as_json)
+
+
+def _user() -> str:
+    from getpass import getuser
+
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return "somebody"

@@ -1,0 +1,178 @@
+"""``arnold health collectives``: who makes a job's collectives hang or slow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.flag_file import write_flags
+from arnold.commands.instance import FILE, finite
+from arnold.commands.output import console, emit_json, progress, table
+from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arnold.documents.collectives import CollectivesDocument
+
+EXAMPLES = """\b
+Examples:
+  arnold health collectives progress.jsonl
+  arnold health collectives nccl-inspector-4711/*.log --flags-out flags.json
+  arnold health collectives nccl_trace_rank_*.json --nodes nodes.csv --json
+  ncclras -f json > 1.json; sleep 10; ncclras -f json > 2.json; arnold health collectives 1.json 2.json
+  arnold health collectives --converter > flight_recorder_to_json.py
+"""
+
+STYLES = {"healthy": "bold green", "straggler": "bold yellow", "failure": "bold red"}
+
+MOST_FLOWS = 24
+"""Flows shown as text; --json has all."""
+
+
+def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib.resources import files
+
+        from health.collectives import CONVERTER
+
+        click.echo(files("health.collectives").joinpath(CONVERTER).read_text(encoding="utf-8"), nl=False)
+        ctx.exit()
+
+
+@click.command(
+    "collectives",
+    cls=JsonCommand,
+    document="arnold.documents.collectives:CollectivesDocument",
+    epilog=EXAMPLES,
+)
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
+@click.option("--format", metavar="NAME", help="Format of the files  [default: recognised by content]")
+@click.option("--nodes", type=FILE, metavar="FILE", help="Node of each rank: CSV with rank,node or host,node.")
+@click.option("--flags-out", type=FILE, metavar="FILE", help="Write the flags here, as JSON for --flags.")
+@click.option("--lenient", is_flag=True, help="Go on without rows that cannot be used, and say how many.")
+@click.option(
+    "--window",
+    type=click.FloatRange(0.5, 86_400),
+    callback=finite,
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time that a look of the trigger spans.",
+)
+@click.option(
+    "--period",
+    type=click.FloatRange(0.5, 86_400),
+    callback=finite,
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two looks.",
+)
+@click.option(
+    "--converter",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_converter,
+    help="Print the script that turns pickles into JSON where they were written.",
+)
+def command(
+    *,
+    as_json: bool,
+    files: tuple[str, ...],
+    format: str | None,
+    nodes: str | None,
+    flags_out: str | None,
+    lenient: bool,
+    window: float,
+    period: float,
+) -> None:
+    """Find who makes a job's collectives hang or slow, and how sure that is.
+
+    FILEs are of one job and one format: NCCL Inspector (JSON lines or Prometheus text), PyTorch Flight Recorder as
+    JSON, NCCL RAS as JSON, or Arnold's three-counter progress lines. Pickles are refused; --converter prints a script
+    that turns them into JSON at their source. Only what is certain becomes a flag.
+    """
+    from datetime import UTC, datetime
+
+    from arnold.documents.collectives import collectives_document
+    from health.collectives import Settings, diagnose_files, flags_of, read_trace, withheld
+    from health.collectives.nodes import nodes_of
+    from topology.files import STDIN, read_source
+
+    if [*files, nodes].count(STDIN) > 1:
+        raise InvalidInput("standard input can be read once only", where="FILE", fix="give a file for all but one")
+    with progress("Reading", total=len(files)) as say:
+        sources = []
+        for file in files:
+            say(file)
+            sources.append(read_trace(file))
+    found, diagnosis = diagnose_files(
+        sources, format=format, settings=Settings(period=period, window=window), lenient=lenient
+    )
+    node_of = nodes_of(diagnosis.members, read_source(nodes) if nodes is not None else None)
+    flags = flags_of(diagnosis, node_of, now=datetime.now(UTC))
+    document = collectives_document(
+        diagnosis, format=found, node_of=node_of, flags=flags, withheld=withheld(diagnosis, node_of)
+    )
+    if flags_out is not None:
+        write_flags(flags_out, document.flags)
+    if as_json:
+        emit_json(document)
+    else:
+        _print(console(), document)
+
+
+def _print(out: Console, document: CollectivesDocument) -> None:
+    out.print(document.verdict, style=STYLES[document.status])
+    if document.seen is not None and document.localised is not None and document.since is not None:
+        after = (document.seen - document.since).total_seconds()
+        named = (document.localised - document.since).total_seconds()
+        well = f"{document.since:%Y-%m-%d %H:%M:%S} UTC"
+        out.print(f"all was well until {well}; seen {after:.1f} s later, judged {named:.1f} s later")
+    _print_groups(out, document)
+    _print_flows(out, document)
+    if document.flags:
+        rows = table("node", "kind", "slowdown", "until", title="Flags", left=["kind", "until"])
+        for flag in document.flags:
+            until = f"{flag.until:%Y-%m-%d %H:%M} UTC" if flag.until is not None else "-"
+            rows.add_row(flag.node, flag.kind, "-" if flag.slowdown is None else f"{flag.slowdown:.2f}", until)
+        out.print()
+        out.print(rows)
+    for note in [document.withheld, *document.notes]:
+        if note:
+            out.print(f"Note: {note}")
+
+
+def _print_groups(out: Console, document: CollectivesDocument) -> None:
+    if not document.groups:
+        return
+    rows = table(
+        "group", "", "seq", "op", "standing", "absent", title="Groups, where it began first", left=["", "op", "absent"]
+    )
+    for group in document.groups:
+        role = {"origin": "began here", "victim": "waits", "other": ""}[group.role]
+        absent = ", ".join(group.absent[:3]) + (f", {len(group.absent) - 3} more" if len(group.absent) > 3 else "")
+        seq = "-" if group.seq is None else str(group.seq)
+        rows.add_row(group.group, role, seq, group.op or "-", str(len(group.standing)), absent or "-")
+    out.print()
+    out.print(rows)
+
+
+def _print_flows(out: Console, document: CollectivesDocument) -> None:
+    if not document.flows:
+        return
+    order = ["gpu-not-ready", "not-delivered", "not-transmitted", "starved", "complete"]
+    flows = sorted(document.flows, key=lambda flow: (order.index(flow.condition), flow.done))
+    title = "Flows of the collective that all wait for, in chunks"
+    rows = table("from", "to", "channel", "ready", "transmitted", "done", "of", "", title=title, left=["to", ""])
+    for flow in flows[:MOST_FLOWS]:
+        counts = (flow.channel, flow.ready, flow.transmitted, flow.done, flow.total)
+        rows.add_row(flow.source, flow.target, *map(str, counts), flow.condition)
+    out.print()
+    out.print(rows)
+    if len(flows) > MOST_FLOWS:
+        out.print(f"and {len(flows) - MOST_FLOWS} more, in --json")

@@ -1,0 +1,177 @@
+"""``arnold health watch``: machines compared again and again over a running Prometheus."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.flag_file import write_flags
+from arnold.commands.health_options import POSITIVE, detector_options, machines_of, settings_of
+from arnold.commands.instance import FILE, finite
+from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from arnold.documents.flag_store import RecordDocument
+    from arnold.documents.health_peers import WatchDocument
+    from topology.flags import NodeFlag
+
+EXAMPLES = """\b
+Examples:
+  arnold health watch --prometheus http://prometheus:9090 --nodes 'n[0001-0128]' --flags-out flags.json
+  arnold health watch --prometheus $URL --query 'pfc_tx_packet_rate=sum by (node) (rate(tx_prio3_pause[30s]))' --json
+  arnold health watch --prometheus $URL --nodes 'n[0001-0128]' --store flags.jsonl
+  arnold health watch --prometheus $URL --once --json
+"""
+
+
+@click.command("watch", cls=JsonCommand, document="arnold.documents.health_peers:WatchDocument", epilog=EXAMPLES)
+@click.option("--prometheus", required=True, metavar="URL", help="Address of the server, without /api/v1.")
+@click.option(
+    "--query", "queries", multiple=True, metavar="METRIC=PROMQL", help="A metric  [default: exporters' names]"
+)
+@click.option(
+    "--machine-label", metavar="LABEL", help="Label with the machine  [default: node, Hostname, .., instance]"
+)
+@click.option("--token-file", type=FILE, metavar="FILE", help="Bearer token for the server.")
+@click.option(
+    "--every", type=POSITIVE, callback=finite, default=480.0, show_default=True, help="Seconds between rounds."
+)
+@click.option(
+    "--span", type=POSITIVE, callback=finite, default=900.0, show_default=True, help="Seconds of data a round."
+)
+@click.option("--step", type=POSITIVE, callback=finite, default=1.0, show_default=True, help="Seconds between samples.")
+@click.option("--hold", type=POSITIVE, callback=finite, default=3600.0, show_default=True, help="Seconds a flag stays.")
+@click.option(
+    "--timeout", type=POSITIVE, callback=finite, default=10.0, show_default=True, help="Seconds for an answer."
+)
+@click.option("--store", type=FILE, metavar="FILE", help="Record what each round finds in this flag store.")
+@click.option("--once", is_flag=True, help="One round, then end; exit 2 when nothing could be judged.")
+@detector_options
+def watch(
+    *,
+    as_json: bool,
+    prometheus: str,
+    queries: tuple[str, ...],
+    machine_label: str | None,
+    token_file: str | None,
+    every: float,
+    span: float,
+    step: float,
+    hold: float,
+    timeout: float,
+    store: str | None,
+    once: bool,
+    nodes: str | None,
+    flags_out: str | None,
+    **decide: Any,
+) -> None:
+    """Compare a job's machines again and again by what a Prometheus server has of them, until SIGTERM.
+
+    With --json, each round is one JSON document on one line. A server that is away is asked again, sooner than usual;
+    meanwhile nobody is flagged and nobody cleared. --flags-out is rewritten after each round that could be judged;
+    with --store the rules of the flag store decide when a flag begins and ends, not --hold.
+    """
+    from datetime import UTC, datetime
+    from threading import Event
+
+    from arnold.documents.health_peers import watch_document
+    from health.peers.prometheus import DEFAULT_QUERIES, Endpoint
+    from health.peers.readers.prometheus import MACHINE_LABELS
+    from health.peers.watch import Plan
+    from health.peers.watch import watch as rounds
+
+    endpoint = Endpoint(prometheus, token=_token(token_file), timeout=timeout)
+    plan = Plan(
+        queries=_queries(queries) or DEFAULT_QUERIES,
+        every=every,
+        span=span,
+        step=step,
+        hold=hold,
+        labels=(machine_label,) if machine_label else MACHINE_LABELS,
+        machines=machines_of(nodes),
+    )
+    settings = settings_of(**decide, step=step)
+    if store is not None:
+        # A store that cannot be written to is told of before anything is asked.
+        _record(store, (), now=datetime.now(UTC))
+    stop = Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        for made in rounds(endpoint, plan, settings, stop=stop):
+            if made.error is not None and once:
+                raise made.error
+            recorded = None
+            if store is not None and made.verdict is not None:
+                recorded = _record(store, made.verdict.flags, now=made.at)
+            document = watch_document(made, recorded)
+            if flags_out is not None and made.verdict is not None:
+                write_flags(flags_out, document.flags)
+            _say(document, as_json=as_json)
+            if once:
+                return
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _record(store: str, found: Iterable[NodeFlag], *, now: datetime) -> RecordDocument:
+    """What a round found, as findings of a flag store.
+
+    The rules of the store say how long they hold, also where the episode is over: it is evidence about the node. A
+    machine that does not stand out gets no all-clear: a node that is avoided shows no symptoms.
+    """
+    from dataclasses import replace
+
+    from arnold.commands.flags.writing import changed
+
+    findings = [replace(flag, until=None) for flag in found]
+    return changed(store, lambda ledger: ledger.record(findings, now=now), now=now)
+
+
+def _say(document: WatchDocument, *, as_json: bool) -> None:
+    import json
+    import sys
+
+    if as_json:
+        click.echo(json.dumps(document.model_dump(mode="json"), allow_nan=False))
+    else:
+        at = document.at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        what = (
+            document.verdict
+            if document.error is None
+            else f"cannot judge: {document.error.where}: {document.error.message}"
+        )
+        events = document.recorded.events if document.recorded else []
+        written = "".join(f"; {event.event} {event.node} in the store" for event in events)
+        click.echo(f"{at} {what}{written}")
+    sys.stdout.flush()
+
+
+def _queries(given: tuple[str, ...]) -> Mapping[str, str]:
+    from health.peers.metrics import canonical
+
+    found = {}
+    for text in given:
+        name, equals, query = text.partition("=")
+        if not equals or not canonical(name) or not query.strip():
+            raise click.BadParameter(f"{text[:60]!r} is not METRIC=PROMQL.", param_hint="--query")
+        found[canonical(name)] = query.strip()
+    return found
+
+
+def _token(path: str | None) -> str:
+    if path is None:
+        return ""
+    from topology.files import read_source
+
+    token = read_source(path, max_bytes=65_536).text.strip()
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise InvalidInput(
+            "is not a token: one word is wanted", where=path, fix="give a file that holds the token alone"
+        )
+    return token

@@ -1,0 +1,104 @@
+"""Where output goes: results to stdout, progress to stderr.
+
+The result of a command is either one JSON document or text for a person, never both.  Colours and bars appear on a
+terminal only; rich honours ``NO_COLOR``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arnold.commands.tables import FittedTable
+
+PLAIN_WIDTH = 120
+"""Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON."""
+
+
+def to_json(document: object) -> str:
+    """Return a JSON record, or a pydantic model, as JSON text: keys in order of its fields, short pieces on one line.
+
+    :raises ValueError: a number is not finite; JSON has no word for it.
+    """
+    from topology.json_record import json_data
+
+    return _layout(json_data(type(document), document), "")
+
+
+def _layout(value: Any, indent: str) -> str:
+    """JSON text that fits on a line as one, else member by member."""
+    line = json.dumps(value, allow_nan=False, ensure_ascii=True)
+    if not isinstance(value, dict | list) or len(indent) + len(line) <= PLAIN_WIDTH:
+        return line
+    deeper = indent + "  "
+    if isinstance(value, dict):
+        members = [f"{json.dumps(key)}: {_layout(member, deeper)}" for key, member in value.items()]
+    else:
+        members = [_layout(member, deeper) for member in value]
+    inner = ",\n".join(deeper + member for member in members)
+    start, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{start}\n{inner}\n{indent}{end}"
+
+
+def table(*headers: str, title: str, left: Sequence[str] = (), spare: Sequence[str] = ()) -> FittedTable:
+    """A plain table; the first column, which is never cut, and those in ``left`` are aligned left, the others right.
+
+    :param spare: columns that a narrow terminal may do without, the first to go first.
+    """
+    from arnold.commands.tables import FittedTable
+
+    return FittedTable(title, headers, left=left, spare=spare)
+
+
+def plain(text: str) -> str:
+    """Words of others, such as the evidence of a flag, without what would move the cursor or change colours."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def emit_json(document: object) -> None:
+    """Print the one JSON document of a run."""
+    click.echo(to_json(document))
+
+
+def console() -> Console:
+    """The console for text results, on stdout; names of users are never taken for markup."""
+    from rich.console import Console
+
+    class Plain(Console):
+        """A console that leaves it to the run what follows when the reader of the output stops reading."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    told = os.environ.get("COLUMNS", "").strip("0").isdigit()  # 0 is no width
+    width = None if sys.stdout.isatty() or told else PLAIN_WIDTH
+    return Plain(highlight=False, markup=False, emoji=False, width=width)
+
+
+@contextmanager
+def progress(label: str, *, total: int | None = None) -> Iterator[Callable[[str], None]]:
+    """Tell whoever waits at a terminal what is going on; elsewhere keep silent.
+
+    :param label: what the command is doing.
+    :param total: number of steps; ``None`` = unknown, the bar pulses.
+    :returns: call it with a short sentence; each call is a step when ``total`` is known.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.fields[label]}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total, label=label)
+        yield lambda sentence: bar.update(task, description=sentence, advance=0 if total is None else 1)

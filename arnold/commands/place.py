@@ -1,0 +1,122 @@
+"""``arnold place``: where a job goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.instance import FILE, cluster_options, job_options, limit_options, limits_of, read_instance
+from arnold.commands.output import console, emit_json, progress, to_json
+from topology.files import write_file
+
+if TYPE_CHECKING:
+    from arnold.commands.instance import Instance
+    from arnold.documents.place import PlaceDocument
+    from scheduler.outcome import Outcome
+    from scheduler.placement.types import Limits
+
+EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
+OUT_OF_TIME = 4
+"""Of every other status: nothing valid was found, and nothing proved."""
+
+SECONDS_A_CHANGE = 2.0
+"""Time for each changed instance that is solved to answer "would it fit if ...?"."""
+
+EXAMPLES = """\b
+Examples:
+  arnold place --cluster cluster.csv --job job.yaml
+  arnold place --cluster cluster.csv --job job.yaml --json > placement.json
+  sinfo -N -h -o "%N %t %G" > nodes.txt
+  arnold place --cluster topology.conf --busy nodes.txt --flags flags.yaml --job job.yaml --html placement.html
+  arnold place --cluster cluster.csv --job job.yaml --flags flags.jsonl
+  kubectl get nodes -o json | arnold place --cluster - --job job.yaml --level rack --alpha 0.7
+"""
+
+
+def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Names of algorithms, for the shell."""
+    from scheduler.placement.registry import algorithm_names
+
+    return [name for name in algorithm_names() if name.startswith(incomplete)]
+
+
+@click.command("place", cls=JsonCommand, document="arnold.documents.place:PlaceDocument", epilog=EXAMPLES)
+@cluster_options
+@job_options
+@limit_options()
+@click.option(
+    "--algorithm",
+    default="exact",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=complete_algorithm,
+    help="See `arnold compare --list`.",
+)
+@click.option("--output", type=FILE, metavar="FILE", help="Save the placement as JSON too, for `arnold repair`.")
+@click.option("--html", type=FILE, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
+def command(
+    *,
+    as_json: bool,
+    algorithm: str,
+    output: str | None,
+    html: str | None,
+    time_limit: float,
+    seed: int,
+    workers: int,
+    **inputs: Any,
+) -> int:
+    """Find where a job goes, proved optimal or with its gap.
+
+    Exits 3 if the job does not fit, 4 if time ran out with nothing valid.
+    """
+    from scheduler.outcome import run
+    from scheduler.placement.registry import load_algorithm
+
+    chosen = load_algorithm(algorithm)
+    instance = read_instance(**inputs)
+    with progress(f"Placing {instance.job.name}") as say:
+        limits = limits_of(time_limit=time_limit, seed=seed, workers=workers, progress=say)
+        outcome = run(chosen, instance.cluster, instance.job, limits)
+        document = _document(instance, outcome, limits)
+    if outcome.evaluation is not None:
+        _save(instance, outcome, document, output=output, html=html)
+    if as_json:
+        emit_json(document)
+    else:
+        from arnold.commands.place_text import print_placement
+
+        print_placement(console(), instance, outcome, document)
+    return EXIT_CODES.get(outcome.status, OUT_OF_TIME)
+
+
+def _document(instance: Instance, outcome: Outcome, limits: Limits) -> PlaceDocument:
+    from arnold.documents.place import place_document
+    from scheduler.placement.registry import load_algorithm
+    from scheduler.remedies import fits
+
+    would_fit = None
+    if outcome.status == "infeasible":
+        briefly = replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
+        would_fit = fits(instance.cluster.emptied(), instance.job, solver=load_algorithm("exact"), limits=briefly)
+    return place_document(
+        instance.cluster,
+        instance.job,
+        outcome,
+        source=instance.source,
+        notes=instance.notes,
+        would_fit_if_empty=would_fit,
+    )
+
+
+def _save(
+    instance: Instance, outcome: Outcome, document: PlaceDocument, *, output: str | None, html: str | None
+) -> None:
+    if output is not None:
+        write_file(output, to_json(document) + "\n")
+    if html is not None:
+        from arnold.pages.placement import placement_page
+
+        write_file(html, placement_page(instance.cluster, instance.job, [outcome]))

@@ -1,0 +1,169 @@
+"""A placement for a person: the verdict first, then where the cells are, then what could be had instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from arnold.commands.output import plain, table
+from arnold.documents.words import decimal, verdict
+from scheduler.job import FAMILIES
+from scheduler.placement.admission import admissible
+from scheduler.spread import job_level, objective_of
+from topology.capacity import count_nodes
+from topology.drawing.labels import plural
+from topology.hostlist import spell_names
+
+if TYPE_CHECKING:
+    from arnold.commands.instance import Instance
+    from arnold.documents.common import NodeFlagDoc
+    from arnold.documents.place import PlaceDocument
+    from scheduler.outcome import Outcome
+
+LONGEST = 40
+"""Most rows of a table on a terminal."""
+
+LONGEST_NAMES = 72
+"""Most characters of a list of nodes."""
+
+LONGEST_FLAGS = 8
+"""Most flags that are told one by one."""
+
+GOOD, SO_SO, BAD = "bold green", "bold yellow", "bold red"
+COLOURS = {"optimal": GOOD, "feasible": SO_SO}
+
+
+def print_placement(out: Console, instance: Instance, outcome: Outcome, document: PlaceDocument) -> None:
+    """Print all of it."""
+    print_head(out, instance)
+    seconds = f"  ({outcome.algorithm}, {document.solve_seconds:.2f} s)"
+    out.print()
+    out.print(Text(verdict(outcome), COLOURS.get(outcome.status, BAD)) + Text(seconds, "dim"))
+    if outcome.evaluation is None:
+        _print_way_out(out, document)
+    else:
+        _print_domains(out, instance, outcome)
+        print_pareto(out, instance, outcome)
+        _print_levels(out, document)
+        _print_flagged(out, document)
+    print_sentences(out, "Slow nodes", [price.sentence for price in document.prices])
+    print_sentences(out, "Notes", document.notes)
+
+
+def print_head(out: Console, instance: Instance) -> None:
+    """One line about the job, one about the cluster."""
+    job, cluster = instance.job, instance.cluster
+    grid = job.grid
+    size = f": {grid.rows} x {grid.columns} cells, {grid.cells:,} nodes of {job.gpus_per_node} GPUs; "
+    out.print(Text(job.name, "bold") + Text(size + f"alpha {decimal(job.alpha)}, beta {decimal(job.beta)}"))
+    level = job_level(cluster, job)
+    out.print(
+        f"{instance.source}: {len(cluster):,} nodes, {int(admissible(cluster, job).sum()):,} usable; "
+        f"spread counts {plural(len(level), level.name)}"
+    )
+
+
+def print_pareto(out: Console, instance: Instance, outcome: Outcome) -> None:
+    """The corners of the trade between the two spreads."""
+    points = sorted(outcome.proposal.pareto, key=lambda point: (point.dp, point.pp))
+    evaluation = outcome.evaluation
+    if not points or evaluation is None:
+        return
+    cost_at = f"at alpha {decimal(instance.job.alpha)}"
+    rows = table("DP spread", "PP spread", cost_at, "", title="Trade between the spreads", left=[""])
+    for point in points:
+        here = (point.dp, point.pp) == (evaluation.dp, evaluation.pp)
+        remark = ("this one" if here else "") + ("" if point.proved else " (not proved)")
+        cost = decimal(objective_of(instance.job, point.dp, point.pp))
+        rows.add_row(str(point.dp), str(point.pp), cost, remark.strip(), style="bold" if here else "")
+    out.print()
+    out.print(rows)
+
+
+def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
+    """A titled list of sentences; nothing when there are none."""
+    if sentences:
+        out.print()
+        out.print(Text(title, "bold"))
+        rows = Table.grid(padding=(0, 1))
+        for sentence in sentences:
+            rows.add_row("  -", plain(sentence))
+        out.print(rows)
+
+
+def _print_way_out(out: Console, document: PlaceDocument) -> None:
+    if document.status != "infeasible":
+        out.print("A longer --time-limit may help.")
+        return
+    answers = {
+        True: "It would fit if the cluster were empty.",
+        False: "It would not fit even if the cluster were empty.",
+    }
+    if document.would_fit_if_empty is not None:
+        out.print(answers[document.would_fit_if_empty])
+    out.print("`arnold explain` with the same options shows what would have to change.")
+
+
+def _print_domains(out: Console, instance: Instance, outcome: Outcome) -> None:
+    nodes = outcome.proposal.nodes
+    if nodes is None:
+        return
+    cluster = instance.cluster
+    level = job_level(cluster, instance.job)
+    cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))
+    usable = count_nodes(level, admissible(cluster, instance.job))
+    title = f"Cells in {plural(int(np.count_nonzero(cells)), level.name)}"
+    rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"], spare=[""])
+    used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
+    for k in used[:LONGEST]:
+        names = shown(cluster.names[i] for i in np.sort(nodes[level.domain_of[nodes] == k]))
+        rows.add_row(level.domains[k], str(cells[k]), str(usable[k]), _bar(int(cells[k]), int(usable[k])), names)
+    if len(used) > LONGEST:
+        rows.add_row(f"... {len(used) - LONGEST} more", str(cells[used[LONGEST:]].sum()), "", "", "")
+    out.print()
+    out.print(rows)
+
+
+def shown(names: Iterable[str]) -> str:
+    """Names as a hostlist, cut short where it does not fit on a line."""
+    folded = spell_names(names)
+    return folded if len(folded) <= LONGEST_NAMES else f"{folded[: LONGEST_NAMES - 3]}..."
+
+
+def _bar(part: int, whole: int, width: int = 10) -> str:
+    filled = round(width * part / whole) if whole else 0
+    return "█" * filled + "░" * (width - filled)
+
+
+def _print_levels(out: Console, document: PlaceDocument) -> None:
+    rows = table("largest spread at", *FAMILIES, title="Every level and family")
+    for level, families in document.spread_by_level.items():
+        rows.add_row(level, *(str(families[family]) for family in FAMILIES))
+    out.print()
+    out.print(rows)
+
+
+def _print_flagged(out: Console, document: PlaceDocument) -> None:
+    lines = []
+    for words, names in (("left out", document.avoided), ("in use", document.used_flagged)):
+        if names:
+            lines.append(f"{len(names)} {words}: {shown(names)}")
+    print_sentences(out, "Flagged nodes", [*lines, *flag_sentences(document.flags)])
+
+
+def flag_sentences(flags: Sequence[NodeFlagDoc]) -> list[str]:
+    """What is held against nodes, by whom and why; the slowest first, a few of them."""
+    ordered = sorted(flags, key=lambda flag: (flag.slowdown is None, -(flag.slowdown or 0.0), flag.node))
+    lines = []
+    for flag in ordered[:LONGEST_FLAGS]:
+        how = flag.kind if flag.slowdown is None else f"{flag.kind}, {flag.slowdown:.4g} times slower"
+        said = f", says {flag.source}" if flag.source else ""
+        lines.append(f"{flag.node}: {how}{said}" + (f": {flag.evidence}" if flag.evidence else ""))
+    if len(flags) > LONGEST_FLAGS:
+        lines.append(f"... and {len(flags) - LONGEST_FLAGS} more; --json shows all")
+    return lines

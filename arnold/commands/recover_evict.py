@@ -1,0 +1,185 @@
+"""``arnold recover evict``: from stack dumps to the machines to evict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.instance import finite
+from arnold.commands.output import console, emit_json, table
+from arnold.commands.recover_inputs import read_machines, running_job_options
+from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from arnold.documents.recover.evict import EvictDocument
+    from health.recovery.dumps import Dumps
+
+CALLS = 3
+"""Innermost calls of a stack that are shown."""
+
+LONGEST = 20
+"""Most rows of a table on a terminal."""
+
+EXAMPLES = """\b
+Examples:
+  py-spy dump --pid $PID > dumps/rank-$RANK.txt          # for every rank, while the job hangs
+  arnold recover evict dumps/ --job job.yaml
+  arnold recover evict dumps/ --placement placement.json --json > evict.json
+  arnold repair --placement placement.json --lost 'n[0017-0024]' --cluster cluster.csv
+  arnold recover evict --rounds look-1/ look-2/ look-3/ look-4/ look-5/ --placement placement.json
+"""
+
+
+@click.command("evict", cls=JsonCommand, document="arnold.documents.recover.evict:EvictDocument", epilog=EXAMPLES)
+@click.argument("dumps", nargs=-1, required=True, type=click.Path(), metavar="DUMPS...")
+@running_job_options
+@click.option("--rounds", is_flag=True, help="Each of DUMPS is one look; the job is slow, not stuck. Take 5 in 50 s.")
+@click.option(
+    "--compare",
+    type=click.Choice(["job", "stage"]),
+    default="job",
+    show_default=True,
+    help="Each rank with all others, or with those of its pipeline stage.",
+)
+@click.option(
+    "--unit",
+    type=click.Choice(["tp", "pp", "dp"]),
+    help="Evict a group of this family only  [default: the smallest that all share]",
+)
+@click.option(
+    "--threads",
+    type=click.Choice(["main", "all"]),
+    default="main",
+    show_default=True,
+    help="What of a process is compared.",
+)
+@click.option("--lines", is_flag=True, help="Compare line numbers too.")
+@click.option("--addresses", is_flag=True, help="Compare addresses of native calls too.")
+@click.option(
+    "--dominant",
+    type=click.FloatRange(0, 1, min_open=True),
+    callback=finite,
+    default=0.5,
+    show_default=True,
+    metavar="SHARE",
+    help="A stack is healthy from this share of the commonest stack's ranks on.",
+)
+@click.option(
+    "--hold",
+    type=click.FloatRange(min=0, min_open=True, max=8760),
+    callback=finite,
+    default=24.0,
+    show_default=True,
+    metavar="HOURS",
+    help="Flags keep machines out this long, to be diagnosed.",
+)
+@click.option("--lenient", is_flag=True, help="Leave out dumps that cannot be read, and say which.")
+def command(
+    *,
+    as_json: bool,
+    dumps: tuple[str, ...],
+    job_file: str | None,
+    placement: str | None,
+    rounds: bool,
+    hold: float,
+    lenient: bool,
+    **how: Any,
+) -> None:
+    """Say which machines to evict, from stack dumps of a job that hangs or crawls.
+
+    DUMPS are outputs of `py-spy dump`, text or --json, or folders of them: one file for each rank, or for each process
+    of it, with the rank in its name. Ranks in the same stack are grouped, large groups taken for healthy; the parallel
+    group that all others share is evicted.
+    """
+    from datetime import UTC, datetime, timedelta
+
+    from arnold.documents.recover.evict import evict_document
+    from health.recovery.dumps import read_dumps
+    from health.recovery.verdict import decide, look_at
+    from health.recovery.words import evict_notes
+
+    machines = read_machines(job_file, placement)
+    looks: list[Dumps] = [
+        read_dumps(paths, ranks=machines.ranks, lenient=lenient) for paths in _looks(dumps, rounds=rounds)
+    ]
+    family, view = how.pop("unit"), _view(how)
+    eviction = decide(machines, [look_at(look, machines, view=view, **how) for look in looks], family=family)
+    document = evict_document(
+        eviction,
+        looks,
+        compare=how["compare"],
+        flags=eviction.flags(datetime.now(UTC).replace(microsecond=0), hold=timedelta(hours=hold)),
+        notes=evict_notes(eviction, compare=how["compare"], lines=view.lines),
+    )
+    if as_json:
+        emit_json(document)
+    else:
+        _print(document)
+
+
+def _view(how: dict[str, Any]) -> Any:
+    from health.recovery.stacks import View
+
+    return View(lines=how.pop("lines"), addresses=how.pop("addresses"), threads=how.pop("threads"))
+
+
+def _looks(dumps: Sequence[str], *, rounds: bool) -> list[list[str]]:
+    """Paths of each look."""
+    if not rounds:
+        return [list(dumps)]
+    if len(dumps) < 2:
+        raise InvalidInput(
+            "one round is no round: a slow job is looked at several times",
+            where="--rounds",
+            fix="give a folder for each of 5 looks, 10 seconds apart",
+        )
+    return [[path] for path in dumps]
+
+
+def _print(document: EvictDocument) -> None:
+    from arnold.commands.place_text import BAD, GOOD, SO_SO, print_sentences
+
+    out = console()
+    out.print(document.verdict, style=GOOD if document.unit is None else SO_SO if document.doubt else BAD)
+    last = max(stack.round for stack in document.stacks)
+    shown = [stack for stack in document.stacks if stack.round == last]
+    title = "Stacks" if document.looks == 1 else f"Stacks of the last of {document.looks} looks"
+    rows = table("ranks", "out of place", "innermost calls", title=title, left=["innermost calls"])
+    for stack, calls in zip(shown[:LONGEST], _telling_calls([stack.stacks for stack in shown[:LONGEST]]), strict=True):
+        rows.add_row(f"{len(stack.ranks):,}", f"{len(stack.outliers):,}", calls)
+    if len(shown) > LONGEST:
+        rows.add_row(f"... {len(shown) - LONGEST} more", "", "")
+    out.print()
+    out.print(rows)
+    if document.machines:
+        rows = table("machine", "node rank", "row (dp)", "stage (pp)", "out of place", "looks", title="Evicted")
+        for machine in document.machines[:LONGEST]:
+            name = machine.node or f"machine{machine.node_rank}"
+            cells = (machine.node_rank, machine.dp, machine.pp, machine.outliers, machine.rounds)
+            rows.add_row(name, *map(str, cells))
+        if len(document.machines) > LONGEST:
+            rows.add_row(f"... {len(document.machines) - LONGEST} more", "", "", "", "", "")
+        out.print()
+        out.print(rows)
+    print_sentences(out, "Left out", [f"{drop.file}: {drop.reason}" for drop in document.dropped])
+    print_sentences(out, "Flags", [f"{flag.node}: {flag.kind}; {flag.evidence}" for flag in document.flags])
+    print_sentences(out, "Notes", document.notes)
+
+
+def _telling_calls(signatures: Sequence[Sequence[Sequence[str]]]) -> list[str]:
+    """Of each group the innermost calls of a thread that is elsewhere in the first group; of that, than in the second.
+
+    Calls that all of them begin with, as the system call they all wait in, are left out.
+    """
+    threads = []
+    for i, stacks in enumerate(signatures):
+        other = signatures[min(1, len(signatures) - 1)] if i == 0 else signatures[0]
+        threads.append(next((each for each in stacks if each not in other), stacks[0]))
+    alike = sum(1 for _ in takewhile(lambda calls: len(set(calls)) == 1, zip(*threads, strict=False)))
+    start = max(0, min(alike, *(len(calls) - 1 for calls in threads))) if len(threads) > 1 else 0
+    lead = "... < " if start else ""
+    return [lead + " < ".join(calls[start:][:CALLS]) if calls else "(no Python)" for calls in threads]

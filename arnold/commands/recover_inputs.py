@@ -1,0 +1,54 @@
+"""The job of ``arnold recover``, and the nodes that it runs on: options and what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from arnold.commands.instance import FILE
+from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from health.recovery.machines import Machines
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def running_job_options(function: F) -> F:
+    """``--job`` and ``--placement``."""
+    placement = click.option(
+        "--placement", type=FILE, metavar="FILE", help="What `arnold place` saved: which nodes the job is on."
+    )
+    job = click.option("--job", "job_file", type=FILE, metavar="FILE", help="The job  [default: that of --placement]")
+    return job(placement(function))
+
+
+def read_machines(job_file: str | None, placement: str | None) -> Machines:
+    """The machines that ``running_job_options`` describe.
+
+    :raises ArnoldError: a file is unusable; neither was given; the placement is of another job.
+    """
+    from health.recovery.machines import Machines
+    from scheduler.jobfile import load_job
+    from scheduler.placementfile import load_names
+    from topology.files import read_source
+
+    if job_file == placement == "-":
+        raise InvalidInput("--job and --placement both read standard input", where="--placement", fix="give a file")
+    saved = None if placement is None else load_names(read_source(placement))
+    if job_file is None:
+        if saved is None:
+            raise InvalidInput("no job is given", where="--job", fix="give --job FILE, or --placement FILE")
+        return Machines(saved.job, saved.names)
+    job = load_job(read_source(job_file)).job
+    if saved is None:
+        return Machines(job)
+    if (job.parallelism, job.gpus_per_node) != (saved.job.parallelism, saved.job.gpus_per_node):
+        raise InvalidInput(
+            f"the placement is of {saved.job.name!r}, whose degrees of parallelism differ from those of {job.name!r}",
+            where="--placement",
+            fix="give the placement of this job, or leave out --job",
+        )
+    return Machines(job, saved.names)

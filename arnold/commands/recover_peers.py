@@ -1,0 +1,82 @@
+"""``arnold recover peers``: which machine keeps whose checkpoint backup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.instance import FILE, check_stdin, cluster_options, read_cluster
+from arnold.commands.output import console, emit_json, progress, table
+
+if TYPE_CHECKING:
+    from arnold.documents.recover.peers import PeersDocument
+
+LONGEST = 40
+"""Most rows of a table on a terminal."""
+
+EXAMPLES = """\b
+Examples:
+  arnold place --cluster cluster.csv --job job.yaml --output placement.json
+  arnold recover peers --cluster cluster.csv --placement placement.json --level rack
+"""
+
+
+@click.command("peers", cls=JsonCommand, document="arnold.documents.recover.peers:PeersDocument", epilog=EXAMPLES)
+@cluster_options
+@click.option("--placement", required=True, type=FILE, metavar="FILE", help="What `arnold place --output` saved.")
+@click.option("--level", metavar="NAME", help="The level whose domains die as one  [default: the closest]")
+def command(*, as_json: bool, placement: str, level: str | None, **inputs: Any) -> None:
+    """Say which machine keeps the backup of which: none that could be lost with it.
+
+    A peer shares no PP, DP or TP group and no rack with the machine; each machine keeps the backup of exactly one, as
+    near as that allows. Where the rules cannot all be kept, the DP group gives way first, then the rack, then the PP
+    group, in as few pairs as possible.
+    """
+    from arnold.documents.recover.peers import peers_document
+    from health.recovery.checkpoint_peers import checkpoint_peers
+    from health.recovery.machines import Machines
+    from health.recovery.peer_words import peer_notes, peer_sentence
+    from scheduler.placementfile import load_placement
+    from topology.files import read_source
+
+    check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})
+    cluster, notes = read_cluster(**inputs)
+    rack = cluster.level(level).name if level is not None else cluster.levels[-1].name if cluster.levels else None
+    saved = load_placement(read_source(placement), cluster)
+    nodes = saved.by_node_rank()
+    machines = Machines(saved.job, tuple(cluster.names[node] for node in nodes))
+    with progress(f"Assigning peers of {saved.job.name}"):
+        peers = checkpoint_peers(cluster, machines, nodes, level=rack)
+    document = peers_document(
+        peers,
+        cluster,
+        source=inputs["cluster"],
+        level=rack,
+        verdict=peer_sentence(peers, rack),
+        notes=[*notes, *peer_notes(peers, rack)],
+    )
+    if as_json:
+        emit_json(document)
+    else:
+        _print(document)
+
+
+def _print(document: PeersDocument) -> None:
+    from arnold.commands.place_text import GOOD, SO_SO, print_sentences
+
+    out = console()
+    out.print(document.verdict, style=SO_SO if document.conflict else GOOD)
+    title = "Checkpoint peers"
+    headers = ("node", "rank", "row (dp)", "stage (pp)", "backup on", "rank", "shares")
+    rows = table(*headers, title=title, left=["backup on", "shares"])
+    for peer in document.peers[:LONGEST]:
+        shares = ", ".join(peer.shares) or "-"
+        cells = (str(peer.node_rank), str(peer.dp), str(peer.pp), peer.peer_node, str(peer.peer), shares)
+        rows.add_row(peer.node or "", *cells)
+    if len(document.peers) > LONGEST:
+        rows.add_row(f"... {len(document.peers) - LONGEST} more", *[""] * 6)
+    out.print()
+    out.print(rows)
+    print_sentences(out, "Notes", document.notes)

@@ -1,0 +1,127 @@
+"""``arnold repair``: lost nodes replaced, moving as little as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.instance import FILE, check_stdin, cluster_options, limit_options, limits_of, read_cluster
+from arnold.commands.output import console, emit_json, progress, table, to_json
+from topology.errors import UnknownName, did_you_mean
+from topology.files import write_file
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arnold.documents.repair import RepairDocument
+    from scheduler.job import Job
+    from topology.cluster import Cluster
+
+EXAMPLES = """\b
+Examples:
+  arnold place  --cluster cluster.csv --job job.yaml --output placement.json
+  arnold repair --cluster cluster.csv --placement placement.json --lost n0017,n0042
+  arnold repair --cluster cluster.csv --placement placement.json --lost 'n[0017-0020]' --prefer objective --json
+"""
+
+
+@click.command("repair", cls=JsonCommand, document="arnold.documents.repair:RepairDocument", epilog=EXAMPLES)
+@cluster_options
+@click.option("--placement", required=True, type=FILE, metavar="FILE", help="What `arnold place --output` saved.")
+@click.option(
+    "--lost",
+    required=True,
+    multiple=True,
+    metavar="NODE,..",
+    help="Nodes that are gone: names or Slurm hostlists; may be repeated.",
+)
+@click.option(
+    "--prefer",
+    type=click.Choice(["moves", "objective"]),
+    default="moves",
+    show_default=True,
+    help="What comes first: fewest moved cells, or the best objective.",
+)
+@limit_options()
+@click.option("--output", type=FILE, metavar="FILE", help="Save the new placement as JSON too.")
+def command(
+    *,
+    as_json: bool,
+    placement: str,
+    lost: tuple[str, ...],
+    prefer: Any,
+    output: str | None,
+    time_limit: float,
+    seed: int,
+    workers: int,
+    **inputs: Any,
+) -> None:
+    """Replace lost nodes of a placement, moving as little as possible.
+
+    Cells that do not move keep their node and every cell keeps its rank. Whether the cluster file shows the job's own
+    nodes as in use makes no difference. Exits 3 if too few nodes are left.
+    """
+    from arnold.documents.repair import repair_document
+    from scheduler.placement.repair import repair
+    from scheduler.placementfile import load_placement
+    from topology.files import read_source
+
+    check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})
+    cluster, notes = read_cluster(**inputs)
+    saved = load_placement(read_source(placement), cluster)
+    gone = _lost_nodes(lost, cluster)
+    with progress(f"Repairing {saved.job.name}") as say:
+        limits = limits_of(time_limit=time_limit, seed=seed, workers=workers, progress=say)
+        repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
+    document = repair_document(cluster, saved.job, repaired, lost=gone, source=inputs["cluster"], notes=notes)
+    if output is not None:
+        write_file(output, to_json(document) + "\n")
+    if as_json:
+        emit_json(document)
+    else:
+        _print(console(), saved.job, document)
+
+
+def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
+    """Names of the lost nodes; one that several lists name is lost once.
+
+    :raises UnknownName: one is not in the cluster.
+    """
+    from topology.hostlist import expand_hostlist
+
+    listed = ([text] if text in cluster.index_of else expand_hostlist(text, where="--lost") for text in hostlists)
+    names = list(dict.fromkeys(name for part in listed for name in part))
+    for name in names:
+        if name not in cluster.index_of:
+            raise UnknownName(
+                f"the cluster has no node {name!r}",
+                where="--lost",
+                fix=f"{did_you_mean(name, cluster.index_of)}name nodes of the cluster file",
+            )
+    return names
+
+
+def _print(out: Console, job: Job, document: RepairDocument) -> None:
+    from arnold.commands.place_text import GOOD, print_sentences
+    from arnold.documents.words import decimal
+    from topology.drawing.labels import plural
+
+    fewer = "fewer are impossible" if document.moves_proved else f"{document.fewest_moves} at least"
+    better = "proved best" if document.objective_proved else f"at least {decimal(document.objective_bound)}"
+    lost, moved = plural(len(document.lost), "node"), plural(len(document.moves), "cell")
+    out.print(f"{job.name}: {lost} lost, {moved} moved ({fewer})", style=GOOD)
+    out.print(
+        f"objective {decimal(document.before.objective)} -> {decimal(document.objective)} ({better}), "
+        f"DP spread {document.before.spread.dp} -> {document.spread.dp}, "
+        f"PP spread {document.before.spread.pp} -> {document.spread.pp}"
+    )
+    rows = table("rank", "row (dp)", "stage (pp)", "from", "to", title="Moves", left=["from", "to"])
+    for move in document.moves:
+        rows.add_row(str(move.node_rank), str(move.dp), str(move.pp), move.source, move.target)
+    if document.moves:
+        out.print()
+        out.print(rows)
+    print_sentences(out, "Notes", document.notes)

@@ -1,0 +1,145 @@
+"""One run of ``arnold``: from arguments to an exit code.
+
+Exit codes: 0 ok; 1 a fault of Arnold; 2 usage or bad input; 3 infeasible, or merely too big; 4 out of time with nothing
+valid; 130 interrupted; 141 whoever read the output stopped reading.  Errors go to stderr as text; with ``--json`` they
+are the one JSON document on stdout: ``{"error": {"kind", "message", "where", "fix"}}``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from arnold.commands.interrupt import INTERRUPTED
+from arnold.commands.output import emit_json
+from arnold.commands.streams import settle_streams, silence
+from arnold.commands.table import arnold
+from topology.errors import ArnoldError, TooLarge
+
+FAULT = 1
+BROKEN_PIPE = 141
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command line; never raises.
+
+    :returns: the exit code.
+    """
+    as_json = "--json" in args
+    settle_streams()
+    try:
+        if "_ARNOLD_COMPLETE" in os.environ:
+            arnold.main(list(args), prog_name="arnold")
+        code = _invoke(args)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        silence(sys.stdout)
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        _say("\nInterrupted.")
+        return INTERRUPTED
+    except Exception as error:
+        explained = _explain(error)
+        if isinstance(explained, _Fault) and os.environ.get("ARNOLD_DEBUG"):
+            import traceback
+
+            traceback.print_exception(error)
+        code = _report(explained, as_json=as_json)
+        if isinstance(explained, _Refused):
+            silence(sys.stdout)
+    return code
+
+
+def _invoke(args: Sequence[str]) -> int:
+    try:
+        with arnold.make_context("arnold", list(args)) as context:
+            code = arnold.invoke(context)
+            return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as missing:
+        _say(missing.format_message())
+        return missing.exit_code
+
+
+class _Fault(ArnoldError):
+    """Arnold's own mistake."""
+
+    exit_code = FAULT
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(
+            f"Arnold failed unexpectedly: {type(cause).__name__}: {cause}",
+            fix="report this as a bug with the command line and its input; ARNOLD_DEBUG=1 shows where it happened",
+        )
+
+    @property
+    def kind(self) -> str:
+        return "Fault"
+
+
+class _Refused(ArnoldError):
+    """The system refused something that no file of the user's is to blame for: a full disk, mostly."""
+
+    exit_code = FAULT
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(
+            f"the system refused: {cause.strerror or cause}", fix="check the disk's space and the limits of the machine"
+        )
+
+    @property
+    def kind(self) -> str:
+        return "SystemRefused"
+
+
+class _UsageError(ArnoldError):
+    """The command line itself is wrong."""
+
+    @property
+    def kind(self) -> str:
+        return "UsageError"
+
+
+def _explain(error: Exception) -> ArnoldError:
+    """Any exception as an error that says what, where and what to do."""
+    if isinstance(error, ArnoldError):
+        return error
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "arnold"
+        return _UsageError(error.format_message(), where=path, fix=f"see `{path} --help`")
+    if isinstance(error, OSError):
+        return _Refused(error)
+    if isinstance(error, MemoryError):
+        return TooLarge(
+            "this machine has not enough memory for it", fix="take a smaller cluster or job, or more memory"
+        )
+    return _Fault(error)
+
+
+def _report(error: ArnoldError, *, as_json: bool) -> int:
+    if as_json:
+        from arnold.documents.error import error_document
+
+        try:
+            emit_json(error_document(error))
+        except OSError:
+            silence(sys.stdout)
+        else:
+            return error.exit_code
+    _say(f"Error: {error}")
+    return error.exit_code
+
+
+def _say(sentence: str) -> None:
+    """Tell on stderr; where that cannot be written to, the exit code has to do."""
+    try:
+        click.echo(sentence, err=True)
+        sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)

@@ -1,0 +1,80 @@
+"""``arnold schema``: the JSON Schema of what a command prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from arnold.commands.command import JsonCommand, document_at
+from arnold.commands.table import arnold, offers
+from topology.errors import UnknownName, did_you_mean
+
+OTHERS: Mapping[str, str] = {
+    "error": "arnold.documents.error:ErrorDocument",
+    "job": "scheduler.job_document:JobDocument",
+    "records": "scheduler.job_document:RecordsDocument",
+    "workload": "simulator.traces.workload_file:WorkloadDocument",
+}
+"""Documents that belong to no command: errors, and the files that users write."""
+
+ENTRY_POINTS = "arnold.files"
+"""Entry points for files that other packages let users write: each names a table like :data:`OTHERS`."""
+
+
+@click.command(
+    "schema", epilog="\b\nExamples:\n  arnold schema place\n  arnold schema topology validate\n  arnold schema job"
+)
+@click.argument("command", nargs=-1)
+def command(command: tuple[str, ...]) -> None:
+    """Print the JSON Schema of a command's --json output; without a COMMAND, all names that have one.
+
+    COMMAND is a command (`place`, `topology show`), or `error` for what any command prints when it fails, or one of the
+    files that you write: `job`, `records`, `workload`.
+    """
+    from topology.json_record import json_schema
+
+    others = _others()
+    if not command:
+        click.echo("\n".join([*_documented(arnold), *others]))
+        return
+    name = " ".join(command)
+    document = document_at(others[name]) if name in others else _document_of(command, others)
+    schema = json_schema(document, written=name not in others)
+    title = schema.pop("title", name)
+    heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    click.echo(json.dumps(heading | schema, indent=2))
+
+
+def _others() -> Mapping[str, str]:
+    """Our own, and those of other packages."""
+    found = {name: target for offered in offers(ENTRY_POINTS) for name, target in offered.items()}
+    return {**OTHERS, **found}
+
+
+def _document_of(words: Sequence[str], others: Iterable[str]) -> Any:
+    found: click.Command | None = arnold
+    for word in words:
+        found = found.get_command(click.Context(found), word) if isinstance(found, click.Group) else None
+    if isinstance(found, JsonCommand):
+        return found.document()
+    known = [*_documented(arnold), *others]
+    name = " ".join(words)
+    raise UnknownName(
+        f"there is no schema for {name!r}",
+        where="arnold schema",
+        fix=f"{did_you_mean(name, known)}use one of: {', '.join(known)}",
+    )
+
+
+def _documented(group: click.Group, prefix: str = "") -> Iterator[str]:
+    """Names of all commands below a group that print a JSON document."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        member = group.get_command(context, name)
+        if isinstance(member, JsonCommand):
+            yield prefix + name
+        elif isinstance(member, click.Group):
+            yield from _documented(member, f"{prefix}{name} ")

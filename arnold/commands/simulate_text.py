@@ -1,0 +1,44 @@
+"""A run for a person to read."""
+
+from __future__ import annotations
+
+from arnold.commands.output import console, plain, table
+from arnold.documents.simulate import DistributionDoc, SimulateDocument
+from simulator.replay import Replay
+from simulator.words import duration, percent
+
+
+def show(document: SimulateDocument, replay: Replay) -> None:
+    """Print it."""
+    out = console()
+    span = "nothing ended" if document.makespan_seconds is None else duration(document.makespan_seconds)
+    jobs, nodes = f"{document.completed:,} of {document.jobs:,} jobs", f"{len(replay.cluster):,} nodes"
+    out.print(f"{jobs} ended under {document.policy} on {nodes} in {span} of simulated time.")
+    times = table("", "mean", "half", "95 %", "99 %", "longest", title="")
+    for label, found in (("wait", document.wait_seconds), ("submission to end", document.jct_seconds)):
+        if found is not None:
+            times.add_row(label, *_cells(found))
+    out.print(times)
+    numbers = table("", "", title="")
+    numbers.add_row("utilization", percent(document.utilization))
+    numbers.add_row("goodput", percent(document.goodput))
+    numbers.add_row("fragmentation", percent(document.fragmentation))
+    numbers.add_row("ETTR", f"{percent(document.ettr)}, {percent(document.ettr_worst_hour)} in the worst hour")
+    if document.throughput_lost:
+        numbers.add_row("throughput lost to slower steps", percent(document.throughput_lost))
+    if document.spread is not None:
+        numbers.add_row("mean spread of gangs", f"DP {document.spread.dp:.2f}, PP {document.spread.pp:.2f}")
+    rate = document.events / document.wall_seconds if document.wall_seconds else 0.0
+    numbers.add_row("events", f"{document.events:,} ({rate:,.0f}/s)")
+    numbers.add_row(
+        "wall time", f"{document.wall_seconds:.1f} s, {document.policy_seconds:.1f} s of it the scheduler's"
+    )
+    out.print(numbers)
+    for reason, count in document.dropped.items():
+        out.print(f"Left out: {count:,} ({plain(reason)}).")
+    for note in replay.trace.notes:
+        out.print(plain(note))
+
+
+def _cells(found: DistributionDoc) -> tuple[str, ...]:
+    return tuple(duration(value) for value in (found.mean, found.p50, found.p95, found.p99, found.max))

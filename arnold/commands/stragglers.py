@@ -1,0 +1,120 @@
+"""``arnold stragglers``: what a job loses to stragglers, why, and which nodes are to blame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.flag_file import write_flags
+from arnold.commands.instance import FILE
+from arnold.commands.output import console, emit_json, progress
+from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from arnold.documents.stragglers import StragglersDocument
+    from health.whatif import Trace
+    from health.whatif.nodes import Nodes
+
+EXAMPLES = """\b
+Examples:
+  arnold stragglers trace.parquet --meta meta.yaml
+  arnold stragglers trace.parquet --meta meta.yaml --nodes workers.csv --flags-out flags.json
+  arnold place --cluster cluster.csv --job job.yaml --flags flags.json
+  arnold stragglers trace.parquet --meta meta.yaml --html report.html --chrome-trace steps.json.gz
+"""
+
+
+@click.command(
+    "stragglers", cls=JsonCommand, document="arnold.documents.stragglers:StragglersDocument", epilog=EXAMPLES
+)
+@click.argument("trace", type=FILE)
+@click.option("--meta", type=FILE, metavar="FILE", help="Sizes of the job, YAML  [default: those that the rows show].")
+@click.option("--lenient", is_flag=True, help="Leave out what does not fit, and say how much and why.")
+@click.option("--nodes", type=FILE, metavar="FILE", help="Workers' nodes: CSV dp,stage,node or `arnold place` JSON.")
+@click.option("--flags-out", type=FILE, metavar="FILE", help="Write the nodes to avoid as --flags of `arnold place`.")
+@click.option("--html", type=FILE, metavar="FILE", help="Write a page with drawings too.")
+@click.option("--chrome-trace", type=FILE, metavar="FILE", help="Write the steps for Perfetto too; .gz packs.")
+def command(
+    *,
+    as_json: bool,
+    trace: str,
+    meta: str | None,
+    lenient: bool,
+    nodes: str | None,
+    flags_out: str | None,
+    html: str | None,
+    chrome_trace: str | None,
+) -> None:
+    """Say what a job loses to stragglers, why, and which nodes are to blame.
+
+    TRACE is a Parquet file of operations (docs/health/whatif.md); - is stdin. The job is replayed with traced and with
+    ideal durations. Nodes are flagged only where slow workers are the cause, each with its own factor.
+    """
+    _check_options(trace, meta, nodes, flags_out)
+    document = _analyse(trace, meta, nodes, lenient=lenient, html=html, chrome_trace=chrome_trace)
+    if flags_out is not None:
+        write_flags(flags_out, document.flags)
+    if as_json:
+        emit_json(document)
+    else:
+        from arnold.commands.stragglers_text import print_stragglers
+
+        print_stragglers(console(), document)
+
+
+def _analyse(
+    file: str, meta: str | None, nodes: str | None, *, lenient: bool, html: str | None, chrome_trace: str | None
+) -> StragglersDocument:
+    from arnold.commands.stragglers_drawings import write_chrome_trace, write_page
+    from arnold.documents.stragglers import stragglers_document
+    from health import whatif
+    from health.whatif.converters import heed, read_statement
+    from topology.files import read_source
+
+    with progress("Reading the trace", total=None) as say:
+        sizes = None if meta is None else whatif.read_metadata(read_source(meta))
+        trace = whatif.read_trace(file, sizes=sizes, lenient=lenient)
+        at = {} if nodes is None else dict(_read_nodes(nodes, trace))
+        say("replaying")
+        replayed = whatif.prepare(trace, lenient=lenient)
+        analysis, of_source = heed(whatif.analyse(replayed), read_statement(file))
+    workers = whatif.slow_workers(replayed, analysis)
+    flags = whatif.flags_of(workers, at, analysis)
+    notes = [*whatif.notes_on(replayed, analysis), *of_source]
+    if html is not None:
+        write_page(html, replayed, analysis, workers=workers, nodes=at, flags=flags, notes=notes)
+    if chrome_trace is not None:
+        notes += write_chrome_trace(chrome_trace, replayed, analysis)
+    return stragglers_document(
+        analysis,
+        source=trace.source,
+        verdict=whatif.verdict(analysis),
+        help_=whatif.help_for(replayed, analysis, workers),
+        workers=workers,
+        nodes=at,
+        flags=flags,
+        dropped=dict(replayed.trace.dropped),
+        notes=notes,
+    )
+
+
+def _read_nodes(file: str, trace: Trace) -> Nodes:
+    from health.whatif import read_nodes
+    from topology.files import read_source
+
+    return read_nodes(read_source(file), dp=max(trace.sizes.dp, trace.dp_ranks[-1] + 1), pp=trace.sizes.pp)
+
+
+def _check_options(trace: str, meta: str | None, nodes: str | None, flags_out: str | None) -> None:
+    if [trace, meta, nodes].count("-") > 1:
+        raise InvalidInput(
+            "standard input can be read once only", where="arnold stragglers", fix="give a file for all but one"
+        )
+    if flags_out is not None and nodes is None:
+        raise InvalidInput(
+            "nobody can be flagged: which worker ran on which node is not known",
+            where="--flags-out",
+            fix="add --nodes FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
+        )

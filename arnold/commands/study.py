@@ -1,0 +1,227 @@
+"""``arnold study``: the paper's table, all algorithms on fragmented clusters, and studies of other packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.instance import finite, limits_of
+from arnold.commands.output import console, emit_json, progress, table
+from arnold.commands.table import CommandRow, LazyGroup
+
+if TYPE_CHECKING:
+    from arnold.documents.study import FragmentedDocument, LineDoc, RatioDoc, ResultDoc, Table1Document
+    from scheduler.study.sweep import Case, Result
+
+F = TypeVar("F", bound=Callable[..., object])
+
+TABLE1_EXAMPLES = """\b
+Examples:
+  arnold study table1
+  arnold study table1 --unevenness 0.05 --seed 3 --json
+"""
+
+FRAGMENTED_EXAMPLES = """\b
+Examples:
+  arnold study fragmented
+  arnold study fragmented --clusters 100 --jobs 4 --json > study.json
+  arnold study fragmented --algorithms exact,arnold-mip,kueue-preferred
+"""
+
+
+STUDIES: Mapping[str, CommandRow] = {
+    "table1": CommandRow("arnold.commands.study:table1", "The paper's Table 1, and what is optimal."),
+    "fragmented": CommandRow("arnold.commands.study:fragmented", "Fragmented clusters, all algorithms side by side."),
+    "simulate": CommandRow(
+        "arnold.commands.study_simulate:command", "Policies, algorithms, clusters, loads and seeds, replayed."
+    ),
+}
+"""Our own studies; others come through the entry points ``arnold.studies``."""
+
+
+@click.group("study", cls=LazyGroup, table=STUDIES, plugins="arnold.studies")
+def command() -> None:
+    """Run a study.  Same seed, same results, whatever the number of processes."""
+
+
+def run_options(*, seconds: float) -> Callable[[F], F]:
+    """``--time-limit``, ``--seed``, ``--workers``, ``--jobs``.
+
+    :param seconds: default of the time limit.
+    """
+    options = (
+        click.option(
+            "--time-limit",
+            type=click.FloatRange(min=0, min_open=True),
+            callback=finite,
+            default=seconds,
+            show_default=True,
+            metavar="SECONDS",
+            help="For each algorithm on each cluster.",
+        ),
+        click.option(
+            "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Same seed, same results."
+        ),
+        click.option(
+            "--workers", type=click.IntRange(1, 1024), default=2, show_default=True, help="Threads of a solver."
+        ),
+        click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes."),
+    )
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@click.command("table1", cls=JsonCommand, document="arnold.documents.study:Table1Document", epilog=TABLE1_EXAMPLES)
+@run_options(seconds=10.0)
+@click.option(
+    "--unevenness",
+    type=click.FloatRange(0.0, 0.9),
+    callback=finite,
+    default=0.0,
+    show_default=True,
+    metavar="SHARE",
+    help="Minipods differ from the mean by up to this share.",
+)
+def table1(*, as_json: bool, unevenness: float, time_limit: float, seed: int, workers: int, jobs: int) -> None:
+    """The paper's Table 1: its settings, its program, its baselines, and what is optimal."""
+    from arnold.documents.study import table1_document
+    from scheduler.study import table1 as study
+
+    cases = study.cases(unevenness=unevenness, seed=seed)
+    results = _sweep(cases, study.ALGORITHMS, time_limit=time_limit, seed=seed, workers=workers, jobs=jobs)
+    document = table1_document(study.rows(cases, results), unevenness=unevenness, seed=seed)
+    if as_json:
+        emit_json(document)
+    else:
+        _print_table1(document)
+
+
+@click.command(
+    "fragmented", cls=JsonCommand, document="arnold.documents.study:FragmentedDocument", epilog=FRAGMENTED_EXAMPLES
+)
+@run_options(seconds=2.0)
+@click.option("--clusters", type=click.IntRange(1, 100_000), default=10, show_default=True, help="How many.")
+@click.option("--algorithms", metavar="A,B,..", help="Only these, and exact to compare with  [default: all].")
+def fragmented(
+    *, as_json: bool, clusters: int, algorithms: str | None, time_limit: float, seed: int, workers: int, jobs: int
+) -> None:
+    """Fragmented clusters, all algorithms side by side."""
+    from arnold.documents.study import fragmented_document
+    from scheduler.placement.registry import algorithm_names
+    from scheduler.study import fragmented as study
+    from scheduler.study.table1 import EXACT
+
+    named = algorithm_names() if algorithms is None else tuple(name.strip() for name in algorithms.split(","))
+    chosen = tuple(dict.fromkeys((EXACT, *named)))
+    cases = study.cases(clusters, seed)
+    results = _sweep(cases, chosen, time_limit=time_limit, seed=seed, workers=workers, jobs=jobs)
+    best = study.best_modes(results)
+    systems = tuple(dict.fromkeys(result.algorithm for result in best))
+    lines = study.lines([*chosen, *systems], [*results, *best])
+    document = fragmented_document(
+        cases, results, lines[: len(chosen)], lines[len(chosen) :], seed=seed, time_limit=time_limit
+    )
+    if as_json:
+        emit_json(document)
+    else:
+        _print_fragmented(document)
+
+
+def _sweep(
+    cases: Sequence[Case], algorithms: Sequence[str], *, time_limit: float, seed: int, workers: int, jobs: int
+) -> list[Result]:
+    from scheduler.study.sweep import sweep
+
+    limits = limits_of(time_limit=time_limit, seed=seed, workers=workers)
+    with progress(f"{len(cases)} cases", total=len(cases) * len(algorithms)) as step:
+        return sweep(cases, algorithms, limits, jobs=jobs, step=step)
+
+
+def _print_table1(document: Table1Document) -> None:
+    algorithms = [result.algorithm for result in document.settings[0].results]
+    split = f"split unevenly by up to {document.unevenness:.0%}" if document.unevenness else "split evenly"
+    # names break at their hyphens: six of them stand side by side
+    names = [name.replace("-", "-\n") for name in algorithms]
+    title = f"Table 1: objective (DP spread, PP spread), nodes {split}; * = proved optimal"
+    ratio_names = ("base/\npaper", "paper/\nexact")
+    rows = table("setting", "alpha", *names, *ratio_names, title=title, spare=ratio_names)
+    for line in document.settings:
+        rows.add_row(
+            f"({line.setting})",
+            f"{line.alpha:g}",
+            *(_cell(result) for result in line.results),
+            _number(line.baseline_to_paper),
+            _number(line.paper_to_exact),
+        )
+    ratios = table("ratio", "at most", "on average", "", title="Over the table", left=[""])
+    for name, ratio, remark in (
+        ("best baseline / paper, published", document.published, "the paper's split and baselines are not published"),
+        ("best baseline / paper", document.baseline_to_paper, "below 1: a baseline beats the paper's program"),
+        ("best-fit / paper", document.best_fit_to_paper, "where the published numbers come from"),
+        ("paper / exact", document.paper_to_exact, "what the paper's program leaves on the table"),
+        ("best baseline / exact", document.baseline_to_exact, ""),
+    ):
+        ratios.add_row(name, *_ratio(ratio), remark)
+    console().print(rows, "", ratios)
+
+
+def _print_fragmented(document: FragmentedDocument) -> None:
+    names = "algorithm", "placed", "infeasible", "unsolved", "proved", "objective", "x exact", "at most", "level"
+    title = f"{document.clusters} fragmented clusters of seed {document.seed}, {document.time_limit:g} s each"
+    spare = ("median s", "mean s", "level", "at most", "unsolved", "infeasible")
+    rows = table(*names, "mean s", "median s", title=title, spare=spare)
+    best_title = "Systems, the best mode chosen by hand for each job"
+    systems = table(*names, "mean s", "median s", title=best_title, spare=spare)
+    for line in sorted(document.lines, key=lambda line: (line.placed < document.clusters, line.mean_ratio or inf)):
+        rows.add_row(*_line(line))
+    for line in document.best_modes:
+        systems.add_row(*_line(line))
+    out = console()
+    out.print(rows, *(("", systems) if document.best_modes else ()))
+    out.print(
+        "\nplaced: valid placements; infeasible: the rule admits none; proved: optimal; objective: mean of the placed;"
+        "\nx exact, at most: objective over that of exact, mean and largest, where both placed the job;"
+        "\nlevel: no worse than exact."
+    )
+
+
+def _line(line: LineDoc) -> tuple[str, ...]:
+    return (
+        line.algorithm,
+        str(line.placed),
+        str(line.infeasible),
+        str(line.unsolved),
+        str(line.proved),
+        _number(line.objective),
+        _number(line.mean_ratio),
+        _number(line.largest_ratio),
+        str(line.level_with_exact),
+        f"{line.mean_seconds:.3f}",
+        f"{line.median_seconds:.3f}",
+    )
+
+
+def _cell(result: ResultDoc) -> str:
+    from arnold.documents.words import STATUS
+
+    if result.spread is None or result.objective is None:
+        return STATUS[result.status]
+    star = "*" if result.status == "optimal" else ""
+    return f"{result.objective:.1f} ({result.spread.dp},{result.spread.pp}){star}"
+
+
+def _ratio(ratio: RatioDoc) -> tuple[str, str]:
+    return _number(ratio.largest), _number(ratio.mean)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

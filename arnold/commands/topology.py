@@ -1,0 +1,144 @@
+"""``arnold topology``: a cluster file converted, shown, checked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.instance import FILE, load_state, state_options
+from arnold.commands.output import console, emit_json, plain, progress, table
+
+if TYPE_CHECKING:
+    from arnold.documents.topology import ValidateDocument
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CONVERT_EXAMPLES = """\b
+Examples:
+  arnold topology convert topology.conf --to csv --output cluster.csv
+  kubectl get nodes -o json | arnold topology convert - --to slurm-yaml
+  arnold topology convert cluster.csv --busy busy.txt --to csv
+"""
+
+SHOW_EXAMPLES = """\b
+Examples:
+  arnold topology show cluster.csv
+  arnold topology show topology.yaml --busy busy.txt --output cluster.svg
+  arnold topology show cluster.csv --depth 1 --json
+"""
+
+VALIDATE_EXAMPLES = """\b
+Examples:
+  arnold topology validate cluster.csv
+  kubectl get nodes -o json | arnold topology validate - --levels room,row,rack
+  arnold topology validate topology.conf --json
+"""
+
+
+@click.group("topology")
+def command() -> None:
+    """Convert, show or validate a cluster file of any known format."""
+
+
+def file_options(function: F) -> F:
+    """The file, and what lies over it."""
+    return click.argument("file", type=FILE)(state_options(function))
+
+
+@command.command(
+    "convert", cls=JsonCommand, document="arnold.documents.topology:ConvertDocument", epilog=CONVERT_EXAMPLES
+)
+@file_options
+@click.option("--to", required=True, metavar="FORMAT", help="csv, slurm-conf, slurm-yaml or topograph.")
+@click.option("--output", type=FILE, metavar="FILE", help="Write here  [default: standard output]")
+def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: Any) -> None:
+    """Write a cluster in another format.  FILE may be - for standard input.
+
+    What the new format cannot carry is said on standard error and left out.
+    """
+    from arnold.documents.topology import convert_document
+    from topology.errors import InvalidInput
+    from topology.files import write_file
+    from topology.writers import load_writer
+
+    writer = load_writer(to)
+    topology = load_state(file, **state)
+    try:
+        rendering = writer.write(topology.cluster)
+    except InvalidInput as error:
+        error.where = error.where or file
+        raise
+    if output is not None:
+        write_file(output, rendering.text)
+    if as_json:
+        text = rendering.text if output is None else None
+        emit_json(convert_document(topology, file, to=to, output=output, text=text, losses=rendering.notes))
+        return
+    _print_notes([*topology.notes, *rendering.notes], err=True)
+    if output is None:
+        click.echo(rendering.text.encode(), nl=False)
+
+
+@command.command("show", cls=JsonCommand, document="arnold.documents.topology:ShowDocument", epilog=SHOW_EXAMPLES)
+@file_options
+@click.option("--output", type=FILE, metavar="FILE", help="Draw into this .svg, .png or .html file too.")
+@click.option("--depth", type=click.IntRange(1, 32), help="Levels of the text tree  [default: as many as fit]")
+def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **state: Any) -> None:
+    """Show a cluster as a tree with counts, and draw it.  FILE may be - for standard input."""
+    from arnold.documents.topology import show_document
+    from topology.drawing import draw_cluster
+    from topology.text_tree import text_tree
+
+    topology = load_state(file, **state)
+    if output is not None:
+        with progress("Drawing"):
+            draw_cluster(topology.cluster, output, title=plain(file) if file != "-" else "Cluster")
+    if as_json:
+        emit_json(show_document(topology, file, output=output))
+        return
+    # Not by click's own choice, which is UTF-8 where the encoding is ASCII.
+    click.echo(text_tree(topology.cluster, depth=depth), file=sys.stdout)
+    _print_notes(topology.notes)
+
+
+@command.command(
+    "validate", cls=JsonCommand, document="arnold.documents.topology:ValidateDocument", epilog=VALIDATE_EXAMPLES
+)
+@file_options
+def validate(*, as_json: bool, file: str, **state: Any) -> None:
+    """Check a cluster file and say what was understood.  FILE may be - for standard input.
+
+    Exits 0 if it is valid, 2 if not: the message has the line, what is wrong and what to do.
+    """
+    from arnold.documents.topology import validate_document
+
+    document = validate_document(load_state(file, **state), file)
+    if as_json:
+        emit_json(document)
+    else:
+        _print_validation(document)
+
+
+def _print_validation(document: ValidateDocument) -> None:
+    cluster = document.cluster
+    out = console()
+    name = cluster.source if cluster.source != "-" else "standard input"
+    out.print(f"{name}: valid {document.format}", style="bold green")
+    out.print(f"{cluster.nodes:,} nodes, {cluster.free:,} free, {cluster.flagged:,} flagged")
+    if document.levels:
+        rows = table("level", "domains", "smallest", "median", "largest", title="Levels, nodes in a domain")
+        for level in document.levels:
+            sizes = (f"{level.smallest:,}", f"{level.median:,g}", f"{level.largest:,}")
+            rows.add_row(level.name, f"{level.domains:,}", *sizes)
+        out.print(rows)
+    _print_notes(document.notes)
+    _print_notes(document.warnings, word="Warning")
+
+
+def _print_notes(notes: Sequence[str], *, word: str = "Note", err: bool = False) -> None:
+    for note in notes:
+        click.echo(f"{word}: {note}".encode(errors="replace"), err=err)

@@ -1,0 +1,1 @@
+"""Pages of answers: one self-contained HTML file each, no network, light and dark, same input same text."""

@@ -1,0 +1,212 @@
+"""Run the job in discrete time and write down what a tracer would have seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.simulated_collectives.fabric import CHUNK_BYTES, Fabric, Slot, slots_of
+from benchmarks.simulated_collectives.traced_job import Act, BenchJob, Fault
+from health.collectives.flows import P2P, RECEIVE
+from health.collectives.recording import (
+    CompletionRow,
+    Recording,
+    StateRow,
+    completions,
+    states,
+)
+
+TICK = 0.01
+"""Seconds of a step of time."""
+
+SAMPLE_TICKS = 10
+"""Steps between two state lines: 100 ms."""
+
+EPOCH = 1_800_000_000.0
+"""Unix time of the start."""
+
+GPU_RATE = 400.0
+"""Chunks a second that a GPU hands over."""
+
+NET_RATE = 200.0
+"""Chunks a second on a flow."""
+
+OPS = ("compute", "forward", "backward", "AllReduce", "ReduceScatter", "AllGather")
+
+
+def simulate(job: BenchJob, seconds: float, *, seed: int = 0, fault: Fault | None = None) -> Recording:
+    """A recording of a job.
+
+    :param seconds: how long it is watched; steps follow one another until then.
+    :param seed: of the noise in compute times.
+    """
+    run = _Run(job, seed=seed, fault=fault)
+    for tick in range(round(seconds / TICK)):
+        run.tick(tick)
+    return run.recording()
+
+
+class _Run:
+    """The state of a run: what each rank is at, and the fabric."""
+
+    def __init__(self, job: BenchJob, *, seed: int, fault: Fault | None) -> None:
+        self.job, self.fault = job, fault
+        self.groups = job.groups()
+        slots = slots_of(self.groups, algorithm=job.algorithm, rings=job.rings)
+        crossing = np.array([job.node(slot.source) != job.node(slot.target) for slot in slots], dtype=np.bool_)
+        self.fabric = Fabric(slots, crossing)
+        self.flows = [{op: _flows(self.fabric, number, op) for op in OPS} for number in range(len(self.groups))]
+        self.random = np.random.default_rng(seed)
+        self.plans: list[list[Act]] = [job.step(rank) for rank in range(job.ranks)]
+        self.at = [0] * job.ranks
+        self.wake = [0.0] * job.ranks
+        self.launched: list[float | None] = [None] * job.ranks
+        self.seq = [0] * len(self.groups)
+        self.present: list[set[int]] = [set() for _ in self.groups]
+        self.running: dict[int, str] = {}
+        self.member_launched = np.zeros((len(self.groups), job.ranks), dtype=np.bool_)
+        self.ends: list[CompletionRow] = []
+        self.samples: list[StateRow] = []
+        self.crossed = False
+        for rank in range(job.ranks):
+            self._enter(rank, 0.0)
+
+    def tick(self, tick: int) -> None:
+        """Let one step of time pass."""
+        now = tick * TICK
+        for rank in range(self.job.ranks):
+            if self.launched[rank] is None and now >= self.wake[rank]:
+                self._next(rank, now)
+        fabric = self.fabric
+        launched = np.stack(
+            [self.member_launched[fabric.group, fabric.source], self.member_launched[fabric.group, fabric.target]]
+        )
+        gpu, outward, inward = self._rates(now)
+        fabric.tick(launched=launched, gpu=gpu, outward=outward, inward=inward, posting=self._posting(now))
+        self._complete(now)
+        if tick % SAMPLE_TICKS == 0:
+            self._sample(now)
+
+    def recording(self) -> Recording:
+        """What was seen."""
+        return Recording(self.job.members(), self.groups, OPS, completions(self.ends), states(self.samples))
+
+    def _hits(self, kinds: Sequence[str], now: float) -> bool:
+        return self.fault is not None and self.fault.kind in kinds and now >= self.fault.time
+
+    def _rates(self, now: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        fabric, fault = self.fabric, self.fault
+        gpu = np.full(self.job.ranks, GPU_RATE * TICK)
+        outward = np.full(len(fabric.slots), NET_RATE * TICK)
+        inward = outward.copy()
+        if fault is None or now < fault.time:
+            return gpu, outward, inward
+        out = fabric.crossing & (fabric.source == fault.rank)
+        into = fabric.crossing & (fabric.target == fault.rank)
+        match fault.kind:
+            case "sender-stuck":
+                outward[out] = 0.0
+            case "receiver-stuck":
+                inward[into] = 0.0
+            case "slow-nic":
+                outward[out | into] /= fault.factor
+            case "slow-gpu":
+                gpu[fault.rank] /= fault.factor
+            case "gpu-stuck":
+                gpu[fault.rank] = 0.0
+            case _:
+                pass
+        return gpu, outward, inward
+
+    def _posting(self, now: float) -> npt.NDArray[np.bool_]:
+        if self.fault is None or not self._hits(["receiver-not-posting"], now):
+            return np.ones(len(self.fabric.slots), dtype=np.bool_)
+        mute: npt.NDArray[np.bool_] = self.fabric.crossing & (self.fabric.target == self.fault.rank)
+        return ~mute
+
+    def _next(self, rank: int, now: float) -> None:
+        self.at[rank] += 1
+        if self.at[rank] == len(self.plans[rank]):
+            self.at[rank] = 0
+            self._cross(rank, now)
+        self._enter(rank, now)
+
+    def _enter(self, rank: int, now: float) -> None:
+        act = self.plans[rank][self.at[rank]]
+        if act.group is None:
+            self.launched[rank] = None
+            self.wake[rank] = now + self._compute(rank, act.seconds, now)
+        elif self.fault is not None and self.fault.rank == rank and self._hits(["not-launched"], now):
+            self.launched[rank], self.wake[rank] = None, np.inf
+        else:
+            self.launched[rank] = now
+            self.member_launched[act.group, rank] = True
+            if act.group not in self.running:
+                self.running[act.group] = act.op
+                self.seq[act.group] += 1
+                self.fabric.begin(self.flows[act.group][act.op])
+
+    def _compute(self, rank: int, seconds: float, now: float) -> float:
+        drawn = seconds * max(0.1, 1.0 + self.job.noise * float(self.random.standard_normal()))
+        if self.fault is not None and self.fault.rank == rank:
+            if self._hits(["slow-gpu"], now):
+                return drawn * self.fault.factor
+            if self._hits(["gpu-stuck"], now):
+                return np.inf
+        return drawn
+
+    def _cross(self, rank: int, now: float) -> None:
+        """Swap the two data-parallel collectives of one step."""
+        if self.fault is None or self.fault.rank != rank or self.fault.kind != "crossed-order":
+            return
+        if self.crossed:
+            self.plans[rank] = self.job.step(rank)
+        elif now >= self.fault.time:
+            self.crossed = True
+            *rest, first, second = self.plans[rank]
+            self.plans[rank] = [*rest, second, first]
+
+    def _complete(self, now: float) -> None:
+        fabric = self.fabric
+        open_ = fabric.on & (fabric.consumed < fabric.total - 1e-6)
+        busy = set(np.unique(fabric.group[open_]).tolist())
+        for group in [group for group in self.running if group not in busy]:
+            op = self.running.pop(group)
+            flows = self.flows[group][op]
+            fabric.on[flows] = False
+            size = int(fabric.total[flows].sum()) * CHUNK_BYTES
+            members = self.groups[group].members
+            for member in members:
+                start = self.launched[member]
+                begun = EPOCH + (now if start is None else start)
+                end = EPOCH + now + TICK
+                self.ends.append(CompletionRow(end, begun, group, member, self.seq[group], OPS.index(op), size))
+                self.member_launched[group, member] = False
+            for member in members:
+                self._next(member, now + TICK)
+
+    def _sample(self, now: float) -> None:
+        fabric = self.fabric
+        for i in np.flatnonzero(fabric.on).tolist():
+            slot = fabric.slots[i]
+            ready, transmitted, done = (
+                int(counter[i] + 1e-6) for counter in (fabric.ready, fabric.transmitted, fabric.done)
+            )
+            if self.member_launched[slot.group, slot.source]:
+                self._write(now, slot, slot.source, slot.target, slot.way, ready, transmitted, done)
+            if slot.way == P2P and self.member_launched[slot.group, slot.target]:
+                self._write(now, slot, slot.target, slot.source, RECEIVE, done, done, done)
+
+    def _write(self, now: float, slot: Slot, member: int, peer: int, way: int, *counters: int) -> None:
+        op, seq = OPS.index(self.running[slot.group]), self.seq[slot.group]
+        self.samples.append(
+            StateRow(EPOCH + now, slot.group, member, seq, op, slot.channel, peer, way, slot.total, *counters)
+        )
+
+
+def _flows(fabric: Fabric, group: int, op: str) -> npt.NDArray[np.intp]:
+    return np.array(
+        [i for i, slot in enumerate(fabric.slots) if slot.group == group and slot.op in ("", op)], dtype=np.intp
+    )

@@ -1,0 +1,236 @@
+"""The API server over HTTPS, through the connection and credentials of the official client."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from copy import copy
+from random import uniform
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+from urllib.request import getproxies
+
+from extender.cluster_api.api import Document, PatchKind
+from extender.cluster_api.errors import Busy, ClusterError, Unreachable, refusal
+from extender.cluster_api.flow import FlowControl
+from extender.cluster_api.lines import Lines
+from extender.cluster_api.resource import Resource
+
+if TYPE_CHECKING:
+    from kubernetes.aio.client import Configuration
+
+ANSWER_SECONDS = 30.0
+"""Longest time for one answer; the API server gives up on its own after 60."""
+
+WATCH_SECONDS = (240.0, 360.0)
+"""A watch is ended by the server after a time between these, so that the watches of many clients do not end at once."""
+
+SILENCE_SECONDS = 90.0
+"""A watch without a word for so long may be dead, and is ended.  The server sends bookmarks every minute, though not of
+kinds of which it has seen nothing happen."""
+
+ATTEMPTS = 4
+"""Tries of a request that the server is too busy to look at."""
+
+
+class HttpApi:
+    """A :class:`~extender.cluster_api.api.ClusterApi` that speaks to a real server.
+
+    Use it as an asynchronous context manager, in the event loop that it is to live in.
+
+    :param configuration: server and credentials, see :func:`~extender.cluster_api.credentials.find_cluster`.
+    :param flow: bounds the writes; reads are few.
+    """
+
+    def __init__(self, configuration: Configuration, *, flow: FlowControl, user_agent: str = "arnold") -> None:
+        from kubernetes.aio.client import ApiClient
+
+        if not getproxies():
+            # Else each request looks for proxies and a .netrc file again, in a thread.
+            configuration.client_session_kwargs = {"trust_env": False}
+        self._client = ApiClient(configuration)
+        self._client.user_agent = user_agent
+        self._flow = flow
+
+    async def __aenter__(self) -> HttpApi:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    def lane(self, *, rate: float, parallel: int) -> HttpApi:
+        """The same connections with turns of their own: what is urgent does not queue behind what is much.
+
+        :param rate: writes a second.
+        :param parallel: writes under way.
+        """
+        other = copy(self)
+        other._flow = FlowControl(rate=rate, burst=max(1, round(rate)), parallel=parallel)
+        return other
+
+    @property
+    def server(self) -> str:
+        """Address of the API server."""
+        return str(self._client.configuration.host)
+
+    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> bytes:
+        """See :class:`~extender.cluster_api.api.ClusterApi`, also for the other verbs."""
+        return await self._ask("GET", resource.path(namespace=namespace, name=name))
+
+    async def page(
+        self, resource: Resource, *, namespace: str = "", limit: int = 500, token: str = "", selector: str = ""
+    ) -> bytes:
+        """A page of a list."""
+        query = {"limit": str(limit)}
+        if token:
+            query["continue"] = token
+        if selector:
+            query["labelSelector"] = selector
+        return await self._ask("GET", resource.path(namespace=namespace), query=query)
+
+    async def watch(self, resource: Resource, *, version: str, namespace: str = "") -> AsyncIterator[Sequence[bytes]]:
+        """Changes after a version."""
+        from aiohttp import ClientError, ClientTimeout, ServerTimeoutError
+
+        path = resource.path(namespace=namespace)
+        seconds = uniform(*WATCH_SECONDS)
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": f"{seconds:.0f}",
+        }
+        patience = ClientTimeout(total=seconds + ANSWER_SECONDS, sock_connect=ANSWER_SECONDS, sock_read=SILENCE_SECONDS)
+        response = await self._send("GET", path, query=query, timeout=patience)
+        lines = Lines()
+        try:
+            if response.status != 200:
+                raise refusal(response.status, await response.read(), where=f"watching {path}")
+            async for chunk in response.response.content.iter_any():
+                if complete := lines.feed(chunk):
+                    yield complete
+        except ServerTimeoutError:
+            return
+        except (ClientError, TimeoutError, OSError) as error:
+            raise self._away(error) from error
+        finally:
+            response.response.close()
+
+    async def create(self, resource: Resource, document: Document, *, namespace: str = "") -> bytes:
+        """Make an object."""
+        return await self._write("POST", resource.path(namespace=namespace), document)
+
+    async def replace(
+        self, resource: Resource, name: str, document: Document, *, namespace: str = "", subresource: str = ""
+    ) -> bytes:
+        """Write a whole object, or a part of it."""
+        path = resource.path(namespace=namespace, name=name, subresource=subresource)
+        return await self._write("PUT", path, document)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        change: list[Document] | Document,
+        *,
+        kind: PatchKind,
+        namespace: str = "",
+        subresource: str = "",
+    ) -> bytes:
+        """Change some fields of an object."""
+        path = resource.path(namespace=namespace, name=name, subresource=subresource)
+        return await self._write("PATCH", path, change, content_type=f"application/{kind}+json")
+
+    async def delete(self, resource: Resource, name: str, *, namespace: str = "", uid: str = "") -> None:
+        """Delete an object."""
+        options: Document = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        await self._write("DELETE", resource.path(namespace=namespace, name=name), options)
+
+    async def _write(self, method: str, path: str, body: object, *, content_type: str = "application/json") -> bytes:
+        async with self._flow.turn():
+            return await self._ask(method, path, body=body, content_type=content_type)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, str] | None = None,
+        body: object = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        """Ask, and ask again while the server says that it did not look at the request."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return await self._ask_once(method, path, query=query, body=body, content_type=content_type)
+            except Busy as error:
+                unread = error.status == 429
+                if not unread or attempt == ATTEMPTS:
+                    raise
+                await asyncio.sleep(max(error.retry_after, 0.1 * 2**attempt) * uniform(1, 1.2))
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def _ask_once(
+        self, method: str, path: str, *, query: dict[str, str] | None, body: object, content_type: str
+    ) -> bytes:
+        from aiohttp import ClientError, ClientTimeout
+
+        response = await self._send(
+            method, path, query=query, body=body, content_type=content_type, timeout=ClientTimeout(total=ANSWER_SECONDS)
+        )
+        try:
+            answer: bytes = await response.read()
+        except (ClientError, TimeoutError, OSError) as error:
+            raise self._away(error) from error
+        if 200 <= response.status < 300:
+            return answer
+        retry_after = response.headers.get("Retry-After", "")
+        raise refusal(
+            response.status,
+            answer,
+            where=f"{method} {path}",
+            retry_after=float(retry_after) if retry_after.isdigit() else 0.0,
+        )
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        timeout: Any,
+        query: dict[str, str] | None = None,
+        body: object = None,
+        content_type: str = "application/json",
+    ) -> Any:
+        """Send a request; the answer's head has arrived and its body has not."""
+        from aiohttp import ClientError
+
+        # Compressing lists costs the API server more time than the bytes cost a network inside a cluster.
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": content_type}
+        headers["User-Agent"] = self._client.user_agent
+        url = self.server + path + (f"?{urlencode(query)}" if query else "")
+        try:
+            await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+            return await self._client.call_api(method, url, headers, body, _request_timeout=timeout)
+        except (ClientError, TimeoutError, OSError) as error:
+            raise self._away(error) from error
+
+    def _away(self, error: Exception) -> ClusterError:
+        cause = getattr(error, "certificate_error", error)
+        if isinstance(cause, ssl.SSLError):
+            return Unreachable(
+                f"the API server and we do not trust one another: {cause}",
+                where=self.server,
+                fix="check certificate-authority and client-certificate of the kubeconfig",
+            )
+        said = str(error) or type(error).__name__
+        if isinstance(error, TimeoutError):
+            said = f"no answer within {ANSWER_SECONDS:g} s"
+        return Unreachable(
+            f"the API server does not answer: {said}",
+            where=self.server,
+            fix="check that it runs and that the address in the kubeconfig is right",
+        )

@@ -1,0 +1,131 @@
+"""Which cluster, and who we are there: a kubeconfig or the service account of a pod."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from extender.cluster_api.errors import InvalidKubeconfig
+
+if TYPE_CHECKING:
+    from kubernetes.aio.client import Configuration
+
+logger = logging.getLogger(__name__)
+
+RENEW_SECONDS = 30.0
+"""Seconds until a token that could not be renewed is tried again."""
+
+_HOST = "KUBERNETES_SERVICE_HOST"
+_USUAL = "~/.kube/config"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A server, and what to show it.
+
+    :param configuration: of the client library; what of it changes with time is renewed in place.
+    :param source: where it was found, for people.
+    :param keep: renews a token that a plug-in hands out, for as long as it is awaited; ``None`` = nothing to renew.
+    """
+
+    configuration: Configuration
+    source: str
+    keep: Callable[[], Awaitable[None]] | None = None
+
+
+async def find_cluster(kubeconfig: str | None, *, context: str | None = None) -> Credentials:
+    """The cluster that a kubeconfig names, or that we run in.
+
+    :param kubeconfig: a file; ``None`` = ``$KUBECONFIG``, then the service account of the pod we run in, then
+        ``~/.kube/config``.
+    :param context: which context of the file; ``None`` = its current one.
+    :raises InvalidKubeconfig: the file is missing or unusable, or there is nothing to go by.
+    """
+    if kubeconfig is None and not os.environ.get("KUBECONFIG") and os.environ.get(_HOST):
+        return _service_account()
+    path = kubeconfig or os.environ.get("KUBECONFIG") or _USUAL
+    return await _from_file(path, context, where="--kubeconfig" if kubeconfig else path)
+
+
+def _service_account() -> Credentials:
+    from kubernetes.aio.client import Configuration
+    from kubernetes.aio.config import ConfigException, load_incluster_config
+
+    configuration = Configuration()
+    try:
+        load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError) as error:
+        raise InvalidKubeconfig(
+            f"the service account of this pod cannot be used: {error}",
+            where=f"${_HOST}",
+            fix="set automountServiceAccountToken: true on the pod, or give --kubeconfig FILE",
+        ) from error
+    return Credentials(configuration, "the service account of this pod")
+
+
+async def _from_file(path: str, context: str | None, *, where: str) -> Credentials:
+    from kubernetes.aio.client import Configuration
+    from kubernetes.aio.config import load_kube_config
+    from kubernetes.aio.config.kube_config import refresh_token
+
+    files = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
+    if not any(file.is_file() for file in files):
+        raise InvalidKubeconfig(
+            f"there is no file {path}",
+            where=where,
+            fix="give --kubeconfig FILE, or run inside a pod with a service account",
+        )
+    configuration = Configuration()
+    try:
+        loader = await load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=path, context=context, client_configuration=configuration, persist_config=False
+        )
+        _check(loader, configuration)
+    except OSError as error:
+        raise _unusable(path, where, f"{error.filename or path}: {error.strerror}") from error
+    except Exception as error:  # The library lets out whatever the YAML makes it stumble over.
+        raise _unusable(path, where, str(error) or type(error).__name__) from error
+    keep = None
+    if loader.provider == "gcp" or "exec" in (loader._user or ()):
+
+        async def keep() -> None:
+            while True:
+                try:
+                    await refresh_token(loader, configuration)  # type: ignore[no-untyped-call]
+                except Exception as error:  # Whatever a plug-in comes up with; the token before may still do.
+                    logger.warning("the token of %s was not renewed, trying again: %s", path, error)
+                await asyncio.sleep(RENEW_SECONDS)
+
+    return Credentials(configuration, path, keep)
+
+
+def _check(loader: Any, configuration: Configuration) -> None:
+    """What the library takes and we would only learn from the first request.
+
+    :raises ValueError: no server, or a plug-in that gave no token.
+    """
+    import ssl
+
+    if not getattr(loader, "host", "").startswith(("http://", "https://")):
+        raise ValueError("its cluster has no server: https://ADDRESS:PORT")
+    if "exec" in (loader._user or ()) and not (configuration.api_key or configuration.cert_file):
+        raise ValueError("the program under `exec` of its user gave neither a token nor a certificate")
+    try:
+        trust = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        if configuration.cert_file:
+            trust.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+    except ssl.SSLError as error:
+        raise ValueError(f"a certificate or key in it is not PEM, or the two do not match: {error}") from error
+
+
+def _unusable(path: str, where: str, why: str) -> InvalidKubeconfig:
+    return InvalidKubeconfig(
+        f"the kubeconfig {path} cannot be used: {why}",
+        where=where,
+        fix="try it with `kubectl --kubeconfig FILE get nodes`, and give one that works",
+    )

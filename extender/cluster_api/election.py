@@ -1,0 +1,209 @@
+"""One leader among several replicas, by a Lease in the API server.
+
+The algorithm is client-go's: whoever holds the Lease renews it; who sees it unchanged for its whole duration, by its
+own steady clock, takes it with an update that fails if somebody else was faster.  Two things are stricter:
+
+- Leading ends by the clock alone: a leader that could not renew for ``renew_deadline`` seconds stops *before* anybody
+  else may start, also while a request hangs.  :attr:`Election.held` is that clock, asked before every write.
+- No failure ends the election: neither a refused connection nor an answer that is not JSON.
+
+The client library brings an elector too.  It is not used: a request that hangs holds up its deadline, so that two may
+lead; errors of the network end it without a word to the leader; and it writes local time as if it were UTC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic
+
+import msgspec
+
+from extender.cluster_api.api import ClusterApi, Document
+from extender.cluster_api.errors import ClusterError, NotFound
+from extender.cluster_api.resource import LEASES
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Seconds of an election.
+
+    :param lease: a Lease that nobody renewed for so long is free.
+    :param renew_deadline: a leader that could not renew for so long stops; less than ``lease``, as clocks differ.
+    :param retry: pause between two tries.
+    """
+
+    lease: float = 12.0
+    renew_deadline: float = 8.0
+    retry: float = 2.0
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class _Lease(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class Election:
+    """A candidate; :meth:`run` never returns.
+
+    :param identity: a name that no other candidate has.
+    :param changed: called when leading begins or ends.
+    :param clock: steady seconds.
+    :param now: the time of day, for people who read the Lease.
+    """
+
+    def __init__(
+        self,
+        api: ClusterApi,
+        *,
+        name: str,
+        namespace: str,
+        identity: str,
+        terms: Terms = Terms(),
+        changed: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.identity = identity
+        self.leader = ""
+        """Who leads, as far as we know."""
+        self._api = api
+        self._name = name
+        self._namespace = namespace
+        self._terms = terms
+        self._changed = changed
+        self._clock = clock
+        self._now = now
+        self._sleep = sleep
+        self._until = float("-inf")
+        self._seen: tuple[str, float] = ("", 0.0)
+        self._leading = False
+        self._failing = False
+        self._acquired = ""
+
+    @property
+    def held(self) -> bool:
+        """Whether we lead at this very moment."""
+        return self._clock() < self._until
+
+    async def run(self) -> None:
+        """Stand for election, for ever."""
+        while True:
+            await self.step()
+            await self._sleep(self._terms.retry)
+
+    async def step(self) -> None:
+        """One try to take or renew the Lease; never raises a :class:`ClusterError`."""
+        started = self._clock()
+        try:
+            async with asyncio.timeout(self._terms.renew_deadline / 2):
+                won = await self._try()
+        except (ClusterError, TimeoutError) as error:
+            level = logging.DEBUG if self._failing else logging.WARNING
+            said = str(error) or "no answer in time"
+            logger.log(level, "the lease %s/%s cannot be had, trying on: %s", self._namespace, self._name, said)
+            self._failing = True
+        else:
+            self._failing = False
+            self._until = started + self._terms.renew_deadline if won else float("-inf")
+        self._notice()
+
+    async def release(self) -> None:
+        """Let go of the Lease, so that another replica leads at once; gives up quietly."""
+        if not self.held:
+            return
+        self._until = float("-inf")
+        self._notice()
+        try:
+            async with asyncio.timeout(self._terms.retry):
+                lease = await self._read()
+                if lease is not None and lease.spec.holder_identity == self.identity:
+                    await self._write(lease, holder="", seconds=1)
+        except (ClusterError, TimeoutError) as error:
+            logger.info("the lease %s/%s was not released: %s", self._namespace, self._name, error)
+
+    async def _try(self) -> bool:
+        lease = await self._read()
+        if lease is None:
+            self._acquired = self._stamp()
+            document = self._document(self.identity, _Spec(), seconds=round(self._terms.lease))
+            await self._api.create(LEASES, document, namespace=self._namespace)
+            return True
+        holder = lease.spec.holder_identity or ""
+        self.leader = holder
+        if holder not in ("", self.identity) and not self._expired(lease):
+            return False
+        if holder != self.identity or not self._acquired:
+            self._acquired = self._stamp()
+        await self._write(lease, holder=self.identity, seconds=round(self._terms.lease))
+        return True
+
+    async def _read(self) -> _Lease | None:
+        try:
+            body = await self._api.get(LEASES, self._name, namespace=self._namespace)
+        except NotFound as error:
+            if error.reason == "NotFound":
+                return None
+            raise
+        try:
+            return msgspec.json.decode(body, type=_Lease)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            where = LEASES.named(self._name, self._namespace)
+            raise ClusterError(f"the lease cannot be read: {error}", where=where, fix="delete it") from error
+
+    async def _write(self, lease: _Lease, *, holder: str, seconds: int) -> None:
+        document = self._document(holder, lease.spec, seconds=seconds)
+        document["metadata"]["resourceVersion"] = lease.metadata.resource_version
+        await self._api.replace(LEASES, self._name, document, namespace=self._namespace)
+        self.leader = holder
+
+    def _document(self, holder: str, before: _Spec, *, seconds: int) -> Document:
+        moves = before.lease_transitions or 0
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": {
+                "holderIdentity": holder,
+                "leaseDurationSeconds": seconds,
+                "acquireTime": self._acquired,
+                "renewTime": self._stamp(),
+                "leaseTransitions": moves + (holder not in ("", before.holder_identity)),
+            },
+        }
+
+    def _expired(self, lease: _Lease) -> bool:
+        """Whether the Lease has not changed for its whole duration, as we saw it."""
+        version = lease.metadata.resource_version
+        if self._seen[0] != version:
+            self._seen = (version, self._clock())
+        return self._clock() >= self._seen[1] + (lease.spec.lease_duration_seconds or self._terms.lease)
+
+    def _stamp(self) -> str:
+        return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def _notice(self) -> None:
+        if self._leading != self.held:
+            self._leading = self.held
+            if self.held:
+                self.leader = self.identity
+            logger.info("this replica %s", "leads" if self._leading else "does not lead any more")
+            self._changed()

@@ -1,0 +1,120 @@
+"""Events: what happened to an object, for whoever runs ``kubectl describe``.
+
+They are a courtesy: posted in the background, dropped when there are too many or the server does not want them, and
+never the only place where something is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from secrets import token_hex
+from time import monotonic
+from typing import Literal
+
+from extender.cluster_api.api import ClusterApi, Document
+from extender.cluster_api.errors import ClusterError
+from extender.cluster_api.resource import EVENTS, Resource
+from extender.texts import clip
+
+logger = logging.getLogger(__name__)
+
+CONTROLLER = "arnold.dev/extender"
+"""``reportingController`` of our events."""
+
+LONGEST_NOTE = 1024
+"""Bytes of a note that the API takes."""
+
+WAITING = 1_000
+"""Events that may wait to be posted; further ones are dropped."""
+
+REPEAT_SECONDS = 300.0
+"""The same event about the same object is posted once in so many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regarding:
+    """The object that an event is about."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+
+    def reference(self) -> Document:
+        """As the API wants it."""
+        group = self.resource.group
+        return {
+            "apiVersion": f"{group}/{self.resource.version}" if group else self.resource.version,
+            "kind": self.resource.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+        }
+
+
+class EventRecorder:
+    """Takes events at any time and posts them from :meth:`run`.
+
+    :param instance: which replica speaks.
+    """
+
+    def __init__(self, api: ClusterApi, *, instance: str, clock: Callable[[], float] = monotonic) -> None:
+        self._api = api
+        self._instance = instance
+        self._clock = clock
+        self._queue: asyncio.Queue[tuple[str, Document]] = asyncio.Queue(WAITING)
+        self._said: dict[tuple[str, str, str], float] = {}
+
+    def say(
+        self,
+        regarding: Regarding,
+        *,
+        reason: str,
+        note: str,
+        action: str = "Plan",
+        kind: Literal["Normal", "Warning"] = "Normal",
+    ) -> None:
+        """Tell what happened.
+
+        :param reason: one word in CamelCase, for machines.
+        :param note: one sentence, for people.
+        :param action: what was being done, one word.
+        """
+        now = self._clock()
+        key = (regarding.uid, reason, note)
+        if now - self._said.get(key, float("-inf")) < REPEAT_SECONDS:
+            return
+        if len(self._said) > 10 * WAITING:
+            self._said = {key: at for key, at in self._said.items() if now - at < REPEAT_SECONDS}
+        self._said[key] = now
+        namespace = regarding.namespace or "default"
+        document = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": f"{regarding.name[:200]}.{token_hex(8)}", "namespace": namespace},
+            "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "reportingController": CONTROLLER,
+            "reportingInstance": self._instance[:128],
+            "action": action,
+            "reason": reason,
+            "type": kind,
+            "regarding": regarding.reference(),
+            "note": clip(note, LONGEST_NOTE),
+        }
+        try:
+            self._queue.put_nowait((namespace, document))
+        except asyncio.QueueFull:
+            logger.warning("an event is dropped, too many wait: %s", note)
+
+    async def run(self) -> None:
+        """Post events, for ever."""
+        while True:
+            namespace, document = await self._queue.get()
+            try:
+                await self._api.create(EVENTS, document, namespace=namespace)
+            except ClusterError as error:
+                logger.info("an event was not posted: %s", error)

@@ -1,0 +1,126 @@
+"""What the controller may do.  Deciding makes these; the loop carries them out.
+
+Each is idempotent, or fails without harm when it comes too late: writes name the version that they were decided on,
+patches test the pod's UID and its gate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from extender.gangs import GangKey
+from extender.objects import Pod
+from extender.plans import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """An Event to go with something that happened to a gang.
+
+    :param reason: one word, CamelCase.
+    """
+
+    reason: str
+    note: str
+    kind: Literal["Normal", "Warning"] = "Normal"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write a plan; on success it replaces the one in the cache.
+
+    :param plan: with the ``resource_version`` it was decided on; without one it is made.
+    :param urgent: others wait for it; else it only tells people more, and may come a little later.
+    """
+
+    plan: Plan
+    urgent: bool = True
+    events: tuple[Say, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Take the gate off a pod and pin it to its node."""
+
+    key: GangKey
+    pod: Pod
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Tell a pod that came without the gate that it has a node.
+
+    Filter refused it while there was no plan, and kube-scheduler asks again only when something happens in the cluster;
+    a change of the pod's own status does.
+    """
+
+    key: GangKey
+    pod: Pod
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recreate:
+    """Delete a pod that is pinned where its rank is not any more, so that its controller makes it anew, with its gate.
+
+    A pod without a controller is left alone, and its owner told.
+    """
+
+    key: GangKey
+    pod: Pod
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Delete a pod that said it may be stopped: its whole gang is, to make room for another."""
+
+    key: GangKey
+    pod: Pod
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Find other nodes for some ranks, moving as little as possible, and write the plan.
+
+    :param plan: as it is.
+    :param lost: nodes that its unbound ranks cannot have.
+    :param else_keep: no other nodes can be had: this plan then; ``None`` = give all nodes back and wait for room.
+    """
+
+    plan: Plan
+    lost: tuple[str, ...]
+    why: str
+    else_keep: Plan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Delete a plan whose gang is gone."""
+
+    plan: Plan
+
+
+Action = Write | Release | Tell | Recreate | Evict | Repair | Forget
+
+
+@dataclass(slots=True)
+class Decision:
+    """What to do now, and when to think again if nothing happens.
+
+    :param wake: the first instant at which the mere passing of time changes something; ``None`` = none.
+    :param hungry: gangs that are complete and have no nodes: the planner's.
+    """
+
+    actions: list[Action] = field(default_factory=list)
+    wake: datetime | None = None
+    hungry: list[GangKey] = field(default_factory=list)
+
+    def wake_by(self, instant: datetime) -> None:
+        """Think again at this instant at the latest."""
+        if self.wake is None or instant < self.wake:
+            self.wake = instant

@@ -1,0 +1,85 @@
+"""Why a rank that is not bound cannot have its node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from extender.controller.words import counted
+from extender.fleet import Demand, Fleet, Host, demands_of
+from extender.gangs import Gang
+from extender.objects import Pod
+
+
+@dataclass(frozen=True)
+class Obstacles:
+    """What stands between a gang and the nodes of its plan.
+
+    :param gpus: GPUs of each pod of the gang.
+    :param lost: how long a node may be not Ready before it is lost.
+    """
+
+    fleet: Fleet
+    gang: Gang
+    gpus: int
+    now: datetime
+    lost: timedelta
+
+    def at(self, node: str) -> tuple[str, datetime | None]:
+        """Why a rank that is not bound cannot have a node; empty = it can.
+
+        :returns: the reason, and when a node that is not Ready will be lost.
+        """
+        until: datetime | None = None
+        if why := self.fleet.ailing(node, self.now):
+            since = self.fleet.not_ready_since(node)
+            until = None if since is None else since + self.lost
+            if until is None or self.now >= until:
+                return f"node {node}: {why}", None
+        owner = self.fleet.promised_to(node)
+        if owner is not None and owner != self.gang.key:
+            return f"node {node} is promised to gang {owner}", None
+        host = self.fleet.host(node)
+        if host is not None and (why := self._kept_away(host)):
+            return f"node {node}: {why}", None
+        if others := self.fleet.held(node) - self._own_gpus[node]:
+            room = 0 if host is None else host.allocatable - others
+            if room < self.gpus:
+                return f"node {node}: {counted(others, 'GPU')} in use by pods that are not of the gang", None
+        return "", until
+
+    def _kept_away(self, host: Host) -> str:
+        """Why an administrator lets no pod of the gang come to a node; empty = they may.
+
+        Taints that Kubernetes sets itself repeat conditions, which are waited for.
+        """
+        if host.cordoned:
+            return "cordoned"
+        if not host.repelling:
+            return ""
+        taints = (taint for taint in host.repelling if not taint.key.startswith("node.kubernetes.io/"))
+        repelled = (taint.key for taint in taints if not all(demand.tolerates(taint) for demand in self._demands))
+        key = next(repelled, None)
+        return "" if key is None else f"taint {key}, which the pods do not tolerate"
+
+    @cached_property
+    def _demands(self) -> frozenset[Demand]:
+        return demands_of(member.pod for member in self.gang.members if member is not None)
+
+    @cached_property
+    def _own_gpus(self) -> Counter[str]:
+        """GPUs that the gang's own pods hold, by node; those before the present ones among them."""
+        held: Counter[str] = Counter()
+        for pod in self.gang.pods:
+            if pod.node is not None and not pod.terminal:
+                held[pod.node] += _gpus(pod)
+        return held
+
+
+def _gpus(pod: Pod) -> int:
+    try:
+        return pod.gpus
+    except ValueError:
+        return 0

@@ -1,0 +1,110 @@
+"""When to do things again: gangs that failed pause, and planning that found no room does not go round and round."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+
+from extender.cluster_api.backoff import Backoff
+from extender.gangs import Gang, GangKey
+
+PAUSE = 0.05
+"""Seconds between two decisions at the least, so that a burst of changes is looked at once."""
+
+SHARE = 0.1
+"""Part of its time that the event loop thinks at the most."""
+
+SLICE = 0.005
+"""Seconds of thinking after which requests are let in."""
+
+QUIET = 2.0
+"""Seconds between two writes about a gang that only tell people more."""
+
+REMIND = 30.0
+"""Seconds after which a gang that waits is told newer numbers: they change for a whole queue, a write for each gang."""
+
+RETHINK = 30.0
+"""Seconds after which all gangs are thought about again, whatever happened: time changes some things by itself."""
+
+IDLE = 4.0
+"""A round of planning that found nothing is followed by a pause so many times as long."""
+
+AGAIN = 0.2
+"""Seconds after which a question is asked again whose answer came to nothing."""
+
+LONGEST_IDLE = 5.0
+"""Seconds of that pause at the most."""
+
+
+class Rest:
+    """How long a gang is left alone after failures, longer each time."""
+
+    def __init__(self) -> None:
+        self._backoff = Backoff(first=0.2, longest=30.0)
+        self.until = 0.0
+
+    def lengthen(self) -> float:
+        """One more failure.
+
+        :returns: seconds of the rest.
+        """
+        seconds = self._backoff.next()
+        self.until = monotonic() + seconds
+        return seconds
+
+
+class Reminders:
+    """When each gang was last told why it waits."""
+
+    def __init__(self) -> None:
+        self._told: dict[GangKey, float] = {}
+
+    def told(self, key: GangKey) -> None:
+        """It was, just now."""
+        self._told[key] = monotonic()
+
+    def due(self, key: GangKey) -> bool:
+        """Whether it may be told again although nothing but numbers has changed."""
+        return self._told.get(key, float("-inf")) + REMIND <= monotonic()
+
+    def keep(self, keys: Collection[GangKey]) -> None:
+        """Forget all gangs but these."""
+        self._told = {key: at for key, at in self._told.items() if key in keys}
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """The last round of planning, whole or a glance at the head of the queue, and when another makes sense.
+
+    :param hungry: the gangs that wanted nodes, as they were.
+    :param version: of the fleet.
+    :param ended: when, on the steady clock.
+    :param patience: seconds until the next one if anything has changed.
+    """
+
+    hungry: Mapping[GangKey, Gang | None] = field(default_factory=dict)
+    version: int = -1
+    ended: float = float("-inf")
+    patience: float = 0.0
+
+    def due(self, hungry: Mapping[GangKey, Gang | None], version: int) -> float:
+        """When to start the next round, on the steady clock."""
+        same = self.version == version and self.hungry.keys() == hungry.keys()
+        if same and all(self.hungry[key] is gang for key, gang in hungry.items()):
+            return self.ended + RETHINK
+        return self.ended + self.patience
+
+    @classmethod
+    def after(
+        cls, hungry: Mapping[GangKey, Gang | None], version: int, *, started: float, found: bool, again: bool
+    ) -> Rounds:
+        """A round that ends now.
+
+        :param found: some gang has nodes now, which may let others through.
+        :param again: some gang has to be asked about again, whether anything changes or not.
+        """
+        ended = monotonic()
+        if again:
+            return cls(ended=ended, patience=AGAIN)
+        return cls(hungry, version, ended, 0.0 if found else min(LONGEST_IDLE, IDLE * (ended - started)))

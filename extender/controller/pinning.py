@@ -1,0 +1,79 @@
+"""The patch that releases a pod: the gate comes off, the node is pinned and the pod is marked, all or nothing.
+
+A gated pod may have its node affinity narrowed, never widened (KEP-3838): ``matchFields metadata.name In [node]`` is
+added to every term that the user wrote, or stands alone where there is none.  ``test`` operations make the patch fail
+when the pod is another of the same name, or its gate is off already, or its terms are not those that were read.
+
+The mark is a label.  Anybody may write a pin; by the mark, which an admission policy keeps for the extender, a pin is
+known as that of a plan when the plan itself is lost.  What was pinned cannot be pinned otherwise later.
+"""
+
+from __future__ import annotations
+
+from extender.cluster_api import Document
+from extender.names import GATE, RELEASED
+from extender.objects import NodeSelector, Pod
+
+NAME_FIELD = "metadata.name"
+
+_LABELS = "/metadata/labels"
+_AFFINITY = "/spec/affinity"
+_NODES = f"{_AFFINITY}/nodeAffinity"
+_REQUIRED = f"{_NODES}/requiredDuringSchedulingIgnoredDuringExecution"
+_TERMS = f"{_REQUIRED}/nodeSelectorTerms"
+
+
+def release_patch(pod: Pod, node: str) -> list[Document]:
+    """JSON patch (RFC 6902) that takes our gate off a pod, pins it to a node and marks it.
+
+    :raises ValueError: the pod has no gate of ours.
+    """
+    gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
+    place = f"/spec/schedulingGates/{gates.index(GATE)}"
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": pod.uid},
+        {"op": "test", "path": f"{place}/name", "value": GATE},
+        *_pin(pod, node),
+        *_mark(pod),
+        {"op": "remove", "path": place},
+    ]
+
+
+def _mark(pod: Pod) -> list[Document]:
+    if pod.labels:
+        return [{"op": "add", "path": f"{_LABELS}/{RELEASED.replace('/', '~1')}", "value": "true"}]
+    return [_unchanged(pod), {"op": "add", "path": _LABELS, "value": {RELEASED: "true"}}]
+
+
+def _unchanged(pod: Pod) -> Document:
+    """That nobody has written the pod since it was read."""
+    return {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version}
+
+
+def _pin(pod: Pod, node: str) -> list[Document]:
+    field = {"key": NAME_FIELD, "operator": "In", "values": [node]}
+    affinity = pod.spec.affinity
+    required: Document = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    if affinity is None:
+        required_name = _REQUIRED.rpartition("/")[2]
+        return [{"op": "add", "path": _AFFINITY, "value": {"nodeAffinity": {required_name: required}}}]
+    if affinity.node_affinity is None:
+        required_name = _REQUIRED.rpartition("/")[2]
+        return [{"op": "add", "path": _NODES, "value": {required_name: required}}]
+    if not affinity.node_affinity.required:
+        return [{"op": "add", "path": _REQUIRED, "value": required}]
+    return [
+        _unchanged(pod),
+        *_narrowed(affinity.node_affinity.required, field),
+    ]
+
+
+def _narrowed(required: NodeSelector, field: Document) -> list[Document]:
+    """The field added to every term; an empty one matches no node, and would match ours with a field in it."""
+    operations: list[Document] = []
+    for i, term in enumerate(required.node_selector_terms or ()):
+        if term.match_fields:
+            operations.append({"op": "add", "path": f"{_TERMS}/{i}/matchFields/-", "value": field})
+        elif term.match_expressions:
+            operations.append({"op": "add", "path": f"{_TERMS}/{i}/matchFields", "value": [field]})
+    return operations

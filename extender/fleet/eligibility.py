@@ -1,0 +1,134 @@
+"""Which nodes a pod may use at all: its node selector, its required node affinity, its tolerations.
+
+These are rules of Kubernetes (``nodeaffinity.GetRequiredNodeAffinity``, ``v1helper.TolerationsTolerateTaint``); a plan
+that ignored them would name nodes on which the scheduler never binds.  Affinity between pods, and what pods ask besides
+GPUs, is left to the scheduler: a plan that it refuses expires.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from extender.objects import NodeSelector, Pod, Requirement, Taint
+
+_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
+
+Expression = tuple[str, str, tuple[str, ...]]
+"""Key, operator, values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Expressions over labels, and over the node's name, that must all hold."""
+
+    labels: tuple[Expression, ...]
+    names: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a pod asks of a node.  Pods of one template ask the same.
+
+    :param selector: labels with the values that they must have.
+    :param terms: one of them must hold; ``None`` = no affinity.
+    :param tolerations: (key, operator, value, effect) of each.
+    """
+
+    selector: tuple[tuple[str, str], ...] = ()
+    terms: tuple[Term, ...] | None = None
+    tolerations: tuple[tuple[str, str, str, str], ...] = ()
+
+    def accepts(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node has the labels (and the name) that the pod asks for."""
+        if any(labels.get(key) != value for key, value in self.selector):
+            return False
+        return self.terms is None or any(_holds(term, name, labels) for term in self.terms)
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether the pod puts up with a taint."""
+        return any(_covers(toleration, taint) for toleration in self.tolerations)
+
+    @property
+    def selective(self) -> bool:
+        """Whether labels or names matter at all."""
+        return bool(self.selector) or self.terms is not None
+
+
+def demand_of(pod: Pod) -> Demand:
+    """What a pod asks of a node.
+
+    The name to which a pod was pinned at its release is no demand of its own, nor is any that a bound pod bears: where
+    that goes is decided, and another pod of its gang may go elsewhere.
+    """
+    spec = pod.spec
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required if affinity is not None else None
+    tolerations = ((one.key, one.operator or "Equal", one.value, one.effect) for one in spec.tolerations or ())
+    return Demand(
+        selector=tuple(sorted((spec.node_selector or {}).items())),
+        terms=None if required is None else _terms(required, pinned=pod.released or pod.node is not None),
+        tolerations=tuple(sorted(tolerations)),
+    )
+
+
+def demands_of(pods: Iterable[Pod]) -> frozenset[Demand]:
+    """The different demands of some pods."""
+    return frozenset(map(demand_of, pods))
+
+
+def _terms(required: NodeSelector, *, pinned: bool) -> tuple[Term, ...] | None:
+    given = required.node_selector_terms or ()
+    if pinned and any(term.match_fields and not term.match_expressions for term in given):
+        return None
+    return tuple(
+        Term(
+            labels=tuple(map(_expression, term.match_expressions or ())),
+            names=() if pinned else tuple(map(_expression, term.match_fields or ())),
+        )
+        for term in given
+    )
+
+
+def _expression(requirement: Requirement) -> Expression:
+    return requirement.key, requirement.operator, tuple(requirement.values or ())
+
+
+def _holds(term: Term, name: str, labels: Mapping[str, str]) -> bool:
+    """An empty term matches nothing."""
+    if not term.labels and not term.names:
+        return False
+    named = {"metadata.name": name}
+    return all(_true(e, labels) for e in term.labels) and all(_true(e, named) for e in term.names)
+
+
+def _true(expression: Expression, labels: Mapping[str, str]) -> bool:
+    key, operator, values = expression
+    value = labels.get(key)
+    match operator:
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return value is None or value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            bound = values[0] if len(values) == 1 else ""
+            if value is None or not _INTEGER.fullmatch(value) or not _INTEGER.fullmatch(bound):
+                return False
+            return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
+    return False
+
+
+def _covers(toleration: tuple[str, str, str, str], taint: Taint) -> bool:
+    key, operator, value, effect = toleration
+    if effect not in ("", taint.effect):
+        return False
+    if key not in ("", taint.key):
+        return False
+    if operator == "Exists":
+        return True
+    return bool(key) and operator == "Equal" and value == (taint.value or "")

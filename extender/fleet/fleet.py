@@ -1,0 +1,236 @@
+"""Nodes and pods as a cluster: what is free, promised, flagged, faulty; updated object by object.
+
+An update touches what it changes: a pod that comes or goes changes one number of one node, a heartbeat nothing.  The
+tree of domains is made anew when a node comes, goes or changes its place, and then only when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+import numpy as np
+
+from extender.fleet.eligibility import Demand
+from extender.fleet.hosts import GONE, Host, host_of
+from extender.fleet.table import Problem, Table, make_table
+from extender.fleet.view import Occupancy, Own, View, make_view
+from extender.gangs import GangKey
+from extender.objects import Node, Pod
+from topology.capacity import count_nodes
+from topology.readers.kubernetes_labels import PRESETS
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
+_VIEWS = 32
+"""Views kept, one for each kind of pods."""
+
+
+class Fleet:
+    """The nodes as last seen.
+
+    :param levels: node labels from broad to close; ``None`` = those of the preset that most nodes carry.
+    """
+
+    def __init__(self, levels: Sequence[str] | None = None) -> None:
+        self._configured = None if levels is None else tuple(levels)
+        self._placing = self._configured or tuple(label for preset in PRESETS for label in preset.labels)
+        self._hosts: dict[str, Host] = {}
+        self._holding: dict[str, tuple[str, int]] = {}
+        self._held: Counter[str] = Counter()
+        self._promises: dict[str, set[GangKey]] = {}
+        self._promised_by: dict[GangKey, frozenset[str]] = {}
+        self._table: Table | None = None
+        self._free = np.zeros(0, dtype=np.int32)
+        self._promised = np.zeros(0, dtype=np.bool_)
+        self._annotated = np.zeros(0, dtype=np.bool_)
+        self._dirty: set[str] = set()
+        self._occupancy: Occupancy | None = None
+        self._occupied = -1
+        self._views: dict[tuple[frozenset[Demand], frozenset[str]], tuple[int, datetime, View]] = {}
+        self.version = 0
+        """Counts changes that a plan could depend on."""
+
+    def put_node(self, node: Node) -> None:
+        """A node appeared or changed."""
+        new = host_of(node)
+        old = self._hosts.get(node.name)
+        if old == new:
+            return
+        self._hosts[node.name] = new
+        self._changed(node.name, rebuild=old is None or self._place(old) != self._place(new))
+
+    def drop_node(self, name: str) -> None:
+        """A node is gone."""
+        if self._hosts.pop(name, None) is not None:
+            self._changed(name, rebuild=True)
+
+    def put_pod(self, pod: Pod) -> None:
+        """A pod appeared or changed; what matters is the GPUs it holds on a node, until it has ended or is gone."""
+        node = pod.node
+        if node is None or pod.terminal:
+            self.drop_pod(pod.uid)
+            return
+        try:
+            gpus = pod.gpus
+        except ValueError:
+            gpus = 0
+        if self._holding.get(pod.uid) != (node, gpus):
+            self.drop_pod(pod.uid)
+            if gpus:
+                self._holding[pod.uid] = (node, gpus)
+                self._held[node] += gpus
+                self._changed(node)
+
+    def drop_pod(self, uid: str) -> None:
+        """A pod is gone."""
+        if (old := self._holding.pop(uid, None)) is not None:
+            node, gpus = old
+            self._held[node] -= gpus
+            self._changed(node)
+
+    def promise(self, key: GangKey, nodes: Collection[str]) -> None:
+        """Nodes are promised to a gang: all of these, and no others."""
+        before, after = self._promised_by.pop(key, frozenset()), frozenset(nodes)
+        if after:
+            self._promised_by[key] = after
+        for name in after - before:
+            self._promises.setdefault(name, set()).add(key)
+            self._changed(name)
+        for name in before - after:
+            self._promises[name].discard(key)
+            if not self._promises[name]:
+                del self._promises[name]
+            self._changed(name)
+
+    def promised_to(self, name: str) -> GangKey | None:
+        """The gang that a node is promised to; of several, which forged plans can bring about, always the same one."""
+        keys = self._promises.get(name)
+        return min(keys) if keys else None
+
+    def host(self, name: str) -> Host | None:
+        """A node as it was last seen; ``None`` = there is no such node."""
+        return self._hosts.get(name)
+
+    def ailing(self, name: str, now: datetime) -> str:
+        """Why what runs on a node is in danger: gone, not Ready, broken, flagged faulty; empty = fine."""
+        host = self._hosts.get(name)
+        return GONE if host is None else host.ailing(now)
+
+    def not_ready_since(self, name: str) -> datetime | None:
+        """Since when a node has not been Ready; ``None`` = it is Ready, or gone."""
+        host = self._hosts.get(name)
+        return None if host is None else host.ready_since
+
+    def held(self, name: str) -> int:
+        """GPUs of a node that pods hold."""
+        return self._held[name]
+
+    @property
+    def holding(self) -> Mapping[str, tuple[str, int]]:
+        """Node and GPUs, at least one, of each pod that holds some, by its UID."""
+        return MappingProxyType(self._holding)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Labels that are the levels, from broad to close."""
+        tree = self.table.tree
+        return () if tree is None else tuple(level.name for level in tree.levels)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What an operator should mend."""
+        unreadable = (host for host in self._hosts.values() if host.problem is not None)
+        own = (
+            Problem("UnreadableNode", host.problem.message, host.problem.fix, node=host.name)
+            for host in unreadable
+            if host.problem is not None
+        )
+        return (*self.table.problems, *own)
+
+    @property
+    def table(self) -> Table:
+        """The tree, made anew if it must be."""
+        if self._table is None:
+            self._table = make_table([host for host in self._hosts.values() if host.gpus], self._configured)
+            self._free = np.zeros(len(self._table.hosts), dtype=np.int32)
+            self._promised = np.zeros(len(self._table.hosts), dtype=np.bool_)
+            self._annotated = np.zeros(len(self._table.hosts), dtype=np.bool_)
+            self._dirty = set(self._table.index_of)
+        return self._table
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """What is in use now."""
+        if self._occupancy is None or self._occupied != self.version:
+            self._occupancy = self._count()
+            self._occupied = self.version
+        return self._occupancy
+
+    @property
+    def default_level(self) -> str | None:
+        """The broadest level with more than one domain, nodes without a place there aside; ``None`` = no level."""
+        tree = self.table.tree
+        if tree is None or not tree.levels:
+            return None
+        return next((level.name for level in tree.levels if int((~level.implicit).sum()) > 1), tree.levels[0].name)
+
+    def view(
+        self, demands: frozenset[Demand], now: datetime, *, counted: frozenset[str], own: Own | None = None
+    ) -> View:
+        """The cluster for the pods of one gang.
+
+        :param demands: what they ask of a node.
+        :param counted: levels at which a node must have a place to be of use.
+        :param own: nodes that are in it in any case.
+        """
+        if own is not None:
+            return self._view(demands, counted, own, now)
+        known = self._views.get((demands, counted))
+        if known is None or known[0] != self.version or known[1] <= now:
+            view = self._view(demands, counted, Own((), 0, {}), now)
+            known = self._views[demands, counted] = (self.version, self._until(now), view)
+            while len(self._views) > _VIEWS:
+                del self._views[next(iter(self._views))]
+        return known[2]
+
+    def _view(self, demands: frozenset[Demand], counted: frozenset[str], own: Own, now: datetime) -> View:
+        hosts = [self._hosts[host.name] for host in self.table.hosts]
+        return make_view(self.table, hosts, self.occupancy, demands=demands, counted=counted, own=own, now=now)
+
+    def _until(self, now: datetime) -> datetime:
+        """The first end of a flag from now on."""
+        ends = (host.annotated.until for host in self._hosts.values() if host.annotated is not None)
+        starts = (end for end in ends if end is not None and end > now)
+        return min(starts, default=_NEVER)
+
+    def _place(self, host: Host) -> tuple[object, ...]:
+        """What the tree depends on."""
+        return host.gpus, *(host.labels.get(label) for label in self._placing)
+
+    def outdate(self) -> None:
+        """Something else has changed that plans depend on: who may use which nodes."""
+        self.version += 1
+
+    def _changed(self, name: str, *, rebuild: bool = False) -> None:
+        self.version += 1
+        self._dirty.add(name)
+        if rebuild:
+            self._table = None
+
+    def _count(self) -> Occupancy:
+        """What is in use, looking anew at the nodes that changed."""
+        table = self.table
+        for name in self._dirty:
+            if (i := table.index_of.get(name)) is not None:
+                host = self._hosts[name]
+                self._free[i] = min(host.gpus, max(0, host.allocatable - self._held[name]))
+                self._promised[i] = name in self._promises
+                self._annotated[i] = host.annotated is not None
+        self._dirty.clear()
+        if table.tree is None:
+            return Occupancy(self._free, self._promised, self._promised, self._annotated, ())
+        idle = (self._free == table.tree.gpus) & ~self._promised
+        in_domain = tuple((level.domain_of, count_nodes(level, idle)) for level in table.tree.levels)
+        return Occupancy(self._free, self._promised, idle, self._annotated, in_domain)

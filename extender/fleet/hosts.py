@@ -1,0 +1,108 @@
+"""One node as the fleet sees it: what of a Node object matters to scheduling, found out once per change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from extender.objects import Amounts, Node, Taint, instant
+from topology.errors import InvalidTopology
+from topology.flags import FAULTY, NodeFlag
+from topology.readers.kubernetes_gpus import quantity
+from topology.readers.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
+
+GONE = "the node is gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A node.
+
+    :param gpus: GPUs that it has; 0 = it is none of ours.
+    :param allocatable: GPUs that its device plugin offers.
+    :param ailment: why what runs here is in danger: not Ready, broken; empty = fine.
+    :param fault: why no new pod may come, an ailment among others; empty = they may.
+    :param cordoned: no new pod may come, by an administrator's word.
+    :param repelling: taints NoSchedule and NoExecute.
+    :param discouraging: taints PreferNoSchedule.
+    :param annotated: what the annotation of health says.
+    :param ready_since: when Ready last changed, if it is not True now.
+    :param problem: what cannot be read of it.
+    """
+
+    name: str
+    labels: dict[str, str]
+    gpus: int
+    allocatable: int
+    ailment: str = ""
+    fault: str = ""
+    cordoned: bool = False
+    repelling: tuple[Taint, ...] = ()
+    discouraging: tuple[Taint, ...] = ()
+    annotated: NodeFlag | None = None
+    ready_since: datetime | None = None
+    problem: InvalidTopology | None = None
+
+    def ailing(self, now: datetime) -> str:
+        """Why what runs here is in danger, a flag ``faulty`` included; empty = fine."""
+        flag = self.annotated
+        if not self.ailment and flag is not None and flag.slowdown == FAULTY and flag.active(now):
+            return f"flagged faulty by {flag.source}"
+        return self.ailment
+
+    def flag(self, now: datetime, discouraging: Iterable[Taint]) -> NodeFlag | None:
+        """What is to be said against new pods here: the worst there is.
+
+        :param discouraging: taints PreferNoSchedule that the pods do not tolerate.
+        """
+        if self.fault:
+            return NodeFlag(self.name, "faulty", FAULTY, source="kubernetes", evidence=self.fault)
+        price = price_flag(self.name, ((taint.key, taint.value or "") for taint in discouraging))
+        found = [flag for flag in (self.annotated, price) if flag is not None and flag.active(now)]
+        return max(found, key=lambda flag: flag.slowdown, default=None)
+
+
+def host_of(node: Node) -> Host:
+    """What matters of a node."""
+    problem, annotated = None, None
+    gpus = allocatable = 0
+    try:
+        annotated = annotated_flag(node.name, node.metadata.annotations or {})
+    except InvalidTopology as error:
+        problem = error
+    try:
+        has = _gpus(node.status.capacity)
+        offers = _gpus(node.status.allocatable)
+        gpus, allocatable = max(has or 0, offers or 0), (has or 0) if offers is None else offers
+    except ValueError as error:
+        problem = InvalidTopology(f"node {node.name!r}: {error}", where=node.name, fix="write a whole number of GPUs")
+    taints = node.spec.taints or ()
+    conditions = node.status.conditions or ()
+    ready = next((one for one in conditions if one.type == "Ready"), None)
+    return Host(
+        name=node.name,
+        labels=node.labels,
+        gpus=gpus,
+        allocatable=allocatable,
+        ailment=", ".join(broken(conditions)),
+        fault=", ".join(
+            faults(
+                unschedulable=bool(node.spec.unschedulable),
+                conditions=conditions,
+                gpus=gpus,
+                allocatable=allocatable,
+                repelling=(),
+            )
+        ),
+        cordoned=bool(node.spec.unschedulable),
+        repelling=tuple(taint for taint in taints if taint.effect in ("NoSchedule", "NoExecute")),
+        discouraging=tuple(taint for taint in taints if discourages(taint)),
+        annotated=annotated,
+        ready_since=instant(ready.last_transition_time) if ready is not None and ready.status != "True" else None,
+        problem=problem,
+    )
+
+
+def _gpus(amounts: Amounts | None) -> int | None:
+    return None if amounts is None or amounts.gpu is None else quantity(amounts.gpu)

@@ -1,0 +1,155 @@
+"""The cluster as the pods of one gang may use it: what the solver is given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+
+from extender.fleet.eligibility import Demand
+from extender.fleet.hosts import GONE, Host
+from extender.fleet.table import BoolArray, Table
+from extender.objects import Taint
+from topology.cluster import Cluster, IntArray
+from topology.flags import FAULTY, NodeFlag
+from topology.subset import subset
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """What is in use, by row of the table.
+
+    :param free: shape [nodes], GPUs that nobody holds.
+    :param promised: shape [nodes], whether the node is promised to a gang.
+    :param idle: shape [nodes], whether nobody holds a GPU of it and it is promised to nobody.
+    :param annotated: shape [nodes], whether an annotation may speak against it.
+    :param idle_in_domain: for each level, shape [nodes], the node's domain; and shape [domains], idle nodes in each.
+    """
+
+    free: IntArray
+    promised: BoolArray
+    idle: BoolArray
+    annotated: BoolArray
+    idle_in_domain: tuple[tuple[IntArray, IntArray], ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """The cluster as the pods of one gang may use it.
+
+    :param cluster: the nodes that they may use at all; what is in use or promised is not free, what no new pod may use
+        is faulty.  ``None`` = there are none.
+    :param left_out: why the other nodes are not in it, and how many.
+    """
+
+    cluster: Cluster | None
+    left_out: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """The nodes that a gang has.
+
+    :param gpus: of each, for those that are gone.
+    :param likenesses: those that are gone -> others at whose places they are taken to have been.
+    """
+
+    nodes: tuple[str, ...]
+    gpus: int
+    likenesses: Mapping[str, str]
+
+
+def make_view(
+    table: Table,
+    hosts: Sequence[Host],
+    occupancy: Occupancy,
+    *,
+    demands: frozenset[Demand],
+    counted: frozenset[str],
+    own: Own,
+    now: datetime,
+) -> View:
+    """The cluster for the pods of one gang.
+
+    :param hosts: the nodes of the table as they are now, in its order.
+    :param demands: what the pods ask of a node.
+    :param counted: levels at which a node must have a place to be of use.
+    :param own: nodes that are in it in any case.
+    """
+    if table.tree is None:
+        return View(None, {})
+    tree, left_out = table.tree, Counter[str]()
+    kept = np.ones(len(tree), dtype=np.bool_)
+    always = [table.index_of[name] for name in own.nodes if name in table.index_of]
+    for level, lacking in zip(tree.levels, table.unplaced, strict=True):
+        if level.name in counted:
+            _leave_out(kept, lacking, f"without the label {level.name}", left_out, always)
+    for why, refused in _refused(hosts, demands):
+        _leave_out(kept, refused, why, left_out, always)
+    rows = np.flatnonzero(kept)
+    if not len(rows):
+        return View(None, left_out)
+    free = np.where(occupancy.promised, 0, occupancy.free).astype(np.int32)
+    cluster = tree.replace(free_gpus=free, flags=_flags({i: hosts[i] for i in rows.tolist()}, demands, now))
+    missing = [name for name in own.nodes if name not in table.index_of]
+    if missing:
+        cluster = _with_missing(cluster, missing, own)
+        rows = np.concatenate([rows, np.arange(len(tree), len(cluster))])
+    return View(subset(cluster, rows.astype(np.int32)), left_out)
+
+
+def _refused(hosts: Sequence[Host], demands: frozenset[Demand]) -> Iterator[tuple[str, BoolArray]]:
+    """Nodes that some of the pods cannot use, by reason."""
+    selective = [demand for demand in demands if demand.selective]
+    if selective:
+        refused = [not all(demand.accepts(host.name, host.labels) for demand in selective) for host in hosts]
+        yield "not selected by the pods", np.array(refused, dtype=np.bool_)
+    tainted = [any(not demand.tolerates(t) for t in host.repelling for demand in demands) for host in hosts]
+    if any(tainted):
+        yield "taints that the pods do not tolerate", np.array(tainted, dtype=np.bool_)
+
+
+def _flags(hosts: Mapping[int, Host], demands: frozenset[Demand], now: datetime) -> dict[int, NodeFlag]:
+    """Flags of nodes by row; a taint PreferNoSchedule that all of them have marks the pool and costs nothing."""
+    discouraging = {
+        i: [taint for taint in host.discouraging if not all(demand.tolerates(taint) for demand in demands)]
+        for i, host in hosts.items()
+        if host.discouraging
+    }
+    common: set[Taint] = set()
+    if len(discouraging) == len(hosts):
+        common = set.intersection(*map(set, discouraging.values()))
+    found = (
+        (i, host.flag(now, [taint for taint in discouraging.get(i, ()) if taint not in common]))
+        for i, host in hosts.items()
+        if host.fault or host.annotated is not None or host.discouraging
+    )
+    return {i: flag for i, flag in found if flag is not None}
+
+
+def _leave_out(kept: BoolArray, refused: BoolArray, why: str, left_out: Counter[str], always: Sequence[int]) -> None:
+    refused = refused & kept
+    refused[always] = False
+    if why and (count := int(refused.sum())):
+        left_out[why] += count
+    kept &= ~refused
+
+
+def _with_missing(cluster: Cluster, names: Sequence[str], own: Own) -> Cluster:
+    """The cluster with nodes that are gone, faulty, at the places of others."""
+    first = len(cluster)
+    like = np.array([cluster.index_of.get(own.likenesses.get(name, ""), 0) for name in names], dtype=np.int32)
+    levels = (
+        replace(level, domain_of=np.concatenate([level.domain_of, level.domain_of[like]])) for level in cluster.levels
+    )
+    gone = (NodeFlag(name, "faulty", FAULTY, source="kubernetes", evidence=GONE) for name in names)
+    return Cluster(
+        names=(*cluster.names, *names),
+        gpus=np.append(cluster.gpus, np.full(len(names), own.gpus, dtype=np.int32)),
+        free_gpus=np.append(cluster.free_gpus, np.zeros(len(names), dtype=np.int32)),
+        levels=tuple(levels),
+        flags={**cluster.flags, **dict(enumerate(gone, start=first))},
+    )

@@ -1,0 +1,97 @@
+"""What pods say about themselves for queue policies: how long they will run, and whether they may be stopped.
+
+Hints place nothing: one that cannot be read is a warning, and the policy does without it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from extender.gangs.types import InvalidGang
+from extender.names import EXPECTED_DURATION, PREEMPTIBLE
+from extender.objects import Pod
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
+_WHOLE = re.compile(rf"(?:{_PART.pattern})+")
+_PLAIN = re.compile(r"[0-9]{1,12}(?:\.[0-9]{0,9})?")
+
+_LONGEST = 80
+"""Characters of the longest hint that is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the pods of one gang say.
+
+    :param seconds: that it is expected to run at most; ``None`` = nobody says.
+    :param preemptible: whether all its pods may be stopped.
+    :param doubts: what cannot be read.
+    """
+
+    seconds: float | None = None
+    preemptible: bool = False
+    doubts: tuple[InvalidGang, ...] = ()
+
+
+def hints_of(pods: Iterable[Pod]) -> Hints:
+    """The hints of some pods: the longest duration that one of them says; preemptible when all of them are."""
+    said = dict.fromkeys(
+        (_short(annotations.get(EXPECTED_DURATION, "")), _short(annotations.get(PREEMPTIBLE, "")))
+        for annotations in (pod.annotations for pod in pods)
+    )
+    return _understood(tuple(said))
+
+
+def _short(text: str) -> str:
+    """A text that can be kept; what is longer than any hint stays as unreadable as it is."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+@lru_cache(4096)
+def _understood(said: tuple[tuple[str, str], ...]) -> Hints:
+    """What some durations and words about preemption come to; most pods say nothing, and few something of their own."""
+    durations = dict.fromkeys(duration for duration, _ in said)
+    preemptible = dict.fromkeys(word for _, word in said)
+    doubts = list[InvalidGang]()
+    seconds = None
+    for text in filter(None, durations):
+        try:
+            seconds = max(seconds or 0.0, parse_duration(text))
+        except InvalidGang as error:
+            doubts.append(error)
+    doubts += [_no_answer(text) for text in preemptible if text not in ("", "true", "false")]
+    return Hints(seconds, preemptible.keys() == {"true"}, tuple(doubts))
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a Go duration (``1h30m``) or of a plain number.
+
+    :raises InvalidGang: neither, or not above 0.
+    """
+    plain = text.strip()
+    seconds = 0.0
+    if _PLAIN.fullmatch(plain):
+        seconds = float(plain)
+    elif _WHOLE.fullmatch(plain):
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
+    if seconds <= 0.0:
+        raise InvalidGang(
+            f"{text[:40]!r} is no duration",
+            reason="BadDuration",
+            where=EXPECTED_DURATION,
+            fix="write hours, minutes and seconds, like 36h or 1h30m, or seconds alone",
+        )
+    return seconds
+
+
+def _no_answer(text: str) -> InvalidGang:
+    return InvalidGang(
+        f"{text[:40]!r} is neither true nor false",
+        reason="BadPreemptible",
+        where=PREEMPTIBLE,
+        fix='write "true" on all pods that may be stopped, or leave it out',
+    )

@@ -1,0 +1,176 @@
+"""One pod: which gang it belongs to, and where it stands in it.
+
+A gang is named by our label, or by whatever else says that pods belong together.  Some of that is said for a gang alone
+(a PodGroup of any API); controllers like Job, JobSet or StatefulSet make pods that need not start together, and their
+pods are a gang only when they ask for it: by our gate, or by an annotation ``gang-size`` or ``parallelism``.
+
+A pod without GPUs is no member: launchers, drivers and initialisers of a job go where they like.
+
+Names of gangs that Kubernetes does not bound are; a gang with a longer one is known by a short name, and invalid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from extender.gangs import dialects as d
+from extender.gangs.annotations import asked_by, parse_whole
+from extender.gangs.index import equal_parts, index_of, numbered_by
+from extender.gangs.types import GangKey, InvalidGang, Member, Wish
+from extender.gangs.wishes import wishes_of, wishes_of_group
+from extender.names import GANG, GANG_SIZE, GATE, PARALLELISM
+from extender.objects import Owner, Pod
+from extender.texts import LONGEST, clip, short_name
+
+Owners = Mapping[str, Owner]
+"""Makers of pods, and PodGroups, that are known: by UID and by ``kind/namespace/name``; none need be."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One way in which a pod names its gang.
+
+    :param declared: it is said for gangs alone.
+    :param size: pods of the gang, where the form says.
+    :param group: the PodGroup, where it is known.
+    """
+
+    dialect: str
+    name: str
+    declared: bool
+    size: int | None = None
+    group: Owner | None = None
+
+
+def recognise(pod: Pod, owners: Owners) -> Member | None:
+    """The gang a pod belongs to, and its place there.
+
+    :returns: ``None`` when the pod is nobody's member.
+    """
+    form = next((form for form in _forms(pod, owners) if form.declared or _asks(pod)), None)
+    if form is None:
+        return None
+    name = short_name(form.name)
+    problem = None if name == form.name else _name_too_long(pod, form.name)
+    try:
+        gpus = pod.gpus
+    except ValueError as error:
+        gpus = 1
+        problem = problem or _invalid(pod, "InvalidGpus", clip(str(error)), "write a whole number of GPUs")
+    if not gpus and GANG not in pod.labels:
+        return None
+    if not gpus:
+        fix = f"ask for whole nodes (nvidia.com/gpu), or take the label {GANG} off pods that need no node of their own"
+        problem = problem or _invalid(pod, "NoGpus", "asks for no GPUs", fix)
+    index = None
+    try:
+        index = index_of(pod)
+    except InvalidGang as error:
+        problem = problem or error
+    return Member(
+        key=GangKey(pod.namespace, name),
+        pod=pod,
+        dialect=form.dialect,
+        asked=asked_by(pod.annotations, _wishes(pod, form, owners)),
+        index=index,
+        numbered_by=numbered_by(pod),
+        parts=equal_parts(pod),
+        size=form.size,
+        problem=problem,
+    )
+
+
+def _asks(pod: Pod) -> bool:
+    """Whether a pod that a controller made by the number is to start with the others.
+
+    It says so by an annotation or by our gate; a mark is what its release leaves of the gate.  Releases of versions
+    before the mark left the pin alone: that is believed of a pod which is there already, and gains nothing by it.
+    """
+    annotations = pod.annotations
+    if GANG_SIZE in annotations or PARALLELISM in annotations:
+        return True
+    return pod.gated_by(GATE) or pod.released or (pod.node is not None and pod.pin == pod.node)
+
+
+def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:
+    """The ways in which a pod names gangs, the most telling first."""
+    labels, annotations, spec = pod.labels, pod.annotations, pod.spec
+    controlled = tuple(_controlled(pod, owners))
+    if name := labels.get(GANG):
+        yield _Form("arnold", name, True, controlled[0].size if controlled else None)
+    if spec.scheduling_group is not None and (name := spec.scheduling_group.pod_group_name):
+        yield _grouped("native-pod-group", pod, name, owners)
+    if spec.workload_ref is not None and spec.workload_ref.name:
+        parts = (spec.workload_ref.name, spec.workload_ref.pod_group, spec.workload_ref.pod_group_replica_key)
+        # Three names that are each short enough may be too long together; that is nobody's mistake.
+        yield _Form("native-workload", short_name("-".join(part for part in parts if part)), True)
+    if name := labels.get(d.POD_GROUP):
+        yield _grouped("pod-group", pod, name, owners)
+    if name := labels.get(d.KUEUE_GROUP):
+        yield _Form("kueue", name, True, parse_whole(annotations.get(d.KUEUE_COUNT)))
+    if name := annotations.get(d.VOLCANO_GROUP):
+        yield _grouped("volcano", pod, name, owners)
+    if name := annotations.get(d.KAI_GROUP):
+        yield _grouped("kai", pod, name, owners)
+    yield from controlled
+
+
+def _controlled(pod: Pod, owners: Owners) -> Iterator[_Form]:
+    """The controllers that make pods by the number; all of them leave labels."""
+    labels = pod.labels
+    if (name := labels.get(d.LWS_NAME)) and (group := labels.get(d.LWS_GROUP)):
+        yield _Form("lws", f"{name}-{group}", False, parse_whole(pod.annotations.get(d.LWS_SIZE)))
+    if name := labels.get(d.JOBSET_NAME):
+        yield _Form("jobset", name, False, _jobset_size(pod, name, owners))
+    if name := labels.get(d.KUBEFLOW_JOB):
+        yield _Form("kubeflow", name, False)
+    if name := labels.get(d.RAY_CLUSTER):
+        yield _Form("kuberay", name, False)
+    owner = pod.owner
+    if owner is None:
+        return
+    known = owners.get(owner.uid)
+    if owner.kind == "Job" and (d.COMPLETION_INDEX in labels or d.COMPLETION_INDEX in pod.annotations):
+        yield _Form("job", owner.name, False, known.spec.completions if known else None)
+    if owner.kind == "StatefulSet":
+        yield _Form("statefulset", owner.name, False, known.spec.replicas if known else None)
+
+
+def _grouped(dialect: str, pod: Pod, name: str, owners: Owners) -> _Form:
+    """A pod of a PodGroup: ``schedulingPolicy.gang.minCount`` of the native one, ``minMember`` of the others."""
+    group = owners.get(f"PodGroup/{pod.namespace}/{name}")
+    if group is None:
+        return _Form(dialect, name, True)
+    policy = group.spec.scheduling_policy
+    native = policy.gang.min_count if policy is not None and policy.gang is not None else None
+    return _Form(dialect, name, True, native if native is not None else group.spec.min_member, group)
+
+
+def _wishes(pod: Pod, form: _Form, owners: Owners) -> tuple[Wish, ...]:
+    """What peers' dialects ask, on the pod, on its maker, in its PodGroup."""
+    maker = owners.get(pod.owner.uid) if pod.owner is not None else None
+    annotations = pod.annotations if maker is None else {**(maker.metadata.annotations or {}), **pod.annotations}
+    of_group = () if form.group is None else wishes_of_group(form.group)
+    return (*wishes_of(annotations, pod.labels), *of_group)
+
+
+def _jobset_size(pod: Pod, name: str, owners: Owners) -> int | None:
+    """Pods with GPUs of a JobSet."""
+    jobset = owners.get(pod.labels.get(d.JOBSET_UID, "")) or owners.get(f"JobSet/{pod.namespace}/{name}")
+    if jobset is None:
+        return None
+    try:
+        return sum(job.pods for job in jobset.spec.replicated_jobs or ()) or None
+    except ValueError:
+        return None
+
+
+def _name_too_long(pod: Pod, name: str) -> InvalidGang:
+    size = len(name.encode("utf-8", "replace"))
+    message = f"names a gang with {size:,} bytes, beginning with {name[:40]!r}"
+    return _invalid(pod, "InvalidName", message, f"give the gang a name of at most {LONGEST} bytes")
+
+
+def _invalid(pod: Pod, reason: str, message: str, fix: str) -> InvalidGang:
+    return InvalidGang(f"pod {pod.name} {message}", reason=reason, where=f"pod {pod.namespace}/{pod.name}", fix=fix)

@@ -1,0 +1,153 @@
+"""What a gang is: pods that start together or not at all, each with a rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from extender.objects import START_OF_TIME, Pod
+from scheduler.job import Job
+from topology.errors import InvalidInput
+
+
+class GangKey(NamedTuple):
+    """Who a gang is: its name is unique in its namespace."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class InvalidGang(InvalidInput):
+    """Pods that contradict each other or themselves; becomes a condition of their GangPlan.
+
+    :param reason: one word for machines, CamelCase: the ``reason`` of a condition.
+    """
+
+    def __init__(self, message: str, *, reason: str, where: str = "", fix: str = "") -> None:
+        super().__init__(message, where=where, fix=fix)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a peer's dialect asks of the network.
+
+    :param level: node label; ``None`` where the dialect numbers its levels.
+    :param hard: what it concerns lies inside one domain of the level; otherwise that level's domains count.
+    :param source: the annotation that says so.
+    :param tier: number of a level, 1 the closest, where ``level`` is ``None``.
+    :param slice_size: the wish concerns each so many consecutive ranks; ``None`` = the whole gang.
+    """
+
+    level: str | None
+    hard: bool
+    source: str
+    tier: int | None = None
+    slice_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the annotations of a pod ask for its gang, as written; members of one gang agree.
+
+    :param wishes: peers' dialects.
+    """
+
+    size: str | None = None
+    parallelism: str | None = None
+    alpha: str | None = None
+    level: str | None = None
+    avoid: str | None = None
+    wishes: tuple[Wish, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One pod's part in a gang.
+
+    :param dialect: which form of gang this is: ``arnold``, ``jobset``, ``pod-group``, ...
+    :param index: where its controller puts it: ``(rank,)`` where that is the rank, else numbers whose order is that of
+        the ranks, ``(job, completion)``; ``None`` = nothing numbers it.
+    :param numbered_by: UID of the controller that does; empty where our label does, or a group of several controllers.
+    :param parts: jobs of one size that the gang consists of, where ``index`` is (job, completion); ``None`` = unknown.
+    :param size: pods of the gang as its controller or its group says; ``None`` = they do not.
+    :param problem: what is wrong with this pod's labels or annotations.
+    """
+
+    key: GangKey
+    pod: Pod
+    dialect: str
+    asked: Asked
+    index: tuple[int, ...] | None = None
+    numbered_by: str = ""
+    parts: int | None = None
+    size: int | None = None
+    problem: InvalidGang | None = None
+
+    @property
+    def needed(self) -> bool:
+        """Whether the pod runs, or is still to run; one that is being deleted is not, its successor is."""
+        return not self.pod.terminal and not self.pod.leaving
+
+
+@dataclass(frozen=True)
+class Gang:
+    """All that is known of a gang from its pods.
+
+    :param size: pods it has when complete; ``None`` = nobody says.
+    :param members: by rank, ``None`` where a pod is missing; empty while ranks are not known, which takes all pods
+        where controllers number them by several numbers.
+    :param pods: all its pods, ended ones too.
+    :param done: ranks whose pod has succeeded and is needed no more.
+    :param job: what the solver is asked; ``None`` while the gang has a problem, or its size is not known.
+    :param tiers: hard wishes by number, to be resolved against the levels of the cluster.
+    :param notes: what a user should know, one sentence each.
+    :param priority: highest of its pods.
+    :param created: when the oldest of its pods was.
+    :param seconds: that it is expected to run at most; ``None`` = nobody says.
+    :param preemptible: whether it may be stopped and queued again.
+    :param doubts: hints of its pods that cannot be read; they place nothing, so they are no problem.
+    :param waits: why it is not complete, one sentence; empty when it is.
+    :param problem: why it can never be planned as it is.
+    """
+
+    key: GangKey
+    dialect: str
+    size: int | None
+    members: tuple[Member | None, ...]
+    pods: tuple[Pod, ...]
+    job: Job | None
+    tiers: tuple[Wish, ...] = ()
+    done: frozenset[int] = frozenset()
+    notes: tuple[str, ...] = ()
+    priority: int = 0
+    created: datetime = START_OF_TIME
+    seconds: float | None = None
+    preemptible: bool = False
+    doubts: tuple[InvalidGang, ...] = ()
+    waits: str = ""
+    problem: InvalidGang | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every rank has its pod and nothing is wrong."""
+        return not self.waits and self.problem is None
+
+    @property
+    def over(self) -> bool:
+        """Whether no pod of it holds anything any more: all have ended."""
+        return all(pod.terminal for pod in self.pods)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Ranks without a pod that need one; empty while ranks are not known."""
+        return tuple(r for r, member in enumerate(self.members) if member is None and r not in self.done)
+
+    @property
+    def uids(self) -> tuple[str | None, ...]:
+        """UID of each rank's pod."""
+        return tuple(None if member is None else member.pod.uid for member in self.members)

@@ -1,0 +1,81 @@
+"""What makes pods by the number, and says how many belong together."""
+
+from __future__ import annotations
+
+from extender.objects.common import Metadata, Object
+from extender.objects.pods import PodSpec
+
+
+class _PodTemplate(Object, frozen=True):
+    spec: PodSpec = PodSpec()
+
+
+class _JobSpec(Object, frozen=True):
+    parallelism: int | None = None
+    template: _PodTemplate = _PodTemplate()
+
+
+class _JobTemplate(Object, frozen=True):
+    spec: _JobSpec = _JobSpec()
+
+
+class ReplicatedJob(Object, frozen=True):
+    """One of the job templates of a JobSet."""
+
+    name: str = ""
+    replicas: int = 1
+    template: _JobTemplate = _JobTemplate()
+
+    @property
+    def pods(self) -> int:
+        """Pods of all its jobs that hold GPUs.
+
+        :raises ValueError: not a number of GPUs.
+        """
+        job = self.template.spec
+        return self.replicas * (1 if job.parallelism is None else job.parallelism) if job.template.spec.gpus else 0
+
+
+class _GangPolicy(Object, frozen=True):
+    min_count: int | None = None
+
+
+class _SchedulingPolicy(Object, frozen=True):
+    gang: _GangPolicy | None = None
+
+
+class _NetworkTopology(Object, frozen=True):
+    mode: str = ""
+    highest_tier_allowed: int | None = None
+
+
+class _TopologyConstraint(Object, frozen=True):
+    key: str = ""
+
+
+class _SchedulingConstraints(Object, frozen=True):
+    topology: list[_TopologyConstraint] | None = None
+
+
+class OwnerSpec(Object, frozen=True):
+    """What the makers of pods say about their number and their place, each kind in its own fields.
+
+    Job: completions; JobSet: replicatedJobs; StatefulSet: replicas; native PodGroup: schedulingPolicy and
+    schedulingConstraints; PodGroup of sig-scheduling and of Volcano: minMember, of Volcano also networkTopology.
+    """
+
+    completions: int | None = None
+    replicas: int | None = None
+    replicated_jobs: list[ReplicatedJob] | None = None
+    scheduling_policy: _SchedulingPolicy | None = None
+    scheduling_constraints: _SchedulingConstraints | None = None
+    min_member: int | None = None
+    network_topology: _NetworkTopology | None = None
+
+
+class Owner(Object, frozen=True):
+    """An object that says how many pods belong together: Job, JobSet, StatefulSet or a PodGroup of any API."""
+
+    kind: str = ""
+    metadata: Metadata = Metadata()
+    spec: OwnerSpec = OwnerSpec()

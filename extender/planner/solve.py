@@ -1,0 +1,238 @@
+"""The question put to the solver and the evaluator of ``arnold place``; the answer as a plan, or the reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from time import perf_counter
+
+import numpy as np
+
+from extender.names import EXPECTED_DURATION, PREEMPTIBLE
+from extender.planner.claims import Terms
+from extender.planner.doubts import with_doubts
+from extender.planner.question import Question
+from extender.planner.rounds import Answer
+from extender.plans import Phase, Plan, Spec, canonical_uid
+from scheduler.job import Job
+from scheduler.outcome import Outcome, run
+from scheduler.placement.admission import admissible, shortage
+from scheduler.placement.registry import load_algorithm
+from scheduler.placement.repair import Repair, repair
+from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.remedies import fits, nodes_to_free, shares
+from topology.cluster import Cluster, IntArray
+from topology.errors import ArnoldError, Infeasible
+
+_FITS_SHARE = 0.2
+"""Part of the time limit that each of the questions behind a refusal may take."""
+
+_LIMITS = Limits()
+
+
+def solve(question: Question, limits: Limits = _LIMITS, *, algorithm: str = "exact") -> Answer:
+    """Ask the solver.
+
+    Never raises for what a gang, a plan or a cluster is: reasons become the plan's.
+
+    :param algorithm: name of the placement algorithm.
+    """
+    started = perf_counter()
+    try:
+        answer = _mended(question, limits) if question.lost else _placed(question, limits, algorithm)
+    except ArnoldError as error:
+        answer = _unplaced(question, str(error))
+    return replace(answer, solve_seconds=perf_counter() - started)
+
+
+def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
+    job, cluster = question.job, question.cluster
+    if question.refused or job is None or cluster is None:
+        return _unplaced(question, question.refused)
+    offers = question.terms.offers or (frozenset(cluster.names),)
+    for withheld in offers:
+        outcome = run(_algorithm(algorithm), _without(cluster, withheld), job, limits)
+        if outcome.evaluation is not None:
+            break
+    if outcome.evaluation is None or outcome.proposal.nodes is None:
+        return _no_room(question, cluster, job, outcome, limits)
+    evaluation = outcome.evaluation
+    nodes = by_rank(cluster, job, outcome.proposal.nodes)
+    notes = (f"uses {len(evaluation.flagged)} flagged nodes",) if evaluation.flagged else ()
+    plan = _base(question, job).replace(
+        phase=Phase.PLANNED,
+        nodes=nodes,
+        pods=tuple(None if uid is None else canonical_uid(uid) for uid in question.gang.uids),
+        spread=(evaluation.dp, evaluation.pp),
+        objective=outcome.objective,
+        bound=outcome.bound,
+        gap=outcome.gap,
+        expires=None,
+        bound_pods=0,
+        would_fit_if_empty=None,
+        reason="Planned",
+        message="; ".join(notes),
+    )
+    plan = plan.with_condition("Complete", True, "Complete", "", question.now)
+    plan = plan.with_condition("Planned", True, "Planned", plan.message, question.now)
+    return Answer(question.gang.key, True, plan)
+
+
+def _base(question: Question, job: Job | None) -> Plan:
+    """The plan before, or a new one, with what is asked now."""
+    gang = question.gang
+    before = with_doubts(question.before or Plan(gang.key, Phase.QUEUED), gang, question.now)
+    if job is None:
+        return before.replace(spec=replace(before.spec, dialect=gang.dialect, size=gang.size, priority=gang.priority))
+    return before.replace(spec=Spec.of(job, dialect=gang.dialect, priority=gang.priority))
+
+
+@cache
+def _algorithm(name: str) -> PlacementAlgorithm:
+    """Looking through what is installed takes longer than a small gang."""
+    return load_algorithm(name)
+
+
+def _without(cluster: Cluster, withheld: AbstractSet[str]) -> Cluster:
+    """The cluster in which what is withheld is in use."""
+    if not withheld:
+        return cluster
+    return cluster.with_busy(i for i, name in enumerate(cluster.names) if name in withheld)
+
+
+def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
+    """Names of the nodes in the order of ranks.
+
+    :param nodes: shape [rows, columns].
+    """
+    order = np.empty(job.grid.cells, dtype=np.int32)
+    order[job.grid.node_rank.ravel()] = nodes.ravel()
+    return tuple(cluster.names[i] for i in order)
+
+
+def by_cell(cluster: Cluster, job: Job, nodes: Iterable[str]) -> IntArray:
+    """Indices of nodes, shape [rows, columns], from names in the order of ranks."""
+    order = np.array([cluster.index_of[name] for name in nodes], dtype=np.int32)
+    found: IntArray = order[job.grid.node_rank]
+    return found
+
+
+def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, limits: Limits) -> Answer:
+    """Why a gang has no room, and what would give it some."""
+    part = replace(limits, seconds=_FITS_SHARE * limits.seconds)
+    solver = _algorithm("exact")
+    terms = question.terms
+    fits_now = bool(not terms.offers or terms.offers[-1]) and fits(cluster, job, solver=solver, limits=part)
+    fits_empty = fits(cluster.emptied(), job, solver=solver, limits=part)
+    sentences = []
+    if fits_now:
+        why, fix = _kept_from_it(terms)
+        sentences.append(f"it would fit, but {why}")
+    else:
+        sentences.append(shortage(cluster, job) or outcome.reason)
+        if left_out := ", ".join(f"{count} {why}" for why, count in question.left_out.items()):
+            sentences.append(f"nodes that its pods cannot use: {left_out}")
+        if fits_empty is False:
+            sentences.append("it would not fit even if the cluster were empty")
+        elif fits_empty:
+            sentences.append("it fits if the cluster were empty" + _leaving(cluster, job))
+        fix = "ask for fewer nodes (`arnold explain` says how few), or add some"
+        if fits_empty is not False:
+            fix = f"wait until nodes are free, or {fix}"
+    usable: frozenset[str] = frozenset()
+    if fits_empty is not False:
+        usable = frozenset(cluster.names[i] for i in np.flatnonzero(admissible(cluster.emptied(), job)))
+    kept = "ZoneNotClear" if terms.emptying else "Reserved" if terms.reserved else "BehindOthers"
+    reason = kept if fits_now else "TooLarge" if fits_empty is False else "NoRoom"
+    answer = _unplaced(question, f"{'; '.join(sentences)}\nTo fix: {fix}", reason=reason, fits_empty=fits_empty)
+    return replace(answer, usable=usable)
+
+
+def _kept_from_it(terms: Terms) -> tuple[str, str]:
+    """For whom nodes are kept on which a gang would fit, and what would change that."""
+    if terms.emptying:
+        return "its reserved zone is being emptied for it", "wait: those that may be stopped are asked to go"
+    if terms.reserved:
+        names = ", ".join(terms.reserved)
+        return (
+            f"only on nodes that are reserved for {names}, and nobody says that it ends before that arrives",
+            f"wait, or say on all its pods that it does ({EXPECTED_DURATION}), or that it may be stopped "
+            f"({PREEMPTIBLE})",
+        )
+    first = f"gang {terms.ahead[0].key}" if terms.ahead else "a gang"
+    others = f"{first} is" if len(terms.ahead) < 2 else f"{first} and {len(terms.ahead) - 1} more are"
+    if not terms.passing:
+        return f"{others} before it, and nobody passes under this queue policy", "wait"
+    return f"{others} before it and could use the same nodes", "wait for them, or give the gang a higher priority"
+
+
+def _leaving(cluster: Cluster, job: Job) -> str:
+    """What would have to leave."""
+    nodes = nodes_to_free(cluster, job)
+    return f"; {len(nodes)} nodes in use would have to be freed: {shares(cluster, job, nodes)}" if len(nodes) else ""
+
+
+def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: bool | None = None) -> Answer:
+    """No placement: the reason becomes the plan's."""
+    key = question.gang.key
+    if question.lost and question.before is not None:
+        plan = question.before.replace(message=why)
+        return Answer(key, False, plan.with_condition("Healthy", False, "CannotBeRepaired", why, question.now))
+    plan = _base(question, question.job).replace(
+        phase=Phase.QUEUED,
+        nodes=(),
+        pods=(),
+        spread=None,
+        objective=None,
+        bound=None,
+        gap=None,
+        expires=None,
+        bound_pods=0,
+        would_fit_if_empty=fits_empty,
+        reason=reason or "CannotBePlanned",
+        message=why,
+    )
+    plan = plan.with_condition("Complete", True, "Complete", "", question.now)
+    return Answer(key, False, plan.with_condition("Planned", False, plan.reason, why, question.now))
+
+
+def _repaired(question: Question, cluster: Cluster, job: Job, nodes: IntArray, limits: Limits) -> Repair:
+    """The repair under the first offer that has spares.
+
+    :raises ArnoldError: none has.
+    """
+    *first, last = question.terms.offers or (frozenset(cluster.names),)
+    for withheld in first:
+        with suppress(Infeasible):
+            return repair(_without(cluster, withheld), job, nodes, question.lost, limits=limits)
+    return repair(_without(cluster, last), job, nodes, question.lost, limits=limits)
+
+
+def _mended(question: Question, limits: Limits) -> Answer:
+    """A repair with the fewest moves, in which pods that run stay."""
+    job, cluster, before = question.job, question.cluster, question.before
+    if question.refused or job is None or cluster is None or before is None:
+        return _unplaced(question, question.refused)
+    found = _repaired(question, cluster, job, by_cell(cluster, job, before.nodes), limits)
+    nodes = by_rank(cluster, job, found.nodes)
+    moved = tuple(rank for rank, (old, new) in enumerate(zip(before.nodes, nodes, strict=True)) if old != new)
+    if running := [rank for rank in moved if rank in question.fixed]:
+        ranks = ", ".join(map(str, running[:5])) + (", ..." if len(running) > 5 else "")
+        return _unplaced(
+            question, f"pods that run would have to move: rank {ranks}; delete the gang's pods to move all"
+        )
+    bound = min(found.objective_bound, found.after.objective)
+    plan = before.replace(
+        nodes=nodes,
+        spread=(found.after.dp, found.after.pp),
+        objective=found.after.objective,
+        bound=bound,
+        gap=(found.after.objective - bound) / found.after.objective,
+    )
+    moves = f"{len(moved)} of {len(nodes)} ranks have another node"
+    return Answer(
+        question.gang.key, True, plan.with_condition("Healthy", True, "Repaired", moves, question.now), moved=moved
+    )

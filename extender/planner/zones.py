@@ -1,0 +1,116 @@
+"""The zone of a reservation: the nodes that the solver would choose on the empty cluster (Algorithm 1).
+
+It is chosen once.  When nodes of it are lost, they alone are replaced, if that is possible: the others may have been
+emptied with patience.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from extender.fleet import Own
+from extender.gangs import InvalidGang
+from extender.planner.question import placed_in
+from extender.planner.solve import by_cell, by_rank
+from extender.reservations import Reservation
+from extender.state import State
+from scheduler.job import Job
+from scheduler.placement.admission import shortage
+from scheduler.placement.registry import load_algorithm
+from scheduler.placement.repair import repair
+from scheduler.placement.types import Limits
+from scheduler.queue.zone import place_zone
+from topology.cluster import Cluster
+from topology.errors import ArnoldError
+
+
+@dataclass(frozen=True)
+class ZoneQuestion:
+    """A reservation that wants a zone, or other nodes in its zone.
+
+    :param cluster: the nodes that the gang's pods may use; nothing of it in use but the zones of other reservations.
+    :param lost: nodes of the zone that it cannot have any more.
+    :param refused: why the solver need not be asked.
+    """
+
+    reservation: Reservation
+    job: Job | None = None
+    cluster: Cluster | None = None
+    taken: tuple[int, ...] = ()
+    lost: tuple[str, ...] = ()
+    refused: str = ""
+
+
+def zone_question(state: State, reservation: Reservation, lost: Sequence[str], now: datetime) -> ZoneQuestion:
+    """What to ask about a reservation whose job is understood."""
+    question = ZoneQuestion(reservation, lost=tuple(lost))
+    job = reservation.understanding.job
+    assert job is not None
+    try:
+        job = placed_in(job, (), state.fleet)
+    except InvalidGang as error:
+        return replace(question, refused=str(error))
+    counted = frozenset((job.level or "", *(hold.level for hold in job.holds)))
+    own = Own(reservation.zone, job.gpus_per_node, {}) if lost else None
+    view = state.fleet.view(frozenset((reservation.demand,)), now, counted=counted, own=own)
+    if view.cluster is None:
+        others = ", ".join(f"{count} {why}" for why, count in view.left_out.items())
+        return replace(question, refused="no node with GPUs can be used" + (f": {others}" if others else ""))
+    others_zones = {
+        name for one in state.reservations.values() if one.held and one.key != reservation.key for name in one.zone
+    }
+    taken = tuple(i for i, name in enumerate(view.cluster.names) if name in others_zones)
+    return replace(question, job=job, cluster=view.cluster, taken=taken)
+
+
+def find_zone(question: ZoneQuestion, limits: Limits) -> Reservation:
+    """Ask the solver.
+
+    :returns: the reservation with its zone and what the gang will be worth there; without a zone, and with the reason
+        as its message, where none would do.
+    """
+    reservation, job, cluster = question.reservation, question.job, question.cluster
+    if job is None or cluster is None:
+        return _without_zone(reservation, question.refused)
+    try:
+        if question.lost:
+            with suppress(ArnoldError):
+                return _mended(question, cluster, job, limits)
+        outcome = place_zone(cluster, job, algorithm=load_algorithm("exact"), limits=limits, taken=question.taken)
+    except ArnoldError as error:
+        return _without_zone(reservation, str(error))
+    evaluation, nodes = outcome.evaluation, outcome.proposal.nodes
+    if evaluation is None or nodes is None:
+        empty = cluster.emptied().with_busy(question.taken)
+        return _without_zone(reservation, shortage(empty, job) or outcome.reason)
+    return reservation.replace(
+        zone=by_rank(cluster, job, nodes),
+        spread=(evaluation.dp, evaluation.pp),
+        objective=outcome.objective,
+        bound=outcome.bound,
+        gap=outcome.gap,
+        message="",
+    )
+
+
+def _mended(question: ZoneQuestion, cluster: Cluster, job: Job, limits: Limits) -> Reservation:
+    """The zone with other nodes in place of those that are lost."""
+    before = question.reservation
+    empty = cluster.emptied().with_busy(question.taken)
+    found = repair(empty, job, by_cell(cluster, job, before.zone), question.lost, limits=limits)
+    bound = min(found.objective_bound, found.after.objective)
+    return before.replace(
+        zone=by_rank(cluster, job, found.nodes),
+        spread=(found.after.dp, found.after.pp),
+        objective=found.after.objective,
+        bound=bound,
+        gap=(found.after.objective - bound) / found.after.objective,
+        message="",
+    )
+
+
+def _without_zone(reservation: Reservation, why: str) -> Reservation:
+    return reservation.replace(zone=(), spread=None, objective=None, bound=None, gap=None, message=why)

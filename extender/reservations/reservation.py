@@ -1,0 +1,182 @@
+"""A reservation: a large gang that was announced, when it arrives, and the nodes that are emptied for it.
+
+Users write the spec, the controller the status, and nothing else remembers: the zone is read from the status after a
+restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from extender.fleet import Demand
+from extender.gangs import Asked, GangKey, InvalidGang, understand
+from extender.names import GANG_SIZE, GROUP
+from extender.objects import START_OF_TIME, Toleration
+from extender.plans import Condition, with_condition
+from scheduler.job import Job
+from topology.readers.kubernetes_gpus import GPU
+
+PATIENCE = timedelta(hours=1)
+"""A reservation that does not say when it expires waits for its gang so long after the announced arrival."""
+
+
+class ReservationKey(NamedTuple):
+    """Who a reservation is: its name is unique in its namespace."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class ReservationPhase(StrEnum):
+    """How far a reservation has come."""
+
+    ANNOUNCED = "Announced"
+    """Nothing is kept: there is no zone yet, or none that would do, or the queue policy heeds no reservations."""
+    HELD = "Held"
+    """The zone is kept from others."""
+    USED = "Used"
+    """The gang has its nodes."""
+    EXPIRED = "Expired"
+    """The gang did not come in time; the zone is given back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What was announced, as a gang's annotations say it.
+
+    :param nodes: pods of the gang; may be left out where ``parallelism`` says it.
+    :param arrives: when the gang will be submitted.
+    :param expires: when the zone is given back; ``None`` = :data:`PATIENCE` after the arrival.
+    :param gang: name of the gang that may use it; empty = see ``labels``.
+    :param labels: the gang whose pods all have these may; without any of the two, the gang of the reservation's name.
+    :param node_selector: labels of the nodes that its pods may use.
+    :param tolerations: of its pods; the taint of GPU nodes is tolerated in any case.
+    """
+
+    nodes: int | None = None
+    parallelism: str | None = None
+    gpus_per_node: int = 8
+    alpha: float | None = None
+    level: str | None = None
+    avoid: str | None = None
+    arrives: datetime = START_OF_TIME
+    expires: datetime | None = None
+    gang: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class Understanding(NamedTuple):
+    """What an ask comes to.
+
+    :param job: what the solver is asked; ``None`` exactly when there is a problem.
+    """
+
+    job: Job | None
+    problem: InvalidGang | None
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A reservation, and what was decided about it.
+
+    :param announced: when it was made.
+    :param zone: names of its nodes in the order of ranks.
+    :param spread: (S, R), the DP and PP spread that the gang will have in its zone.
+    :param bound: no placement on the empty cluster has a smaller objective.
+    :param held_by_others: nodes of the zone that others still have.
+    :param conditions: ``Valid``, ``Heeded``, ``Zoned``, ``Clear``.
+    """
+
+    key: ReservationKey
+    ask: Ask
+    announced: datetime = START_OF_TIME
+    uid: str = ""
+    resource_version: str = ""
+    phase: ReservationPhase = ReservationPhase.ANNOUNCED
+    zone: tuple[str, ...] = ()
+    spread: tuple[int, int] | None = None
+    objective: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    held_by_others: int | None = None
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+    def replace(self, **changes: Any) -> Reservation:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+    @property
+    def held(self) -> bool:
+        """Whether its zone is kept from others."""
+        return self.phase is ReservationPhase.HELD and bool(self.zone)
+
+    @property
+    def expires(self) -> datetime:
+        """When the zone is given back if the gang has not come."""
+        return self.ask.expires if self.ask.expires is not None else self.ask.arrives + PATIENCE
+
+    @property
+    def gang(self) -> GangKey | None:
+        """The gang that may use it; ``None`` = its labels say."""
+        if self.ask.gang:
+            return GangKey(self.key.namespace, self.ask.gang)
+        return None if self.ask.labels else GangKey(*self.key)
+
+    @cached_property
+    def demand(self) -> Demand:
+        """What its pods will ask of a node."""
+        given = ((one.key, one.operator or "Equal", one.value, one.effect) for one in self.ask.tolerations)
+        return Demand(
+            selector=tuple(sorted(self.ask.node_selector.items())),
+            tolerations=tuple(sorted({*given, (GPU, "Exists", "", "")})),
+        )
+
+    @cached_property
+    def understanding(self) -> Understanding:
+        """The job that was announced, or what is wrong with it."""
+        ask = self.ask
+        asked = Asked(
+            size=None if ask.nodes is None else str(ask.nodes),
+            parallelism=ask.parallelism,
+            alpha=None if ask.alpha is None else f"{ask.alpha:.9f}",
+            level=ask.level,
+            avoid=ask.avoid,
+        )
+        try:
+            found = understand(GangKey(*self.key), asked, ask.gpus_per_node, size=None)
+        except InvalidGang as error:
+            return Understanding(None, _in_words_of_the_spec(error))
+        if found.job is None:
+            why = "nobody says how large the gang will be"
+            return Understanding(None, InvalidGang(why, reason="NoSize", fix="give spec.nodes or spec.parallelism"))
+        if self.expires <= ask.arrives:
+            why = "it expires before it arrives"
+            return Understanding(None, InvalidGang(why, reason="NeverHeld", fix="set spec.expires after spec.arrives"))
+        return Understanding(found.job, None)
+
+    def with_condition(self, kind: str, status: bool, reason: str, message: str, now: datetime) -> Reservation:
+        """A copy with one condition set; its time changes only when its status does."""
+        return self.replace(conditions=with_condition(self.conditions, kind, status, reason, message, now=now))
+
+
+def _in_words_of_the_spec(error: InvalidGang) -> InvalidGang:
+    """A mistake in what annotations say too, in the names of the fields of the spec."""
+
+    def reworded(text: str) -> str:
+        return text.replace(GANG_SIZE, "spec.nodes").replace(f"{GROUP}/", "spec.")
+
+    return InvalidGang(
+        reworded(error.message), reason=error.reason, where=reworded(error.where), fix=reworded(error.fix)
+    )

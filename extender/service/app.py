@@ -1,0 +1,140 @@
+"""The HTTP application: what kube-scheduler asks, and what tells how we are.
+
+    POST /filter    ExtenderArgs           -> ExtenderFilterResult
+    POST /preempt   ExtenderPreemptionArgs -> ExtenderPreemptionResult
+    GET  /healthz   the process answers
+    GET  /readyz    its cache holds the cluster
+    GET  /metrics   for Prometheus
+
+Filter and Preempt read the cache and change nothing.  What is wrong with a request that could be read is said with
+status 200 in ``Error``, as the scheduler shows that to the pod's owner and nothing of any other answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from time import perf_counter
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from extender.answers.protocol import (
+    FilterResult,
+    decode_filter,
+    decode_preempt,
+    encode,
+    filter_error,
+)
+from extender.answers.verdict import Refusal, filter_nodes, preempt
+from extender.objects import Pod
+from extender.service.intake import Intake
+from extender.service.metrics import CONTENT_TYPE, Metrics
+from extender.state import State
+from scheduler.queue.types import QueuePolicy
+from topology.errors import ArnoldError
+
+logger = logging.getLogger(__name__)
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What the application reads.
+
+    :param now: timezone-aware.
+    :param policy: which nodes single pods leave to others.
+    :param unready: why the cache cannot be trusted, one sentence each; empty = it can.
+    """
+
+    state: State
+    metrics: Metrics
+    now: Callable[[], datetime]
+    unready: Callable[[], Sequence[str]]
+    policy: QueuePolicy
+
+
+def create_app(backend: Backend, intake: Intake, *, mutual_tls: bool) -> Starlette:
+    """The application.
+
+    :param mutual_tls: whether only clients with a certificate may ask more than how we are.
+    """
+    handlers = _Handlers(backend, intake, mutual_tls=mutual_tls)
+    return Starlette(
+        routes=[
+            Route("/filter", handlers.filter, methods=["POST"]),
+            Route("/preempt", handlers.preempt, methods=["POST"]),
+            Route("/healthz", handlers.healthz),
+            Route("/readyz", handlers.readyz),
+            Route("/metrics", handlers.scrape),
+        ]
+    )
+
+
+class _Handlers:
+    def __init__(self, backend: Backend, intake: Intake, *, mutual_tls: bool) -> None:
+        self._backend = backend
+        self._intake = intake
+        self._mutual_tls = mutual_tls
+
+    async def filter(self, request: Request) -> Response:
+        self._admit(request)
+        body = await self._intake.read(request)
+        started = perf_counter()
+        answer = encode(self._filter(body))
+        self._backend.metrics.filter_seconds.observe(perf_counter() - started)
+        return Response(answer, media_type=JSON)
+
+    async def preempt(self, request: Request) -> Response:
+        self._admit(request)
+        body = await self._intake.read(request)
+        started = perf_counter()
+        try:
+            args = decode_preempt(body)
+        except ArnoldError as error:
+            return PlainTextResponse(str(error), status_code=400)
+        if reasons := self._backend.unready():
+            return PlainTextResponse("\n".join(reasons), status_code=503)
+        answer = encode(preempt(self._backend.state, args, self._backend.now(), self._backend.policy))
+        self._backend.metrics.preempt_seconds.observe(perf_counter() - started)
+        return Response(answer, media_type=JSON)
+
+    async def healthz(self, _: Request) -> Response:
+        return PlainTextResponse("ok")
+
+    async def readyz(self, _: Request) -> Response:
+        reasons = self._backend.unready()
+        return PlainTextResponse("\n".join(reasons) or "ok", status_code=503 if reasons else 200)
+
+    async def scrape(self, request: Request) -> Response:
+        self._admit(request)
+        return Response(self._backend.metrics.text(), media_type=CONTENT_TYPE)
+
+    def _admit(self, request: Request) -> None:
+        if self._mutual_tls and not getattr(request.state, "authenticated", False):
+            raise HTTPException(401, "show a client certificate of the CA that --client-ca names")
+
+    def _filter(self, body: bytes) -> FilterResult:
+        try:
+            args = decode_filter(body)
+            if reasons := self._backend.unready():
+                return filter_error(f"arnold cannot answer yet: {'; '.join(reasons)}")
+            verdict = filter_nodes(self._backend.state, args, self._backend.now(), self._backend.policy)
+        except ArnoldError as error:
+            logger.warning("a Filter request cannot be answered: %s", error)
+            return filter_error(str(error))
+        if verdict.refusal is not None:
+            self._tell(args.pod, verdict.refusal)
+        return verdict.answer
+
+    def _tell(self, pod: Pod, refusal: Refusal) -> None:
+        """Count and log a pod that no node may take."""
+        self._backend.metrics.refused.labels(reason=refusal.kind.value).inc()
+        name = f"{pod.namespace}/{pod.name}"
+        logger.info("no node for the pod: %s", refusal.sentence, extra={"pod": name, "uid": pod.uid})

@@ -1,0 +1,204 @@
+"""Inside one collective that all have launched: which flow holds up the others.
+
+Rules on the counters of a flow (arXiv 2509.03018): GPU_ready > RDMA_transmitted, not transmitted: the sender's network,
+or a receiver that is not ready; RDMA_transmitted > RDMA_done, not delivered; all equal, the GPU has made nothing ready.
+The last is blamed only where the GPU had all it needed: in a ring what has come in, plus the lead that every member
+has; in a tree what its children sent up, or its parent down.  Otherwise the flow is starved, a victim.
+
+A blocked flow has two ends and does not say which is at fault.  The end that all blocked flows share does.  A flow that
+is blocked because its target cannot pass on what it has is a victim too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from health.collectives.recording import WAYS, Group, States
+
+Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]
+
+RING, UP, DOWN, P2P, RECEIVE = range(len(WAYS))
+
+SAMPLE = 0.1
+"""Seconds between two state lines of a flow."""
+
+SLACK = 2
+"""Chunks that a GPU may be behind while data move: it takes its time with each."""
+
+FEWEST_SAMPLES = 3
+"""Samples of a flow that a share needs."""
+
+
+class Flow(NamedTuple):
+    """The counters of one flow at one instant."""
+
+    source: int
+    target: int
+    channel: int
+    way: int
+    total: int
+    ready: int
+    transmitted: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Who holds a collective up.
+
+    :param cause: what the flows that show it have in common.
+    :param suspects: one = the flows agree on it; more = they do not tell them apart.
+    :param unique: whether the evidence leaves one suspect alone.
+    """
+
+    cause: Condition
+    suspects: tuple[int, ...]
+    unique: bool
+
+
+def flows_at(states: States, group: int, seq: int) -> list[Flow]:
+    """The last known counters of each flow of a collective."""
+    rows = states.where((states.group == group) & (states.seq == seq) & (states.way != RECEIVE))
+    columns = (rows.member, rows.peer, rows.channel, rows.way, rows.total, rows.ready, rows.transmitted, rows.done)
+    last: dict[tuple[int, int, int, int], Flow] = {}
+    for values in zip(*(column.tolist() for column in columns), strict=True):
+        flow = Flow(*values)
+        last[flow[:4]] = flow
+    return list(last.values())
+
+
+def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
+    """What each flow waits for.
+
+    :param slack: chunks that a GPU may be behind what it has the data for before it is blamed; 0 where nothing moves.
+    """
+    into: Mapping[tuple[int, int, int], list[Flow]] = _into(flows)
+    lead: dict[int, int] = defaultdict(int)
+    for flow in flows:
+        if flow.way == RING:
+            arrived = _least(into[flow.channel, RING, flow.source], flow.total)
+            lead[flow.channel] = max(lead[flow.channel], flow.ready - arrived)
+    return [_condition(flow, into, lead[flow.channel] - slack) for flow in flows]
+
+
+def blame(flows: Sequence[Flow], found: Sequence[Condition] | None = None) -> Blame:
+    """Who holds up a collective in which nothing moves."""
+    known = list(zip(flows, conditions(flows) if found is None else found, strict=True))
+    idle = {flow.source for flow, condition in known if condition == "gpu-not-ready"}
+    if idle:
+        return Blame("gpu-not-ready", tuple(sorted(idle)), len(idle) == 1)
+    for cause in ("not-delivered", "not-transmitted"):
+        blocked = [flow for flow, condition in known if condition == cause]
+        if blocked:
+            suspects = cover((flow.source, flow.target) for flow in first_blocked(blocked))
+            return Blame(cause, suspects, len(suspects) == 1)
+    done = all(condition == "complete" for _, condition in known)
+    return Blame("complete" if done else "starved", (), False)
+
+
+def first_blocked(blocked: Sequence[Flow]) -> list[Flow]:
+    """Blocked flows without those that are blocked because their target cannot pass on what it has.
+
+    Where all explain one another nothing is left out.
+    """
+    sources = {(flow.source, flow.channel, flow.way) for flow in blocked}
+    roots = {(flow.source, flow.channel) for flow in blocked if flow.way == DOWN}
+    first = [
+        flow
+        for flow in blocked
+        if (flow.target, flow.channel, flow.way) not in sources
+        and not (flow.way == UP and (flow.target, flow.channel) in roots)
+    ]
+    return first or list(blocked)
+
+
+def cover(ends: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """Members that every pair has; if there is none, those that most pairs have."""
+    pairs = list(ends)
+    votes = Counter(member for pair in pairs for member in pair)
+    most = max(votes.values())
+    best = tuple(sorted(member for member, count in votes.items() if count == most))
+    return best if most == len(pairs) or len(best) > 1 else (*best, *_second(votes, most))
+
+
+def _second(votes: Counter[int], most: int) -> tuple[int, ...]:
+    """The next best, so that a cover with exceptions is never taken for a certainty."""
+    rest = [count for count in votes.values() if count < most]
+    return tuple(sorted(member for member, count in votes.items() if rest and count == max(rest)))
+
+
+def _condition(flow: Flow, into: Mapping[tuple[int, int, int], list[Flow]], lead: int) -> Condition:
+    if flow.done >= flow.total:
+        return "complete"
+    if flow.transmitted > flow.done:
+        return "not-delivered"
+    available = _available(flow, into, lead)
+    if flow.ready > flow.transmitted:
+        return "not-transmitted"
+    return "gpu-not-ready" if flow.ready < available else "starved"
+
+
+def _available(flow: Flow, into: Mapping[tuple[int, int, int], list[Flow]], lead: int) -> int:
+    """Chunks that the source of a flow had the data for."""
+    channel, source = flow.channel, flow.source
+    match flow.way:
+        case way if way == RING:
+            return min(flow.total, _least(into[channel, RING, source], flow.total) + lead)
+        case way if way == DOWN and into[channel, DOWN, source]:
+            return _least(into[channel, DOWN, source], flow.total)
+        case way if way in (UP, DOWN):
+            return _least(into[channel, UP, source], flow.total)
+        case _:
+            return flow.total
+
+
+def _into(flows: Sequence[Flow]) -> Mapping[tuple[int, int, int], list[Flow]]:
+    """(channel, way, target) -> flows that lead there."""
+    into: dict[tuple[int, int, int], list[Flow]] = defaultdict(list)
+    for flow in flows:
+        into[flow.channel, flow.way, flow.target].append(flow)
+    return into
+
+
+def _least(flows: Sequence[Flow], otherwise: int) -> int:
+    return min((flow.done for flow in flows), default=otherwise)
+
+
+def shares(states: States, groups: Sequence[Group], wanted: Condition) -> dict[tuple[int, int], float]:
+    """(source, target) -> share of its samples in which a flow was in a condition.
+
+    :param states: rows of any number of collectives; each sample of each collective is looked at by itself, if all of
+        the group have launched it: what waits for a member that has not come says nothing of the transfer.
+    """
+    hit: Counter[tuple[int, int]] = Counter()
+    seen: Counter[tuple[int, int]] = Counter()
+    for rows in _samples(states):
+        group = int(rows.group[0])
+        if len(np.unique(rows.member)) < len(groups[group].members):
+            continue
+        flows = flows_at(rows, group, int(rows.seq[0]))
+        known = list(zip(flows, conditions(flows, slack=SLACK), strict=True))
+        first = first_blocked([flow for flow, condition in known if condition == wanted])
+        hit.update(flow[:2] for flow in first)
+        seen.update(flow[:2] for flow, condition in known if condition != "complete")
+    return {pair: hit[pair] / count for pair, count in seen.items() if count >= FEWEST_SAMPLES}
+
+
+def _samples(states: States) -> Iterator[States]:
+    """The rows of each 100 ms of each collective."""
+    if not len(states):
+        return
+    instant = np.floor(states.time / SAMPLE + 0.5).astype(np.int64)
+    order = np.lexsort((states.group, states.seq, instant))
+    ordered = states.where(order)
+    key = np.stack([instant[order], ordered.group.astype(np.int64), ordered.seq], axis=1)
+    cuts = np.flatnonzero((key[1:] != key[:-1]).any(axis=1)) + 1
+    edges = [0, *cuts.tolist(), len(ordered)]
+    for first, last in pairwise(edges):
+        yield ordered.where(slice(first, last))

@@ -1,0 +1,177 @@
+"""Which format the files are, and their diagnosis.
+
+Formats are recognised by content; all files of a run have the same one.  A pickle is refused unread: unpickling runs
+whatever its author wrote into it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from health.collectives.diagnosis import Culprit, Diagnosis, diagnose, diagnose_snapshot
+from health.collectives.flight_recorder import read_flight_recorder
+from health.collectives.inspector import read_inspector
+from health.collectives.progress_format import NAME, read_progress
+from health.collectives.prometheus import BANDWIDTH, SECONDS, latecomers, read_prometheus
+from health.collectives.ras import read_ras
+from health.collectives.trigger import Settings
+from topology.errors import InvalidInput, UnknownName, did_you_mean
+from topology.files import STDIN, Source, read_source
+
+CONVERTER = "flight_recorder_to_json.py"
+"""The script that turns pickles into JSON where they were written; it lies beside this module."""
+
+_HEAD = 100_000
+"""Characters that are looked at to recognise a format."""
+
+
+def read_trace(path: str) -> Source:
+    """The text of one file.
+
+    :raises InvalidInput: a pickle, or whatever :func:`~topology.files.read_source` refuses.
+    :raises TooLarge: as there.
+    """
+    head = _first_bytes(path)
+    if len(head) == 2 and head[0] == 0x80 and head[1] <= 5:
+        raise InvalidInput(
+            "is a pickle, and a pickle from elsewhere can run any program: it is not read",
+            where=path if path != STDIN else "stdin",
+            fix=f"turn it into JSON on the machine that wrote it: python3 {CONVERTER} FILE; "
+            f"the script comes with arnold: arnold health collectives --converter > {CONVERTER}",
+        )
+    return read_source(path)
+
+
+def diagnose_files(
+    sources: Sequence[Source], *, format: str | None = None, settings: Settings | None = None, lenient: bool = False
+) -> tuple[str, Diagnosis]:
+    """The format of the files and their diagnosis.
+
+    :param format: one of :data:`FORMATS`; ``None`` = recognised by content.
+    :param lenient: drop rows that cannot be used, and whole dumps of the Flight Recorder.
+    :raises InvalidInput: the files cannot be used, or are not of one format.
+    :raises UnknownName: there is no such format.
+    """
+    if format is not None and format not in FORMATS:
+        raise UnknownName(
+            f"there is no format {format!r:.40}",
+            where="--format",
+            fix=f"{did_you_mean(format, FORMATS)}use one of: {', '.join(FORMATS)}",
+        )
+    kind = format or _common_format(sources, lenient=lenient)
+    return kind, FORMATS[kind](sources, settings or Settings(), lenient)
+
+
+def _common_format(sources: Sequence[Source], *, lenient: bool) -> str:
+    """The format that all files have; leniently, broken ones among dumps of the Flight Recorder do not count."""
+    known: list[tuple[Source, str]] = []
+    broken: list[InvalidInput] = []
+    for source in sources:
+        try:
+            known.append((source, recognise(source)))
+        except InvalidInput as error:
+            broken.append(error)
+    if broken and not (lenient and known and known[0][1] == "flight-recorder"):
+        raise broken[0]
+    first, kind = known[0]
+    for source, other in known:
+        if other != kind:
+            raise InvalidInput(
+                f"is {other}, while {first.name} is {kind}",
+                where=source.name,
+                fix="give files of one format in a run",
+            )
+    return kind
+
+
+def recognise(source: Source) -> str:
+    """The format of a file.
+
+    :raises InvalidInput: it is none that is known.
+    """
+    head = source.text[:_HEAD].lstrip()
+    line = head.split("\n", 1)[0]
+    if f'"{NAME}"' in line or ('"type"' in line and '"comm"' in line):
+        return "progress"
+    if '"coll_perf"' in line or '"dump_stats"' in line or '"inspector_output_format_version"' in line:
+        return "inspector"
+    if head.startswith("{") and '"pg_config"' in source.text:
+        return "flight-recorder"
+    if head.startswith("{") and '"communicators"' in head and '"nccl_version"' in head:
+        return "ras"
+    if SECONDS in head or BANDWIDTH in head:
+        return "prometheus"
+    broken = head.startswith("{") and not _parses(line)
+    raise InvalidInput(
+        "is broken or truncated JSON" if broken else "is of no known format",
+        where=source.name,
+        fix="get the file again" if broken else f"give one of: {', '.join(FORMATS)}; or say which it is with --format",
+    )
+
+
+def _parses(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _first_bytes(path: str) -> bytes:
+    """The first two bytes; nothing where they cannot be had without taking them away."""
+    try:
+        if path == STDIN:
+            peek = getattr(getattr(sys.stdin, "buffer", None), "peek", None)
+            return bytes(peek(2)[:2]) if peek is not None else b""
+        if not Path(path).is_file():  # of a pipe nothing can be put back
+            return b""
+        with Path(path).open("rb") as file:
+            return file.read(2)
+    except (OSError, ValueError):
+        return b""
+
+
+def _progress(sources: Sequence[Source], settings: Settings, lenient: bool) -> Diagnosis:
+    return diagnose(read_progress(sources, lenient=lenient), settings)
+
+
+def _inspector(sources: Sequence[Source], settings: Settings, lenient: bool) -> Diagnosis:
+    return diagnose(read_inspector(sources, lenient=lenient), settings)
+
+
+def _flight_recorder(sources: Sequence[Source], settings: Settings, lenient: bool) -> Diagnosis:  # noqa: ARG001
+    return diagnose_snapshot(*read_flight_recorder(sources, lenient=lenient))
+
+
+def _ras(sources: Sequence[Source], settings: Settings, lenient: bool) -> Diagnosis:  # noqa: ARG001
+    return diagnose_snapshot(*read_ras(sources))
+
+
+def _prometheus(sources: Sequence[Source], settings: Settings, lenient: bool) -> Diagnosis:  # noqa: ARG001
+    averages = read_prometheus(sources, lenient=lenient)
+    late = latecomers(averages)
+    culprits = tuple(Culprit(member, "possible", late[member]) for member in sorted(late, key=lambda m: -late[m]))
+    groups = tuple(g for g, group in enumerate(averages.groups) if set(late) & set(group.members))
+    return Diagnosis(
+        averages.members,
+        averages.groups,
+        "straggler" if late else "healthy",
+        "late" if late else "none",
+        culprits,
+        groups,
+        notes=averages.notes,
+        settled=False,
+    )
+
+
+FORMATS: dict[str, Callable[[Sequence[Source], Settings, bool], Diagnosis]] = {
+    "progress": _progress,
+    "inspector": _inspector,
+    "prometheus": _prometheus,
+    "flight-recorder": _flight_recorder,
+    "ras": _ras,
+}
+"""Name of each format -> from its files to a diagnosis."""

@@ -1,0 +1,258 @@
+"""Who makes a job slow that still runs: before a collective, or inside it.
+
+*Before*: a member's own time is what passes between its last completion, of any collective, and its next launch, by its
+own clock.  Whoever waits for others waits inside a collective; own time is work.  It is compared with what the member's
+peers take before the same collective of theirs: members of the same groups, who have the same work (those of a pipeline
+do not, and are no peers).  A member is blamed if it exceeds the median of its peers persistently, by more than it used
+to, and by enough to explain a good part of what was lost.
+
+*Inside*: the transfer time of a collective is the least time that any of its members spent in it: that of the last
+to come.  Where it has grown, the flows' samples say what they wait for.  The flows that wait far more than the others
+have one end in common.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from health.collectives.flows import Condition, cover, shares
+from health.collectives.recording import Completions, Recording
+
+SlowCause = Literal["slow-before", "slow-inside"]
+
+PERSISTENT = 0.75
+"""Share of the times in which a member must take noticeably longer than its peers."""
+
+NOTICEABLE = 1.25
+"""What is noticeably longer."""
+
+TRIFLE = 0.001
+"""Seconds; work that takes its peers less is none: the launch of one collective right after another."""
+
+MOST_PEERS = 64
+"""Peers that a member is compared with: their median is settled by then."""
+
+PARTS = (1.0, 0.5, 0.25)
+"""Parts of the time in question, its end, in which a member must be slow: it may have begun in the middle."""
+
+FEWEST = 3
+"""Times or collectives that a judgement needs."""
+
+GROWN = 1.5
+"""Growth of a transfer time that makes a group an affected one."""
+
+EXPLAINS = 0.3
+"""Share of the lost time that a member's own time must explain."""
+
+WAITING = 0.5
+"""Share of its samples that a flow which holds up the others spends waiting for the network or the GPU."""
+
+APART = 2.0
+"""By how much it must exceed the flows that do not hold up anybody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """Who is slow.
+
+    :param suspects: members; one = the evidence leaves no other.
+    :param groups: where it shows.
+    :param factor: by how much the suspects' work, or the transfer, takes longer.
+    :param waiting: for ``slow-inside``: what the flows wait for.
+    """
+
+    cause: SlowCause
+    suspects: tuple[int, ...]
+    groups: tuple[int, ...]
+    factor: float
+    unique: bool
+    waiting: Condition | None = None
+
+
+def find_slow(recording: Recording, since: float, time: float) -> list[Slow]:
+    """Who has become slow between ``since`` and ``time``, the best explained first; nobody where nothing stands out."""
+    known = recording.completions.until(time)
+    known = known.where(~np.isnan(known.start))
+    work = _work_times(recording, known)
+    old = [one for one in work if one.end <= since]
+    late = known.end > since
+    found = _inside(recording, known.where(~late), known.where(late), since, time)
+    for part in PARTS:
+        span = (time - since) * part
+        slow = _before(recording, old, [one for one in work if one.end > time - span], span)
+        if slow:
+            found += slow
+            break
+    return sorted(found, key=lambda slow: (not slow.unique, slow.cause != "slow-before"))
+
+
+Task = tuple[str, int, int, int]
+
+
+class _Work(NamedTuple):
+    """What a member did by itself before a collective.
+
+    :param task: what tells one piece of work from another: kind of group, operation, size and number of the collective
+        that follows; peers count theirs alike.
+    """
+
+    member: int
+    group: int
+    task: Task
+    seconds: float
+    end: float
+
+
+def _work_times(recording: Recording, known: Completions) -> list[_Work]:
+    """The time to each launch from the end of whatever the same member launched before."""
+    found = []
+    for member in np.unique(known.member).tolist():
+        mine = known.where(known.member == member)
+        mine = mine.where(np.lexsort((mine.seq, mine.start)))
+        own = np.maximum(mine.start[1:] - np.maximum.accumulate(mine.end)[:-1], 0.0)
+        columns = (mine.group[1:], mine.op[1:], mine.bytes[1:], mine.seq[1:], own, mine.end[1:])
+        for group, op, size, seq, seconds, end in zip(*(column.tolist() for column in columns), strict=True):
+            found.append(_Work(member, group, (recording.groups[group].kind, op, size, seq), seconds, end))
+    return found
+
+
+def _peers(recording: Recording) -> dict[int, tuple[int, ...]]:
+    """Members that do the same work: those that share a group, pipelines left out; of many, some from all over."""
+    peers: dict[int, set[int]] = defaultdict(set)
+    for group in recording.groups:
+        if group.kind != "pp":
+            for member in group.members:
+                peers[member].update(group.members)
+    return {member: _thinned(sorted(others - {member})) for member, others in peers.items()}
+
+
+def _thinned(members: Sequence[int]) -> tuple[int, ...]:
+    step = -(-len(members) // MOST_PEERS)
+    return tuple(members[::step]) if step > 1 else tuple(members)
+
+
+@dataclass(slots=True)
+class _Excess:
+    """How much longer than its peers a member works.
+
+    :param above: how often it took noticeably longer, of ``count`` times.
+    """
+
+    seconds: float = 0.0
+    own: float = 0.0
+    usual: float = 0.0
+    above: int = 0
+    count: int = 0
+    groups: frozenset[int] = frozenset()
+
+    @property
+    def factor(self) -> float:
+        return max(1.0, self.own / self.usual) if self.usual > 0 else 1.0
+
+
+def _before(recording: Recording, old: Sequence[_Work], new: Sequence[_Work], span: float) -> list[Slow]:
+    """Members whose own time holds up the others."""
+    before, after = _excess(recording, old), _excess(recording, new)
+    length = max((w.end for w in old), default=0.0) - min((w.end for w in old), default=0.0)
+    found = []
+    for member, excess in after.items():
+        usual = before[member].seconds / length * span if member in before and length > 0 else 0.0
+        persistent = excess.count >= FEWEST and excess.above >= PERSISTENT * excess.count
+        if persistent and excess.seconds - usual >= EXPLAINS * span:
+            found.append((excess.seconds - usual, member))
+    if not found:
+        return []
+    most = max(found)[0]
+    suspects = tuple(sorted(member for seconds, member in found if seconds >= most / 2))
+    groups = frozenset().union(*(after[member].groups for member in suspects))
+    factor = max(after[member].factor for member in suspects)
+    return [Slow("slow-before", suspects, tuple(sorted(groups)), factor, len(suspects) == 1)]
+
+
+def _excess(recording: Recording, work: Sequence[_Work]) -> dict[int, _Excess]:
+    """Of each member, over all tasks that take it time; the yardstick is the median of its peers in the same task."""
+    times: dict[Task, dict[int, list[_Work]]] = defaultdict(lambda: defaultdict(list))
+    for one in work:
+        times[one.task][one.member].append(one)
+    found: dict[int, _Excess] = defaultdict(_Excess)
+    peers = _peers(recording)
+    for members in times.values():
+        for member, mine in members.items():
+            others = [one.seconds for peer in peers.get(member, ()) for one in members.get(peer, ())]
+            usual = float(np.median(others)) if others else 0.0
+            if usual <= TRIFLE:
+                continue
+            entry = found[member]
+            entry.count += len(mine)
+            entry.usual += usual * len(mine)
+            entry.groups |= {one.group for one in mine}
+            for one in mine:
+                entry.own += one.seconds
+                entry.seconds += max(one.seconds - usual, 0.0)
+                entry.above += one.seconds > NOTICEABLE * usual
+    return found
+
+
+def _inside(recording: Recording, old: Completions, new: Completions, since: float, time: float) -> list[Slow]:
+    """Members that hold up transfers."""
+    growth = _transfer_growth(recording, old, new)
+    affected = tuple(sorted(group for group, ratio in growth.items() if ratio >= GROWN))
+    if not affected:
+        return []
+    factor = max(growth[group] for group in affected)
+    common = set.intersection(*(set(recording.groups[group].members) for group in affected))
+    rows = recording.states.between(since, time)
+    rows = rows.where(np.isin(rows.group, affected))
+    waits: tuple[Condition, ...] = ("not-delivered", "not-transmitted", "gpu-not-ready")
+    for condition in waits:
+        suspects = _apart(shares(rows, recording.groups, condition))
+        shared = tuple(member for member in suspects if member in common)
+        if suspects:
+            unique = len(shared) == 1 and (len(suspects) == 1 or len(common) == 1)
+            return [Slow("slow-inside", shared or suspects, affected, factor, unique, condition)]
+    clear = {m for group, ratio in growth.items() if ratio < GROWN for m in recording.groups[group].members}
+    narrowed = (
+        tuple(sorted(common - clear or common)) if len(common) < len(recording.groups[affected[0]].members) else ()
+    )
+    return [Slow("slow-inside", narrowed, affected, factor, False)]
+
+
+def _transfer_growth(recording: Recording, old: Completions, new: Completions) -> dict[int, float]:
+    """Group -> by how much its transfers of the same operation and size take longer, at the median."""
+    usual, now = _transfers(recording, old), _transfers(recording, new)
+    growth: dict[int, float] = {}
+    for key, seconds in now.items():
+        known = usual.get(key, [])
+        before = float(np.median(known)) if len(known) >= FEWEST else 0.0
+        if before > 0:
+            growth[key[0]] = max(growth.get(key[0], 0.0), float(np.median(seconds)) / before)
+    return growth
+
+
+def _transfers(recording: Recording, known: Completions) -> dict[tuple[int, int, int], list[float]]:
+    """(group, operation, size) -> transfer time of each collective that all members completed."""
+    order = np.lexsort((known.seq, known.group))
+    group, seq = known.group[order], known.seq[order]
+    cuts = np.flatnonzero((group[1:] != group[:-1]) | (seq[1:] != seq[:-1])) + 1
+    inside = known.end - known.start
+    found: dict[tuple[int, int, int], list[float]] = defaultdict(list)
+    for rows in np.split(order, cuts) if len(order) else ():
+        first = int(rows[0])
+        number = int(known.group[first])
+        if len(rows) == len(recording.groups[number].members):
+            found[number, int(known.op[first]), int(known.bytes[rows].max())].append(float(inside[rows].min()))
+    return found
+
+
+def _apart(share: dict[tuple[int, int], float]) -> tuple[int, ...]:
+    """The common ends of the flows that wait far more than all others; nobody where they do not stand out."""
+    if not share:
+        return ()
+    limit = max(WAITING, max(share.values()) / APART)
+    pairs = [pair for pair, value in share.items() if value >= limit]
+    return cover(pairs) if 0 < len(pairs) < len(share) else ()

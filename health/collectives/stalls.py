@@ -1,0 +1,181 @@
+"""Collectives that stand still, and who has not come to them: one snapshot of a job."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from health.collectives.recording import Group, Member, Recording, States
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A collective that some members have launched and not all have completed.
+
+    :param group: index of the group.
+    :param seq: number of the collective in its group.
+    :param standing: members that launched it and did not complete it.
+    :param absent: members that did not launch it.
+    :param since: when anything last moved in it; ``None`` = unknown.
+    """
+
+    group: int
+    seq: int
+    op: str
+    standing: frozenset[int]
+    absent: frozenset[int]
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Members that launched another operation under a number than most of their group did.
+
+    :param op: what most launched.
+    :param others: member -> what it launched.
+    """
+
+    group: int
+    seq: int
+    op: str
+    others: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A job at one instant.
+
+    :param settled: whether the stalls are known to stand still, not merely to be under way.
+    :param gone: members that are known to be dead or unreachable.
+    :param unseen: members of whom there are no records: what they did is unknown.
+    :param busy: members in a collective that is under way: whoever waits for them does not wait for a fault of theirs.
+    """
+
+    members: tuple[Member, ...]
+    groups: tuple[Group, ...]
+    stalls: tuple[Stall, ...]
+    mismatches: tuple[Mismatch, ...] = ()
+    settled: bool = True
+    gone: frozenset[int] = frozenset()
+    unseen: frozenset[int] = frozenset()
+    busy: frozenset[int] = frozenset()
+
+
+def stalls_at(recording: Recording, time: float, *, quiet: float, back: float) -> Snapshot:
+    """The stalls of a recording at an instant.
+
+    :param quiet: seconds in which nothing moved: less is not a stall.  A member that is in no collective is given twice
+        the longest time it ever took between two.
+    :param back: seconds of history to look at; state lines come every 100 ms while a collective runs.
+    """
+    recent = recording.states.between(time - back, time)
+    last = _last_completed(recording, time)
+    found: list[Stall] = []
+    mismatches: list[Mismatch] = []
+    busy = _lively(recording, time, quiet=quiet)
+    for group in np.unique(recent.group).tolist():
+        rows = recent.where(recent.group == group)
+        members = frozenset(recording.groups[group].members)
+        waiting = _waiting(rows, group, members, last)
+        if waiting is None:
+            continue
+        seq, standing, absent = waiting
+        rows = rows.where(rows.seq == seq)
+        since = max(_moved(recent, rows), _launched_last(rows))
+        if time - since < quiet:
+            busy |= standing
+            continue
+        launched = {member: int(op) for member, op in zip(rows.member.tolist(), rows.op.tolist(), strict=True)}
+        op, others = _majority(launched)
+        found.append(Stall(group, seq, recording.ops[op], standing, absent, since))
+        if others:
+            strangers = tuple((member, recording.ops[launched[member]]) for member in others)
+            mismatches.append(Mismatch(group, seq, recording.ops[op], strangers))
+    gone = _silent(recent, found, time, quiet=quiet)
+    return Snapshot(
+        recording.members, recording.groups, tuple(found), tuple(mismatches), gone=gone, busy=frozenset(busy)
+    )
+
+
+def _last_completed(recording: Recording, time: float) -> dict[tuple[int, int], int]:
+    """(group, member) -> number of the last collective it completed."""
+    known = recording.completions.until(time)
+    last: dict[tuple[int, int], int] = {}
+    for group, member, seq in zip(known.group.tolist(), known.member.tolist(), known.seq.tolist(), strict=True):
+        last[group, member] = max(seq, last.get((group, member), seq))
+    return last
+
+
+def _waiting(
+    rows: States, group: int, members: frozenset[int], last: dict[tuple[int, int], int]
+) -> tuple[int, frozenset[int], frozenset[int]] | None:
+    """The first collective that a member launched and did not complete, who stands in it and who did not come to it;
+    ``None`` = there is none.
+    """
+    nothing = -1
+    launched: dict[int, int] = {}
+    for member, seq in zip(rows.member.tolist(), rows.seq.tolist(), strict=True):
+        launched[member] = max(seq, launched.get(member, seq))
+    completed = {member: last.get((group, member), nothing) for member in members}
+    unfinished = {member: seq for member, seq in launched.items() if seq > completed[member]}
+    if not unfinished:
+        return None
+    first = min(unfinished.values())
+    absent = {m for m in members if max(launched.get(m, nothing), completed[m]) < first}
+    return first, frozenset(m for m, seq in unfinished.items() if seq == first), frozenset(absent)
+
+
+def _moved(recent: States, rows: States) -> float:
+    """When a counter of these rows last changed."""
+    key = np.stack([rows.member, rows.channel, rows.peer, rows.way], axis=1)
+    order = np.lexsort((rows.time, *key.T))
+    ordered = rows.where(order)
+    same = (key[order][1:] == key[order][:-1]).all(axis=1)
+    progress = ordered.ready + ordered.transmitted + ordered.done
+    changed = same & (progress[1:] != progress[:-1])
+    times = ordered.time[1:][changed]
+    return float(times.max()) if len(times) else float(recent.time[0])
+
+
+def _launched_last(rows: States) -> float:
+    """When the last member to come appeared."""
+    first: dict[int, float] = defaultdict(lambda: float("inf"))
+    for member, time in zip(rows.member.tolist(), rows.time.tolist(), strict=True):
+        first[member] = min(first[member], time)
+    return max(first.values())
+
+
+def _majority(launched: dict[int, int]) -> tuple[int, list[int]]:
+    """The operation most launched, and who launched another."""
+    ops = list(launched.values())
+    most = max(sorted(set(ops)), key=ops.count)
+    return most, sorted(member for member, op in launched.items() if op != most)
+
+
+def _lively(recording: Recording, time: float, *, quiet: float) -> set[int]:
+    """Members that completed something so recently that they may well be computing."""
+    known = recording.completions.until(time)
+    lively = set()
+    for member in np.unique(known.member).tolist():
+        ends = known.end[known.member == member]
+        longest = float(np.diff(ends).max()) if len(ends) > 1 else 0.0
+        if time - float(ends[-1]) < max(quiet, 2 * longest):
+            lively.add(member)
+    return lively
+
+
+def _silent(recent: States, found: Sequence[Stall], time: float, *, quiet: float) -> frozenset[int]:
+    """Members that launched a collective, did not complete it, and whose state lines have ceased."""
+    silent = set()
+    for stall in found:
+        rows = recent.where((recent.group == stall.group) & (recent.seq == stall.seq))
+        newest = float(rows.time.max())
+        if time - newest > quiet:
+            continue
+        for member in np.unique(rows.member).tolist():
+            if newest - float(rows.time[rows.member == member].max()) > quiet:
+                silent.add(member)
+    return frozenset(silent)

@@ -1,0 +1,29 @@
+"""Machines of a job compared with each other, after Minder (arXiv 2411.01791, NSDI '25).
+
+Healthy machines of a job look alike.  A machine whose metrics stay far from those of its peers, for minutes, is at
+fault; the same holds for the times of training steps.  ``docs/health/peers.md`` says what each step does, what it is
+worth, and when not to believe it.
+"""
+
+from health.peers.denoise import DENOISERS, Denoiser, load_denoiser
+from health.peers.pipeline import Settings, detect
+from health.peers.readers import Columns, load_recording
+from health.peers.streams import Recording, Samples
+from health.peers.stretches import Examined, Stretch
+from health.peers.verdict import Verdict, judge
+
+__all__ = [
+    "DENOISERS",
+    "Columns",
+    "Denoiser",
+    "Examined",
+    "Recording",
+    "Samples",
+    "Settings",
+    "Stretch",
+    "Verdict",
+    "detect",
+    "judge",
+    "load_denoiser",
+    "load_recording",
+]

@@ -1,0 +1,205 @@
+"""Which machine of a job stands out, and whether it does so for long enough: the pipeline of Minder.
+
+Metric by metric, never fused, in a given order: common clock, min-max normalisation, windows, denoising, distances,
+candidates, continuity.  The first machine metric that raises an alert ends the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+
+from health.peers.denoise import Denoiser, Level
+from health.peers.distance import Candidates, candidates, default_threshold
+from health.peers.doubt import doubted
+from health.peers.lag import lag
+from health.peers.metrics import PAPER_ORDER, in_order, is_step_time, noticeable
+from health.peers.streams import BoolArray, FloatArray, Grid, IntArray, Recording, align
+from health.peers.stretches import Examined, Stretch
+from topology.errors import InvalidInput
+
+LEAST_MACHINES = 4
+"""Fewer have no peers worth the name: with three, two that differ leave nobody to say which of them is odd."""
+
+CHUNK_NUMBERS = 16_000_000
+"""Numbers of windows that are denoised at once: what bounds the memory."""
+
+LEAST_SLOWDOWN = 1.1
+"""A step time that is less than so many times the peers' is not worth a flag; who is faster slows nobody."""
+
+LEVEL_SHARE = 0.05
+"""A difference below this share of a metric's mean level is not noticeable, whatever the metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What decides.  The defaults are the paper's where it says, and otherwise measured (docs/health/peers.md).
+
+    :param window: samples in a window; 8 at the paper's one sample a second.
+    :param threshold: score from which the machine that stands out most is a candidate; ``None`` = by the number of
+        machines, :func:`~health.peers.distance.default_threshold`.
+    :param continuity: seconds that a machine has to stay the candidate; the paper's 4 minutes.  0 = none, for trials.
+    :param step_time_continuity: the same where the metric is the time of a training step.  It is the harm itself, not
+        a sign of it, and costs the machine a slowdown factor, not its place.
+    :param hold: share of the windows in that time in which it has to be the candidate.  In the paper all of them; with
+        many machines some other one has a moment now and then.
+    :param order: metrics in the order in which they are asked; others come after.
+    :param step: seconds between samples on the common clock; ``None`` = as sampled.
+    """
+
+    window: int = 8
+    threshold: float | None = None
+    continuity: float = 240.0
+    step_time_continuity: float = 60.0
+    hold: float = 0.9
+    order: Sequence[str] = PAPER_ORDER
+    step: float | None = None
+    denoiser: Denoiser = field(default_factory=Level)
+
+
+def detect(recording: Recording, settings: Settings, *, everything: bool = False) -> Iterator[Examined]:
+    """Examine metrics in order until one raises an alert; one of a step time does not end the search for its cause.
+
+    :param everything: go on after an alert.
+    :raises InvalidInput: fewer than :data:`LEAST_MACHINES` machines.
+    """
+    machines = recording.machines
+    if len(machines) < LEAST_MACHINES:
+        raise InvalidInput(
+            f"has {len(machines)} machines; peers can only be compared when there are {LEAST_MACHINES} or more",
+            where=recording.source,
+            fix="give the metrics of all machines of the job",
+        )
+    for name in in_order(recording.metrics, settings.order):
+        found = examine(align(recording.metrics[name], step=settings.step, machines=machines), settings)
+        examined = doubted(found, recording)
+        yield examined
+        if examined.alerts and not is_step_time(name) and not everything:
+            return
+
+
+def examine(grid: Grid, settings: Settings) -> Examined:
+    """Candidates of one metric, and how long each lasted."""
+    timed = is_step_time(grid.metric)
+    needed = settings.step_time_continuity if timed else settings.continuity
+    found = scores(grid, settings)
+    if timed:
+        found = _slower_only(found, grid, settings.window)
+    windows = max(1, round(needed / grid.step))
+    if needed and not timed:
+        # A sample is in ``window`` windows, and nobody is to be excluded for a single one.
+        windows = max(windows, settings.window + 1)
+    stretches = [
+        _stretch(grid, found, run, window=settings.window, windows=windows, hold=settings.hold)
+        for run in _runs(found.machine, int((1.0 - settings.hold) * windows + 1e-9))
+    ]
+    ending = grid.silent[:, -1] if grid.silent.size else np.ones(len(grid.machines), dtype=np.bool_)
+    return Examined(
+        metric=grid.metric,
+        machines=len(grid.machines) - int(grid.silent.all(axis=1).sum()),
+        step=grid.step,
+        needed=windows * grid.step,
+        stretches=tuple(sorted(stretches, key=lambda one: one.start - one.end)),
+        silent=tuple(name for name, gone in zip(grid.machines, ending, strict=True) if gone),
+    )
+
+
+def scores(grid: Grid, settings: Settings) -> Candidates:
+    """The candidate of each window."""
+    count = grid.values.shape[1] - settings.window + 1
+    if count < 1:
+        return Candidates(np.full(0, -1), np.zeros(0))
+    low, high = float(grid.values.min()), float(grid.values.max())
+    span = high - low
+    if span <= 0.0:
+        return Candidates(np.full(count, -1), np.zeros(count))
+    values = ((grid.values - low) / span).astype(np.float32)
+    level = float(np.abs(grid.values).mean())
+    least = max(noticeable(grid.metric), LEVEL_SHARE * level) / span * settings.window**0.5
+    windows = np.lib.stride_tricks.sliding_window_view(values, settings.window, axis=1).swapaxes(0, 1)
+    silent = np.any(np.lib.stride_tricks.sliding_window_view(grid.silent, settings.window, axis=1), axis=2).T
+    chunk = max(1, CHUNK_NUMBERS // windows[0].size)
+    parts = [
+        _among_the_heard(
+            settings.denoiser.denoise(windows[k : k + chunk]),
+            silent[k : k + chunk],
+            threshold=settings.threshold,
+            least=least,
+        )
+        for k in range(0, count, chunk)
+    ]
+    return Candidates(
+        *(np.concatenate(side) for side in zip(*((one.machine, one.score) for one in parts), strict=True))
+    )
+
+
+def _among_the_heard(windows: FloatArray, silent: BoolArray, *, threshold: float | None, least: float) -> Candidates:
+    """Candidates among the machines that were not silent in a window, provided that they are enough to be peers.
+
+    :param silent: shape (windows, machines).
+    """
+    found = Candidates(np.full(len(windows), -1), np.zeros(len(windows)))
+    patterns, pattern_of = np.unique(silent, axis=0, return_inverse=True) if silent.any() else (silent[:1], None)
+    for k, pattern in enumerate(patterns):
+        rows = np.flatnonzero(~pattern)
+        if len(rows) < LEAST_MACHINES:
+            continue
+        chosen = slice(None) if pattern_of is None else np.flatnonzero(pattern_of.ravel() == k)
+        part = windows[chosen] if len(rows) == len(pattern) else windows[chosen][:, rows]
+        among = candidates(part, threshold=threshold or default_threshold(len(rows)), least=least)
+        found.machine[chosen] = np.where(among.machine >= 0, rows[among.machine], -1)
+        found.score[chosen] = among.score
+    return found
+
+
+def _slower_only(found: Candidates, grid: Grid, window: int) -> Candidates:
+    """Candidates of a step time whose window's median is :data:`LEAST_SLOWDOWN` times their peers' or more."""
+    machine = found.machine.copy()
+    for k in np.flatnonzero(machine >= 0):
+        part = grid.values[:, k : k + window]
+        if np.median(part[machine[k]]) < LEAST_SLOWDOWN * np.median(part):
+            machine[k] = -1
+    return Candidates(machine, np.where(machine >= 0, found.score, 0.0))
+
+
+def _runs(machine: IntArray, slack: int) -> Iterator[tuple[int, int]]:
+    """First and last window of each run of one candidate; up to ``slack`` windows on end may lack it."""
+    for row in np.unique(machine[machine >= 0]):
+        hits = np.flatnonzero(machine == row)
+        breaks = np.flatnonzero(np.diff(hits) > slack + 1)
+        for first, last in zip(np.append(0, breaks + 1), np.append(breaks, len(hits) - 1), strict=True):
+            yield int(hits[first]), int(hits[last])
+
+
+def _alert(hit: BoolArray, windows: int, wanted: int) -> int | None:
+    """The first window that ends ``windows`` of which ``wanted`` are hits; ``None`` = there is none."""
+    counts = np.cumsum(np.concatenate(([0], hit)))
+    enough = np.flatnonzero(counts[windows:] - counts[:-windows] >= wanted)
+    return int(enough[0]) + windows - 1 if len(enough) else None
+
+
+def _stretch(grid: Grid, found: Candidates, run: tuple[int, int], *, window: int, windows: int, hold: float) -> Stretch:
+    first, last = run
+    row = int(found.machine[first])
+    end = last + window - 1
+    inside = (found.machine == row)[first : last + 1]
+    alert = _alert(inside, windows, ceil(hold * windows - 1e-9))
+    # The first and the last windows are only half in what they show.
+    core = slice(first + window // 2, max(end - window // 2, first + window // 2) + 1)
+    part = grid.values[:, core]
+    late = None if alert is None else lag(grid.values, row, core.start, core.stop - 1)
+    return Stretch(
+        metric=grid.metric,
+        machine=grid.machines[row],
+        start=grid.start + first * grid.step,
+        end=grid.start + end * grid.step,
+        alert=None if alert is None or late is not None else grid.start + (first + alert + window - 1) * grid.step,
+        score=float(np.median(found.score[first : last + 1][inside])),
+        own=float(np.median(part[row])),
+        peers=float(np.median(np.delete(part, row, axis=0))),
+        lasting=last == len(found.machine) - 1,
+        late=None if late is None else late * grid.step,
+    )

@@ -1,0 +1,178 @@
+"""What the comparison of machines means for the scheduler: flags, and sentences for whoever reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from health.peers.metrics import is_step_time, title
+from health.peers.streams import Recording
+from health.peers.stretches import Doubt, Examined, Stretch
+from topology.drawing.labels import plural
+from topology.flags import FAULTY, NodeFlag
+
+SOURCE = "peers"
+"""Who says so, in flags."""
+
+
+CANNOT_TELL: tuple[Doubt, ...] = ("idle-peers", "many")
+"""Doubts that leave it open whether a machine is at fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found.
+
+    :param headline: the verdict in a sentence.
+    :param examined: metrics in the order in which they were asked.
+    :param alerts: stretches that lasted long enough, one for each machine and metric.
+    :param notes: what was left out, and what limits the verdict.
+    """
+
+    headline: str
+    machines: int
+    examined: tuple[Examined, ...]
+    alerts: tuple[Stretch, ...]
+    flags: tuple[NodeFlag, ...]
+    notes: tuple[str, ...]
+
+
+def judge(recording: Recording, examined: Sequence[Examined]) -> Verdict:
+    """The verdict on a recording.
+
+    A machine that stands out in a machine metric is ``faulty``, as the paper blocks it.  One whose training steps are
+    slow is a ``straggler`` by the factor that was measured, and ``degraded`` when a machine metric says why: a factor
+    that is known is worth more than an exclusion.
+    """
+    alerts: dict[tuple[str, str], Stretch] = {}
+    for one in examined:
+        for alert in one.alerts:
+            held = alerts.get((alert.machine, alert.metric))
+            if held is None or alert.end - alert.start > held.end - held.start:
+                alerts[alert.machine, alert.metric] = alert
+    by_machine: dict[str, list[Stretch]] = {}
+    for alert in alerts.values():
+        by_machine.setdefault(alert.machine, []).append(alert)
+    peers = len(recording.machines) - 1
+    flags = tuple(_flag(found, recording, peers) for found in by_machine.values())
+    return Verdict(
+        headline=_headline(flags, recording, examined),
+        machines=peers + 1,
+        examined=tuple(examined),
+        alerts=tuple(alerts.values()),
+        flags=flags,
+        notes=(*recording.notes, *_notes(examined)),
+    )
+
+
+def evidence(alert: Stretch, *, peers: int, absolute: bool) -> str:
+    """One alert in a sentence.
+
+    >>> evidence(alert, peers=9, absolute=False)  # doctest: +SKIP
+    'batch_time 745 against 424 of its 9 peers, from 1771 s to 1921 s; 14 times farther from them than they are apart'
+    """
+    when = f"from {clock(alert.start, absolute)} " + ("on" if alert.lasting else f"to {clock(alert.end, absolute)}")
+    score = f"{alert.score:.1f}" if alert.score < 100 else "over 100"
+    return (
+        f"{title(alert.metric)} {number(alert.own)} against {number(alert.peers)} of its {peers} peers, {when}; "
+        f"{score} times farther from them than they are from each other"
+    )
+
+
+def clock(seconds: float, absolute: bool) -> str:
+    """An instant as people read it: ``2026-11-21T12:00:00Z``, or ``1771 s``."""
+    if not absolute:
+        return f"{seconds:g} s"
+    return instant(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def instant(seconds: float) -> datetime:
+    """Seconds since 1970 as an instant."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def number(value: float) -> str:
+    """A measurement as people read it, three digits of it: ``0.42``, ``745``, ``6.1e+10``."""
+    return f"{value:.3g}" if abs(value) < 1000 or abs(value) >= 1e7 else f"{value:,.0f}"
+
+
+def _flag(found: list[Stretch], recording: Recording, peers: int) -> NodeFlag:
+    slow = [one for one in found if is_step_time(one.metric)]
+    causes = [one for one in found if not is_step_time(one.metric)]
+    chosen = (slow or causes)[0]
+    factor = max(1.0, chosen.own / chosen.peers) if slow and chosen.peers > 0 else FAULTY
+    ended = factor < FAULTY and not any(one.lasting for one in found)
+    return NodeFlag(
+        node=chosen.machine,
+        kind="faulty" if factor == FAULTY else "degraded" if causes else "straggler",
+        slowdown=factor if factor == FAULTY else round(factor, 3),
+        score=round(chosen.score, 2),
+        source=SOURCE,
+        since=instant(min(one.start for one in found)) if recording.absolute else None,
+        until=instant(max(one.end for one in found)) if recording.absolute and ended else None,
+        evidence="; and ".join(evidence(one, peers=peers, absolute=recording.absolute) for one in found),
+    )
+
+
+def _headline(flags: Sequence[NodeFlag], recording: Recording, examined: Sequence[Examined]) -> str:
+    machines = len(recording.machines)
+    unsure = [_cannot_tell(one) for one in examined if any(s.doubt in CANNOT_TELL for s in one.stretches)]
+    if not flags and unsure:
+        return f"whether a machine of {machines} is at fault cannot be told: {'; '.join(unsure)}"
+    if not flags:
+        asked = f"{len(examined)} metrics" if len(examined) != 1 else title(examined[0].metric)
+        return f"no machine of {machines} stands out for long enough: {asked} compared"
+    words = []
+    for flag in flags:
+        what = "is faulty" if flag.kind == "faulty" else f"is {flag.slowdown:.2f}x slower than its peers"
+        words.append(f"{flag.node} {what}: {flag.evidence}")
+    return "; ".join(words)
+
+
+def _doubtful(examined: Examined, doubt: Doubt) -> list[str]:
+    """Machines whose alerts are doubted for this reason, in order of their names."""
+    return sorted({one.machine for one in examined.stretches if one.doubt == doubt})
+
+
+def _cannot_tell(examined: Examined) -> str:
+    """Why nothing is said of the machines that stand out in a metric."""
+    many, among_idle = _doubtful(examined, "many"), _doubtful(examined, "idle-peers")
+    reasons = []
+    if many:
+        reasons.append(
+            f"{len(many)} of {examined.machines} stand out in {title(examined.metric)}, so they are no peers"
+        )
+    if among_idle:
+        reasons.append(f"{_few(among_idle)} stands out in {title(examined.metric)} among machines that idle")
+    return "; ".join(reasons)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _notes(examined: Sequence[Examined]) -> list[str]:
+    """What limits the verdict."""
+    notes = []
+    silent = sorted({machine for one in examined for machine in one.silent})
+    if silent:
+        notes.append(
+            f"{plural(len(silent), 'machine')} had fallen silent by the end, which is not judged: {_few(silent)}"
+        )
+    for one in examined:
+        busier = _doubtful(one, "busier")
+        if busier:
+            who = f"{plural(len(busier), 'machine')} not judged: {_few(busier)}"
+            notes.append(f"more {title(one.metric)} than peers have is no fault; {who}")
+        if any(s.doubt in CANNOT_TELL for s in one.stretches):
+            notes.append(f"not judged: {_cannot_tell(one)}")
+    shifted = {one.machine: one.late for each in examined for one in each.stretches if one.late is not None}
+    for machine, late in sorted(shifted.items()):
+        when = f"{abs(late):g} s {'later' if late > 0 else 'earlier'}"
+        notes.append(f"{machine} does what its peers do, {when}, which is no fault: check its clock")
+    coarse = [one for one in examined if one.step > 5.0]
+    if coarse:
+        step = max(one.step for one in coarse)
+        notes.append(f"samples are up to {step:g} s apart; the method was published for one a second")
+    return notes

@@ -1,0 +1,104 @@
+"""The comparison again and again over a running Prometheus: what ``arnold health watch`` does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from threading import Event
+
+from health.peers.pipeline import Settings, detect
+from health.peers.prometheus import DEFAULT_QUERIES, Endpoint, EndpointAway
+from health.peers.readers.prometheus import MACHINE_LABELS
+from health.peers.verdict import Verdict, instant, judge
+from topology.errors import ArnoldError
+from topology.flags import NodeFlag
+
+FIRST_RETRY = 15.0
+"""Seconds until an endpoint that is away is asked again; twice as long each time, at most ``every``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a watch runs.
+
+    :param queries: metric -> PromQL.
+    :param every: seconds from one round to the next; the paper's 8 minutes.
+    :param span: seconds of data a round looks at; the paper's 15 minutes.
+    :param step: seconds between samples.
+    :param hold: seconds that a flag stays after it was last seen: what hysteresis a watch has of its own.
+    """
+
+    queries: Mapping[str, str] = field(default_factory=lambda: DEFAULT_QUERIES)
+    every: float = 480.0
+    span: float = 900.0
+    step: float = 1.0
+    hold: float = 3600.0
+    labels: Collection[str] = MACHINE_LABELS
+    machines: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round of a watch.
+
+    :param at: when it began.
+    :param verdict: ``None`` = there was nothing to judge, and ``error`` says why.
+    :param flags: all that hold: those of this round, and earlier ones for as long as ``Plan.hold`` says.
+    """
+
+    at: datetime
+    verdict: Verdict | None
+    error: ArnoldError | None
+    flags: tuple[NodeFlag, ...]
+
+
+def watch(
+    endpoint: Endpoint,
+    plan: Plan,
+    settings: Settings,
+    *,
+    stop: Event,
+    now: Callable[[], float] = time.time,
+) -> Iterator[Round]:
+    """Rounds until ``stop`` is set.  A round that fails flags nobody and clears nobody; the next one comes sooner.
+
+    :param stop: ends the watch, also while it waits.
+    :param now: seconds since 1970.
+    """
+    held: dict[str, NodeFlag] = {}
+    failures = 0
+    while not stop.is_set():
+        begun = now()
+        verdict, error = None, None
+        try:
+            verdict = look(endpoint, plan, settings, end=begun)
+        except ArnoldError as problem:
+            error = problem
+        failures = failures + 1 if isinstance(error, EndpointAway) else 0
+        at = instant(begun)
+        for flag in verdict.flags if verdict else ():
+            held[flag.node] = _renewed(flag, held.get(flag.node), at + timedelta(seconds=plan.hold))
+        held = {name: flag for name, flag in held.items() if flag.active(at)}
+        yield Round(at, verdict, error, tuple(held.values()))
+        wait = min(plan.every, FIRST_RETRY * 2.0 ** (failures - 1)) if failures else plan.every
+        stop.wait(max(0.0, begun + wait - now()))
+
+
+def look(endpoint: Endpoint, plan: Plan, settings: Settings, *, end: float) -> Verdict:
+    """One verdict on the data before an instant.
+
+    :param end: seconds since 1970.
+    :raises ArnoldError: no data, or none that can be judged.
+    """
+    recording = endpoint.fetch(
+        plan.queries, start=end - plan.span, end=end, step=plan.step, labels=plan.labels, machines=plan.machines
+    )
+    return judge(recording, list(detect(recording, settings)))
+
+
+def _renewed(flag: NodeFlag, before: NodeFlag | None, until: datetime) -> NodeFlag:
+    """A flag that holds until then, since it was first seen."""
+    since = min((one.since for one in (flag, before) if one is not None and one.since is not None), default=None)
+    return replace(flag, since=since, until=until)

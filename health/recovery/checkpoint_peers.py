@@ -1,0 +1,212 @@
+"""Checkpoint peers: on which machine each machine of a job keeps the backup of its state.
+
+What is lost together must not be stored together: a PP group is evicted whole, a rack dies with its switch, the members
+of a DP group hold each other's shards.  So the peer of a machine shares no PP, DP or TP group with it (ByteRobust,
+arXiv 2509.16293) and, ours, no rack.  Every machine keeps the backup of exactly one other, as near as that allows.
+
+Where the rules cannot all be kept, they give way in this order, each in as few pairs as possible: the DP group first
+(evicted rarely), then the rack, the PP group last (the usual eviction unit).  A machine never backs up itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from health.recovery.assignment import FORBIDDEN, Costs, assign
+from health.recovery.machines import Machines
+from topology.cluster import Cluster, IntArray
+from topology.errors import Infeasible, InvalidPlacement, TooLarge
+
+Rule = Literal["dp", "level", "pp"]
+RULES: tuple[Rule, ...] = ("dp", "level", "pp")
+"""What a pair must not share, in the order in which the rules give way."""
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Who keeps whose backup.
+
+    :param machines: the machines of the job, by node rank.
+    :param peer: shape [machines], the machine that keeps the backup of each; a permutation.
+    :param shared: rule -> shape [machines], true where a machine shares it with its peer.
+    :param distance: shape [machines], how many levels broader than the level of the rule separate the two.
+    :param conflict: rules that cannot all be kept, as few as say so; empty = all are.
+    :param domain: shape [machines], the rack of each.
+    """
+
+    machines: Machines
+    peer: npt.NDArray[np.int64]
+    shared: dict[Rule, npt.NDArray[np.bool_]]
+    distance: IntArray
+    conflict: tuple[Rule, ...]
+    domain: IntArray
+
+    @cached_property
+    def mutual(self) -> int:
+        """Machines that keep the backup of their own peer."""
+        return int((self.peer[self.peer] == np.arange(len(self.peer))).sum())
+
+    @property
+    def fatal_pairs(self) -> int:
+        """Pairs of machines whose loss together loses a state and its backup."""
+        return len(self.peer) - self.mutual // 2
+
+
+def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, level: str | None) -> Peers:
+    """Peers that break as few rules as possible, in the order of :data:`RULES`, and are then as near as possible.
+
+    Both are proved least (:mod:`health.recovery.assignment`).  Pairs are made mutual where that costs
+    nothing: two machines that back up each other are one pair that must not be lost, a ring of n has n such pairs (as
+    GEMINI's group placement, SOSP 2023).
+
+    :param nodes: shape [machines], index of the node of each machine, by node rank.
+    :param level: the level of the rack; ``None`` = the closest; a cluster without levels has no such rule.
+    :raises UnknownName: the cluster has no such level.
+    :raises Infeasible: the job has one machine.
+    :raises InvalidPlacement: a node is there twice.
+    :raises TooLarge: more machines than the costs can be told apart for.
+    """
+    _check(machines, nodes, cluster)
+    ground = _Ground(machines, *_domains(cluster, nodes, level))
+    peer = _pair_up(assign(len(machines), ground.costs), ground)
+    shared: dict[Rule, npt.NDArray[np.bool_]] = {rule: ground.of[rule] == ground.of[rule][peer] for rule in RULES}
+    broken = [rule for rule in RULES if shared[rule].any()]
+    return Peers(
+        machines,
+        peer,
+        shared,
+        _apart(ground.broader, ground.broader[peer]),
+        ground.conflict() if broken else (),
+        ground.domain,
+    )
+
+
+@dataclass(frozen=True)
+class _Ground:
+    """What of each machine counts.
+
+    :param domain: shape [machines], its domain of the level; all different where there is no rule.
+    :param broader: shape [machines, broader levels].
+    """
+
+    machines: Machines
+    domain: IntArray
+    broader: IntArray
+
+    @cached_property
+    def of(self) -> dict[Rule, IntArray]:
+        """Rule -> shape [machines]: machines with the same number must not be a pair."""
+        return {"dp": self.machines.column, "level": self.domain, "pp": self.machines.row}
+
+    @cached_property
+    def weights(self) -> dict[Rule, int]:
+        """Cost of breaking a rule: more than all that can come after it, in all pairs together."""
+        size = len(self.machines)
+        dp = size * self.broader.shape[1] + 1
+        level = (size + 1) * dp
+        weights: dict[Rule, int] = {"dp": dp, "level": level, "pp": (size + 1) * level}
+        if sum(weights.values()) * size * 8 > FORBIDDEN:
+            raise TooLarge(
+                f"the job has {size:,} machines: too many to assign peers at once",
+                where="--placement",
+                fix="assign peers within parts of the job",
+            )
+        return weights
+
+    def costs(self, machine: int) -> Costs:
+        """What each machine costs as a peer of one."""
+        costs = _apart(self.broader, self.broader[machine]).astype(np.int64)
+        for rule, weight in self.weights.items():
+            costs += weight * (self.of[rule] == self.of[rule][machine])
+        costs[machine] = FORBIDDEN
+        return costs
+
+    def conflict(self) -> tuple[Rule, ...]:
+        """The fewest rules that cannot be kept together."""
+        for number in range(1, len(RULES) + 1):
+            for rules in combinations(RULES, number):
+                if not self._can_keep(rules):
+                    return rules
+        return ()
+
+    def _can_keep(self, rules: Collection[Rule]) -> bool:
+        size = len(self.machines)
+        if len(rules) == 1:
+            (rule,) = rules
+            return 2 * int(np.unique(self.of[rule], return_counts=True)[1].max()) <= size
+
+        def costs(machine: int) -> Costs:
+            found = np.zeros(size, dtype=np.int64)
+            for rule in rules:
+                found |= self.of[rule] == self.of[rule][machine]
+            found[machine] = FORBIDDEN
+            return found
+
+        peer = assign(size, costs)
+        return not any((self.of[rule] == self.of[rule][peer]).any() for rule in rules)
+
+
+def _apart(one: IntArray, other: IntArray) -> IntArray:
+    """How many levels, of those broader than that of the rule, lie in different domains; over the last axis."""
+    return np.asarray((one != other).sum(axis=-1), dtype=np.int32)
+
+
+def _pair_up(peer: npt.NDArray[np.int64], ground: _Ground) -> npt.NDArray[np.int64]:
+    """Rings of even length cut into mutual pairs: every other link of the ring, whichever half costs less.
+
+    A link costs the same both ways, so that the pairs together cost at most what the ring does.
+    """
+    paired = peer.copy()
+    for ring in _rings(peer):
+        if len(ring) % 2:
+            continue
+        links = [int(ground.costs(a)[b]) for a, b in zip(ring, ring[1:] + ring[:1], strict=True)]
+        turned = ring if sum(links[::2]) <= sum(links[1::2]) else ring[1:] + ring[:1]
+        first, second = turned[::2], turned[1::2]
+        paired[first], paired[second] = second, first
+    return paired
+
+
+def _rings(peer: npt.NDArray[np.int64]) -> Iterator[list[int]]:
+    seen = np.zeros(len(peer), dtype=np.bool_)
+    for start in range(len(peer)):
+        ring, machine = [], start
+        while not seen[machine]:
+            seen[machine] = True
+            ring.append(machine)
+            machine = int(peer[machine])
+        if ring:
+            yield ring
+
+
+def _domains(cluster: Cluster, nodes: IntArray, level: str | None) -> tuple[IntArray, IntArray]:
+    """Domain of the level of each machine, and those of all broader levels."""
+    if level is None and not cluster.levels:
+        return np.arange(len(nodes), dtype=np.int32), np.zeros((len(nodes), 0), dtype=np.int32)
+    depth = len(cluster.levels) - 1 if level is None else cluster.level_index(level)
+    broader = [cluster.levels[d].domain_of[nodes] for d in range(depth)]
+    stacked = np.stack(broader, axis=1) if broader else np.zeros((len(nodes), 0), dtype=np.int32)
+    return cluster.levels[depth].domain_of[nodes], stacked
+
+
+def _check(machines: Machines, nodes: IntArray, cluster: Cluster) -> None:
+    if len(machines) < 2:
+        raise Infeasible(
+            "the job has one machine: there is no other to keep its backup",
+            where="--placement",
+            fix="write its checkpoints to storage",
+        )
+    used, times = np.unique(nodes, return_counts=True)
+    if (times > 1).any():
+        raise InvalidPlacement(
+            f"node {cluster.names[int(used[times > 1][0])]!r} has more than one cell of the job",
+            where="--placement",
+            fix="give the placement that `arnold place` saved",
+        )

@@ -1,0 +1,120 @@
+"""The eviction unit: the parallel group that ranks out of place have in common.
+
+Whoever waits for a faulty machine is out of place too, so a rank alone says little; the group that all outliers share
+does.  It is evicted whole, which takes more machines than are faulty and far less time than to find those (ByteRobust,
+arXiv 2509.16293: in practice a PP group of about 8 machines, of which 1 or 2 are bad).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from health.recovery.machines import UNIT_FAMILIES, Machines, UnitFamily
+
+_Key = tuple[UnitFamily, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A parallel group, as a candidate for eviction.
+
+    :param group: its number in its family: of a machine the node rank, of a PP group the row, of a DP group the stage.
+    :param machines: node ranks, ascending.
+    :param outliers: outlier ranks on its machines, over all rounds.
+    :param rounds: rounds in which it had the most outliers of its family.
+    """
+
+    family: UnitFamily
+    group: int
+    machines: tuple[int, ...]
+    outliers: int
+    rounds: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What several rounds say.
+
+    :param units: groups that had the most outliers of their family in some round, the likeliest first.
+    :param rounds: rounds with outliers.
+    """
+
+    units: tuple[Unit, ...]
+    rounds: int
+
+    @property
+    def leader(self) -> Unit | None:
+        """The one group that leads; ``None`` = there is none, or several are level."""
+        if len(self.units) > 1 and _worth(self.units[0]) == _worth(self.units[1]):
+            return None
+        return self.units[0] if self.units else None
+
+
+def shared_groups(machines: Machines, outliers: Sequence[int]) -> tuple[Unit, ...]:
+    """Groups that all outliers belong to, the smallest first, of equals a PP group first.
+
+    A group that is the whole job is none: to evict everything is no answer.
+
+    :param outliers: ranks.
+    """
+    if not outliers:
+        return ()
+    counts = machines.outlier_counts(outliers)
+    out = np.flatnonzero(counts)
+    found = []
+    for family in UNIT_FAMILIES:
+        groups = machines.group_of(family)
+        if (groups[out] == groups[out[0]]).all():
+            found.append(_unit(machines, (family, int(groups[out[0]])), len(outliers)))
+    proper = [unit for unit in found if len(unit.machines) < len(machines)]
+    return tuple(sorted(proper, key=lambda unit: len(unit.machines)))
+
+
+def tally_rounds(machines: Machines, rounds: Sequence[Sequence[int]], *, family: UnitFamily | None = None) -> Tally:
+    """Flag, in each round and family, the group with the most outliers; rank groups by how often they were flagged.
+
+    Groups that are level in a round are all flagged.  Between groups flagged equally often, that with more outliers
+    over all rounds comes first, then the smaller one: a machine before the PP group that it belongs to, unless others
+    of that group are out of place as well.
+
+    :param rounds: outlier ranks of each round.
+    :param family: consider groups of this family only.
+    """
+    flagged: Counter[_Key] = Counter()
+    total: Counter[_Key] = Counter()
+    for outliers in filter(None, rounds):
+        counts = machines.outlier_counts(outliers)
+        for each in UNIT_FAMILIES if family is None else (family,):
+            of_group = np.bincount(machines.group_of(each), weights=counts)
+            total.update({(each, int(group)): int(of_group[group]) for group in np.flatnonzero(of_group)})
+            flagged.update((each, int(group)) for group in np.flatnonzero(of_group == of_group.max()))
+    units = [_unit(machines, key, total[key], times) for key, times in flagged.items()]
+    proper = [unit for unit in units if len(unit.machines) < len(machines)]
+    return Tally(tuple(sorted(proper, key=_worth)), sum(map(bool, rounds)))
+
+
+def looks_like_a_role(machines: Machines, outliers: Sequence[int], seen: Sequence[int]) -> bool:
+    """Whether the outliers are all ranks seen of one or more stages, in a job of several stages.
+
+    That is what a stage looks like that does other work than the rest, as the last one does, with every machine sound.
+    """
+    counts, of_stage = machines.outlier_counts(outliers), machines.outlier_counts(seen)
+    per_stage = np.bincount(machines.column, weights=counts)
+    all_of_stage = np.bincount(machines.column, weights=of_stage)
+    touched = per_stage > 0
+    whole = (per_stage == all_of_stage)[touched].all()
+    return bool(outliers) and bool(whole) and machines.job.grid.columns > 1 and machines.job.grid.rows > 1
+
+
+def _worth(unit: Unit) -> tuple[int, int, int]:
+    return -unit.rounds, -unit.outliers, len(unit.machines)
+
+
+def _unit(machines: Machines, key: _Key, outliers: int, rounds: int = 1) -> Unit:
+    family, group = key
+    members = np.flatnonzero(machines.group_of(family) == group)
+    return Unit(family, group, tuple(members.tolist()), outliers, rounds)

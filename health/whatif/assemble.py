@@ -1,0 +1,282 @@
+"""From rows to dense arrays.
+
+Every data-parallel rank runs the same operations in every step, or the graph could not be built once.  A row belongs to
+an operation (stage, type, number), a rank and a step; a whole trace fills every such cell once.  With ``lenient``
+what does not fit is left out: rows that are wrong in themselves, then ranks without one of the stages, then ranks of
+which most steps are incomplete, then steps that are still incomplete.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from health.whatif.checks import check_sizes, drop_rows, faults_of_rows, infer_sizes
+from health.whatif.columns import Columns, read_columns
+from health.whatif.metadata import JobSizes
+from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES, stream_of
+from health.whatif.result import Operation
+from health.whatif.trace import Trace
+from topology.errors import TooLarge, TraceFormatError
+
+Ints = NDArray[np.int64]
+
+MAX_KEYS = 50_000_000
+"""Most possible (stage, type, number): numbers far beyond those of the rows are a fault of the file."""
+
+HALF = 0.5
+
+
+def read_trace(path: str | Path, *, sizes: JobSizes | None = None, lenient: bool = False) -> Trace:
+    """Read a trace.
+
+    :param path: a Parquet file; ``-`` is standard input.
+    :param sizes: of the metadata; ``None`` = those that the rows show.
+    :param lenient: leave out what does not fit, and count it.
+    :raises TraceFormatError: the trace breaks a rule; with ``lenient``, nothing is left or the metadata are of
+        another job.
+    :raises InvalidInput: the file cannot be read.
+    :raises TooLarge: too many rows.
+    """
+    columns = read_columns(path)
+    dropped: Counter[str] = Counter()
+    for fault in faults_of_rows(columns) if not lenient else ():
+        if len(fault.rows):
+            raise TraceFormatError(fault.message, where=f"{columns.source}:row {fault.rows[0]}", fix=fault.fix)
+    if lenient:
+        columns = _without_faulty_rows(columns, dropped)
+    sizes = sizes or infer_sizes(columns)
+    ranks = check_sizes(columns, sizes)
+    columns = _ranks_with_all_stages(columns, sizes, dropped, lenient=lenient)
+    return _Assembly(columns, sizes, ranks, dropped, lenient=lenient).trace()
+
+
+def _without_faulty_rows(columns: Columns, dropped: Counter[str]) -> Columns:
+    bad = np.zeros(len(columns), dtype=np.bool_)
+    for fault in faults_of_rows(columns):
+        rows = fault.rows[~bad[fault.rows]]
+        dropped[fault.reason] += len(rows)
+        bad[rows] = True
+    if bad.all():
+        raise TraceFormatError("has no usable row", where=columns.source, fix="read it without --lenient to see why")
+    return drop_rows(columns, np.flatnonzero(bad)) if bad.any() else columns
+
+
+def _ranks_with_all_stages(columns: Columns, sizes: JobSizes, dropped: Counter[str], *, lenient: bool) -> Columns:
+    """The rows of ranks of which every stage was traced; without ``lenient`` that is all of them.
+
+    :raises TraceFormatError: a worker is absent; with ``lenient``, every rank lacks one.
+    """
+    ranks, rank = _places(columns.whole["dp_rank"])
+    traced = np.zeros((len(ranks), sizes.pp), dtype=np.bool_)
+    traced[rank, columns.whole["stage"]] = True
+    whole: NDArray[np.bool_] = np.all(traced, axis=1)
+    if whole.all():
+        return columns
+    if not lenient or not whole.any():
+        absent = np.argwhere(~traced)[0]
+        raise TraceFormatError(
+            f"worker dp {int(ranks[absent[0]])} / stage {int(absent[1])} is absent: it has no row",
+            where=columns.source,
+            fix="trace every stage of every rank"
+            + (", or use --lenient to judge the ranks that are whole" if whole.any() else ""),
+        )
+    out = np.flatnonzero(~whole[rank])
+    dropped["rank without a stage"] += len(out)
+    return drop_rows(columns, out)
+
+
+class _Assembly:
+    """Rows on their way into cells.
+
+    :ivar operation: operation of each row, a place in ``keys``.
+    :ivar rank: place of each row's rank in ``ranks``.
+    :ivar step: place of each row's step in ``steps``.
+    """
+
+    def __init__(self, columns: Columns, sizes: JobSizes, ranks: int, dropped: Counter[str], *, lenient: bool) -> None:
+        self.columns, self.sizes, self.dropped, self.lenient = columns, sizes, dropped, lenient
+        whole = columns.whole
+        self.numbers = int(whole["seq_id"].max()) + 1
+        possible = sizes.pp * len(OPTYPES) * self.numbers
+        if possible > max(MAX_KEYS, 4 * len(columns)):
+            row = int(np.argmax(whole["seq_id"]))
+            raise TooLarge(
+                f"seq_id is {self.numbers - 1:,}: more operations than can be",
+                where=f"{columns.source}:row {row}",
+                fix="count operations from 0 in every step",
+            )
+        key = (whole["stage"].astype(np.int64) * len(OPTYPES) + columns.optype) * self.numbers + whole["seq_id"]
+        self.keys, self.operation = _places(key)
+        self.steps, self.step = _places(whole["step"])
+        self.ranks, self.rank = _places(whole["dp_rank"])
+        self.expected_ranks = ranks
+
+    def trace(self) -> Trace:
+        """The dense trace.
+
+        :raises TraceFormatError: cells are empty or filled twice, or nothing is left.
+        """
+        if self.lenient:
+            self._drop_ranks_and_steps()
+        elif len(self.ranks) < self.expected_ranks:
+            absent = int(np.setdiff1d(np.arange(self.expected_ranks), self.ranks)[0])
+            raise TraceFormatError(
+                f"data-parallel rank {absent} is absent, and the job has {self.expected_ranks}",
+                where=self.columns.source,
+                fix="trace every rank, or use --lenient to judge those that are there",
+            )
+        shape = (len(self.keys), len(self.ranks), len(self.steps))
+        cell = (self.operation * shape[1] + self.rank) * shape[2] + self.step
+        if len(cell) != int(np.prod(shape)) or not _is_permutation(cell):
+            raise self._not_whole(cell, shape)
+        start, duration = (
+            np.empty(shape, dtype=values.dtype) for values in (self.columns.start, self.columns.duration)
+        )
+        start.reshape(-1)[cell] = self.columns.start
+        duration.reshape(-1)[cell] = self.columns.duration
+        if (began := start.min(axis=(0, 1))).any():
+            start -= began
+        row = np.empty(shape, dtype=np.int32)
+        row.reshape(-1)[cell] = np.arange(len(cell), dtype=np.int32)
+        return Trace(
+            source=self.columns.source,
+            sizes=self.sizes,
+            dp_ranks=tuple(int(rank) for rank in self.ranks),
+            steps=tuple(int(step) for step in self.steps),
+            operations=self._operations(row),
+            sequence=self.keys % self.numbers,
+            row=row,
+            start=start,
+            duration=duration,
+            dropped={reason: count for reason, count in self.dropped.items() if count},
+        )
+
+    def _operations(self, row: NDArray[np.int32]) -> tuple[Operation, ...]:
+        """What each operation is, which must not differ from rank to rank or step to step."""
+        made = []
+        passes = (self.columns.optype == CODE[FORWARD]) | (self.columns.optype == CODE[BACKWARD])
+        for key in ("mc", "mb_id"):
+            values = self.columns.whole[key]
+            first = values[row[:, 0, 0]]
+            differs = passes & (values != first[self.operation])
+            if differs.any():
+                at = int(np.argmax(differs))
+                raise TraceFormatError(
+                    f"{key} is {int(values[at])}, and {int(first[self.operation[at]])} in the first rank and step: "
+                    "the operations stand in another order",
+                    where=f"{self.columns.source}:row {at}",
+                    fix="analyse steps of one schedule only",
+                )
+        for place, key in enumerate(self.keys):
+            at = row[place, 0, 0]
+            optype = OPTYPES[int(key // self.numbers) % len(OPTYPES)]
+            chunk = int(self.columns.whole["mc"][at])
+            made.append(
+                Operation(
+                    optype=optype,
+                    stage=int(key // self.numbers) // len(OPTYPES),
+                    chunk=max(chunk, 0) if optype in (FORWARD, BACKWARD) and self.sizes.vpp == 1 else chunk,
+                    microbatch=int(self.columns.whole["mb_id"][at]),
+                    stream=stream_of(optype),
+                )
+            )
+        return tuple(made)
+
+    def _not_whole(self, cell: Ints, shape: tuple[int, int, int]) -> TraceFormatError:
+        """The error for cells that are empty or filled twice."""
+        order = np.argsort(cell, kind="stable")
+        twice = np.flatnonzero(np.diff(cell[order]) == 0)
+        if len(twice):
+            row = int(order[twice[0] + 1])
+            return TraceFormatError(
+                f"{self._cell(int(cell[row]), shape)} is there twice (first in row {int(order[twice[0]])})",
+                where=f"{self.columns.source}:row {row}",
+                fix="keep one row for each operation, or use --lenient to leave the step out",
+            )
+        whole = np.bincount(self.operation, minlength=shape[0]) > HALF * shape[1] * shape[2]
+        rare = ~whole[self.operation]
+        if rare.any():
+            row = int(np.argmax(rare))
+            return TraceFormatError(
+                f"{self._cell(int(cell[row]), shape)}: most other ranks or steps have no such operation",
+                where=f"{self.columns.source}:row {row}",
+                fix="analyse steps of one schedule only, or use --lenient to leave this one out",
+            )
+        ordered = cell[order]
+        gap = int(np.argmax(ordered != np.arange(len(ordered))))
+        missing = gap if gap < len(ordered) and ordered[gap] != gap else len(ordered)
+        row = int(order[min(max(gap - 1, 0), len(order) - 1)])
+        return TraceFormatError(
+            f"{self._cell(missing, shape)} is missing: the step is cut off or a rank was not traced",
+            where=f"{self.columns.source}:row {row}",
+            fix="leave the step out, or use --lenient to have it left out",
+        )
+
+    def _cell(self, cell: int, shape: tuple[int, int, int]) -> str:
+        place, rank, step = (int(i) for i in np.unravel_index(cell, shape))
+        key = int(self.keys[place])
+        stage, optype = divmod(key // self.numbers, len(OPTYPES))
+        return (
+            f"{OPTYPES[optype]} {key % self.numbers} of step {int(self.steps[step])}, "
+            f"dp rank {int(self.ranks[rank])}, stage {stage}"
+        )
+
+    def _drop_ranks_and_steps(self) -> None:
+        """Leave out what keeps the rest from being whole."""
+        pairs = (len(self.ranks), len(self.steps))
+        cell = (self.operation * pairs[0] + self.rank) * pairs[1] + self.step
+        order = np.argsort(cell, kind="stable")
+        twice = order[1:][np.diff(cell[order]) == 0]
+        pair = self.rank * pairs[1] + self.step
+        busy = np.bincount(pair, minlength=pairs[0] * pairs[1]) > 0
+        usual = np.bincount(self.operation, minlength=len(self.keys)) > HALF * int(busy.sum())
+        wrong = np.zeros(pairs[0] * pairs[1], dtype=np.bool_)
+        wrong[pair[twice]] = True
+        wrong[pair[~usual[self.operation]]] = True
+        count = np.bincount(pair[usual[self.operation]], minlength=len(wrong))
+        wrong |= count != int(usual.sum())
+        table = wrong.reshape(pairs)
+        hopeless = table.mean(axis=1) > HALF
+        if hopeless.all():
+            raise TraceFormatError(
+                "no rank has enough whole steps",
+                where=self.columns.source,
+                fix="read it without --lenient to see what is wrong first",
+            )
+        good = ~table[~hopeless].any(axis=0)
+        if not good.any():
+            raise TraceFormatError(
+                "no step is whole",
+                where=self.columns.source,
+                fix="read it without --lenient to see what is wrong first",
+            )
+        out_of_rank, out_of_step = hopeless[self.rank], ~good[self.step]
+        self.dropped["rank incomplete in most steps"] += int(out_of_rank.sum())
+        self.dropped["step incomplete"] += int((out_of_step & ~out_of_rank).sum())
+        keep = ~(out_of_rank | out_of_step)
+        self.columns = drop_rows(self.columns, np.flatnonzero(~keep))
+        self.keys, self.operation = _places(self.keys[self.operation[keep]])
+        self.steps, self.step = _places(self.steps[self.step[keep]])
+        self.ranks, self.rank = _places(self.ranks[self.rank[keep]])
+
+
+def _places(values: NDArray[np.signedinteger]) -> tuple[Ints, Ints]:
+    """The distinct values, ascending, and the place of each value among them."""
+    low, high = int(values.min()), int(values.max())
+    if high - low > max(MAX_KEYS, 4 * len(values)):
+        distinct, inverse = np.unique(values, return_inverse=True)
+        return distinct.astype(np.int64), inverse.astype(np.int64)
+    there = np.zeros(high - low + 1, dtype=np.bool_)
+    there[values - low] = True
+    place = np.cumsum(there, dtype=np.int64) - 1
+    return np.flatnonzero(there) + low, place[values - low]
+
+
+def _is_permutation(cell: Ints) -> bool:
+    filled = np.zeros(len(cell), dtype=np.bool_)
+    filled[cell] = True
+    return bool(filled.all())

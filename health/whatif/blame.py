@@ -1,0 +1,145 @@
+"""Which workers are slow by themselves, by what factor, and which nodes that makes suspects.
+
+A slow job is no reason to flag anybody: only where the cause is ``worker`` is there evidence against a node.  The
+factor is the worker's own, not the job's: its forward and backward time of a step over the median of the other
+data-parallel ranks of the same stage, which hold the same layers and as many microbatches; of all steps, the median.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from health.whatif.optypes import BACKWARD, FORWARD
+from health.whatif.prepare import Replayed
+from health.whatif.result import Analysis
+from topology.flags import NodeFlag
+
+NOTICED = 1.03
+"""Factors and slowdowns below this are noise."""
+
+SPREADS = 3.0
+"""A suspect stands out from its peers by this many of their standard deviations (estimated from their median)."""
+
+SOURCE = "what-if"
+Worker = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SlowWorker:
+    """A worker with evidence against it.
+
+    :param dp: number of its data-parallel rank in the trace.
+    :param stage: its pipeline stage.
+    :param factor: its compute time over that of its peers, f.
+    :param steps: share of the steps in which the factor is at least :data:`NOTICED`.
+    :param slowdown: S_w, what the worker alone costs the job.
+    """
+
+    dp: int
+    stage: int
+    factor: float
+    steps: float
+    slowdown: float
+
+
+def slow_workers(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
+    """Workers with evidence against them, slowest first.
+
+    Those of the slowest 3 %, and others that alone slow the job noticeably, as far as they compute longer than their
+    peers, in most steps and beyond the peers' own spread.  None unless the cause is ``worker``; none without peers.
+    """
+    return suspects(replayed, analysis) if analysis.cause == "worker" else ()
+
+
+def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
+    """Workers that compute longer than their peers and cost the job something, whatever the cause."""
+    if analysis.slowest is None or analysis.dp == 1:
+        return ()
+    noticed = np.argwhere(analysis.worker_slowdown >= NOTICED)
+    looked_at = {*analysis.slowest.workers, *((int(rank), int(stage)) for rank, stage in noticed)}
+    times = compute_seconds(replayed)
+    found = []
+    for rank, stage in looked_at:
+        others = np.delete(times[stage], rank, axis=0)
+        usual = np.median(others, axis=0)
+        if not (usual > 0).all():
+            continue
+        ratio = times[stage][rank] / usual
+        factor = float(np.median(ratio))
+        peers = np.median(others / usual, axis=1)
+        spread = 1.4826 * float(np.median(np.abs(peers - np.median(peers))))
+        if factor >= max(NOTICED, 1.0 + SPREADS * spread):
+            found.append(
+                SlowWorker(
+                    dp=analysis.dp_ranks[rank],
+                    stage=stage,
+                    factor=factor,
+                    steps=float((ratio >= NOTICED).mean()),
+                    slowdown=float(analysis.worker_slowdown[rank, stage]),
+                )
+            )
+    return tuple(sorted(found, key=lambda worker: (-worker.slowdown, worker.dp, worker.stage)))
+
+
+def slow_at_times(replayed: Replayed, analysis: Analysis) -> float:
+    """Share of the steps in which one of the slowest 3 % computes longer than its peers; 0 if none does on average.
+
+    It is asked where nobody is slow in most steps.
+    """
+    times = compute_seconds(replayed)
+    shares = [0.0]
+    for rank, stage in () if analysis.slowest is None else analysis.slowest.workers:
+        usual = np.median(np.delete(times[stage], rank, axis=0), axis=0)
+        if times[stage][rank].sum() >= NOTICED * usual.sum():
+            shares.append(float((times[stage][rank] >= NOTICED * usual).mean()))
+    return max(shares)
+
+
+def compute_seconds(replayed: Replayed) -> NDArray[np.float64]:
+    """[pp, dp, steps]: forward and backward time of each worker."""
+    trace = replayed.trace
+    seconds = np.zeros((trace.sizes.pp, len(trace.dp_ranks), len(trace.steps)))
+    for place, operation in enumerate(trace.operations):
+        if operation.optype in (FORWARD, BACKWARD):
+            seconds[operation.stage] += replayed.durations.traced[place]
+    return seconds
+
+
+def flags_of(workers: Sequence[SlowWorker], nodes: Mapping[Worker, str], analysis: Analysis) -> list[NodeFlag]:
+    """A flag for each node that slow workers run on, slowest first.
+
+    :param nodes: (dp rank, stage) -> node; workers that it does not name flag nobody.
+    """
+    at: dict[str, list[SlowWorker]] = defaultdict(list)
+    for worker in workers:
+        if (node := nodes.get((worker.dp, worker.stage))) is not None:
+            at[node].append(worker)
+    flags = [_flag(node, members, analysis) for node, members in at.items()]
+    return sorted(flags, key=lambda flag: (-flag.slowdown, flag.node))
+
+
+def _flag(node: str, workers: Sequence[SlowWorker], analysis: Analysis) -> NodeFlag:
+    assert analysis.slowest is not None
+    slowest = max(workers, key=lambda worker: worker.factor)
+    names = ", ".join(f"dp {worker.dp} / stage {worker.stage}" for worker in workers[:4])
+    more = f" and {len(workers) - 4} more" if len(workers) > 4 else ""
+    who, whose = f"worker {names} computes", "its"
+    if len(workers) > 1:
+        who, whose = f"workers {names}{more} compute up to", "their"
+    return NodeFlag(
+        node=node,
+        kind="straggler",
+        slowdown=round(slowest.factor, 4),
+        score=round(max(worker.slowdown for worker in workers), 4),
+        source=SOURCE,
+        evidence=(
+            f"{who} {slowest.factor:.2f}x as long as the other ranks of {whose} stage "
+            f"in {slowest.steps:.0%} of {len(analysis.steps)} steps; the job runs {analysis.slowdown:.2f}x slower than "
+            f"it could, and the slowest 3 % of workers explain {analysis.slowest.share:.2f} of that"
+        ),
+    )

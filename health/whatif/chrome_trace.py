@@ -1,0 +1,120 @@
+"""Steps as a Chrome trace, for Perfetto: as traced, replayed, and replayed with ideal durations.
+
+A process is one worker in one of the three, a thread one of its streams; the three stand together, worker by worker.
+Each step starts at the same moment in all three, so that what stragglers cost can be seen as the gap before the next.
+Format: "Trace Event Format", complete events (``"ph": "X"``), times in microseconds.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from health.whatif.result import Analysis, Operation, Stream, Timeline, Timelines
+
+STREAMS: tuple[Stream, ...] = (
+    "compute",
+    "dp-comm",
+    "forward-recv",
+    "forward-send",
+    "backward-recv",
+    "backward-send",
+)
+"""Threads of a process, from the top."""
+
+MOST_EVENTS = 600_000
+"""Events that Perfetto still opens with ease, about 90 MB; of a larger trace the slowest steps are written."""
+
+
+def steps_to_export(analysis: Analysis, operations: int, *, most_events: int = MOST_EVENTS) -> list[int]:
+    """Places of the steps to write: all, or as many of the slowest as fit, in order.
+
+    :param operations: of one rank set and step: ``len(timeline.operations)``.
+    """
+    room = max(1, most_events // max(3 * operations * analysis.dp, 1))
+    return sorted(int(place) for place in np.argsort(-analysis.step_slowdown, kind="stable")[:room])
+
+
+def chrome_trace(timelines: Timelines, ranks: Sequence[int], *, packed: bool = False) -> bytes:
+    """The file with all steps of the timelines.  Same input, same bytes.
+
+    :param ranks: numbers of the data-parallel ranks.
+    :param packed: gzip, which Perfetto opens as well.
+    """
+    text = ",\n".join(_events(timelines, ranks))
+    document = f'{{"displayTimeUnit": "ms", "traceEvents": [\n{text}\n]}}\n'.encode()
+    return gzip.compress(document, mtime=0) if packed else document
+
+
+def _events(timelines: Timelines, ranks: Sequence[int]) -> Iterator[str]:
+    versions = (("traced", timelines.traced), ("simulated", timelines.simulated), ("ideal", timelines.ideal))
+    length = np.max([_lengths(timeline) for _, timeline in versions], axis=0)
+    offsets = np.concatenate([[0.0], np.cumsum(1.02 * length)[:-1]])
+    operations = timelines.traced.operations
+    workers = [(dp, stage) for dp in range(timelines.traced.start.shape[1]) for stage in _stages(operations)]
+    processes = [(worker, version) for worker in workers for version in range(len(versions))]
+    numbers = {process: number for number, process in enumerate(processes, 1)}
+    for ((dp, stage), version), number in numbers.items():
+        yield _metadata(number, "process_name", {"name": f"dp {ranks[dp]} stage {stage}, {versions[version][0]}"})
+        yield _metadata(number, "process_sort_index", {"sort_index": number})
+        for thread, stream in enumerate(STREAMS, 1):
+            yield _metadata(number, "thread_name", {"name": stream}, thread)
+            yield _metadata(number, "thread_sort_index", {"sort_index": thread}, thread)
+    labels = [_label(operation) for operation in operations]
+    queues = _queues(operations)
+    for version, (name, timeline) in enumerate(versions):
+        for (stage, stream), members in queues.items():
+            thread = STREAMS.index(stream) + 1
+            for dp in range(timeline.start.shape[1]):
+                head = f'{{"ph": "X", "pid": {numbers[(dp, stage), version]}, "tid": {thread}, "cat": "{name}", '
+                for place, offset in enumerate(offsets):
+                    start, end = _disjoint(timeline.start[members, dp, place], timeline.end[members, dp, place])
+                    begin, took = (start + offset) * 1e6, np.maximum(end - start, 0.0) * 1e6
+                    tail = f'"step": {timeline.steps[place]}}}}}'
+                    for member, ts, dur in zip(members, begin.tolist(), took.tolist(), strict=True):
+                        yield f'{head}"ts": {ts:.3f}, "dur": {dur:.3f}, {labels[member]}{tail}'
+
+
+def _metadata(process: int, name: str, arguments: dict[str, object], thread: int | None = None) -> str:
+    event: dict[str, object] = {"ph": "M", "pid": process, "name": name, "args": arguments}
+    return json.dumps(event if thread is None else event | {"tid": thread})
+
+
+def _label(operation: Operation) -> str:
+    """Name and arguments of an operation, up to where the step follows."""
+    number = f" {operation.microbatch}" if operation.microbatch >= 0 else ""
+    arguments = json.dumps({"optype": operation.optype, "mb": operation.microbatch, "chunk": operation.chunk})
+    return f'"name": {json.dumps(operation.optype + number)}, "args": {arguments[:-1]}, '
+
+
+def _stages(operations: Sequence[Operation]) -> list[int]:
+    return sorted({operation.stage for operation in operations})
+
+
+def _queues(operations: Sequence[Operation]) -> dict[tuple[int, Stream], list[int]]:
+    """Operations of each stream of each stage."""
+    queues: dict[tuple[int, Stream], list[int]] = {}
+    for number, operation in enumerate(operations):
+        queues.setdefault((operation.stage, operation.stream), []).append(number)
+    return queues
+
+
+def _lengths(timeline: Timeline) -> NDArray[np.float64]:
+    """Float [steps]: when the last operation of each step ends."""
+    longest: NDArray[np.float64] = timeline.end.max(axis=(0, 1))
+    return longest
+
+
+def _disjoint(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Times of one stream with ends cut at the next start: events of a thread may not overlap in part.
+
+    Operations of a stream do not overlap; times of a trace are rounded, and then they seem to.
+    """
+    order = np.argsort(start, kind="stable")
+    cut = end.copy()
+    cut[order[:-1]] = np.minimum(end[order[:-1]], start[order[1:]])
+    return start, cut

@@ -1,0 +1,162 @@
+"""A Chrome trace read event by event: profiler files are larger than memory likes.
+
+Format: "Trace Event Format" (a JSON object with ``traceEvents``, or the bare array).  Kineto writes some of what stands
+beside the events before them (``distributedInfo``) and some after (``baseTimeNanoseconds``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from health.whatif.converters.opening import open_text
+from topology.errors import TooLarge, TraceFormatError
+
+CHUNK = 1 << 20
+MOST_PENDING = 1 << 26
+"""Characters of a single event, or value beside the events, above which a file is refused."""
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_EMPTY_FIELD = re.compile(r'("Process Group (?:Description|Name)"\s*:)\s*(?=[,}])')
+"""Some PyTorch releases leave the value out where the group has no description, which is not JSON."""
+
+
+class ChromeTrace:
+    """One file of trace events, plain or gzip.  Iterate once; :attr:`beside` is complete when the events are through.
+
+    :param path: the file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.name = str(path)
+        self.beside: dict[str, Any] = {}
+        self.repaired = 0
+        self._events = 0
+        self._pending = ""
+        self._here = 0
+        self._ended = False
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The events, each as it stands in the file.
+
+        :raises TraceFormatError: missing, not JSON, not a Chrome trace, truncated.
+        """
+        with open_text(self.name) as text:
+            self._source = text
+            yield from self._document()
+
+    def _document(self) -> Iterator[dict[str, Any]]:
+        first = self._peek()
+        if first == "[":
+            yield from self._array()
+            return
+        if first != "{":
+            raise self._broken("is not a Chrome trace", "give the JSON file that the profiler exported")
+        self._here += 1
+        seen = False
+        while self._peek() != "}":
+            key = self._value()
+            self._take(":")
+            if key == "traceEvents" and self._peek() == "[":
+                seen = True
+                yield from self._array()
+            else:
+                self.beside[str(key)] = self._value()
+            self._separator("}")
+        if not seen:
+            raise self._broken('has no list "traceEvents"', "give the JSON file that the profiler exported")
+
+    def _array(self) -> Iterator[dict[str, Any]]:
+        self._here += 1
+        while self._peek() != "]":
+            event = self._value()
+            self._events += 1
+            if isinstance(event, dict):
+                yield event
+            self._separator("]")
+        self._here += 1
+
+    def _value(self) -> Any:
+        """The next JSON value, reading on as far as it takes."""
+        self._peek()
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._pending, self._here)
+            except json.JSONDecodeError as error:
+                if self._repair(error.pos):
+                    continue
+                near_end = error.pos >= len(self._pending) - 64 or error.msg.startswith("Unterminated string")
+                if self._ended or not near_end:
+                    self._refuse(error)
+                self._read_more()
+            except ValueError:
+                raise self._broken("has a number of thousands of digits", "export the trace again") from None
+            except RecursionError:
+                raise self._broken("is nested too deep", "give the JSON that the profiler wrote") from None
+            else:
+                if end == len(self._pending) and not self._ended:
+                    self._read_more()
+                    continue
+                self._here = end
+                return value
+
+    def _refuse(self, error: json.JSONDecodeError) -> None:
+        cut = self._ended and error.pos >= len(self._pending.rstrip()) - 1
+        if cut or error.msg.startswith("Unterminated"):
+            raise self._truncated()
+        snippet = self._pending[max(error.pos - 20, 0) : error.pos + 20]
+        raise self._broken(f"is not JSON: {error.msg.lower()} near {snippet!r}", "export the trace again")
+
+    def _repair(self, position: int) -> bool:
+        """Fill in the one kind of hole that the profiler is known to leave; whether there was one."""
+        start = max(self._here, position - 200)
+        mended, count = _EMPTY_FIELD.subn(r'\1 ""', self._pending[start:])
+        if count:
+            self._pending = self._pending[:start] + mended
+            self.repaired += count
+        return count > 0
+
+    def _peek(self) -> str:
+        """The next character that is not white space."""
+        while True:
+            space = _SPACE.match(self._pending, self._here)
+            self._here = space.end() if space else self._here
+            if self._here < len(self._pending):
+                return self._pending[self._here]
+            if self._ended:
+                raise self._truncated()
+            self._read_more()
+
+    def _separator(self, end: str) -> None:
+        """A comma, or the end that is not yet consumed."""
+        if self._peek() != end:
+            self._take(",")
+
+    def _take(self, character: str) -> None:
+        if self._peek() != character:
+            found = self._pending[self._here : self._here + 20]
+            raise self._broken(f"is not JSON: {character!r} is missing before {found!r}", "export the trace again")
+        self._here += 1
+
+    def _read_more(self) -> None:
+        left = self._pending[self._here :]
+        if len(left) > MOST_PENDING:
+            raise TooLarge("has a single value of more than 64 MB", where=self._where(), fix="export the trace again")
+        more = self._source.read(max(CHUNK, len(left)))
+        self._ended = not more
+        self._pending, self._here = left + more, 0
+
+    def _truncated(self) -> TraceFormatError:
+        return self._broken("is truncated: the JSON text ends in the middle", "copy the whole file again")
+
+    def _broken(self, message: str, fix: str) -> TraceFormatError:
+        return TraceFormatError(message, where=self._where(), fix=fix)
+
+    def _where(self) -> str:
+        return f"{self.name}: event {self._events + 1}" if self._events else self.name
+
+
+_DECODER = json.JSONDecoder()

@@ -1,0 +1,229 @@
+"""Kineto traces of a job, one file a rank, as an op trace."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import median
+
+from health.whatif.converters.layout import RankLayout
+from health.whatif.converters.profile import Profile, read_profile
+from health.whatif.converters.rank_ops import RankOps
+from health.whatif.converters.rows import DISABLES, FATAL, Conversion, Missing, Op, expected
+from health.whatif.converters.schedule import interleaved
+from health.whatif.optypes import (
+    ALL_GATHER,
+    BACKWARD,
+    CLIP,
+    FORWARD,
+    GC,
+    REDUCE_SCATTER,
+)
+from health.whatif.result import Cause
+from topology.errors import TraceFormatError
+
+SKEW = 1e-3
+"""Seconds between the ends of one barrier on different ranks from which clocks are said to differ."""
+
+
+def convert_kineto(
+    paths: Sequence[str],
+    layout: RankLayout,
+    *,
+    align_clocks: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Conversion:
+    """Read the files of all representative ranks.
+
+    :param align_clocks: shift each rank's clock so that the barrier at the end of a step ends at once for all.
+    :param progress: is told which file is read.
+    :raises TraceFormatError: a file that is no trace, two of one rank, a rank absent, no step common to all, or no
+        compute operations.
+    """
+    ranks: dict[int, str] = {}
+    skipped, notes = 0, []
+    ops: list[Op] = []
+    host_timed: Counter[str] = Counter()
+    repaired, origin = 0, None
+    for path in paths:
+        progress(path)
+        profile = read_profile(path, layout)
+        if profile.rank in ranks:
+            raise TraceFormatError(
+                f"is of rank {profile.rank}, as {ranks[profile.rank]} is", where=path, fix="give one file a rank"
+            )
+        ranks[profile.rank] = path
+        if not layout.is_representative(profile.rank):
+            skipped += 1
+            continue
+        _check_world(profile, layout)
+        origin = profile.epoch_ns if origin is None else origin
+        reader = RankOps(profile, shift=(profile.epoch_ns - origin) * 1e-9)
+        ops.extend(reader.ops())
+        host_timed += reader.host_timed
+        repaired += profile.repaired
+    _check_ranks(set(ranks), layout)
+    ops, about_pauses = _one_pause_a_step(ops)
+    ops, dropped = _whole_steps(_numbered(ops, layout))
+    if not ops:
+        raise TraceFormatError(
+            "no step is whole on every rank", where=paths[0], fix="profile the same steps on all ranks"
+        )
+    missing = _missing(ops, layout)
+    _check_compute(missing, paths[0])
+    if skipped:
+        notes.append(f"{skipped} files of ranks that share a worker with another were left out")
+    if repaired:
+        notes.append(f"{repaired} empty fields in the JSON were filled")
+    notes += about_pauses + dropped
+    notes += [
+        f"{count} of {optype} are timed by the host, as no kernel was launched inside: launch times, not run times"
+        for optype, count in sorted(host_timed.items())
+    ]
+    ops, about_clocks = _clocks(ops, align=align_clocks)
+    untold: tuple[Cause, ...] = ()
+    if host_timed[FORWARD] or host_timed[BACKWARD]:
+        untold = ("worker", "last-stage", "sequence-length", "garbage-collection")
+        missing = (
+            *missing,
+            Missing("device times of compute", "no kernels were recorded", "every cause, and all flags"),
+        )
+    return Conversion("kineto", ops, missing, (*notes, *about_clocks), untold)
+
+
+def _check_world(profile: Profile, layout: RankLayout) -> None:
+    if profile.world_size not in (None, layout.world_size):
+        raise TraceFormatError(
+            f"is of a job of {profile.world_size} ranks, but the metadata describes {layout.world_size}",
+            where=profile.name,
+            fix="give the metadata of this job",
+        )
+
+
+def _check_ranks(have: set[int], layout: RankLayout) -> None:
+    absent = [rank for rank in layout.representatives() if rank not in have]
+    if absent:
+        listed = ", ".join(map(str, absent[:8])) + (", ..." if len(absent) > 8 else "")
+        raise TraceFormatError(
+            f"{len(absent)} of {layout.dp * layout.pp} workers have no file: rank {listed}",
+            where="FILES",
+            fix="profile one rank of every tensor-parallel group (Megatron: --profile-ranks) and give all files",
+        )
+
+
+def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:
+    """Microbatch and chunk of compute operations by their order where the trace does not say them; chunks of others."""
+    groups: dict[tuple[int, int, str], list[Op]] = defaultdict(list)
+    for op in ops:
+        groups[op.rank, op.step, op.optype].append(op)
+    made: list[Op] = []
+    for (_, _, optype), group in groups.items():
+        group.sort(key=lambda op: op.start)
+        for index, op in enumerate(group):
+            if optype in (FORWARD, BACKWARD):
+                chunk, microbatch = interleaved(index, stages=layout.pp, chunks=layout.vpp, forward=optype == FORWARD)
+                op = replace(  # noqa: PLW2901
+                    op,
+                    chunk=chunk if op.chunk < 0 else op.chunk,
+                    microbatch=microbatch if op.microbatch < 0 else op.microbatch,
+                )
+            elif optype in (ALL_GATHER, REDUCE_SCATTER) and layout.vpp == 1:
+                op = replace(op, chunk=0)  # noqa: PLW2901
+            made.append(op)
+    return made
+
+
+def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
+    """Operations of the steps in which every rank did as much as in most of its steps, and what was dropped."""
+    counts: dict[int, Counter[tuple[int, str]]] = defaultdict(Counter)
+    computed = {op.step for op in ops if op.optype == FORWARD}
+    for op in ops:
+        if op.step in computed:
+            counts[op.step][op.rank, op.optype] += 1
+    keys = {key for count in counts.values() for key in count}
+    usual = {key: _mode([count[key] for count in counts.values()]) for key in keys}
+    cut = {step for step, count in counts.items() if any(count[key] != usual[key] for key in keys)}
+    if computed and len(cut) == len(counts):
+        return [], []
+    notes = []
+    if cut:
+        listed = ", ".join(str(step) for step in sorted(cut)[:8])
+        notes.append(f"{len(cut)} steps were dropped, as operations are cut off or absent on some rank: {listed}")
+    return [op for op in ops if op.step not in cut and (not computed or op.step in computed)], notes
+
+
+def _mode(values: Sequence[int]) -> int:
+    """The most frequent value, of equally frequent ones the largest."""
+    return Counter(sorted(values, reverse=True)).most_common(1)[0][0]
+
+
+def _one_pause_a_step(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
+    """The op trace has one ``gc`` a worker and step, after its last backward pass; none there is one of no length."""
+    pauses: dict[tuple[int, int], list[Op]] = defaultdict(list)
+    computed: dict[tuple[int, int], float] = {}
+    for op in ops:
+        if op.optype == GC:
+            pauses[op.rank, op.step].append(op)
+        elif op.optype in (FORWARD, BACKWARD):
+            computed[op.rank, op.step] = max(computed.get((op.rank, op.step), op.end), op.end)
+    if not pauses or all(len(pauses[key]) == 1 and pauses[key][0].start >= last for key, last in computed.items()):
+        return list(ops), []
+    moved = []
+    for (rank, step), last in computed.items():
+        total = sum(op.end - op.start for op in pauses[rank, step])
+        moved.append(Op(rank, step, GC, last, last + total))
+    return [op for op in ops if op.optype != GC] + moved, ["pauses of a step were put together after its last backward"]
+
+
+def _missing(ops: Sequence[Op], layout: RankLayout) -> tuple[Missing, ...]:
+    have = {op.optype for op in ops}
+    entries = [
+        Missing(optype, "no range and no kernel of it was recognised", DISABLES[optype])
+        for optype in expected(pp=layout.pp, tp=layout.tp)
+        if optype not in have
+    ]
+    if layout.vpp > 1:
+        entries += [
+            Missing(f"{optype} (chunk)", "its kernels do not say which model chunk they serve", DISABLES[optype])
+            for optype in (ALL_GATHER, REDUCE_SCATTER)
+            if any(op.optype == optype and op.chunk < 0 for op in ops)
+        ]
+    return tuple(entries)
+
+
+def _check_compute(missing: Sequence[Missing], where: str) -> None:
+    fatal = [entry.optype for entry in missing if entry.optype in FATAL]
+    if fatal:
+        raise TraceFormatError(
+            f"no {' and no '.join(fatal)} can be told in it: nothing says which kernels belong to which microbatch",
+            where=where,
+            fix="record call stacks (Megatron-LM: --pytorch-profiler-collect-callstack), or put "
+            "torch.profiler.record_function('forward-compute') and 'backward-compute' around each microbatch",
+        )
+
+
+def _clocks(ops: list[Op], *, align: bool) -> tuple[list[Op], list[str]]:
+    """Operations on clocks that agree as far as can be known, and what was found of them."""
+    ends: dict[int, dict[int, float]] = defaultdict(dict)
+    for op in ops:
+        if op.optype == CLIP:
+            ends[op.step][op.rank] = op.end
+    if not ends or len({op.rank for op in ops}) == 1:
+        return ops, ["clocks of ranks are taken as they are: no barrier was recognised to compare them by"]
+    late: dict[int, list[float]] = defaultdict(list)
+    for of_step in ends.values():
+        middle = median(of_step.values())
+        for rank, end in of_step.items():
+            late[rank].append(end - middle)
+    shift = {rank: median(values) for rank, values in late.items()}
+    skew = max(shift.values()) - min(shift.values())
+    if align:
+        moved = [replace(op, start=op.start - shift[op.rank], end=op.end - shift[op.rank]) for op in ops]
+        return moved, [f"clocks were shifted by up to {skew:.6f} s so that the barrier of a step ends at once"]
+    if skew > SKEW:
+        return ops, [
+            f"clocks of ranks differ: one barrier ends {skew:.6f} s apart; transfer times between ranks are off by as "
+            f"much; --align-clocks shifts them"
+        ]
+    return ops, []

@@ -1,0 +1,207 @@
+"""One rank's Kineto trace, reduced to what the op trace needs: steps, named ranges, kernels.
+
+A range says on the host which operation it is; when the operation ran is said by the kernels that were launched inside
+it, on whatever thread (the backward pass launches from the autograd thread).  Launches and kernels share a
+``correlation`` number.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from health.whatif.converters.chrome_json import ChromeTrace
+from health.whatif.converters.layout import RankLayout
+from health.whatif.converters.names import STEP, Meaning, collective_of, described_family, meaning_of
+from topology.errors import TraceFormatError
+
+_RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)")
+_RANGES = frozenset({"user_annotation", "cpu_op", "python_function"})
+_LAUNCHES = frozenset({"cuda_runtime", "cuda_driver", "hip_runtime"})
+_KERNELS = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+
+MOST = 1 << 62
+"""Numbers beyond this are no correlation and no time in nanoseconds."""
+
+COMPUTE_KERNEL = ("", "")
+"""Family and collective of a kernel that does not communicate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A named stretch of the host, seconds on the file's clock."""
+
+    start: float
+    end: float
+    meaning: Meaning
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """What one rank's file says.
+
+    :param epoch_ns: what the file's clock counts from, nanoseconds since 1970; 0 = its times are absolute already.
+    :param steps: number, start and end of each profiled step on the host.
+    :param launch: float [kernels], when each kernel was launched, ascending.
+    :param start: float [kernels], when it began on the device.
+    :param end: float [kernels].
+    :param kind: int [kernels], index into ``kinds``.
+    :param kinds: family of the process group and collective; :data:`COMPUTE_KERNEL` first.
+    :param repaired: holes in the JSON that were filled.
+    """
+
+    name: str
+    rank: int
+    world_size: int | None
+    epoch_ns: int
+    steps: tuple[tuple[int, float, float], ...]
+    ranges: tuple[Range, ...]
+    launch: NDArray[np.float64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    kind: NDArray[np.int64]
+    kinds: tuple[tuple[str, str], ...]
+    repaired: int
+
+
+def read_profile(path: str, layout: RankLayout) -> Profile:
+    """Read a rank's file.
+
+    :raises TraceFormatError: not a Chrome trace, no rank, a rank beyond the job, no ``ProfilerStep#`` range.
+    """
+    trace = ChromeTrace(path)
+    collected = _Collector(trace.name, layout)
+    for event in trace:
+        if event.get("ph") == "X":
+            collected.take(event)
+    return collected.profile(trace)
+
+
+class _Collector:
+    """Sorts events as they come."""
+
+    def __init__(self, name: str, layout: RankLayout) -> None:
+        self._name = name
+        self._layout = layout
+        self._steps: dict[int, tuple[float, float]] = {}
+        self._ranges: list[Range] = []
+        self._launched: dict[int, float] = {}
+        self._correlation, self._kind = array("q"), array("q")
+        self._start, self._end = array("d"), array("d")
+        self._kinds: dict[tuple[str, str], int] = {COMPUTE_KERNEL: 0}
+        self._meanings: dict[str, Meaning | None] = {}
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        category = event.get("cat")
+        if not isinstance(category, str):
+            return
+        if category in _RANGES:
+            self._range(event)
+        elif category in _LAUNCHES or category in _KERNELS:
+            arguments = event.get("args")
+            correlation = arguments.get("correlation") if isinstance(arguments, dict) else None
+            if not isinstance(correlation, int) or not isinstance(arguments, dict) or abs(correlation) >= MOST:
+                return
+            if category in _LAUNCHES:
+                self._launched.setdefault(correlation, self._times(event)[0])
+            else:
+                self._kernel(event, arguments, correlation)
+
+    def _range(self, event: Mapping[str, Any]) -> None:
+        name = str(event.get("name", ""))
+        if step := STEP.match(name):
+            self._steps.setdefault(int(step[1]), self._times(event))
+            return
+        if name not in self._meanings:
+            self._meanings[name] = meaning_of(name, stages=self._layout.pp)
+        if meaning := self._meanings[name]:
+            self._ranges.append(Range(*self._times(event), meaning))
+
+    def _kernel(self, event: Mapping[str, Any], arguments: Mapping[str, Any], correlation: int) -> None:
+        name = str(event.get("name", ""))
+        kind = COMPUTE_KERNEL
+        if name.startswith("nccl"):
+            kind = (self._family(arguments), collective_of(name, str(arguments.get("Collective name", ""))))
+        start, end = self._times(event)
+        self._correlation.append(correlation)
+        self._kind.append(self._kinds.setdefault(kind, len(self._kinds)))
+        self._start.append(start)
+        self._end.append(end)
+
+    def _family(self, arguments: Mapping[str, Any]) -> str:
+        if described := described_family(str(arguments.get("Process Group Description", ""))):
+            return described
+        ranks = arguments.get("Process Group Ranks")
+        members = [int(text) for text in re.findall(r"\d+", str(ranks))]
+        whole = "..." not in str(ranks) and all(rank < self._layout.world_size for rank in members)
+        return self._layout.family(members) if members and whole else "unknown"
+
+    def _times(self, event: Mapping[str, Any]) -> tuple[float, float]:
+        try:
+            start, duration = float(event["ts"]), float(event.get("dur", 0.0))
+        except (KeyError, TypeError, ValueError):
+            start, duration = math.nan, math.nan
+        if not (math.isfinite(start) and 0.0 <= duration < math.inf):
+            raise TraceFormatError(
+                f"the event {str(event.get('name'))[:60]!r} has no usable time: "
+                f"ts {event.get('ts')!r}, dur {event.get('dur')!r}",
+                where=self._name,
+                fix="export the trace again",
+            )
+        return start * 1e-6, (start + duration) * 1e-6
+
+    def profile(self, trace: ChromeTrace) -> Profile:
+        info = trace.beside.get("distributedInfo")
+        info = info if isinstance(info, dict) else {}
+        if not self._steps:
+            raise TraceFormatError(
+                "has no ProfilerStep# range, so its steps cannot be told apart",
+                where=self._name,
+                fix="call step() of the profiler once an iteration",
+            )
+        launch = np.array([self._launched.get(number, math.nan) for number in self._correlation])
+        known = np.isfinite(launch)
+        order = np.flatnonzero(known)[np.argsort(launch[known], kind="stable")]
+        return Profile(
+            name=self._name,
+            rank=self._rank(info),
+            world_size=info.get("world_size") if isinstance(info.get("world_size"), int) else None,
+            epoch_ns=self._epoch(trace.beside.get("baseTimeNanoseconds", 0)),
+            steps=tuple((number, *times) for number, times in sorted(self._steps.items())),
+            ranges=tuple(sorted(self._ranges, key=lambda each: each.start)),
+            launch=launch[order],
+            start=np.array(self._start)[order],
+            end=np.array(self._end)[order],
+            kind=np.array(self._kind, dtype=np.int64)[order],
+            kinds=tuple(self._kinds),
+            repaired=trace.repaired,
+        )
+
+    def _epoch(self, value: Any) -> int:
+        if not isinstance(value, int) or not 0 <= value < MOST:
+            raise TraceFormatError(
+                f"baseTimeNanoseconds is {str(value)[:40]!r}, no time", where=self._name, fix="export the trace again"
+            )
+        return value
+
+    def _rank(self, info: Mapping[str, Any]) -> int:
+        named = _RANK_IN_NAME.search(self._name.rsplit("/", 1)[-1])
+        rank = info.get("rank", int(named[1]) if named else None)
+        if not isinstance(rank, int):
+            raise TraceFormatError(
+                "does not say which rank it is of", where=self._name, fix="name the files rank-0.json, rank-1.json, ..."
+            )
+        if not 0 <= rank < self._layout.world_size:
+            raise TraceFormatError(
+                f"is of rank {rank}, but the metadata describes {self._layout.world_size} ranks",
+                where=self._name,
+                fix="give the metadata of this job",
+            )
+        return rank

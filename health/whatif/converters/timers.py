@@ -1,0 +1,214 @@
+"""Megatron-LM's timers as an op trace: totals of a rank, laid out along the schedule that is known.
+
+A timer says how long a rank computed in a step, not when and not on which microbatch.  The order is that of 1F1B, each
+microbatch takes the mean, and a transfer takes no time once both sides are there.  What depends on compute time per
+worker survives this (S_w, M_W, M_S); what depends on single microbatches or on transfers does not, and is listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+
+from health.whatif.converters.layout import RankLayout
+from health.whatif.converters.megatron import Block, TimerLog, read_timers
+from health.whatif.converters.rows import DISABLES, Conversion, Missing, Op, expected
+from health.whatif.converters.schedule import one_forward_one_backward
+from health.whatif.optypes import (
+    ALL_GATHER,
+    BACKWARD,
+    BACKWARD_RECV,
+    BACKWARD_SEND,
+    CLIP,
+    EMBEDDING,
+    FORWARD,
+    FORWARD_RECV,
+    FORWARD_SEND,
+    GC,
+    LAYERNORM,
+    OPTIMIZER,
+    PIPELINE,
+    REDUCE_SCATTER,
+)
+from health.whatif.result import Cause
+from topology.errors import InvalidInput, TooLarge, TraceFormatError
+
+MOST_PASSES = 4_000_000
+"""Forward passes that are laid out at most."""
+
+_UNTOLD: tuple[Cause, ...] = ("sequence-length", "garbage-collection")
+"""Equal microbatches of a slower rank look like longer sequences, and a slower forward total like pauses."""
+
+_GRADIENTS = ("grads-reduce-scatter", "all-grads-sync", "grads-all-reduce")
+"""Names that the timer of the gradient reduction has had."""
+
+_LAYERNORMS = (LAYERNORM, "non-tensor-parallel-grads-all-reduce")
+"""Names that the timer of gradients outside tensor parallelism, those of the layer norms mostly, has had."""
+
+
+def convert_timers(
+    name: str, lines: Iterable[str], layout: RankLayout, *, microbatches: int | None = None
+) -> Conversion:
+    """Read a log and lay its times out.
+
+    :param microbatches: of a step and pipeline; None = as the log says.
+    :raises TraceFormatError: no timers of all ranks, a worker without times, virtual stages.
+    :raises InvalidInput: the number of microbatches is not known.
+    :raises TooLarge: more than :data:`MOST_PASSES`.
+    """
+    if layout.vpp > 1:
+        raise TraceFormatError(
+            "timers of a job with virtual stages cannot be laid out: they add up all chunks of a stage",
+            where=name,
+            fix="convert Kineto traces of this job instead",
+        )
+    log = read_timers(name, lines, layout)
+    count = microbatches or log.microbatches
+    if count is None:
+        raise InvalidInput(
+            "does not say how many microbatches a step has", where=name, fix="give --microbatches NUMBER"
+        )
+    if len(log.blocks) * layout.dp * layout.pp * count > MOST_PASSES:
+        raise TooLarge(
+            f"{len(log.blocks)} steps of {count:,} microbatches on {layout.dp * layout.pp:,} workers make more than "
+            f"{MOST_PASSES:,} passes",
+            where=name,
+            fix="cut the log down to fewer iterations",
+        )
+    ops: list[Op] = []
+    for block in log.blocks:
+        ops.extend(_Step(name, block, layout, count).ops())
+    notes = (
+        f"{len(log.blocks)} steps of {count} microbatches, laid out as 1F1B, each taking the mean of its step",
+        "collectives at the end of a step start together, as they do unless --no-barrier-with-level-1-timing is set",
+    )
+    return Conversion("megatron-timers", ops, _missing(ops, log, layout), notes, _UNTOLD)
+
+
+class _Step:
+    """One block laid out over time."""
+
+    def __init__(self, name: str, block: Block, layout: RankLayout, microbatches: int) -> None:
+        self._where = f"{name}:{block.line}"
+        self._block = block
+        self._layout = layout
+        self._microbatches = microbatches
+        self._workers = [(dp, stage) for stage in range(layout.pp) for dp in range(layout.dp)]
+
+    def ops(self) -> Iterator[Op]:
+        begin = yield from self._together(ALL_GATHER, 0.0, (ALL_GATHER,))
+        last = begin
+        for dp in range(self._layout.dp):
+            for op in self._pipeline(dp, begin):
+                last = max(last, op.end)
+                yield op
+        for optype, names in (
+            (LAYERNORM, _LAYERNORMS),
+            (EMBEDDING, (EMBEDDING,)),
+            (REDUCE_SCATTER, _GRADIENTS),
+            (CLIP, (CLIP,)),
+        ):
+            last = yield from self._together(optype, last, names)
+        for dp, stage in self._workers:
+            nested = (self._seconds((timer,), dp, stage) or 0.0 for timer in (CLIP, ALL_GATHER))
+            if (whole := self._seconds((OPTIMIZER,), dp, stage)) is not None:
+                yield self._op(OPTIMIZER, (dp, stage), (last, last + max(whole - sum(nested), 0.0)))
+
+    def _together(self, optype: str, start: float, names: tuple[str, ...]) -> Generator[Op, None, float]:
+        """A collective that starts at once everywhere; returns when the last rank is through."""
+        last = start
+        for dp, stage in self._workers:
+            if optype == EMBEDDING and 0 < stage < self._layout.pp - 1:
+                continue
+            if (seconds := self._seconds(names, dp, stage)) is not None:
+                chunk = 0 if optype in (ALL_GATHER, REDUCE_SCATTER) else -1
+                yield self._op(optype, (dp, stage), (start, start + seconds), chunk=chunk)
+                last = max(last, start + seconds)
+        return last
+
+    def _pipeline(self, dp: int, begin: float) -> Iterator[Op]:
+        """Compute and transfers of one data-parallel rank."""
+        stages, count = self._layout.pp, self._microbatches
+        share = {
+            (stage, forward): self._compute(FORWARD if forward else BACKWARD, dp, stage) / count
+            for stage in range(stages)
+            for forward in (True, False)
+        }
+        queues = [list(one_forward_one_backward(stage=s, stages=stages, microbatches=count)) for s in range(stages)]
+        free = [begin] * stages
+        done: dict[tuple[bool, int, int], float] = {}
+        ready: dict[tuple[bool, int, int], float] = {}
+        turn = [0] * stages
+        while any(turn[stage] < len(queues[stage]) for stage in range(stages)):
+            for stage in range(stages):
+                while turn[stage] < len(queues[stage]):
+                    forward, i = queues[stage][turn[stage]]
+                    before = stage - 1 if forward else stage + 1
+                    inner = 0 <= before < stages
+                    if inner and (forward, i, before) not in done:
+                        break
+                    ready[forward, i, stage] = free[stage]
+                    start = max(free[stage], done[forward, i, before] if inner else begin)
+                    free[stage] = done[forward, i, stage] = start + share[stage, forward]
+                    optype, span = FORWARD if forward else BACKWARD, (start, free[stage])
+                    yield self._op(optype, (dp, stage), span, microbatch=i, chunk=0)
+                    turn[stage] += 1
+        for (forward, i, stage), launched in ready.items():
+            before = stage - 1 if forward else stage + 1
+            if 0 <= before < stages:
+                sent = done[forward, i, before]
+                met = max(sent, launched)
+                yield self._op(FORWARD_SEND if forward else BACKWARD_SEND, (dp, before), (sent, met))
+                yield self._op(FORWARD_RECV if forward else BACKWARD_RECV, (dp, stage), (launched, met))
+
+    def _compute(self, timer: str, dp: int, stage: int) -> float:
+        seconds = self._seconds((timer,), dp, stage)
+        if seconds is None:
+            rank = self._layout.representative(dp, stage)
+            raise TraceFormatError(
+                f"has no {timer} of rank {rank}", where=self._where, fix="give the whole log, and the job's metadata"
+            )
+        return seconds
+
+    def _seconds(self, names: tuple[str, ...], dp: int, stage: int) -> float | None:
+        rank = self._layout.representative(dp, stage)
+        for timer in names:
+            if rank in self._block.timers.get(timer, {}):
+                return self._block.timers[timer][rank] / 1e3
+        return None
+
+    def _op(self, optype: str, worker: tuple[int, int], span: tuple[float, float], **numbers: int) -> Op:
+        return Op(self._layout.representative(*worker), self._block.iteration, optype, *span, **numbers)
+
+
+def _missing(ops: list[Op], log: TimerLog, layout: RankLayout) -> tuple[Missing, ...]:
+    have = {op.optype for op in ops}
+    entries = [
+        Missing(optype, "no timer of it was logged", DISABLES[optype])
+        for optype in expected(pp=layout.pp, tp=layout.tp)
+        if optype not in have and optype != GC
+    ]
+    if layout.pp > 1:
+        entries.append(
+            Missing(
+                ", ".join(PIPELINE),
+                "their timers hold the wait for the neighbour; the rows have a transfer time of zero",
+                "their S_t, and what transfers add to S",
+            )
+        )
+    entries += [
+        Missing(
+            "single microbatches",
+            "a timer adds up all microbatches of a step",
+            "the cause 'sequence length'; every microbatch of a step is its mean",
+        ),
+        Missing(GC, "there is no timer of it", DISABLES[GC]),
+    ]
+    if log.interval > 1:
+        entries.append(
+            Missing(
+                "single steps",
+                f"a block is the mean of {log.interval} iterations",
+                "the slowdown of single steps; use --log-interval 1",
+            )
+        )
+    return tuple(entries)

@@ -1,0 +1,204 @@
+"""Traces made from a seed: a job that never ran, with stragglers of one's choice.
+
+For tests and benchmarks: nothing here is evidence.  Schedules are 1F1B and, with several chunks a stage, interleaved
+1F1B (arXiv 2104.04473); times come from a replay of the job's own graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from health.whatif.graph import build_graph
+from health.whatif.metadata import JobSizes
+from health.whatif.optypes import (
+    ALL_GATHER,
+    BACKWARD,
+    BACKWARD_RECV,
+    BACKWARD_SEND,
+    CLIP,
+    EMBEDDING,
+    FORWARD,
+    FORWARD_RECV,
+    FORWARD_SEND,
+    GC,
+    LAYERNORM,
+    OPTIMIZER,
+    REDUCE_SCATTER,
+    SEPARATE,
+    stream_of,
+)
+from health.whatif.replay import replay
+from health.whatif.result import Operation
+from health.whatif.trace import Trace
+
+SECONDS: Mapping[str, float] = {
+    FORWARD: 0.1,
+    BACKWARD: 0.2,
+    GC: 0.0,
+    OPTIMIZER: 0.02,
+    FORWARD_SEND: 0.001,
+    FORWARD_RECV: 0.001,
+    BACKWARD_SEND: 0.001,
+    BACKWARD_RECV: 0.001,
+    ALL_GATHER: 0.05,
+    REDUCE_SCATTER: 0.05,
+    LAYERNORM: 0.003,
+    EMBEDDING: 0.01,
+    SEPARATE: 0.005,
+    CLIP: 0.005,
+}
+"""Usual duration of each operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A job and what is wrong with it.
+
+    :param microbatches: of each step and rank; a multiple of ``pp`` where ``vpp`` is above 1.
+    :param noise: standard deviation of every duration, relative.
+    :param slow: (dp rank, stage) -> factor on the compute time of this worker.
+    :param last_stage: factor on the compute time of the last stage.
+    :param uneven: standard deviation of the work of a microbatch, relative: sequence lengths.
+    :param pauses: probability that a forward pass has a pause of ``pause`` seconds.
+    :param overlap: reduce-scatters overlap with backward passes.
+    :param empty: with several chunks a stage: transfers are also recorded where the model begins or ends and nothing is
+        moved, as profilers do.
+    """
+
+    dp: int = 4
+    pp: int = 4
+    tp: int = 1
+    vpp: int = 1
+    microbatches: int = 8
+    steps: int = 10
+    seed: int = 0
+    noise: float = 0.01
+    slow: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    last_stage: float = 1.0
+    uneven: float = 0.0
+    pauses: float = 0.0
+    pause: float = 0.5
+    overlap: bool = False
+    empty: bool = False
+
+    @property
+    def sizes(self) -> JobSizes:
+        """What the metadata file would say."""
+        return JobSizes(
+            dp=self.dp, pp=self.pp, tp=self.tp, vpp=self.vpp, world=self.dp * self.pp * self.tp, source="recipe"
+        )
+
+
+def make_trace(recipe: Recipe) -> Trace:
+    """A trace after a recipe: same recipe, same trace.  Times are float64."""
+    operations = tuple(operation for stage in range(recipe.pp) for operation in _operations(recipe, stage))
+    shape = (len(operations), recipe.dp, recipe.steps)
+    numbers: dict[tuple[int, str], int] = {}
+    sequence = np.empty(len(operations), dtype=np.int64)
+    for place, operation in enumerate(operations):
+        key = (operation.stage, operation.optype)
+        sequence[place] = numbers[key] = numbers.get(key, -1) + 1
+    order = np.arange(len(operations), dtype=np.float64)[:, None, None]
+    draft = Trace(
+        source="recipe",
+        sizes=recipe.sizes,
+        dp_ranks=tuple(range(recipe.dp)),
+        steps=tuple(range(recipe.steps)),
+        operations=operations,
+        sequence=sequence,
+        row=np.arange(np.prod(shape), dtype=np.int32).reshape(shape),
+        start=np.broadcast_to(order, shape),
+        duration=np.broadcast_to(np.zeros(()), shape),
+    )
+    seconds = _durations(recipe, operations)
+    start, duration = np.empty(shape), np.empty(shape)
+    for event in replay(build_graph(draft), seconds.__getitem__):
+        start[event.operation] = event.start
+        duration[event.operation] = event.end - event.start
+    return Trace(
+        source=draft.source,
+        sizes=draft.sizes,
+        dp_ranks=draft.dp_ranks,
+        steps=draft.steps,
+        operations=operations,
+        sequence=sequence,
+        row=draft.row,
+        start=start,
+        duration=duration,
+    )
+
+
+def _operations(recipe: Recipe, stage: int) -> Iterator[Operation]:
+    """Operations of a stage, in the order of each of its streams."""
+    first, last = (0, 0), (recipe.pp - 1, recipe.vpp - 1)
+    passes = list(_passes(recipe, stage))
+
+    def made(optype: str, chunk: int = -1, microbatch: int = -1) -> Operation:
+        return Operation(optype, stage, chunk, microbatch, stream_of(optype))
+
+    for chunk in range(recipe.vpp):
+        yield made(ALL_GATHER, chunk)
+    for i, (optype, chunk, microbatch) in enumerate(passes):
+        receive, send = (FORWARD_RECV, FORWARD_SEND) if optype == FORWARD else (BACKWARD_RECV, BACKWARD_SEND)
+        begin, end = (first, last) if optype == FORWARD else (last, first)
+        if recipe.pp > 1 and (recipe.empty or (stage, chunk) != begin):
+            yield made(receive)
+        yield made(optype, chunk, microbatch)
+        if recipe.pp > 1 and (recipe.empty or (stage, chunk) != end):
+            yield made(send)
+        if recipe.overlap and optype == BACKWARD and (BACKWARD, chunk) not in {later[:2] for later in passes[i + 1 :]}:
+            yield made(REDUCE_SCATTER, chunk)
+    yield made(GC)
+    yield made(LAYERNORM)
+    if stage in (0, recipe.pp - 1) and recipe.pp > 1:
+        yield made(EMBEDDING)
+    if recipe.overlap:
+        yield made(SEPARATE)
+    else:
+        yield from (made(REDUCE_SCATTER, chunk) for chunk in range(recipe.vpp))
+    yield made(CLIP)
+    yield made(OPTIMIZER)
+
+
+def _passes(recipe: Recipe, stage: int) -> Iterator[tuple[str, int, int]]:
+    """(type, chunk, microbatch) of the passes of a stage, in order: warm-up, one forward one backward, cool-down."""
+    total, pp, vpp = recipe.microbatches * recipe.vpp, recipe.pp, recipe.vpp
+    warm_up = pp - stage - 1 if vpp == 1 else 2 * (pp - stage - 1) + (vpp - 1) * pp
+    warm_up = min(warm_up, total)
+
+    def piece(k: int, *, backward: bool) -> tuple[str, int, int]:
+        group, inside = divmod(k, pp * vpp) if vpp > 1 else (k, 0)
+        chunk = inside // pp if vpp > 1 else 0
+        microbatch = group * pp + inside % pp if vpp > 1 else k
+        return (BACKWARD, vpp - 1 - chunk, microbatch) if backward else (FORWARD, chunk, microbatch)
+
+    for k in range(total + warm_up):
+        if k < total:
+            yield piece(k, backward=False)
+        if k >= warm_up:
+            yield piece(k - warm_up, backward=True)
+
+
+def _durations(recipe: Recipe, operations: tuple[Operation, ...]) -> NDArray[np.float64]:
+    """[operations, dp, steps], seconds, without waiting."""
+    random = np.random.default_rng(recipe.seed)
+    usual = np.array([SECONDS[operation.optype] for operation in operations])[:, None, None]
+    shape = (len(operations), recipe.dp, recipe.steps)
+    seconds = usual * np.maximum(1.0 + recipe.noise * random.standard_normal(shape), 0.1)
+    work = np.maximum(1.0 + recipe.uneven * random.standard_normal((recipe.microbatches, *shape[1:])), 0.1)
+    for place, operation in enumerate(operations):
+        if operation.optype not in (FORWARD, BACKWARD):
+            continue
+        seconds[place] *= work[operation.microbatch]
+        if operation.stage == recipe.pp - 1:
+            seconds[place] *= recipe.last_stage
+        for (rank, stage), factor in recipe.slow.items():
+            if stage == operation.stage:
+                seconds[place, rank] *= factor
+        if recipe.pauses and operation.optype == FORWARD:
+            seconds[place] += recipe.pause * (random.random(shape[1:]) < recipe.pauses)
+    return seconds

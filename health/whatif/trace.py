@@ -1,0 +1,67 @@
+"""A trace as the analysis uses it: the same operations for every data-parallel rank and step, as dense arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from health.whatif.metadata import JobSizes
+from health.whatif.result import Operation
+
+Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """Operations of a traced job.
+
+    :param source: name of the file.
+    :param sizes: sizes of the job.
+    :param dp_ranks: numbers of the data-parallel ranks, as in the trace.
+    :param steps: numbers of the steps, as in the trace.
+    :param operations: those of every rank and step, by stage, type and number within both.
+    :param sequence: int [operations], number within stage and type: the trace's ``seq_id``.
+    :param row: int [operations, dp, steps], number of the row in the file, from 0.
+    :param start: [operations, dp, steps], seconds since the first operation of the step, precision of the file.
+    :param duration: [operations, dp, steps], seconds, precision of the file.
+    :param dropped: with ``lenient``: reason -> rows left out.
+    """
+
+    source: str
+    sizes: JobSizes
+    dp_ranks: tuple[int, ...]
+    steps: tuple[int, ...]
+    operations: tuple[Operation, ...]
+    sequence: NDArray[np.int64]
+    row: NDArray[np.int32]
+    start: Floats
+    duration: Floats
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def end(self) -> Floats:
+        """[operations, dp, steps]: start + duration, in the precision of the file, as the published analysis has it."""
+        return self.start + self.duration
+
+    def at(self, operation: int, rank: int = 0, step: int = 0) -> str:
+        """Where an operation stands in the file."""
+        return f"{self.source}:row {self.row[operation, rank, step]}"
+
+    def without_steps(self, bad: NDArray[np.bool_], reason: str) -> Trace:
+        """The trace without some steps, and with their rows counted as dropped.
+
+        :param bad: [steps].
+        """
+        keep = np.flatnonzero(~bad)
+        return replace(
+            self,
+            steps=tuple(self.steps[i] for i in keep),
+            row=self.row[:, :, keep],
+            start=self.start[:, :, keep],
+            duration=self.duration[:, :, keep],
+            dropped={**self.dropped, reason: int(self.row[:, :, bad].size)},
+        )

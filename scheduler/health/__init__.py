@@ -1,4 +1,0 @@
-"""Evidence: which nodes are slow or faulty, and how sure that is.
-
-Detectors write NodeFlags; the scheduler reads nothing else.
-"""

@@ -1,1 +1,0 @@
-"""The JSON of the simulator's commands."""

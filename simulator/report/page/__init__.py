@@ -1,8 +1,0 @@
-"""Pages of replays and studies: one self-contained file each, no network, light and dark, same input same text."""
-
-from __future__ import annotations
-
-from simulator.report.page.simulation import simulation_page
-from simulator.report.page.study import study_page
-
-__all__ = ["simulation_page", "study_page"]

@@ -1,0 +1,153 @@
+"""`arnold capacity` through the front door: words or one JSON document, assumptions always, errors that help."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from arnold.documents.capacity.fragmentation import FragmentationDocument
+from arnold.documents.capacity.grow import GrowDocument
+from arnold.documents.capacity.minipods import MinipodsDocument
+from arnold.documents.capacity.reserve import ReserveDocument
+from arnold.documents.capacity.spares import SparesDocument
+
+Arnold = Callable[..., Any]
+
+QUESTIONS: dict[str, tuple[type[BaseModel], list[str]]] = {
+    "spares": (SparesDocument, ["--nodes", "128", "--runs", "2", "--days", "20"]),
+    "minipods": (
+        MinipodsDocument,
+        ["--nodes", "64", "--size", "16", "--oversubscription", "2", "--job", "8x2x4", "--seeds", "1"],
+    ),
+    "fragmentation": (FragmentationDocument, ["--made", "4x12", "--shape", "8x4"]),
+    "grow": (GrowDocument, ["--made", "3x8", "--shape", "8x2", "--more", "1", "--days", "0.1"]),
+    "reserve": (ReserveDocument, ["--made", "4x8", "--job", "8x4x4", "--notice-hours", "1", "--after-hours", "1"]),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_question(arnold: Arnold, tmp_path: Path, question: str) -> None:
+    """The JSON validates and carries assumptions; the figure and the page are written; the text tells the same verdict.
+
+    Same seed: the text of a second run has the verdict of the first.
+    """
+    model, options = QUESTIONS[question]
+    html, svg = tmp_path / "page.html", tmp_path / "figure.svg"
+    done = arnold("capacity", question, *options, "--json", "--html", html, "--svg", svg)
+    assert done.code == 0, done.err
+    document: Any = model.model_validate(json.loads(done.out))
+    assert len(document.assumptions) >= 4
+    ET.fromstring(svg.read_text())
+    assert "Assumptions" in html.read_text()
+    text = arnold("capacity", question, *options)
+    assert text.code == 0
+    assert text.out.startswith(document.verdict[:40])
+    assert "Assumptions" in text.out
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_question_has_a_schema(arnold: Arnold, question: str) -> None:
+    """`arnold schema capacity ...` describes every field."""
+    done = arnold("schema", "capacity", question)
+    assert done.code == 0, done.err
+    schema = json.loads(done.out)
+    assert all("description" in field or "$ref" in field for field in schema["properties"].values())
+
+
+def test_spares_that_do_not_suffice(arnold: Arnold) -> None:
+    """A target that no number of spares reaches is an answer, with exit code 3 and null."""
+    done = arnold("capacity", "spares", "--nodes", 2048, "--target", 0.99, "--runs", 2, "--days", 5, "--json")
+    assert done.code == 3
+    assert json.loads(done.out)["needed"] is None
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        (["spares", "--nodes", "0"], "--nodes"),
+        (["spares", "--nodes", "8", "--failures", "rsc3"], "rsc-1"),
+        (["spares", "--nodes", "8", "--target", "nan"], "finite"),
+        (["spares", "--nodes", "8", "--restart", "soon"], "hot-update"),
+        (["minipods", "--job", "8x8"], "8x16x20"),
+        (["minipods", "--size", "9999"], "2,048 nodes"),
+        (["minipods", "--algorithms", "exakt"], "exact"),
+        (["fragmentation", "--made", "22"], "22x93"),
+        (["fragmentation", "--shape", "3x4"], "divisors of 8"),
+        (["fragmentation", "--busy", "busy.txt"], "--cluster"),
+        (["fragmentation", "--cluster", "no-such-file.csv"], "no such file"),
+        (["grow", "--made", "2x4", "--policy", "fifa"], "fifo"),
+        (["reserve", "--made", "2x4"], "1,200 nodes"),
+        (["reserve", "--made", "4x8", "--job", "8x4x4", "--policies", "arnolt"], "arnold"),
+        (["spare"], "spares"),
+    ],
+)
+def test_bad_questions(arnold: Arnold, args: list[str], word: str) -> None:
+    """A message that says what is wrong and what to do; never a traceback; as JSON too."""
+    done = arnold("capacity", *args)
+    assert done.code == 2
+    assert word in done.err
+    assert "Traceback" not in done.err
+    as_json = arnold("capacity", *args, "--json")
+    assert as_json.code == 2
+    assert json.loads(as_json.out)["error"]["message"]
+
+
+def test_a_cluster_of_ones_own(arnold: Arnold, tmp_path: Path) -> None:
+    """Two racks of four, one node busy: seven are free, three and four by rack."""
+    path = tmp_path / "cluster.csv"
+    rows = [f"n{i},r{i // 4},8,{0 if i == 1 else 8}" for i in range(8)]
+    path.write_text("\n".join(["node,rack,gpus,free_gpus", *rows]) + "\n")
+    done = arnold("capacity", "fragmentation", "--cluster", path, "--shape", "8x2", "--json")
+    document = json.loads(done.out)
+    assert document["level"] == "rack"
+    assert document["free_by_domain"] == [4, 3]
+    # Rows of two: one in the rack of three, two in the rack of four.
+    whole = next(one for one in document["shapes"][0]["largest"] if (one["family"], one["spread"]) == ("pp", 1))
+    assert whole["nodes"] == 6
+
+
+def test_nodes_of_four(arnold: Arnold, tmp_path: Path) -> None:
+    """A rack of trays of 4 GPUs: shapes are of such nodes, for every question that takes a cluster."""
+    path = tmp_path / "cluster.csv"
+    path.write_text("\n".join(["node,rack,gpus", *(f"n{i},r{i // 9},4" for i in range(18))]) + "\n")
+    still = json.loads(arnold("capacity", "fragmentation", "--cluster", path, "--json").out)
+    assert [shape["shape"] for shape in still["shapes"]] == ["4x1", "4x4", "4x8", "4x16"]
+    assert still["shapes"][0]["most_nodes"] == 18
+    more = json.loads(arnold("capacity", "grow", "--cluster", path, "--shape", "4x3", "--days", 0.1, "--json").out)
+    assert [row["nodes"] for row in more["rows"]] == [18, 27, 36]
+    options = ["--job", "4x3x3", "--notice-hours", 1, "--after-hours", 1, "--longest-hours", 1, "--json"]
+    zone = arnold("capacity", "reserve", "--cluster", path, *options)
+    assert json.loads(zone.out)["zone"] == 9
+
+
+def test_simulate_with_failures(arnold: Arnold, tmp_path: Path) -> None:
+    """A rate by name, spares and checkpoints: an ETTR below 1; what means nothing without a rate is refused."""
+    cluster, trace = tmp_path / "cluster.csv", tmp_path / "jobs.csv"
+    cluster.write_text("\n".join(["node,rack", *(f"n{i:02},r{i // 4}" for i in range(20))]) + "\n")
+    trace.write_text("job_id,submit,duration,gpus,nodes\n" + f"a,0,{90 * 86400},128,16\n")
+    files = ["simulate", "--cluster", cluster, "--trace", trace, "--algorithm", "best-fit", "--json"]
+    options = ["--failures", "rsc-1", "--spares", 2, "--repair-hours", 12, "--job-checkpoint-interval", 3600]
+    done = arnold(*files, *options)
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    assert document["completed"] == 1
+    assert 0.95 < document["ettr"] < 1.0
+    assert json.loads(arnold(*files).out)["ettr"] == 1.0
+    refused = arnold(*files, "--spares", 2)
+    assert refused.code == 2
+    assert "--failures" in refused.out
+
+
+@pytest.mark.parametrize("question", ["reserve", "fragmentation", "grow"])
+@pytest.mark.parametrize("option", [["--busy", "b.txt"], ["--gpus-per-node", "4"], ["--levels", "a"]])
+def test_what_lies_over_no_cluster_is_refused(arnold: Arnold, question: str, option: list[str]) -> None:
+    """Without --cluster there is nothing to lay it over: it is not lost silently."""
+    ran = arnold("capacity", question, *option)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{option[0]} belongs to a cluster file" in ran.err

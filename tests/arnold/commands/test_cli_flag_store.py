@@ -1,0 +1,348 @@
+"""`arnold flags record|show|why|lift|import`, and what `place` and `explain` make of a store."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from arnold.documents.explain import ExplainDocument
+from arnold.documents.flag_store import CompactDocument, ImportDocument, RecordDocument, ShowDocument, WhyDocument
+from arnold.documents.place import PlaceDocument
+from topology.files import Source
+from topology.overlay import read_flags
+
+Arnold = Callable[..., Any]
+
+FLAGS = """\
+- {node: n1, kind: straggler, slowdown: 1.97, source: what-if, evidence: "one worker, dp 3 / stage 0, explains it"}
+- {node: n7, kind: faulty, source: nvsentinel}
+"""
+
+
+def round_trips(document: Any, shape: Any) -> bool:
+    """Whether a document is what its schema says, no more and no less."""
+    adapter = TypeAdapter(shape)
+    return bool(json.loads(adapter.dump_json(adapter.validate_json(json.dumps(document)))) == document)
+
+
+def before(**ago: float) -> str:
+    """A time so long ago, as --at takes it."""
+    return (datetime.now(UTC) - timedelta(**ago)).isoformat()
+
+
+@pytest.fixture
+def flags(tmp_path: Path) -> Path:
+    """What detectors wrote."""
+    path = tmp_path / "found.yaml"
+    path.write_text(FLAGS)
+    return path
+
+
+@pytest.fixture
+def store(arnold: Arnold, flags: Path, tmp_path: Path) -> Path:
+    """A store that has taken it in."""
+    path = tmp_path / "flags.jsonl"
+    assert arnold("flags", "record", "--store", path, flags).code == 0
+    return path
+
+
+# record, show, why, lift
+
+
+def test_record_and_show(arnold: Arnold, flags: Path, tmp_path: Path) -> None:
+    """What comes in is flagged, told, and shown; the same file again is known, a new version of it is not."""
+    store = tmp_path / "flags.jsonl"
+    said = arnold("flags", "record", "--store", store, flags, "--json").json
+    assert round_trips(said, RecordDocument)
+    assert [(event["node"], event["event"]) for event in said["events"]] == [("n1", "raised"), ("n7", "raised")]
+    assert said["flagged"] == 2
+    again = arnold("flags", "record", "--store", store, flags, "--json").json
+    assert (again["events"], again["known"]) == ([], 2)
+    assert "nothing new" in arnold("flags", "record", "--store", store, flags).out
+    os.utime(flags, (1, 1))
+    renewed = arnold("flags", "record", "--store", store, flags).out
+    assert "renewed" in renewed
+    assert "nodes flagged now: 2" in renewed
+    shown = arnold("flags", "show", "--store", store, "--json").json
+    assert round_trips(shown, ShowDocument)
+    assert [(flag["node"], flag["slowdown"]) for flag in shown["nodes"]] == [("n1", 1.97), ("n7", None)]
+    out = arnold("flags", "show", "--store", store).out
+    assert "what-if: one worker, dp 3 / stage 0, explains it" in out
+
+
+def test_what_is_shown_is_a_flag_file(arnold: Arnold, store: Path, tmp_path: Path) -> None:
+    """Saved or piped, it holds what the store held; recorded elsewhere it is the same there."""
+    saved = tmp_path / "now.json"
+    out = arnold("flags", "show", "--store", store, "--output", saved, "--json").out
+    held = read_flags(Source("store", store.read_text()))
+    assert read_flags(Source("saved", saved.read_text())) == held
+    assert read_flags(Source("out", out)) == held
+    other = tmp_path / "other.jsonl"
+    arnold("flags", "record", "--store", other, saved)
+    assert {flag.node: flag.slowdown for flag in read_flags(Source("other", other.read_text()))} == {
+        flag.node: flag.slowdown for flag in held
+    }
+
+
+def test_as_of_a_time(arnold: Arnold, flags: Path, tmp_path: Path) -> None:
+    """Recorded two days ago: flagged yesterday noon, not now; and why says so."""
+    store = tmp_path / "flags.jsonl"
+    assert arnold("flags", "record", "--store", store, flags, "--at", before(hours=48)).code == 0
+    assert arnold("flags", "show", "--store", store, "--json").json["nodes"] == []
+    assert "no node is flagged" in arnold("flags", "show", "--store", store).out
+    then = arnold("flags", "show", "--store", store, "--at", before(hours=30), "--json").json
+    assert [flag["node"] for flag in then["nodes"]] == ["n1", "n7"]
+    why = arnold("flags", "why", "n1", "--store", store, "--at", before(hours=30), "--json").json
+    assert round_trips(why, WhyDocument)
+    assert why["avoided"]
+    assert [spell["flag"]["slowdown"] for spell in why["spells"]] == [1.97]
+    assert not arnold("flags", "why", "n1", "--store", store, "--since", before(hours=1), "--json").json["avoided"]
+    day = (datetime.now(UTC) - timedelta(hours=48)).date().isoformat()
+    out = arnold("flags", "why", "n1", "--store", store, "--since", day).out
+    assert "n1 was flagged" in out
+    assert "said what-if: one worker" in " ".join(out.split())
+    assert "nothing was found for the quiet time" in " ".join(out.split())
+
+
+def test_lift(arnold: Arnold, store: Path) -> None:
+    """By name and with a reason; a node that is not flagged is a slip, and then nothing is lifted."""
+    slip = arnold("flags", "lift", "n1,n2", "--store", store, "--because", "mended", "--json")
+    assert (slip.code, slip.json["error"]["message"]) == (2, "the store holds nothing against n2")
+    said = arnold("flags", "lift", "n1", "--store", store, "--because", "mended", "--by", "ada", "--json").json
+    assert [(e["node"], e["event"], e["by"], e["because"]) for e in said["events"]] == [
+        ("n1", "cleared", "ada", "mended")
+    ]
+    assert said["flagged"] == 1
+    assert "(ended: cleared by ada, mended)" in " ".join(arnold("flags", "why", "n1", "--store", store).out.split())
+
+
+def test_rules_are_kept_in_the_store(arnold: Arnold, flags: Path, tmp_path: Path) -> None:
+    """Given once, they hold from then on; what does not suffice yet is shown as such."""
+    store, rules = tmp_path / "flags.jsonl", tmp_path / "rules.yaml"
+    rules.write_text("raise_after: 2\n")
+    arnold("flags", "record", "--store", store, "--rules", rules, flags)
+    shown = arnold("flags", "show", "--store", store, "--json").json
+    assert shown["rules"]["default"]["raise_after"] == 2
+    assert [(noted["node"], noted["findings"]) for noted in shown["noted"]] == [("n1", 1)]
+    assert [flag["node"] for flag in shown["nodes"]] == ["n7"]
+    assert "not flagged yet: n1, found 1 times by what-if" in arnold("flags", "show", "--store", store).out
+    os.utime(flags, (1, 1))
+    assert arnold("flags", "record", "--store", store, flags, "--json").json["flagged"] == 2
+
+
+def test_import(arnold: Arnold, tmp_path: Path) -> None:
+    """Conditions into a store or a flag file; a condition that went away ends its flag."""
+    nodes, store, saved = tmp_path / "nodes.json", tmp_path / "flags.jsonl", tmp_path / "flags.json"
+
+    def conditions(status: str) -> None:
+        item = {"kind": "Node", "metadata": {"name": "n1"}}
+        item["status"] = {"conditions": [{"type": "GpuMemWatch", "status": status, "message": "ECC"}]}
+        nodes.write_text(json.dumps({"kind": "List", "items": [item]}))
+
+    conditions("True")
+    args = ["flags", "import", "--from", "nvsentinel", nodes]
+    said = arnold(*args, "--store", store, "--output", saved, "--at", before(hours=1), "--json").json
+    assert round_trips(said, ImportDocument)
+    assert [(flag["node"], flag["kind"], flag["evidence"]) for flag in said["flags"]] == [
+        ("n1", "faulty", "GpuMemWatch: ECC")
+    ]
+    assert said["recorded"]["flagged"] == 1
+    assert [flag.node for flag in read_flags(Source("saved", saved.read_text()))] == ["n1"]
+    conditions("False")
+    out = arnold(*args, "--store", store).out
+    assert "1 nodes, 0 with findings, 1 healthy" in out
+    assert "nodes flagged now: 0" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["flags", "show", "--store", "missing"], "no such file"),
+        (["flags", "show", "--store", "{store}", "--at", "tuesday"], "no time with a time zone"),
+        (["flags", "show", "--store", "{store}", "--at", "2026-11-17T08:00:00"], "no time with a time zone"),
+        (["flags", "show", "--store", "{flags}"], "is no flag store"),
+        (["flags", "why", "n11", "--store", "{store}"], "never heard of node 'n11'"),
+        (
+            ["flags", "why", "n1", "--store", "{store}", "--at", "2026-11-17", "--since", "2026-11-17"],
+            "span of its own",
+        ),
+        (["flags", "why", "n1", "--store", "{store}", "--since", "2999-01-01"], "ends before it begins"),
+        (["flags", "lift", "n1", "--store", "missing", "--because", "x"], "no such file"),
+        (["flags", "lift", "n[1", "--store", "{store}", "--because", "x"], "hostlist"),
+        (["flags", "record", "--store", "{flags}", "{flags}"], "is no flag store"),
+        (["flags", "record", "--store", "{store}", "missing"], "no such file"),
+        (["flags", "record", "--store", "{store}", "-", "-"], "read once only"),
+        (["flags", "record", "--store", "{store}", "{flags}", "--at", "2999-01-01"], "in the future"),
+        (["flags", "record", "--store", "{store}", "{flags}", "--at", "2000-01-01"], "which is after"),
+        (["flags", "record", "--store", "{store}", "--rules", "{flags}"], "keys with values"),
+        (["flags", "import", "--from", "nvsentinel", "{flags}"], "holds no items|keys with values|mapping"),
+        (["flags", "import", "--from", "nobody", "{flags}"], "Invalid value"),
+    ],
+)
+def test_slips(arnold: Arnold, store: Path, flags: Path, args: list[str], message: str) -> None:
+    """Each ends with 2, says what to do, and leaves the store as it was."""
+    import re
+
+    was = store.read_bytes()
+    ran = arnold(*(arg.format(store=store, flags=flags) for arg in args), "--json")
+    assert ran.code == 2
+    assert re.search(message, ran.json["error"]["message"])
+    assert ran.json["error"]["fix"]
+    assert store.read_bytes() == was
+
+
+def test_nothing_is_flagged_on_evidence_that_failed_to_parse(arnold: Arnold, flags: Path, tmp_path: Path) -> None:
+    """One broken file among two: neither is taken in, and no store is made."""
+    store, broken = tmp_path / "flags.jsonl", tmp_path / "broken.yaml"
+    broken.write_text("- {node: n1, kind: straggler, slowdown: .nan}\n")
+    ran = arnold("flags", "record", "--store", store, flags, broken, "--json")
+    assert (ran.code, ran.json["error"]["where"]) == (2, f"{broken}:1")
+    assert not store.exists()
+
+
+# place and explain with a store
+
+CLUSTER = "node,minipod\n" + "".join(f"n{i},mp{i // 4}\n" for i in range(8))
+JOB = "name: small\nparallelism: {tp: 8, dp: 4}\n"
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> list[object]:
+    """Two minipods of four nodes, and a job of four cells in one column."""
+    cluster, job = tmp_path / "cluster.csv", tmp_path / "job.yaml"
+    cluster.write_text(CLUSTER)
+    job.write_text(JOB)
+    return ["--cluster", cluster, "--job", job]
+
+
+def test_a_flag_of_the_store_moves_the_job_and_is_the_reason(
+    arnold: Arnold, instance: list[object], store: Path
+) -> None:
+    """Without flags the job is in mp0; with n1 slow it goes to mp1 where all is healthy but n7, which is faulty, so it
+    spreads over both; text and JSON name the node, the slowdown, who says so and why.
+    """
+    free = arnold("place", *instance, "--json").json
+    assert free["spread"] == {"dp": 1, "pp": 1}
+    placed = arnold("place", *instance, "--flags", store, "--json").json
+    assert round_trips(placed, PlaceDocument)
+    # mp0 has 3 healthy nodes, mp1 too: S = 2 at 1.0115, against 1.97 with n1
+    assert placed["spread"] == {"dp": 2, "pp": 1}
+    assert placed["avoided"] == ["n1", "n7"]
+    assert [(flag["node"], flag["source"]) for flag in placed["flags"]] == [("n1", "what-if"), ("n7", "nvsentinel")]
+    assert not {"n1", "n7"} & {cell["node"] for cell in placed["assignment"]}
+    out = " ".join(arnold("place", *instance, "--flags", store).out.split())
+    assert "n1: straggler, 1.97 times slower, says what-if: one worker, dp 3 / stage 0, explains it" in out
+
+
+def test_explain_prints_both_ways(arnold: Arnold, instance: list[object], store: Path) -> None:
+    """Predicted step time, spread and nodes of avoiding and of using, which is chosen, and the reason of the flag."""
+    ran = arnold("explain", *instance, "--flags", store, "--json")
+    assert ran.code == 0
+    assert round_trips(ran.json, ExplainDocument)
+    avoid, use = ran.json["options"]
+    assert (avoid["way"], avoid["step_time"], avoid["spread"], avoid["left_out"]) == (
+        "avoid", pytest.approx(1.0115), {"dp": 2, "pp": 1}, ["n1"],
+    )  # fmt: skip
+    assert (use["way"], use["step_time"], use["spread"], use["used"]) == (
+        "use", pytest.approx(1.97), {"dp": 1, "pp": 1}, ["n1"],
+    )  # fmt: skip
+    assert (avoid["chosen"], use["chosen"]) == (True, False)
+    out = " ".join(arnold("explain", *instance, "--flags", store).out.split())
+    assert "avoid all slow nodes: predicted step time 1.012 x ideal, DP spread 2" in out
+    assert "use slow nodes freely: predicted step time 1.970 x ideal, DP spread 1" in out
+    assert "Using them makes steps 94.8% longer than avoiding them." in out
+    assert "n1: straggler, 1.97 times slower, says what-if: one worker, dp 3 / stage 0, explains it" in out
+    assert "cannot be without slow nodes" in out
+
+
+def test_a_lifted_flag_moves_the_job_back(arnold: Arnold, instance: list[object], store: Path) -> None:
+    """The same store a moment later; and explain has nothing to weigh any more."""
+    arnold("flags", "lift", "n1", "--store", store, "--because", "mended")
+    placed = arnold("place", *instance, "--flags", store, "--json").json
+    assert placed["spread"] == {"dp": 1, "pp": 1}
+    assert placed["avoided"] == ["n7"]
+    assert arnold("explain", *instance, "--flags", store, "--json").json["options"] == []
+
+
+def test_a_broken_store_places_nothing(arnold: Arnold, instance: list[object], store: Path) -> None:
+    """Rather than to forget what was found; an unfinished last line is told and does no harm."""
+    with store.open("a", encoding="utf-8") as file:
+        file.write('{"time":')
+    placed = arnold("place", *instance, "--flags", store, "--json").json
+    assert placed["avoided"] == ["n1", "n7"]
+    assert any("unfinished line of 8 bytes" in note for note in placed["notes"])
+    with store.open("a", encoding="utf-8") as file:
+        file.write("\n")
+    ran = arnold("place", *instance, "--flags", store, "--json")
+    assert (ran.code, ran.json["error"]["where"]) == (2, f"{store}:4")
+
+
+def test_the_words_of_others_do_not_move_the_cursor(arnold: Arnold, instance: list[object], tmp_path: Path) -> None:
+    """Evidence comes from logs of other machines: escape sequences and newlines in it are shown as spaces."""
+    hostile, store = tmp_path / "hostile.json", tmp_path / "flags.jsonl"
+    evidence = "ECC\x1b[2J\x1b]0;title\x07\r\nall is well"
+    found = [{"node": "n1", "kind": "straggler", "slowdown": 1.5, "source": "x\x1b[1m", "evidence": evidence}]
+    hostile.write_text(json.dumps(found))
+    outputs = [
+        arnold("flags", "record", "--store", store, hostile).out,
+        arnold("flags", "show", "--store", store).out,
+        arnold("flags", "why", "n1", "--store", store).out,
+        arnold("place", *instance, "--flags", store).out,
+        arnold("explain", *instance, "--flags", store).out,
+    ]
+    for out in outputs:
+        assert "all is well" in " ".join(out.split())
+        assert not {"\x1b", "\x07", "\r"} & {*out}
+
+
+# compact
+
+
+def test_compact_forgets_and_says_so(arnold: Arnold, tmp_path: Path) -> None:
+    """Old findings go, the flag stays; questions about the time before are answered with what is missing."""
+    store, archive, found = tmp_path / "flags.jsonl", tmp_path / "old.jsonl", tmp_path / "found.yaml"
+    for days in (6, 5.5, 5, 4.5, 4, 0.5):
+        found.write_text(
+            f'- {{node: n1, kind: straggler, slowdown: 1.5, source: peers, evidence: "{days} days ago"}}\n'
+        )
+        assert arnold("flags", "record", "--store", store, "--at", before(days=days), found).code == 0
+    assert arnold("flags", "why", "n1", "--store", store, "--json").json["gap"] == ""
+    done = arnold("flags", "compact", "--store", store, "--keep", "3d", "--archive", archive, "--json")
+    assert round_trips(done.json, CompactDocument)
+    # Of five findings before the cut the last is left, and the end of its flag.
+    assert (done.json["dropped"], done.json["archive"]) == (4, str(archive))
+    assert done.json["size"] == store.stat().st_size < done.json["size_before"] == archive.stat().st_size
+    assert [flag["node"] for flag in arnold("flags", "show", "--store", store, "--json").json["nodes"]] == ["n1"]
+    why = arnold("flags", "why", "n1", "--store", store)
+    assert "is forgotten" in why.out
+    assert "old.jsonl has it" in " ".join(why.out.split()).replace(" ", " ")
+    recent = arnold("flags", "why", "n1", "--store", store, "--since", before(days=2), "--json").json
+    assert recent["gap"] == ""
+    assert recent["forgotten"] is not None
+    past = arnold("flags", "show", "--store", store, "--at", before(days=5))
+    assert past.code == 2
+    assert "not known any more" in past.err
+    assert arnold("flags", "show", "--store", archive, "--at", before(days=5)).code == 0
+    assert "nothing to forget" in arnold("flags", "compact", "--store", store, "--keep", "3d").out
+
+
+def test_compact_refuses_what_is_no_time(arnold: Arnold, store: Path) -> None:
+    """A time without a unit, and a store that is none."""
+    ran = arnold("flags", "compact", "--store", store, "--keep", "90")
+    assert ran.code == 2
+    assert "90d" in ran.err
+    assert arnold("flags", "compact", "--store", store.with_name("found.yaml")).code == 2
+
+
+def test_a_large_store_asks_to_be_compacted(arnold: Arnold, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From half of what it may be, whoever records is told."""
+    assert "compact" not in arnold("flags", "record", "--store", store).out
+    monkeypatch.setattr("health.flags.store.MAX_STORE_BYTES", store.stat().st_size + 10)
+    assert "arnold flags compact" in arnold("flags", "record", "--store", store).out

@@ -1,0 +1,254 @@
+"""`arnold health peers`, `watch` and `order` through the front door."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arnold.documents.health_peers import PeersDocument, WatchDocument
+from tests.health.peers.fake_prometheus import machines, serving
+from tests.health.peers.made import values
+from topology.files import read_source
+from topology.overlay import read_flags
+
+Arnold = Callable[..., Any]
+
+
+def write_csv(path: Path, **metrics: np.ndarray) -> Path:
+    """Metrics as a table with a sample a row."""
+    lines = ["time,machine,metric,value"]
+    for name, grid in metrics.items():
+        lines += [f"{t},n{m:02d},{name},{grid[m, t]:.3f}" for m in range(len(grid)) for t in range(grid.shape[1])]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Path:
+    """Twelve machines, of which n03 idles from second 100 on."""
+    made = values(seconds=400)
+    made[3, 100:] *= 0.1
+    return write_csv(tmp_path / "metrics.csv", cpu_usage=made, gpu_power_draw=values(1, seconds=400))
+
+
+def test_the_verdict_comes_first_in_words(arnold: Arnold, faulty: Path) -> None:
+    """The first line says who and why; a table follows."""
+    ran = arnold("health", "peers", faulty)
+    assert ran.code == 0
+    assert ran.out.splitlines()[0].startswith("n03 is faulty: CPU usage 5")
+    assert "of its 11 peers" in ran.out.splitlines()[0]
+
+
+def test_json_follows_its_schema_and_flags_can_be_used(arnold: Arnold, faulty: Path, tmp_path: Path) -> None:
+    """The document is what the schema says, and the flags of --flags-out are read by `place --flags`."""
+    out = tmp_path / "flags.json"
+    document = arnold("health", "peers", faulty, "--json", "--flags-out", out).json
+    assert PeersDocument.model_validate(document).flags[0].kind == "faulty"
+    assert [metric["metric"] for metric in document["metrics"]] == ["cpu_usage"]
+    (flag,) = read_flags(read_source(out))
+    assert (flag.node, flag.kind, flag.source) == ("n03", "faulty", "peers")
+    schema = arnold("schema", "health", "peers").json
+    assert set(schema["properties"]) == set(document)
+
+
+def test_a_healthy_job_writes_an_empty_flag_file(arnold: Arnold, tmp_path: Path) -> None:
+    """Nobody is flagged, and the file says exactly that."""
+    file = write_csv(tmp_path / "m.csv", cpu_usage=values(seconds=300))
+    ran = arnold("health", "peers", file, "--flags-out", tmp_path / "flags.json")
+    assert ran.out.startswith("no machine of 12 stands out")
+    assert read_flags(read_source(tmp_path / "flags.json")) == []
+
+
+def test_options_decide(arnold: Arnold, faulty: Path) -> None:
+    """Only some machines, all metrics, another denoiser, a longer continuity: each does what it says."""
+    assert arnold("health", "peers", faulty, "--nodes", "n[04-11]", "--json").json["flags"] == []
+    assert len(arnold("health", "peers", faulty, "--all-metrics", "--json").json["metrics"]) == 2
+    assert arnold("health", "peers", faulty, "--denoiser", "pca", "--json").json["flags"][0]["node"] == "n03"
+    assert arnold("health", "peers", faulty, "--continuity", "350", "--json").json["flags"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--denoiser", "medain"], "did you mean 'median'"),
+        (["--threshold", "nan"], "--threshold"),
+        (["--threshold", "-1"], "--threshold"),
+        (["--continuity", "inf"], "--continuity"),
+        (["--window", "1"], "--window"),
+        (["--nodes", "n[1-"], "--nodes"),
+        (["--machine-column", "host"], "'host'"),
+    ],
+)
+def test_bad_options(arnold: Arnold, faulty: Path, options: list[str], words: str) -> None:
+    """Exit 2 and a message with the option in it."""
+    ran = arnold("health", "peers", faulty, *options)
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_the_lstm_vae_needs_pytorch(arnold: Arnold, faulty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where PyTorch is missing: exit 2, what to install, and no flag file; the help names the denoiser."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    out = faulty.with_name("flags.json")
+    ran = arnold("health", "peers", faulty, "--denoiser", "lstm-vae", "--flags-out", out)
+    assert ran.code == 2
+    assert "pip install 'arnold-scheduler[torch]'" in ran.err
+    assert not out.exists()
+    assert "lstm-vae" in arnold("health", "peers", "--help").out
+
+
+def test_bad_file_leaves_no_flags(arnold: Arnold, faulty: Path, tmp_path: Path) -> None:
+    """One bad row: exit 2 with its line, and no flag file; with --lenient it is left out and counted."""
+    lines = faulty.read_text().splitlines()
+    lines[9] = "8,n00,cpu_usage,much"
+    faulty.write_text("\n".join(lines) + "\n")
+    ran = arnold("health", "peers", faulty, "--flags-out", tmp_path / "flags.json", "--json")
+    assert ran.code == 2
+    assert ran.json["error"]["where"].endswith("metrics.csv:10")
+    assert not (tmp_path / "flags.json").exists()
+    lenient = arnold("health", "peers", faulty, "--lenient", "--json").json
+    assert lenient["flags"][0]["node"] == "n03"
+    assert any("1 samples without a value" in note for note in lenient["notes"])
+
+
+def test_order_is_learnt(arnold: Arnold, faulty: Path) -> None:
+    """CPU usage shows the fault, so it comes first; a fault that is no interval is refused."""
+    pytest.importorskip("sklearn", reason="scikit-learn, which learning an order needs, is not installed")
+    assert arnold("health", "order", faulty, "--fault", "100:400").out.strip() == "cpu_usage,gpu_power_draw"
+    for text in ("5", "9:3", "a:b", "nan:4"):
+        assert arnold("health", "order", faulty, "--fault", text).code == 2
+
+
+def test_watch_once(arnold: Arnold, tmp_path: Path) -> None:
+    """One round over a server: a line of JSON as the schema says, and the flags."""
+    out = tmp_path / "flags.json"
+    with serving(machines(broken="n2")) as prometheus:
+        ran = arnold(
+            "health", "watch", "--prometheus", prometheus.url, "--query", "cpu_usage=cpu",
+            "--span", 300, "--once", "--json", "--flags-out", out,
+        )  # fmt: skip
+    (line,) = ran.out.splitlines()
+    document = WatchDocument.model_validate_json(line)
+    assert ran.code == 0
+    assert [flag.node for flag in document.flags] == ["n2"]
+    assert [flag.node for flag in read_flags(read_source(out))] == ["n2"]
+    assert set(arnold("schema", "health", "watch").json["properties"]) == set(json.loads(line))
+
+
+def test_watch_once_without_a_server(arnold: Arnold, tmp_path: Path) -> None:
+    """Nobody answers: exit 2, an error, no flags."""
+    out = tmp_path / "flags.json"
+    ran = arnold("health", "watch", "--prometheus", "http://127.0.0.1:9", "--once", "--json", "--flags-out", out)
+    assert ran.code == 2
+    assert ran.json["error"]["kind"] == "EndpointAway"
+    assert not out.exists()
+
+
+WATCH_CPU = ["--query", "cpu_usage=cpu", "--span", "300", "--once"]
+"""One round over one metric."""
+
+
+def test_watch_records_in_a_flag_store(arnold: Arnold, tmp_path: Path) -> None:
+    """An alert is a finding: n2 is raised, found again is renewed, and one healthy round does not clear it."""
+    store = tmp_path / "flags.jsonl"
+    told = []
+    for broken in ("n2", "n2", None):
+        with serving(machines(broken=broken)) as prometheus:
+            ran = arnold("health", "watch", "--prometheus", prometheus.url, *WATCH_CPU, "--json", "--store", store)
+        told.append(WatchDocument.model_validate_json(ran.out).recorded)
+    assert all(one is not None for one in told)
+    assert [[(event.event, event.node, event.source) for event in one.events] for one in told if one] == [
+        [("raised", "n2", "peers")],
+        [("renewed", "n2", "peers")],
+        [],
+    ]
+    (held,) = arnold("flags", "show", "--store", store, "--json").json["nodes"]
+    assert (held["node"], held["kind"]) == ("n2", "faulty")
+    assert [flag.node for flag in read_flags(read_source(store))] == ["n2"]
+    assert "CPU usage" in arnold("flags", "why", "n2", "--store", store).out
+
+
+def test_the_rules_of_the_store_decide(arnold: Arnold, tmp_path: Path) -> None:
+    """Two findings are asked for before a slow node is flagged: the first round notes n2, the second raises it."""
+    store, rules = tmp_path / "flags.jsonl", tmp_path / "rules.yaml"
+    rules.write_text("sources:\n  peers: {raise_after: 2}\n")
+    assert arnold("flags", "record", "--store", store, "--rules", rules).code == 0
+    said = []
+    for _ in range(2):
+        with serving(machines(broken="n2", factor=3.0)) as prometheus:
+            options = ["--query", "step_time=step", "--span", "300", "--once", "--store", store]
+            said.append(arnold("health", "watch", "--prometheus", prometheus.url, *options).out)
+    assert said[0].strip().endswith("noted n2 in the store")
+    assert said[1].strip().endswith("raised n2 in the store")
+
+
+def test_an_episode_that_is_over_is_a_finding_too(arnold: Arnold, tmp_path: Path) -> None:
+    """n2's steps were slow for two of five minutes and are well again: a straggler, for as long as the store says."""
+    store = tmp_path / "flags.jsonl"
+    with serving(machines(broken="n2", factor=3.0, until=120.0)) as prometheus:
+        options = ["--query", "step_time=step", "--span", "300", "--once", "--store", store]
+        assert arnold("health", "watch", "--prometheus", prometheus.url, *options).code == 0
+    (held,) = arnold("flags", "show", "--store", store, "--json").json["nodes"]
+    assert (held["node"], held["kind"]) == ("n2", "straggler")
+
+
+def test_a_round_that_cannot_be_judged_changes_no_store(arnold: Arnold, tmp_path: Path) -> None:
+    """Nobody answers: nothing is flagged, and nothing that was flagged is cleared."""
+    store = tmp_path / "flags.jsonl"
+    with serving(machines(broken="n2")) as prometheus:
+        arnold("health", "watch", "--prometheus", prometheus.url, *WATCH_CPU, "--store", store)
+    before = store.read_bytes()
+    ran = arnold("health", "watch", "--prometheus", "http://127.0.0.1:9", "--once", "--json", "--store", store)
+    assert ran.code == 2
+    assert ran.json["error"]["kind"] == "EndpointAway"
+    assert store.read_bytes() == before
+
+
+def test_a_store_that_cannot_be_written_to_is_told_first(arnold: Arnold, tmp_path: Path) -> None:
+    """No such folder, and a file that is no store: exit 2 with the place, and the server is not asked."""
+    other = tmp_path / "notes.txt"
+    other.write_text("this is not a flag store\n")
+    with serving(machines()) as prometheus:
+        for store in (tmp_path / "none" / "flags.jsonl", other):
+            ran = arnold("health", "watch", "--prometheus", prometheus.url, *WATCH_CPU, "--store", store, "--json")
+            assert ran.code == 2
+            assert str(store) in ran.json["error"]["where"]
+        assert prometheus.asked == []
+    assert other.read_text() == "this is not a flag store\n"
+
+
+@pytest.mark.parametrize("options", [["--query", "cpu"], ["--query", "=up"], ["--every", "0"], ["--prometheus", "x"]])
+def test_bad_watch_options(arnold: Arnold, options: list[str]) -> None:
+    """Exit 2 before anything is asked."""
+    assert arnold("health", "watch", "--prometheus", "http://127.0.0.1:9", "--once", *options).code == 2
+
+
+def test_sigterm_ends_a_watch() -> None:
+    """Between rounds a watch ends at once and well; until then it printed one document a line."""
+    code = "import sys; from arnold.commands.run import run; sys.exit(run(sys.argv[1:]))"
+    with serving(machines()) as prometheus:
+        command = [sys.executable, "-c", code, "health", "watch", "--prometheus", prometheus.url]
+        options = ["--query", "cpu_usage=cpu", "--span", "60", "--every", "0.2", "--json"]
+        root = Path(__file__).parents[3]
+        process = subprocess.Popen(
+            [*command, *options],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=root,
+            env=os.environ | {"PYTHONPATH": str(root)},
+        )
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert all(json.loads(line)["error"] is None for line in [*lines, *rest.splitlines()])

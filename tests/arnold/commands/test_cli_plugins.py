@@ -1,0 +1,64 @@
+"""Commands of other packages: found through entry points, and never in the way of the others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+METADATA = "Metadata-Version: 2.1\nName: broken\nVersion: 1\n"
+ENTRY_POINTS = """\
+[arnold.commands]
+broken = broken_commands:COMMANDS
+
+[arnold.files]
+broken = broken_commands:FILES
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder with what an installed package leaves whose module cannot be imported."""
+    metadata = tmp_path / "broken-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(METADATA)
+    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    (tmp_path / "broken_commands.py").write_text("import absent_library\n")
+    return tmp_path
+
+
+def run_arnold(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line with that package besides what is installed."""
+    code = "import sys; from arnold.commands.run import run; sys.exit(run(sys.argv[1:]))"
+    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["schema"]], ids=" ".join)
+def test_package_that_cannot_be_imported_leaves_the_others(site: Path, arguments: list[str]) -> None:
+    """The list of commands, and that of schemas, has all others; what is left out and why is said once, on stderr."""
+    done = run_arnold(site, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert "place" in done.stdout
+    assert "simulate" in done.stdout
+    (line,) = [line for line in done.stderr.splitlines() if "arnold.commands" in line]
+    assert line == (
+        "Warning: broken (arnold.commands) is left out: ModuleNotFoundError: No module named 'absent_library'"
+    )
+
+
+def test_its_own_command_is_not_there(site: Path) -> None:
+    """Whoever calls it reads why, and gets the exit code of a wrong command line."""
+    done = run_arnold(site, "broken")
+    assert done.returncode == 2
+    assert "is left out: ModuleNotFoundError" in done.stderr
+    assert "there is no command 'broken'" in done.stderr

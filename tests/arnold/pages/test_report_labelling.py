@@ -1,0 +1,76 @@
+"""Labels of the chart: none on another, none off the chart, the important ones first."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arnold.pages.placement.labelling import APART, BOLD, Box, PlacedLabel, Point, place_labels
+from arnold.pages.placement.words import seconds
+from topology.drawing.labels import plural
+from topology.drawing.sizing import text_width
+
+WITHIN = (0.0, 0.0, 300.0, 200.0)
+
+points = st.lists(
+    st.builds(
+        Point,
+        st.floats(0, 300),
+        st.floats(0, 200),
+        st.just(5.0),
+        st.sampled_from(["(4, 4)", "gpu-packing", "best-fit +3"]),
+        st.just(11.0),
+        st.sampled_from(["note", "name"]),
+    ),
+    max_size=12,
+)
+steps = st.lists(st.tuples(st.floats(0, 300), st.floats(0, 200), st.booleans()), max_size=4).map(
+    lambda found: [(0.0, y, 300.0, y) if flat else (x, 0.0, x, 200.0) for x, y, flat in found]
+)
+"""Lines through the whole chart, flat or upright."""
+
+
+def box(label: PlacedLabel) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of a label."""
+    width = text_width(label.point.text, label.point.size) * (BOLD if label.point.kind == "name" else 1.0)
+    return label.x, label.y - 0.8 * label.point.size, label.x + width, label.y + 0.25 * label.point.size
+
+
+@given(wanted=points, lines=steps)
+def test_labels_lie_apart_and_inside(wanted: list[Point], lines: list[Box]) -> None:
+    """However crowded the points, labels neither touch each other nor leave the chart, nor cover a point or a line."""
+    placed = [box(label) for label in place_labels(wanted, within=WITHIN, lines=lines)]
+    for i, (left, top, right, bottom) in enumerate(placed):
+        assert left >= 0
+        assert top >= 0
+        assert right <= 300
+        assert bottom <= 200
+        for other in placed[:i]:
+            beside = right + APART <= other[0] or other[2] + APART <= left
+            assert beside or bottom <= other[1] or other[3] <= top
+        for x0, y0, x1, y1 in lines:
+            assert not (left < x1 and x0 < right and top < y1 and y0 < bottom)
+        for point in wanted:
+            assert not (left < point.x < right and top < point.y < bottom)
+
+
+def test_a_lone_point_has_its_label() -> None:
+    """Room all around: the label stands at the upper right."""
+    (label,) = place_labels([Point(100, 100, 5, "(4, 4)", 12, "name")], within=WITHIN)
+    assert label.x > 100
+    assert label.y < 100
+
+
+def test_of_two_on_one_spot_both_are_named() -> None:
+    """Two points on one spot take two places around it."""
+    spot = Point(100, 100, 5, "(4, 4)", 12, "name")
+    assert len(list(place_labels([spot, spot], within=WITHIN))) == 2
+
+
+def test_times_have_the_unit_that_suits_them() -> None:
+    """Microseconds to seconds, three digits."""
+    assert [seconds(t) for t in (0.000123, 0.0312, 1.5, 60.0)] == ["123 µs", "31.2 ms", "1.5 s", "60 s"]
+
+
+def test_plurals_follow_the_rules() -> None:
+    """Names of levels: minipods, switches, boxes."""
+    assert [plural(2, noun) for noun in ("minipod", "switch", "box")] == ["2 minipods", "2 switches", "2 boxes"]
+    assert plural(1, "switch") == "1 switch"

@@ -1,0 +1,212 @@
+"""The page of a replay: whole, without network, and alive in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from base64 import b64decode
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arnold.exports.frames import frames
+from arnold.pages.replay import simulation_page
+from arnold.pages.replay.chart import Line, TimeChart, time_chart
+from arnold.pages.replay.job_list import chosen_jobs
+from arnold.pages.replay.simulation import Told
+from arnold.pages.replay.waits import wait_rows
+from simulator.engine.hooks import Incident
+from simulator.past.history import History
+from simulator.words import duration, percent, plain
+from tests.browser import show
+from tests.markup import tags
+from tests.simulator.clusters import racks
+from tests.simulator.replays import KeepsHalf, Twice, random_records, replayed
+from topology.drawing.layout import layout
+
+
+def words(html: str) -> str:
+    """Text without tags, scripts and styles."""
+    bare = re.sub(r"<(script|style).*?</\1>", " ", html, flags=re.S)
+    return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", bare)))
+
+
+def data(html: str) -> Any:
+    """What the script of the page is given."""
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', html, re.S)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def unpacked(text: str) -> bytes:
+    """As the script unpacks it."""
+    return zlib.decompress(b64decode(text))
+
+
+def page(**changes: Any) -> tuple[str, History]:
+    """A run with a queue, failures, gangs on several racks and slow ones among them, and its page."""
+    events = [Incident(300.0, "down", 3), Incident(900.0, "up", 3)]
+    settings: dict[str, Any] = {"incidents": events, "recovery": KeepsHalf(), "pace": Twice()} | changes
+    made, past = replayed(random_records(3), racks(8), **settings)
+    algorithm = settings.get("algorithm", "gpu-packing")
+    told = Told("jobs.csv", "fifo-backfill", algorithm, notes=["<b>a note</b>"], fragmentation=0.25)
+    return simulation_page(past, made.summary, told), past
+
+
+def test_the_page_is_whole_and_needs_no_network() -> None:
+    """Well-formed, nothing is fetched from anywhere, and its policy forbids it; notes are text, not markup."""
+    html, _ = page()
+    assert tags(html)
+    assert "default-src 'none'" in unescape(html)
+    assert not re.search(r"(?:src|href)\s*=|url\(|@import|https?://", html)
+    assert "&lt;b&gt;a note" in html
+
+
+def test_same_run_same_text() -> None:
+    """Nothing of the page depends on when it is made."""
+    assert page()[0] == page()[0]
+
+
+def test_every_question_has_its_figure() -> None:
+    """Use, queue, fragmentation, spread and its cost, failures and ETTR: a chart each."""
+    html, _ = page()
+    charts = {attrs["data-chart"] for tag, attrs in tags(html) if tag == "svg" and "data-chart" in attrs}
+    assert charts == {"use", "queue", "asked", "fragmentation", "spread", "lost", "failures", "away", "ettr"}
+    assert charts == set(data(html)["charts"])
+    assert "Nothing failed" not in html
+    assert 'class="waits"' in html
+
+
+def test_what_was_not_simulated_is_said() -> None:
+    """Without failures and cost of communication the page says that there are none, instead of empty charts."""
+    html, _ = page(incidents=(), recovery=None, pace=None)
+    assert "no failures were asked for" in html
+    assert "no cost of communication was asked for" in html
+    assert 'data-chart="ettr"' not in html
+
+
+def test_the_map_is_the_history() -> None:
+    """Unpacked, the owners and shares of the map are those of the frames, square by square."""
+    html, past = page()
+    found, plan = frames(past), layout(racks(8))
+    table = unpacked(data(html)["map"]["cells"])
+    count = found.owner.size
+    owner = np.cumsum(np.frombuffer(table, "<i4", count).reshape(found.owner.shape), axis=0)
+    share = np.frombuffer(table, np.uint8, count, 4 * count).reshape(found.share.shape)
+    assert (owner == found.owner[:, plan.nodes]).all()
+    assert (share == found.share[:, plan.nodes]).all()
+    assert len([1 for tag, attrs in tags(html) if tag == "rect" and str(attrs.get("class")).startswith("n ")]) == 8
+
+
+def test_frames_show_the_largest_job_of_a_node() -> None:
+    """At each instant a node's owner is one of the jobs on it with most GPUs in all, and its share adds them up."""
+    _, past = replayed(random_records(4), racks(4))
+    found = frames(past, 50)
+    attempts = past.attempts
+    for row, time in enumerate(found.times.tolist()):
+        for node in range(4):
+            on = [
+                i
+                for i in range(len(attempts))
+                if attempts.begin[i] <= time < attempts.end[i]
+                and node in attempts.places[attempts.first[i] : attempts.first[i + 1]]
+            ]
+            used = sum(float(attempts.each[i]) for i in on)
+            assert found.share[row, node] == int(np.ceil(100 * used / 8 - 1e-6))
+            if not on:
+                assert found.owner[row, node] == 0
+                continue
+            owner = past.jobs[found.jobs[found.owner[row, node] - 1]]
+            assert owner.record.gpus == max(past.jobs[attempts.job[i]].record.gpus for i in on)
+
+
+def test_counted_gpus_have_no_map() -> None:
+    """Without nodes the page says so, and the rest is there."""
+    html, _ = page(algorithm="none", incidents=(), recovery=None, pace=None)
+    assert "there is no map" in html
+    assert 'data-chart="use"' in html
+    assert 'id="slider"' not in html
+
+
+def test_of_many_jobs_the_table_has_some_and_says_so() -> None:
+    """Half for those that waited longest, half for those with most GPU time."""
+    _, past = replayed(random_records(11, 80))
+    chosen = chosen_jobs(past.jobs, 10)
+    assert len(chosen) == 10
+    keys = {job.key for job in chosen}
+    longest = sorted(past.jobs, key=lambda job: job.submitted - job.first_start)[:5]
+    most = max(past.jobs, key=lambda job: job.units * job.record.duration)
+    assert keys >= {job.key for job in longest} | {most.key}
+
+
+def test_waits_are_told_by_size() -> None:
+    """Each class has its jobs; together they are all that started."""
+    _, past = replayed(random_records(12))
+    rows = wait_rows(past.jobs)
+    assert sum(row.jobs for row in rows) == 60
+    assert [row.name for row in rows] == ["1 GPU or less", "2 to 8 GPUs", "9 to 64 GPUs"]
+
+
+def test_a_chart_breaks_where_there_is_no_value() -> None:
+    """NaN interrupts the line: two pieces, each begins with a move; heights that stay are drawn once."""
+    values = np.array([1.0, 1.0, np.nan, 2.0])
+    chart = TimeChart("k", "t", "", "count", np.arange(5.0), (Line("l", 0, values),))
+    line = re.search(r'class="line l0" d="([^"]*)"', time_chart(chart))
+    assert line is not None
+    assert line[1].count("M") == 2
+    assert line[1].count("H") == 2
+
+
+def test_numbers_as_people_write_them() -> None:
+    """Units suit the size; what is not there is a dash."""
+    assert [duration(value) for value in (0.0, 59.0, 5400.0, 172_800.0, None)] == ["0 s", "59 s", "1.5 h", "2 d", "-"]
+    assert [percent(0.5), percent(None), plain(1234.5), plain(0.1234)] == ["50.0 %", "-", "1,234", "0.123"]
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_browser_shows_it(tmp_path: Path, width: int) -> None:
+    """The map is painted, jobs are listed, nothing is on the console, and the page is no wider than the window."""
+    html, past = page()
+    shown = show(html, tmp_path, width=width)
+    assert shown.said == []
+    assert 'data-map="drawn"' in shown.dom
+    assert 'data-jobs="listed"' in shown.dom
+    assert len(re.findall(r'<td class="name">', shown.dom)) == len(past.jobs)
+    assert re.search(r'class="n (?:idle )?s\d"|class="n s\d', shown.dom)
+    assert shown.width <= width
+
+
+def test_slider_colours_and_search_answer(tmp_path: Path) -> None:
+    """At the last instant the map has the squares of the last frame; a search for one job leaves its row."""
+    html, past = page()
+    last = frames(past)
+    act = """
+      const slide = inside.getElementById("slider");
+      slide.value = slide.max;
+      slide.dispatchEvent(new Event("input"));
+      inside.querySelector("[data-mode=job]").click();
+      const search = inside.getElementById("search");
+      search.value = "JOB-17";
+      search.dispatchEvent(new Event("input"));
+    """
+    shown = show(html, tmp_path, width=1280, act=act)
+    assert shown.said == []
+    assert re.findall(r'<td class="name">(.*?)</td>', shown.dom) == ["job-17"]
+    assert shown.dom.count("fill: oklch(") == np.count_nonzero(last.owner[-1])
+    assert len(re.findall(r'class="n idle"', shown.dom)) == np.count_nonzero(last.owner[-1] == 0)
+    label = re.search(r'<output id="time-label"[^>]*>(.*?)<', shown.dom)
+    assert label is not None
+    minutes, seconds = divmod(int(last.times[-1]), 60)
+    assert label[1] == f"00:{minutes:02d}:{seconds:02d}"
+
+
+def test_the_browser_would_notice(tmp_path: Path) -> None:
+    """A script that fails is heard, and what does not fit the screen is measured: the tests above can fail."""
+    broken = '<html><body><div style="width:900px">wide</div><script>nobody.knows()</script></body></html>'
+    shown = show(broken, tmp_path, width=400)
+    assert "nobody is not defined" in "".join(shown.said)
+    assert shown.width >= 900

@@ -1,0 +1,351 @@
+"""The client against a server on loopback that answers as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from extender.cluster_api import (
+    NODES,
+    PODS,
+    Busy,
+    ClusterApi,
+    Conflict,
+    FlowControl,
+    Gone,
+    HttpApi,
+    InvalidKubeconfig,
+    Refused,
+    Unreachable,
+    find_cluster,
+)
+from topology.errors import ArnoldError
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Server:
+    """An API server of one handler; remembers what it was asked."""
+
+    def __init__(self, handler: Handler) -> None:
+        self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
+        self._handler = handler
+        self.url = ""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Any request."""
+        self.asked.append((request.method, request.path_qs, dict(request.headers), await request.read()))
+        return await self._handler(request)
+
+
+@asynccontextmanager
+async def serving(handler: Handler) -> AsyncIterator[tuple[Server, HttpApi]]:
+    """A server and a client of it, while the block runs."""
+    from kubernetes.aio.client import Configuration
+
+    server = Server(handler)
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    server.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[union-attr]
+    configuration = Configuration(host=server.url)
+    configuration.api_key["BearerToken"] = "Bearer secret"
+    try:
+        async with HttpApi(configuration, flow=FlowControl(rate=1000, burst=10, parallel=4)) as api:
+            yield server, api
+    finally:
+        await runner.cleanup()
+
+
+def always(status: int, body: Any = None, **headers: str) -> Handler:
+    """The same answer to everything."""
+
+    async def handler(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=status, body=json.dumps(body or {}).encode(), headers=headers)
+
+    return handler
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    """Run a scenario."""
+    asyncio.run(asyncio.wait_for(scenario(), 20))
+
+
+def test_what_is_sent() -> None:
+    """Verbs, paths, bodies, kinds of patches and the token are those of the Kubernetes API."""
+
+    async def scenario() -> None:
+        async with serving(always(200)) as (server, api):
+            typed: ClusterApi = api
+            await typed.get(NODES, "n1")
+            await typed.page(PODS, limit=7, token="next", selector="a=b")
+            await typed.create(PODS, {"metadata": {}}, namespace="ns")
+            await typed.replace(PODS, "p", {"status": {}}, namespace="ns", subresource="status")
+            await typed.patch(PODS, "p", [{"op": "test", "path": "/x", "value": 1}], kind="json-patch", namespace="ns")
+            await typed.patch(NODES, "n1", {"metadata": {}}, kind="merge-patch")
+            await typed.delete(PODS, "p", namespace="ns", uid="u")
+            lane = api.lane(rate=10, parallel=1)
+            await lane.create(PODS, {}, namespace="ns")
+        assert [(method, path) for method, path, _, _ in server.asked] == [
+            ("GET", "/api/v1/nodes/n1"),
+            ("GET", "/api/v1/pods?limit=7&continue=next&labelSelector=a%3Db"),
+            ("POST", "/api/v1/namespaces/ns/pods"),
+            ("PUT", "/api/v1/namespaces/ns/pods/p/status"),
+            ("PATCH", "/api/v1/namespaces/ns/pods/p"),
+            ("PATCH", "/api/v1/nodes/n1"),
+            ("DELETE", "/api/v1/namespaces/ns/pods/p"),
+            ("POST", "/api/v1/namespaces/ns/pods"),
+        ]
+        kinds = [headers["Content-Type"] for _, _, headers, _ in server.asked[4:6]]
+        assert kinds == ["application/json-patch+json", "application/merge-patch+json"]
+        assert json.loads(server.asked[6][3])["preconditions"] == {"uid": "u"}
+        assert {headers["Authorization"] for _, _, headers, _ in server.asked} == {"Bearer secret"}
+
+    run(scenario)
+
+
+def test_a_busy_server_is_asked_again() -> None:
+    """429 says that the request was not looked at: asked again, and given up after a while; 503 is for the caller."""
+
+    async def scenario() -> None:
+        async with serving(always(429)) as (server, api):
+            with pytest.raises(Busy):
+                await api.get(NODES, "n")
+            assert len(server.asked) == 4
+        async with serving(always(503)) as (server, api):
+            with pytest.raises(Busy):
+                await api.create(PODS, {}, namespace="ns")
+            assert len(server.asked) == 1
+
+    run(scenario)
+
+
+def test_refusals_say_why() -> None:
+    """The server's reason and a remedy reach the user."""
+
+    async def scenario() -> None:
+        forbidden = {"kind": "Status", "message": "pods is forbidden", "reason": "Forbidden"}
+        async with serving(always(403, forbidden)) as (_, api):
+            with pytest.raises(Refused, match="pods is forbidden") as error:
+                await api.page(PODS)
+            assert (error.value.status, error.value.reason) == (403, "Forbidden")
+            assert "To fix: " in str(error.value)
+        async with serving(always(409)) as (_, api):
+            with pytest.raises(Conflict):
+                await api.create(PODS, {}, namespace="ns")
+
+    run(scenario)
+
+
+def test_a_watch_in_pieces() -> None:
+    """Lines are whole however the network cuts them; several that come together are handed over together."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in (b'{"a": 1}\n{"b"', b": 2}\n", b"\n" + b'{"c": "' + b"x" * 3_000_000, b'"}\n{"unfinished'):
+            await response.write(piece)
+            await asyncio.sleep(0.02)
+        return response
+
+    async def scenario() -> None:
+        async with serving(handler) as (server, api):
+            lines = [line async for some in api.watch(PODS, version="7") for line in some]
+        assert [len(line) for line in lines] == [8, 8, 3_000_009]
+        assert "resourceVersion=7" in server.asked[0][1]
+        assert "allowWatchBookmarks=true" in server.asked[0][1]
+
+    run(scenario)
+
+
+def test_a_silent_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch without a word may be dead: it ends, without an error, and is started again by whoever reads it."""
+    monkeypatch.setattr("extender.cluster_api.client.SILENCE_SECONDS", 0.05)
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"a": 1}\n')
+        await asyncio.sleep(1)
+        return response
+
+    async def scenario() -> None:
+        async with serving(handler) as (_, api):
+            lines = [line async for some in api.watch(PODS, version="7") for line in some]
+        assert lines == [b'{"a": 1}']
+
+    run(scenario)
+
+
+def test_a_watch_that_is_refused() -> None:
+    """410 before the first line: history is gone."""
+
+    async def scenario() -> None:
+        async with serving(always(410)) as (_, api):
+            with pytest.raises(Gone):
+                async for _ in api.watch(PODS, version="1"):
+                    pass
+
+    run(scenario)
+
+
+def test_a_server_that_is_away() -> None:
+    """Nobody listens, or hangs up in the middle: one clear error that names the server."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    async def scenario() -> None:
+        async with serving(handler) as (server, api):
+            with pytest.raises(Unreachable) as error:
+                await api.create(PODS, {}, namespace="ns")
+            assert server.url in str(error.value)
+        from kubernetes.aio.client import Configuration
+
+        nobody = Configuration(host="http://127.0.0.1:9")
+        async with HttpApi(nobody, flow=FlowControl(rate=1, burst=1, parallel=1)) as api:
+            with pytest.raises(Unreachable, match="To fix: check that it runs"):
+                await api.get(NODES, "n")
+
+    run(scenario)
+
+
+def test_a_certificate_that_is_not_trusted(tmp_path: Path) -> None:
+    """A server of another CA: said as what it is."""
+    import ssl
+
+    import trustme
+    from kubernetes.aio.client import Configuration
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    trusted = tmp_path / "ca.crt"
+    trustme.CA().cert_pem.write_to_path(str(trusted))
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=context)
+        configuration = Configuration(host=f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        configuration.ssl_ca_cert = str(trusted)
+        async with HttpApi(configuration, flow=FlowControl(rate=1, burst=1, parallel=1)) as api:
+            with pytest.raises(Unreachable, match="do not trust one another"):
+                await api.get(NODES, "n")
+        server.close()
+
+    run(scenario)
+
+
+def kubeconfig(folder: Path, **user: Any) -> Path:
+    """A kubeconfig of one cluster and one user."""
+    file = folder / "config"
+    file.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443"}}],
+                "users": [{"name": "u", "user": user}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        ),
+        encoding="utf-8",
+    )
+    return file
+
+
+def found(file: Path | None, context: str | None = None) -> Any:
+    """The credentials that are found."""
+    return asyncio.run(find_cluster(None if file is None else str(file), context=context))
+
+
+def test_a_kubeconfig_with_a_token(tmp_path: Path) -> None:
+    """Server and token are those of the current context; nothing needs to be renewed."""
+    credentials = found(kubeconfig(tmp_path, token="secret"))
+    assert credentials.configuration.host == "https://127.0.0.1:6443"
+    assert credentials.configuration.api_key["BearerToken"] == "Bearer secret"
+    assert credentials.keep is None
+
+
+def test_a_kubeconfig_with_a_plugin(tmp_path: Path) -> None:
+    """A program gives the token, and is asked again when it runs out."""
+    answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "t"}}
+    user = {"exec": {"apiVersion": answer["apiVersion"], "command": "echo", "args": [json.dumps(answer)]}}
+    credentials = found(kubeconfig(tmp_path, **user))
+    assert credentials.configuration.api_key["BearerToken"] == "Bearer t"
+    assert credentials.keep is not None
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [
+        ({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "false"}}, "exec"),
+        ({"client-certificate": "missing.crt", "client-key": "missing.key"}, "missing.crt"),
+        ({"client-certificate-data": "x", "client-key-data": "y"}, "cannot be used"),
+        (
+            {
+                "client-certificate-data": base64.b64encode(b"no PEM").decode(),
+                "client-key-data": base64.b64encode(b"nor this").decode(),
+            },
+            "not PEM",
+        ),
+    ],
+)
+def test_users_that_cannot_be_used(tmp_path: Path, user: dict[str, Any], said: str) -> None:
+    """What a user lacks is told before the first request."""
+    with pytest.raises(InvalidKubeconfig, match=said):
+        found(kubeconfig(tmp_path, **user))
+
+
+def test_contexts_that_are_not_there(tmp_path: Path) -> None:
+    """A context of another file."""
+    with pytest.raises(InvalidKubeconfig, match="nowhere"):
+        found(kubeconfig(tmp_path, token="t"), context="nowhere")
+
+
+def test_nothing_to_go_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file, no variable, no pod: says what to give."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(InvalidKubeconfig, match="there is no file") as error:
+        found(None)
+    assert "--kubeconfig" in error.value.fix
+
+
+def test_a_pod_without_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pod whose service account is not mounted."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    with pytest.raises(ArnoldError, match="automountServiceAccountToken"):
+        found(None)
+
+
+def test_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looked for in each request, which takes a thread: only where there are any."""
+    from kubernetes.aio.client import Configuration
+
+    async def trusts() -> object:
+        configuration = Configuration(host="http://127.0.0.1:9")
+        async with HttpApi(configuration, flow=FlowControl(rate=1, burst=1, parallel=1)):
+            return (configuration.client_session_kwargs or {}).get("trust_env", True)
+
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    assert asyncio.run(trusts()) is False
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com:3128")
+    assert asyncio.run(trusts()) is True

@@ -1,0 +1,280 @@
+"""A copy of all objects that stays true through lost history, dead connections and broken objects."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from extender.cluster_api import PODS, ClusterError, Gone, Reflector
+from extender.cluster_api.errors import refusal
+from extender.cluster_api.reflector import ABSENT_SECONDS, PAGE
+from tests.extender.fake_cluster import FakeCluster, Mirror, soon, unreachable
+from topology.errors import InvalidInput
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    """Run an asynchronous scenario; one that waits for what never comes fails after 10 s."""
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+
+
+def pod(name: str, **fields: Any) -> dict[str, Any]:
+    """A pod of which only the name matters."""
+    return {"metadata": {"name": name, "namespace": "train"}, **fields}
+
+
+class Reflected:
+    """A reflector that runs, its mirror, and the pauses it made instead of waiting."""
+
+    def __init__(self, api: FakeCluster, *, optional: bool = False) -> None:
+        self.mirror = Mirror()
+        self.pauses: list[float] = []
+        self.changes = 0
+        self.reflector = Reflector(
+            api, PODS, decode=decode, sink=self.mirror, changed=self._count, optional=optional, sleep=self._pause
+        )
+
+    def _count(self) -> None:
+        self.changes += 1
+
+    async def _pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
+
+
+def decode(raw: bytes) -> dict[str, Any]:
+    """A pod; one that says it is broken cannot be decoded."""
+    document: dict[str, Any] = json.loads(raw)
+    if "broken" in document:
+        raise InvalidInput("not a pod")
+    return document
+
+
+@asynccontextmanager
+async def reflecting(api: FakeCluster) -> AsyncIterator[Reflected]:
+    """Run a reflector while the block runs."""
+    made = Reflected(api)
+    task = asyncio.create_task(made.reflector.run())
+    await soon()
+    try:
+        yield made
+    finally:
+        task.cancel()
+
+
+def test_list_and_watch() -> None:
+    """First everything there is, then what is added, changed and deleted."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        api.put(PODS, pod("a"))
+        async with reflecting(api) as made:
+            assert made.reflector.synced
+            assert made.mirror.names == ["a"]
+            api.put(PODS, pod("b"))
+            api.put(PODS, pod("a", phase="Running"))
+            await soon()
+            assert made.mirror.names == ["a", "b"]
+            assert made.mirror.objects["train", "a"]["phase"] == "Running"
+            api.remove(PODS, "a", "train")
+            await soon()
+            assert made.mirror.names == ["b"]
+
+    run(scenario)
+
+
+def test_long_lists_come_in_pages() -> None:
+    """A list longer than a page is asked for page by page, and handed over whole."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        for i in range(2 * PAGE + 1):
+            api.put(PODS, pod(f"p{i:04}"))
+        async with reflecting(api) as made:
+            assert len(made.mirror.names) == 2 * PAGE + 1
+            assert made.mirror.replaced == 1
+        pages = [name for verb, _, name in api.asked if verb == "page"]
+        assert pages == ["", str(PAGE), str(2 * PAGE)]
+
+    run(scenario)
+
+
+def test_a_watch_goes_on_where_it_ended() -> None:
+    """The server ends watches now and then; the next one starts at the last version seen, without a new list."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        async with reflecting(api) as made:
+            api.put(PODS, pod("a"))
+            await soon()
+            api.hang_up()
+            await soon()
+            api.put(PODS, pod("b"))
+            await soon()
+            assert made.mirror.names == ["a", "b"]
+            assert made.mirror.replaced == 1
+        assert [name for verb, _, name in api.asked if verb == "watch"] == ["100", "101"]
+
+    run(scenario)
+
+
+def test_bookmarks_move_the_version_on() -> None:
+    """A bookmark says how far the watch is; the next watch starts there."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        async with reflecting(api) as made:
+            api.say(PODS, "BOOKMARK", {"metadata": {"resourceVersion": "4711"}})
+            await soon()
+            api.hang_up()
+            await soon()
+            assert made.mirror.names == []
+        assert [name for verb, _, name in api.asked if verb == "watch"][-1] == "4711"
+
+    run(scenario)
+
+
+def test_lost_history_means_a_new_list() -> None:
+    """410 Gone: objects that were deleted meanwhile are gone from the copy too."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        api.put(PODS, pod("a"))
+        api.put(PODS, pod("b"))
+        async with reflecting(api) as made:
+            api.fail_next("watch", unreachable())
+            api.hang_up()
+            del api.objects["pods"]["train", "a"]
+            api.forget_history()
+            await soon(50)
+            assert made.mirror.names == ["b"]
+            assert made.mirror.replaced == 2
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("code", [410, 500])
+def test_errors_inside_a_watch(code: int) -> None:
+    """An ERROR line ends the watch: with 410 everything is listed again, otherwise the watch starts again."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        api.put(PODS, pod("a"))
+        async with reflecting(api) as made:
+            api.say(PODS, "ERROR", {"kind": "Status", "code": code, "message": "sorry", "reason": "Expired"})
+            api.version += 1
+            api.oldest = api.version
+            await soon(50)
+            # The fake repeats its line to a watch from the old version, so both end in a new list.
+            assert made.mirror.names == ["a"]
+            assert made.mirror.replaced == 2
+
+    run(scenario)
+
+
+def test_a_server_that_is_away_is_asked_again_later_and_later() -> None:
+    """Pauses double up to 10 s (plus a fifth by chance) and begin anew once the server answered."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        api.fail_next("page", *(unreachable() for _ in range(8)))
+        async with reflecting(api) as made:
+            await soon(100)
+            assert made.reflector.synced
+            failures = [pause for pause in made.pauses if pause]
+            # 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, then 10 and 10 again
+            for pause, least in zip(failures, [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10], strict=True):
+                assert least <= pause <= 1.2 * least
+            assert made.reflector.problem is None
+
+    run(scenario)
+
+
+def test_a_problem_is_known_while_it_lasts() -> None:
+    """While the server is away, the reflector says so, and whoever listens is told."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        made = Reflected(api)
+        api.fail_next("page", unreachable())
+        seen: list[ClusterError | None] = []
+        made.reflector._changed = lambda: seen.append(made.reflector.problem)
+        task = asyncio.create_task(made.reflector.run())
+        await soon()
+        task.cancel()
+        assert [problem is None for problem in seen] == [False, True]
+
+    run(scenario)
+
+
+def test_an_object_that_cannot_be_read_is_left_out() -> None:
+    """One broken object neither stops the others nor leaves an old state of itself behind."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        api.put(PODS, pod("a", broken=True))
+        api.put(PODS, pod("b"))
+        async with reflecting(api) as made:
+            assert made.mirror.names == ["b"]
+            api.put(PODS, pod("b", broken=True))
+            api.put(PODS, pod("c"))
+            await soon()
+            assert made.mirror.names == ["c"]
+            assert made.reflector.problem is None
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_kind_that_need_not_be_there(status: int) -> None:
+    """An optional kind that the API server does not know, or show, is empty; when it comes it is followed."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        api.put(PODS, pod("a"))
+        api.fail_next("page", refusal(status, b"", where="GET"))
+        made = Reflected(api, optional=True)
+        task = asyncio.create_task(made.reflector.run())
+        await asyncio.sleep(0)
+        assert made.reflector.synced
+        assert made.reflector.problem is None
+        assert made.mirror.names == []
+        await soon()
+        task.cancel()
+        assert made.pauses[0] == ABSENT_SECONDS
+        assert made.mirror.names == ["a"]
+
+    run(scenario)
+
+
+def test_lists_that_end_too_late() -> None:
+    """A snapshot forgotten between two pages: the list starts from its beginning."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        for i in range(PAGE + 1):
+            api.put(PODS, pod(f"p{i:04}"))
+        failing = Gone("expired", status=410, reason="Expired")
+        made = Reflected(api)
+        pages = 0
+        original = api.page
+
+        async def page(*args: Any, **kwargs: Any) -> bytes:
+            nonlocal pages
+            pages += 1
+            if pages == 2:
+                raise failing
+            return await original(*args, **kwargs)
+
+        api.page = page  # type: ignore[method-assign]
+        task = asyncio.create_task(made.reflector.run())
+        await soon(50)
+        task.cancel()
+        assert len(made.mirror.names) == PAGE + 1
+        assert pages == 4
+
+    run(scenario)

@@ -1,0 +1,181 @@
+"""A cluster in which decisions are carried out at once, by hand: no client, no loop, a clock that moves when told."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any
+
+from extender.controller import Decision, Forget, Recreate, Release, Repair, Tell, Terms, Write, decide
+from extender.controller.pinning import release_patch
+from extender.gangs import GangKey
+from extender.names import GATE, PLANNED, RELEASED
+from extender.objects import Node, decode_pod
+from extender.planner import Round, repair_question, solve
+from extender.plans import Phase, Plan
+from extender.state import State
+from scheduler.placement.types import Limits
+from tests.extender.fake_cluster import patched
+from tests.extender.things import MINIPOD, NOW, RACK, Json, key, member_json, minipods, uid
+
+TERMS = Terms(bind=timedelta(seconds=300), lost=timedelta(seconds=30), gather=timedelta(seconds=2))
+LIMITS = Limits(seconds=5.0, workers=1)
+
+
+class World:
+    """Two minipods of four nodes, and whatever a test adds."""
+
+    def __init__(self, nodes: Iterable[Node] | None = None) -> None:
+        self.now = NOW
+        self.state = State([MINIPOD, RACK])
+        self.pods: dict[str, Json] = {}
+        self.version = 10
+        self.anew = 0
+        for one in minipods(4, 4) if nodes is None else nodes:
+            self.state.put_node(one)
+
+    # What happens
+
+    def add(self, document: Json) -> str:
+        """A pod appears.
+
+        :returns: its name.
+        """
+        name: str = document["metadata"]["name"]
+        self.pods[name] = document
+        self._see(name)
+        return name
+
+    def gang(self, name: str, size: int, annotations: dict[str, str] | None = None, **more: Any) -> list[str]:
+        """The pods of a gang appear."""
+        return [self.add(member_json(name, rank, size, annotations, **more)) for rank in range(size)]
+
+    def change(self, name: str, change: Callable[[Json], object]) -> None:
+        """A pod changes."""
+        change(self.pods[name])
+        self._see(name)
+
+    def bind(self, *names: str, node: str | None = None) -> None:
+        """The scheduler binds released pods to the nodes that they are pinned to."""
+        for name in names:
+            where = node or self.pin(name)
+            self.change(name, lambda pod, where=where: pod["spec"].update(nodeName=where))
+
+    def delete(self, *names: str) -> None:
+        """Pods go."""
+        for name in names:
+            self.state.drop_pod(self.pods.pop(name)["metadata"]["uid"])
+
+    def refuse(self, *names: str) -> None:
+        """The scheduler has tried released pods, and found that they fit nowhere."""
+        tried = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        for name in names:
+            self.change(name, lambda pod: pod["status"].update(conditions=[tried]))
+
+    def recreate(self, name: str) -> None:
+        """A pod goes and its controller makes it again, behind its gate, with another UID."""
+        document = copy.deepcopy(self.pods[name])
+        self.delete(name)
+        self.anew += 1
+        document["metadata"]["uid"] = uid(f"{name}-again-{self.anew}")
+        for field in ("nodeName", "affinity"):
+            document["spec"].pop(field, None)
+        document["metadata"]["labels"].pop(RELEASED, None)
+        document["spec"]["schedulingGates"] = [{"name": GATE}]
+        self.add(document)
+
+    def later(self, seconds: float) -> None:
+        """Time passes."""
+        self.now += timedelta(seconds=seconds)
+
+    def _see(self, name: str) -> None:
+        self.version += 1
+        self.pods[name]["metadata"]["resourceVersion"] = str(self.version)
+        self.state.put_pod(decode_pod(copy.deepcopy(self.pods[name])))
+
+    # What is there
+
+    def plan(self, name: str) -> Plan:
+        """The plan of a gang, which must be there."""
+        return self.state.plans[key(name)]
+
+    def phase(self, name: str) -> Phase | None:
+        """The phase of a gang's plan, if it has one."""
+        found = self.state.plans.get(key(name))
+        return None if found is None else found.phase
+
+    def pin(self, name: str) -> str:
+        """The node that a pod is pinned to, which it must be."""
+        terms = self.pods[name]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        ((field,),) = [term["matchFields"] for term in terms["nodeSelectorTerms"]]
+        (node,) = field["values"]
+        return str(node)
+
+    def gated(self, name: str) -> bool:
+        """Whether a pod waits behind our gate."""
+        return bool(self.pods[name]["spec"].get("schedulingGates"))
+
+    # Deciding and doing
+
+    def decide(self) -> Decision:
+        """What the controller would do now."""
+        return decide(self.state, self.now, TERMS)
+
+    def do(self, decision: Decision) -> None:
+        """Carry a decision out, as the loop does."""
+        for action in decision.actions:
+            match action:
+                case Write(plan):
+                    self.write(plan)
+                case Forget(plan):
+                    self.state.drop_plan(plan.key)
+                case Release(_, pod, node):
+                    self.pods[pod.name] = patched(self.pods[pod.name], release_patch(pod, node))
+                    self._see(pod.name)
+                case Tell(_, pod):
+                    told = {"type": PLANNED, "lastProbeTime": self.now.isoformat()}
+                    self.change(pod.name, lambda pod, told=told: pod["status"].update(conditions=[told]))
+                case Recreate(_, pod):
+                    if pod.owner is not None:
+                        self.recreate(pod.name)
+                case Repair():
+                    self._repair(action)
+        if decision.hungry:
+            self._place(decision.hungry)
+
+    def settle(self, *, turns: int = 20) -> None:
+        """Decide and do until there is nothing left to do."""
+        for _ in range(turns):
+            decision = self.decide()
+            before = (dict(self.state.plans), copy.deepcopy(self.pods))
+            self.do(decision)
+            if before == (dict(self.state.plans), self.pods):
+                return
+        raise AssertionError(f"still something to do after {turns} turns: {self.decide()}")
+
+    def write(self, plan: Plan) -> None:
+        """Store a plan, as the API server does."""
+        self.version += 1
+        self.state.put_plan(plan.replace(uid=plan.uid or uid(str(plan.key)), resource_version=str(self.version)))
+
+    def _place(self, hungry: Iterable[GangKey]) -> None:
+        queue, wanted = Round(), set(hungry)
+        while (question := queue.next(self.state, self.now)) is not None:
+            if question.gang.key in wanted:
+                answer = solve(question, LIMITS)
+                queue.tell(answer)
+                expires = self.now + TERMS.bind if answer.found else None
+                before = self.state.plans.get(answer.key)
+                if before is None or (before.phase, before.message) != (answer.plan.phase, answer.plan.message):
+                    plan = answer.plan.with_condition("Valid", True, "Consistent", "", self.now)
+                    self.write(plan.replace(expires=expires))
+
+    def _repair(self, action: Repair) -> None:
+        answer = solve(repair_question(self.state, action.plan, action.lost, self.now), LIMITS)
+        if answer.found:
+            phase = action.plan.phase if action.plan.holding else Phase.PLANNED
+            expires = None if phase is Phase.BOUND else self.now + TERMS.bind
+            self.write(answer.plan.replace(phase=phase, expires=expires))
+        elif action.else_keep is not None:
+            self.write(action.else_keep)

@@ -1,0 +1,310 @@
+"""An API server in memory, at the line where the extender meets the real one.
+
+It keeps objects as dictionaries, counts versions, refuses what a real server refuses (stale versions, failed tests of a
+patch), and remembers what it was asked.  Trouble is ordered beforehand: ``fail_next`` makes the next requests fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
+
+from extender.cluster_api import (
+    ClusterError,
+    Conflict,
+    Document,
+    Gone,
+    NotFound,
+    PatchFailed,
+    PatchKind,
+    Resource,
+)
+
+Key = tuple[str, str]
+
+
+class FakeCluster:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.version = 100
+        self.objects: dict[str, dict[Key, Document]] = defaultdict(dict)
+        self.asked: list[tuple[str, str, str]] = []
+        """What was asked: verb, plural, name."""
+        self.oldest = 0
+        """Versions before this one are forgotten."""
+        self._history: dict[str, list[tuple[int, str, Document]]] = defaultdict(list)
+        self._news = asyncio.Event()
+        self._failures: list[tuple[str, Exception]] = []
+        self._hung_up = 0
+
+    # What tests do to it
+
+    def fail_next(self, verb: str, *errors: Exception) -> None:
+        """Let the next requests of a verb fail, one with each error."""
+        self._failures += [(verb, error) for error in errors]
+
+    def hang_up(self) -> None:
+        """End all watches that are open."""
+        self._hung_up += 1
+        self._wake()
+
+    def forget_history(self) -> None:
+        """Forget all versions so far, as a server does after some minutes."""
+        self.oldest = self.version + 1
+        self.version += 1
+
+    def say(self, resource: Resource, kind: str, document: Any) -> None:
+        """Put a line into the watches of a kind, whatever it says."""
+        self.version += 1
+        self._history[resource.plural].append((self.version, kind, document))
+        self._wake()
+
+    def put(self, resource: Resource, document: Document) -> Document:
+        """Create or change an object, as somebody else would."""
+        metadata = document.setdefault("metadata", {})
+        key = (metadata.get("namespace", ""), metadata["name"])
+        kept = self.objects[resource.plural]
+        kind = "MODIFIED" if key in kept else "ADDED"
+        self._store(resource, key, document, kind)
+        return document
+
+    def remove(self, resource: Resource, name: str, namespace: str = "") -> None:
+        """Delete an object, as somebody else would."""
+        gone = self.objects[resource.plural].pop((namespace, name))
+        self.version += 1
+        gone["metadata"]["resourceVersion"] = str(self.version)
+        self._history[resource.plural].append((self.version, "DELETED", gone))
+        self._wake()
+
+    def find(self, resource: Resource, name: str, namespace: str = "") -> Document:
+        """An object as it is now."""
+        return self.objects[resource.plural][namespace, name]
+
+    # What the extender asks of it
+
+    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> bytes:
+        """One object."""
+        self._ask("get", resource, name)
+        return _bytes(self._find(resource, name, namespace))
+
+    async def page(
+        self, resource: Resource, *, namespace: str = "", limit: int = 500, token: str = "", selector: str = ""
+    ) -> bytes:
+        """A page of a list; the token is the place of the next object."""
+        self._ask("page", resource, token)
+        everything = [copy.deepcopy(one) for key, one in sorted(self.objects[resource.plural].items())]
+        start = int(token or 0)
+        rest = str(start + limit) if start + limit < len(everything) else ""
+        metadata = {"resourceVersion": str(self.version), "continue": rest}
+        return _bytes({"metadata": metadata, "items": everything[start : start + limit]})
+
+    async def watch(self, resource: Resource, *, version: str, namespace: str = "") -> AsyncIterator[Sequence[bytes]]:
+        """Changes after a version, until :meth:`hang_up`."""
+        self._ask("watch", resource, version)
+        if int(version) < self.oldest:
+            raise Gone("too old", status=410, reason="Expired")
+        seen, calls = int(version), self._hung_up
+        while calls == self._hung_up:
+            news = [one for one in self._history[resource.plural] if one[0] > seen]
+            if news:
+                seen = news[-1][0]
+                yield [_bytes({"type": kind, "object": document}) for _, kind, document in news]
+            else:
+                await self._news.wait()
+
+    async def create(self, resource: Resource, document: Document, *, namespace: str = "") -> bytes:
+        """Make an object."""
+        name = document["metadata"]["name"]
+        self._ask("create", resource, name)
+        if (namespace, name) in self.objects[resource.plural]:
+            raise Conflict("exists", status=409, reason="AlreadyExists")
+        made = copy.deepcopy(document)
+        made["metadata"].setdefault("uid", f"uid-{self.version}")
+        self._store(resource, (namespace, name), made, "ADDED")
+        return _bytes(made)
+
+    async def replace(
+        self, resource: Resource, name: str, document: Document, *, namespace: str = "", subresource: str = ""
+    ) -> bytes:
+        """Write an object or a subresource, unless somebody was faster."""
+        self._ask(f"replace{'/' * bool(subresource)}{subresource}", resource, name)
+        before = self._find(resource, name, namespace)
+        wanted = document["metadata"].get("resourceVersion")
+        if wanted is not None and wanted != before["metadata"]["resourceVersion"]:
+            raise Conflict("changed since", status=409, reason="Conflict")
+        parts = [subresource] if subresource else [part for part in document if part not in ("metadata", "status")]
+        after = copy.deepcopy(before) | {part: copy.deepcopy(document[part]) for part in parts if part in document}
+        self._store(resource, (namespace, name), after, "MODIFIED")
+        return _bytes(after)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        change: list[Document] | Document,
+        *,
+        kind: PatchKind,
+        namespace: str = "",
+        subresource: str = "",
+    ) -> bytes:
+        """A JSON patch or a merge patch, all or nothing."""
+        self._ask("patch", resource, name)
+        before = self._find(resource, name, namespace)
+        if isinstance(change, list):
+            after = patched(before, change)
+        else:
+            after = copy.deepcopy(before)
+            _merge(after, change)
+        self._store(resource, (namespace, name), after, "MODIFIED")
+        return _bytes(after)
+
+    async def delete(self, resource: Resource, name: str, *, namespace: str = "", uid: str = "") -> None:
+        """Delete an object."""
+        self._ask("delete", resource, name)
+        found = self._find(resource, name, namespace)
+        if uid and found["metadata"]["uid"] != uid:
+            raise Conflict("another", status=409, reason="Conflict")
+        self.remove(resource, name, namespace)
+
+    def _ask(self, verb: str, resource: Resource, name: str) -> None:
+        self.asked.append((verb, resource.plural, name))
+        for i, (failing, error) in enumerate(self._failures):
+            if failing == verb:
+                del self._failures[i]
+                raise error
+
+    def _find(self, resource: Resource, name: str, namespace: str) -> Document:
+        try:
+            return self.objects[resource.plural][namespace, name]
+        except KeyError:
+            raise NotFound(f"{name} not found", status=404, reason="NotFound") from None
+
+    def _store(self, resource: Resource, key: Key, document: Document, kind: str) -> None:
+        self.version += 1
+        document["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[resource.plural][key] = document
+        self._history[resource.plural].append((self.version, kind, copy.deepcopy(document)))
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+class Mirror:
+    """A sink that keeps dictionaries."""
+
+    def __init__(self) -> None:
+        self.objects: dict[Key, Document] = {}
+        self.replaced = 0
+
+    def replace(self, objects: Iterable[Document]) -> None:
+        """These are all."""
+        self.replaced += 1
+        self.objects = {_key(one): one for one in objects}
+
+    def put(self, found: Document) -> None:
+        """An object is new or has changed."""
+        self.objects[_key(found)] = found
+
+    def remove(self, namespace: str, name: str) -> None:
+        """An object is gone."""
+        self.objects.pop((namespace, name), None)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all objects."""
+        return sorted(name for _, name in self.objects)
+
+
+def unreachable() -> ClusterError:
+    """What a server that is away looks like."""
+    from extender.cluster_api import Unreachable
+
+    return Unreachable("the API server does not answer", fix="start it")
+
+
+async def soon(turns: int = 20) -> None:
+    """Let all tasks do what they can without waiting."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+def _key(document: Document) -> Key:
+    return document["metadata"].get("namespace", ""), document["metadata"]["name"]
+
+
+def _bytes(document: Any) -> bytes:
+    return json.dumps(document).encode()
+
+
+def patched(document: Document, operations: list[Document]) -> Document:
+    """A copy of an object after a JSON patch (RFC 6902), all of it or nothing.
+
+    :raises PatchFailed: a test does not hold, or a place is not there.
+    """
+    after = copy.deepcopy(document)
+    for operation in operations:
+        _operate(after, operation)
+    return after
+
+
+def _operate(document: Document, operation: Document) -> None:
+    """One operation of a JSON patch (RFC 6902): test, add, replace, remove."""
+    *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"][1:].split("/")]
+    place: Any = document
+    try:
+        for part in parents:
+            place = place[int(part)] if isinstance(place, list) else place[part]
+        if isinstance(place, list):
+            index = len(place) if last == "-" else int(last)
+            if operation["op"] == "add":
+                place.insert(index, copy.deepcopy(operation["value"]))
+                return
+            here, at = place[index], index
+        else:
+            if operation["op"] == "add":
+                place[last] = copy.deepcopy(operation["value"])
+                return
+            here, at = place[last], last
+    except (KeyError, IndexError, TypeError) as error:
+        raise PatchFailed(f"no {operation['path']}", status=422, reason="Invalid") from error
+    if operation["op"] == "test":
+        if here != operation["value"]:
+            raise PatchFailed(f"{operation['path']} is {here!r}", status=422, reason="Invalid")
+    elif operation["op"] == "replace":
+        place[at] = copy.deepcopy(operation["value"])
+    else:
+        assert operation["op"] == "remove"
+        del place[at]
+
+
+def _merge(target: Document, change: Document) -> None:
+    for key, value in change.items():
+        if value is None:
+            target.pop(key, None)
+        elif key == "conditions":
+            new = {one["type"] for one in value}
+            target[key] = [one for one in target.get(key, []) if one["type"] not in new] + value
+        elif isinstance(value, dict):
+            _merge(target.setdefault(key, {}), value)
+        else:
+            target[key] = value
+
+
+class Opened:
+    """What ``arnold flags`` finds instead of a cluster."""
+
+    def __init__(self, api: FakeCluster) -> None:
+        self._api = api
+
+    async def __aenter__(self) -> FakeCluster:
+        return self._api
+
+    async def __aexit__(self, *_: object) -> None:
+        return None

@@ -1,0 +1,347 @@
+"""Which gang a pod belongs to and where it stands in it, in the words of each project."""
+
+from typing import Any
+
+import pytest
+
+from extender.gangs import recognise
+from extender.objects import Owner, decode_owner, decode_pod
+from tests.extender.things import SPACE, key, pod, pod_json, uid
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+SIZE = {"arnold.dev/gang-size": "4"}
+
+
+def jobset(name: str, job: int, completion: int, *, replicas: int = 12, others: int = 0) -> dict[str, str]:
+    """The labels of a JobSet's pod."""
+    prefix = "jobset.sigs.k8s.io"
+    return {
+        f"{prefix}/jobset-name": name,
+        f"{prefix}/jobset-uid": uid(name),
+        f"{prefix}/job-index": str(job),
+        f"{prefix}/job-global-index": str(job + others),
+        f"{prefix}/replicatedjob-replicas": str(replicas),
+        f"{prefix}/global-replicas": str(replicas + others),
+        INDEX: str(completion),
+    }
+
+
+FORMS = [
+    pytest.param({"labels": {"arnold.dev/gang": "g", "arnold.dev/rank": "3"}}, "g", "arnold", (3,), id="arnold"),
+    pytest.param(
+        {"schedulingGroup": {"podGroupName": "g"}, "labels": {"arnold.dev/rank": "3"}},
+        "g",
+        "native-pod-group",
+        (3,),
+        id="native PodGroup of 1.36",
+    ),
+    pytest.param(
+        {"workloadRef": {"name": "w", "podGroup": "workers", "podGroupReplicaKey": "2"}, "labels": {INDEX: "1"}},
+        "w-workers-2",
+        "native-workload",
+        (1,),
+        id="native Workload of 1.35",
+    ),
+    pytest.param(
+        {"labels": {"scheduling.x-k8s.io/pod-group": "g", INDEX: "1"}}, "g", "pod-group", (1,), id="sig-scheduling"
+    ),
+    pytest.param({"owner": ("Job", "j"), "labels": {INDEX: "5"}, "gate": True}, "j", "job", (5,), id="Indexed Job"),
+    pytest.param(
+        {"owner": ("Job", "j"), "annotations": {INDEX: "5"}, "gate": True}, "j", "job", (5,), id="Job by annotation"
+    ),
+    pytest.param(
+        {"owner": ("Job", "s-w-2"), "labels": jobset("s", 2, 5), "annotations": SIZE},
+        "s",
+        "jobset",
+        (2, 5),
+        id="JobSet",
+    ),
+    pytest.param(
+        {"owner": ("Job", "s-w-2"), "labels": jobset("s", 2, 5, others=1), "annotations": SIZE},
+        "s",
+        "jobset",
+        (3, 5),
+        id="JobSet with two templates",
+    ),
+    pytest.param(
+        {
+            "owner": ("StatefulSet", "l-1"),
+            "labels": {
+                "leaderworkerset.sigs.k8s.io/name": "l",
+                "leaderworkerset.sigs.k8s.io/group-index": "1",
+                "leaderworkerset.sigs.k8s.io/worker-index": "3",
+                "apps.kubernetes.io/pod-index": "2",
+            },
+            "annotations": {"leaderworkerset.sigs.k8s.io/size": "4"},
+            "gate": True,
+        },
+        "l-1",
+        "lws",
+        (3,),
+        id="LeaderWorkerSet, not the StatefulSet inside",
+    ),
+    pytest.param(
+        {
+            "labels": {
+                "training.kubeflow.org/job-name": "t",
+                "training.kubeflow.org/replica-type": "worker",
+                "training.kubeflow.org/replica-index": "2",
+            },
+            "gate": True,
+        },
+        "t",
+        "kubeflow",
+        (1, 2),
+        id="Kubeflow worker",
+    ),
+    pytest.param(
+        {
+            "labels": {
+                "training.kubeflow.org/job-name": "t",
+                "training.kubeflow.org/replica-type": "Master",
+                "training.kubeflow.org/replica-index": "0",
+            },
+            "gate": True,
+        },
+        "t",
+        "kubeflow",
+        (0, 0),
+        id="Kubeflow master comes first",
+    ),
+    pytest.param(
+        {"owner": ("StatefulSet", "f"), "labels": {"apps.kubernetes.io/pod-index": "7"}, "gate": True},
+        "f",
+        "statefulset",
+        (7,),
+        id="StatefulSet",
+    ),
+    pytest.param(
+        {
+            "annotations": {
+                "scheduling.k8s.io/group-name": "v",
+                "volcano.sh/task-spec": "worker",
+                "volcano.sh/task-index": "2",
+            }
+        },
+        "v",
+        "volcano",
+        (1, 2),
+        id="Volcano",
+    ),
+    pytest.param({"annotations": {"pod-group-name": "k"}, "labels": {INDEX: "2"}}, "k", "kai", (2,), id="KAI"),
+    pytest.param(
+        {"labels": {"kueue.x-k8s.io/pod-group-name": "q", "kueue.x-k8s.io/pod-group-pod-index": "2"}},
+        "q",
+        "kueue",
+        (2,),
+        id="Kueue pod group",
+    ),
+    pytest.param(
+        {"labels": {"ray.io/cluster": "r", "ray.io/node-type": "head"}, "gate": True},
+        "r",
+        "kuberay",
+        (0, 0, 0),
+        id="KubeRay head",
+    ),
+    pytest.param(
+        {
+            "labels": {
+                "ray.io/cluster": "r",
+                "ray.io/node-type": "worker",
+                "ray.io/worker-group-replica-index": "2",
+                "ray.io/replica-host-index": "1",
+            },
+            "gate": True,
+        },
+        "r",
+        "kuberay",
+        (1, 2, 1),
+        id="KubeRay worker",
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "name", "dialect", "index"), FORMS)
+def test_every_project_says_it_in_its_own_words(
+    more: dict[str, Any], name: str, dialect: str, index: tuple[int, ...]
+) -> None:
+    """Gang, form and place, with the exact labels of each project."""
+    member = recognise(pod("p", **more), {})
+    assert member is not None
+    assert (member.key, member.dialect, member.index, member.problem) == (key(name), dialect, index, None)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"owner": ("Job", "j"), "labels": {INDEX: "5"}},
+        {"owner": ("Job", "s-w-2"), "labels": jobset("s", 2, 5)},
+        {"owner": ("StatefulSet", "f"), "labels": {"apps.kubernetes.io/pod-index": "7"}},
+        {"owner": ("ReplicaSet", "d"), "gate": True},
+    ],
+    ids=["single", "Job", "JobSet", "StatefulSet", "gate without any gang"],
+)
+def test_pods_that_need_not_start_together_are_no_gang(more: dict[str, Any]) -> None:
+    """Controllers make pods by the number for many ends; only our gate or annotations make a gang of them."""
+    assert recognise(pod("p", **more), {}) is None
+
+
+@pytest.mark.parametrize(
+    "ask", [{"gate": True}, {"annotations": SIZE}, {"annotations": {"arnold.dev/parallelism": "dp=4"}}]
+)
+def test_any_of_three_things_makes_a_gang_of_a_job(ask: dict[str, Any]) -> None:
+    """The gate, the size or the degrees of parallelism."""
+    member = recognise(pod("p", owner=("Job", "j"), labels={INDEX: "0"}, **ask), {})
+    assert member is not None
+    assert member.key == key("j")
+
+
+def test_a_pod_on_the_node_that_it_is_pinned_to_had_the_gate() -> None:
+    """A release before there was a mark left the pin alone; on another node, or on none, a pin says nothing."""
+    field = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    job: dict[str, Any] = {"owner": ("Job", "j"), "labels": {INDEX: "0"}}
+    member = recognise(pod("p", node="n1", affinity=affinity, **job), {})
+    assert member is not None
+    assert member.key == key("j")
+    for more in ({"affinity": affinity}, {"affinity": affinity, "node": "n2"}, {"node": "n1"}):
+        assert recognise(pod("p", **job, **more), {}) is None
+
+
+def test_our_label_names_the_gang_and_the_controller_numbers_it() -> None:
+    """As the examples do it: a JobSet's template with the gang label."""
+    labels = {"arnold.dev/gang": "llm", **jobset("s", 2, 5)}
+    member = recognise(pod("p", labels=labels), {})
+    assert member is not None
+    assert (member.key.name, member.index, member.parts) == ("llm", (2, 5), 12)
+
+
+def test_our_rank_comes_before_the_controllers() -> None:
+    """Who writes it, means it."""
+    labels = {"arnold.dev/gang": "llm", "arnold.dev/rank": "1", **jobset("s", 2, 5)}
+    member = recognise(pod("p", labels=labels), {})
+    assert member is not None
+    assert (member.index, member.parts) == ((1,), None)
+
+
+def test_pods_without_gpus_are_nobodys_members() -> None:
+    """The launcher of a job goes where it likes."""
+    assert recognise(pod("p", gpus=0, owner=("Job", "j"), labels={INDEX: "0"}, gate=True), {}) is None
+
+
+def test_our_label_on_a_pod_without_gpus_is_a_mistake() -> None:
+    """It would be missing for ever; so the gang is told, not the pod forgotten."""
+    member = recognise(pod("p", gpus=0, labels={"arnold.dev/gang": "g", "arnold.dev/rank": "0"}), {})
+    assert member is not None
+    assert member.problem is not None
+    assert member.problem.reason == "NoGpus"
+    assert "arnold.dev/gang" in member.problem.fix
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.0", "one", "9" * 30, "٣"])
+def test_a_rank_that_is_no_number_is_a_mistake(text: str) -> None:
+    """Also digits of other scripts, which int() would take."""
+    member = recognise(pod("p", labels={"arnold.dev/gang": "g", "arnold.dev/rank": text}), {})
+    assert member is not None
+    assert member.index is None
+    assert member.problem is not None
+    assert member.problem.reason == "InvalidRank"
+
+
+def test_gpus_that_are_no_number_are_a_mistake() -> None:
+    """The API server refuses them; a forged object does not get far."""
+    raw = pod_json("p", labels={"arnold.dev/gang": "g", "arnold.dev/rank": "0"}, gpus="many")
+    member = recognise(decode_pod(raw), {})
+    assert member is not None
+    assert member.problem is not None
+    assert member.problem.reason == "InvalidGpus"
+
+
+def owners(*documents: dict[str, Any]) -> dict[str, Owner]:
+    """Owners by all the names under which pods look for them."""
+    found = {}
+    for document in documents:
+        owner = decode_owner(document)
+        found[owner.metadata.uid] = found[f"{owner.kind}/{SPACE}/{owner.metadata.name}"] = owner
+    return found
+
+
+def owner(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    """A maker of pods."""
+    return {"kind": kind, "metadata": {"name": name, "namespace": SPACE, "uid": uid(name)}, "spec": spec}
+
+
+GPU_TEMPLATE = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}
+
+
+@pytest.mark.parametrize(
+    ("document", "more"),
+    [
+        (owner("Job", "o", completions=6), {"owner": ("Job", "o"), "labels": {INDEX: "0"}, "gate": True}),
+        (
+            owner("StatefulSet", "o", replicas=6),
+            {"owner": ("StatefulSet", "o"), "labels": {"apps.kubernetes.io/pod-index": "0"}, "gate": True},
+        ),
+        (
+            owner(
+                "JobSet",
+                "o",
+                replicatedJobs=[
+                    {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 3, "template": GPU_TEMPLATE}}}
+                ],
+            ),
+            {"owner": ("Job", "o-w-0"), "labels": jobset("o", 0, 0), "gate": True},
+        ),
+        (
+            owner("PodGroup", "o", schedulingPolicy={"gang": {"minCount": 6}}),
+            {"schedulingGroup": {"podGroupName": "o"}},
+        ),
+        (owner("PodGroup", "o", minMember=6), {"labels": {"scheduling.x-k8s.io/pod-group": "o"}}),
+        (owner("PodGroup", "o", minMember=6), {"annotations": {"scheduling.k8s.io/group-name": "o"}}),
+        (
+            owner("Job", "o", completions=6),
+            {"owner": ("Job", "o"), "labels": {INDEX: "0", "arnold.dev/gang": "llm"}, "gate": True},
+        ),
+    ],
+    ids=["Job", "StatefulSet", "JobSet", "native PodGroup", "PodGroup", "Volcano", "Job under our label"],
+)
+def test_owners_that_are_known_say_how_many_there_are(document: dict[str, Any], more: dict[str, Any]) -> None:
+    """So that the annotation may be left out."""
+    member = recognise(pod("p", **more), owners(document))
+    assert member is not None
+    assert member.size == 6
+    unknown = recognise(pod("p", **more), {})
+    assert unknown is not None
+    assert unknown.size is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "wishes"),
+    [
+        ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, [("rack", None)]),
+        ({"networkTopology": {"mode": "hard", "highestTierAllowed": 2}}, [(None, 2)]),
+        ({"networkTopology": {"mode": "soft", "highestTierAllowed": 2}}, []),
+        ({"minMember": 3}, []),
+    ],
+)
+def test_a_pod_group_says_what_is_near(spec: dict[str, Any], wishes: list[Any]) -> None:
+    """The native one by a node label, Volcano's by a number; what is soft asks for nothing more."""
+    member = recognise(
+        pod("p", annotations={"scheduling.k8s.io/group-name": "o"}), owners(owner("PodGroup", "o", **spec))
+    )
+    assert member is not None
+    assert [(wish.level, wish.tier) for wish in member.asked.wishes] == wishes
+    assert all(wish.hard for wish in member.asked.wishes)
+
+
+def test_annotations_of_the_job_count_where_the_pod_has_none() -> None:
+    """KAI reads them from the Job; the pod's own win."""
+    document = owner("Job", "j", completions=2)
+    document["metadata"]["annotations"] = {"kai.scheduler/topology-required-placement": "rack"}
+    plain = {"owner": ("Job", "j"), "labels": {INDEX: "0"}, "gate": True}
+    for own, level in ({}, "rack"), ({"kai.scheduler/topology-required-placement": "block"}, "block"):
+        member = recognise(pod("p", annotations=own, **plain), owners(document))
+        assert member is not None
+        assert [wish.level for wish in member.asked.wishes] == [level]

@@ -1,0 +1,470 @@
+"""Planning: one gang on one state, and who comes first."""
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.objects import decode_pod
+from extender.planner import Round, question_of, repair_question, solve
+from extender.planner.claims import Blocked, Claims
+from extender.plans import Phase, Plan, canonical_uid
+from extender.queueing import Waiting
+from extender.state import State
+from scheduler.placement.exact.algorithm import Exact
+from scheduler.placement.types import Limits
+from scheduler.queue.arnold import NoReserve
+from scheduler.queue.backfill import FifoBackfill
+from scheduler.queue.fifo import Fifo
+from scheduler.queue.priority import PriorityAge
+from scheduler.spread import evaluate
+from tests.extender.things import (
+    MINIPOD,
+    NOW,
+    RACK,
+    Json,
+    gang_of,
+    gang_pods,
+    key,
+    member_json,
+    minipods,
+    node,
+    plan_all,
+    pod,
+    state_of,
+    uid,
+)
+
+LIMITS = Limits(seconds=5.0, workers=1)
+GRID = {"arnold.dev/parallelism": "tp=8,pp=2,dp=4", "arnold.dev/alpha": "0.7"}
+
+
+def test_a_gang_lands_where_place_puts_it() -> None:
+    """The same solver on the same cluster: spread, objective, bound and gap are those of ``arnold place``.
+
+    Eight nodes, two minipods of four: each of the two stages of four fits one minipod, so S = 1 and R = 2, which costs
+    0.7 + 0.3 x 2; pipelines inside minipods (S = 2, R = 1) cost 1.7, and all in one minipod does not fit.
+    """
+    state = state_of(minipods(4, 4), gang_pods("g", 8, GRID))
+    answer = plan_all(state)["g"]
+    question = question_of(state_of(minipods(4, 4), gang_pods("g", 8, GRID)), gang_of(state, "g"), NOW)
+    assert question.cluster is not None
+    assert question.job is not None
+    proposal = Exact().place(question.cluster, question.job, LIMITS)
+    assert proposal.nodes is not None
+    worth = evaluate(question.cluster, question.job, proposal.nodes)
+    plan = answer.plan
+    assert (answer.found, plan.phase, plan.spread, plan.gap) == (True, Phase.PLANNED, (worth.dp, worth.pp), 0.0)
+    assert (plan.spread, plan.objective, plan.bound) == ((1, 2), pytest.approx(1.3), pytest.approx(1.3))
+    assert plan.pods == tuple(canonical_uid(uid(f"g-{rank}")) for rank in range(8))
+
+
+def test_rank_r_gets_the_node_of_its_cell() -> None:
+    """Ranks 0-3 are stage 0 and ranks 4-7 stage 1: with S = 1 each four share a minipod, and not the same."""
+    state = state_of(minipods(4, 4), gang_pods("g", 8, GRID))
+    plan = plan_all(state)["g"].plan
+    pods_of = [name.split("-")[0] for name in plan.nodes]
+    assert len(set(pods_of[:4])) == len(set(pods_of[4:])) == 1
+    assert pods_of[0] != pods_of[4]
+
+
+def test_what_was_asked_is_in_the_plan() -> None:
+    """With the level that counted, so that a repair counts the same."""
+    plan = plan_all(state_of(minipods(4, 4), gang_pods("g", 8, {**GRID, "arnold.dev/avoid": "strict"})))["g"].plan
+    assert (plan.spec.level, plan.spec.avoid, plan.spec.alpha, plan.spec.size) == (MINIPOD, "strict", 0.7, 8)
+    assert {one.type: one.status for one in plan.conditions} == {"Complete": "True", "Planned": "True"}
+
+
+def test_slow_nodes_are_used_only_where_asked_and_are_said_to_be() -> None:
+    """Strict: the job does not fit; price: it does, and the message counts them."""
+    flagged = [node("s", "mp0", "mp0r0", annotations={"arnold.dev/slowdown": "1.2"})]
+    for avoid, found in (("strict", False), ("price", True)):
+        answer = plan_all(state_of([*minipods(3), *flagged], gang_pods("g", 4, {"arnold.dev/avoid": avoid})))["g"]
+        assert answer.found is found
+        assert ("1 flagged" in answer.plan.message) is True
+
+
+def test_no_room_says_what_is_in_the_way() -> None:
+    """How many nodes are free, whether an empty cluster would hold it, and what would have to leave where."""
+    running = [pod(f"r{i}", node=f"m{i % 2}-{i}", phase="Running") for i in range(3)]
+    answer = plan_all(state_of(minipods(4, 4), [*running, *gang_pods("g", 7)]))["g"]
+    plan = answer.plan
+    assert (answer.found, plan.phase, plan.reason, plan.would_fit_if_empty) == (False, Phase.QUEUED, "NoRoom", True)
+    assert "the job needs 7 free nodes of 8 GPUs, the cluster has 5 of 8 (3 in use)" in plan.message
+    assert "it fits if the cluster were empty; 2 nodes in use would have to be freed" in plan.message
+    assert "\nTo fix: wait until nodes are free, or ask for fewer nodes" in plan.message
+    assert (plan.nodes, plan.pods) == ((), ())
+
+
+def test_too_large_for_the_cluster_is_another_answer() -> None:
+    """It will not help to wait."""
+    plan = plan_all(state_of(minipods(4), gang_pods("g", 7)))["g"].plan
+    assert (plan.reason, plan.would_fit_if_empty) == ("TooLarge", False)
+    assert "would not fit even if the cluster were empty\nTo fix: ask for fewer nodes" in plan.message
+
+
+def test_nodes_that_its_pods_cannot_use_are_counted() -> None:
+    """A selector that few nodes match looks like a full cluster otherwise."""
+    pods = gang_pods("g", 3, nodeSelector={MINIPOD: "mp1"})
+    plan = plan_all(state_of(minipods(4, 2), pods))["g"].plan
+    assert "the cluster has 2 of 2" in plan.message
+    assert "nodes that its pods cannot use: 4 not selected by the pods" in plan.message
+    none = plan_all(state_of(minipods(4), gang_pods("g", 3, nodeSelector={"no": "where"})))["g"].plan
+    assert none.message == "no node with GPUs can be used by the pods: 4 not selected by the pods"
+
+
+def test_pods_that_take_half_a_node_find_no_node_of_their_size() -> None:
+    """A gang takes whole nodes."""
+    plan = plan_all(state_of(minipods(4), gang_pods("g", 2, gpus=4)))["g"].plan
+    assert "4 with another number of GPUs: ask for whole nodes" in plan.message
+
+
+@pytest.mark.parametrize(
+    ("annotations", "words"),
+    [
+        ({"arnold.dev/level": "example.com/minipods"}, "the cluster has no level 'example.com/minipods'"),
+        ({"kueue.x-k8s.io/podset-required-topology": "cloud/rack"}, "the cluster has no level 'cloud/rack'"),
+    ],
+)
+def test_a_level_that_the_cluster_has_not_is_a_reason(annotations: dict[str, str], words: str) -> None:
+    """With the levels that it has; nothing raises."""
+    plan = plan_all(state_of(minipods(4), gang_pods("g", 2, annotations)))["g"].plan
+    assert words in plan.message
+    assert f"{MINIPOD}, {RACK}" in plan.message
+
+
+def test_a_cluster_without_topology_is_a_reason() -> None:
+    """Automatic levels found none."""
+    state = State(None)
+    state.put_node(node("n", labels={}))
+    for one in gang_pods("g", 1):
+        state.put_pod(one)
+    plan = plan_all(state)["g"].plan
+    assert "no topology is known" in plan.message
+    assert "--levels" in plan.message
+
+
+def test_what_is_required_of_peers_is_held() -> None:
+    """Kueue's required rack: all four nodes of one rack, though the other rack could give some."""
+    annotations = {"kueue.x-k8s.io/podset-required-topology": RACK}
+    running = [pod("r", node="m0-0", phase="Running")]
+    state = state_of(minipods(8), [*running, *gang_pods("g", 4, annotations)])
+    assert set(plan_all(state)["g"].plan.nodes) == {f"m0-{i}" for i in range(4, 8)}
+    state = state_of(minipods(8), [*running, pod("q", node="m0-7", phase="Running"), *gang_pods("g", 4, annotations)])
+    refused = plan_all(state)["g"].plan
+    assert (refused.phase, refused.would_fit_if_empty) == (Phase.QUEUED, True)
+
+
+@pytest.mark.parametrize(("tier", "found"), [("1", False), ("2", True), ("3", True)])
+def test_tiers_are_levels_from_the_closest(tier: str, found: bool) -> None:
+    """Six nodes do not fit a rack of four; they fit a minipod of eight; tier 3 is above all levels."""
+    annotations = {"volcano.sh/network-topology-mode": "hard", "volcano.sh/network-topology-highest-tier": tier}
+    assert plan_all(state_of(minipods(8), gang_pods("g", 6, annotations)))["g"].found is found
+
+
+def test_nodes_without_a_place_are_not_used() -> None:
+    """Their domain is unknown, so a spread over them would be made up."""
+    lost = [node(f"u{i}", labels={RACK: "x"}) for i in range(3)]
+    plan = plan_all(state_of([*minipods(1, 1), *lost], gang_pods("g", 3)))["g"].plan
+    assert (plan.phase, f"3 without the label {MINIPOD}" in plan.message) == (Phase.QUEUED, True)
+
+
+# The queue
+
+
+def waiting(name: str, *, priority: int = 0, age: int = 0) -> Waiting:
+    """A gang in the queue, so many minutes old."""
+    return Waiting(key(name), priority, NOW.replace(minute=59 - age, hour=11), 1)
+
+
+def test_what_those_before_could_use_is_withheld() -> None:
+    """All of it together."""
+    state = state_of(minipods(3))
+    blocked = [Blocked(waiting("a"), frozenset({"m0-1"})), Blocked(waiting("b"), frozenset({"m0-2"}))]
+    terms = Claims(PriorityAge()).terms(state, waiting("c"), blocked, NOW)
+    assert terms.offers == ({"m0-1", "m0-2"},)
+    assert [one.key.name for one in terms.ahead] == ["a", "b"]
+    assert Claims(PriorityAge()).terms(state, waiting("c"), [], NOW).offers == (frozenset(),)
+
+
+def test_every_policy_says_what_it_withholds() -> None:
+    """Strict: everything; EASY without known ends: all that the first could use; a greedy one: nothing."""
+    state = state_of(minipods(3))
+    blocked = [Blocked(waiting("a"), frozenset({"m0-1"})), Blocked(waiting("b"), frozenset({"m0-2"}))]
+    strict = Claims(Fifo()).terms(state, waiting("c"), blocked, NOW)
+    assert (strict.offers, strict.passing) == (({"m0-0", "m0-1", "m0-2"},), False)
+    assert Claims(FifoBackfill()).terms(state, waiting("c"), blocked, NOW).offers == ({"m0-1"},)
+    assert Claims(NoReserve()).terms(state, waiting("c"), blocked, NOW).offers == (frozenset(),)
+
+
+def queue_of(*gangs: tuple[str, int, Json], nodes: Any, running: Any = ()) -> State:
+    """Gangs of some sizes, each a minute younger than the one before."""
+    pods = [
+        one
+        for i, (name, size, more) in enumerate(gangs)
+        for one in gang_pods(name, size, created=f"2026-11-21T11:{i:02d}:00Z", **more)
+    ]
+    return state_of(nodes, [*running, *pods])
+
+
+def test_two_gangs_that_do_not_both_fit_one_runs_whole_and_one_waits_whole() -> None:
+    """The older first; the other is told why."""
+    state = queue_of(("first", 5, {}), ("second", 5, {}), nodes=minipods(8))
+    answers = plan_all(state)
+    assert [(name, answer.found) for name, answer in answers.items()] == [("first", True), ("second", False)]
+    assert "the cluster has 3 of 8 (5 in use)" in answers["second"].plan.message
+
+
+def test_a_higher_priority_goes_first_however_young() -> None:
+    """Among gangs that wait."""
+    state = queue_of(("old", 5, {}), ("vip", 5, {"priority": 9}), nodes=minipods(8))
+    assert [(name, answer.found) for name, answer in plan_all(state).items()] == [("vip", True), ("old", False)]
+
+
+def test_a_small_gang_does_not_take_nodes_that_a_blocked_one_waits_for() -> None:
+    """It would fit; but the big one lacks two nodes, and nobody knows which come free first."""
+    running = [pod(f"r{i}", node=f"m0-{i}", phase="Running") for i in range(3)]
+    state = queue_of(("big", 7, {}), ("small", 2, {}), nodes=minipods(8), running=running)
+    answers = plan_all(state)
+    assert [answer.found for answer in answers.values()] == [False, False]
+    assert answers["small"].plan.reason == "BehindOthers"
+    assert answers["small"].plan.message == (
+        "it would fit, but gang team/big is before it and could use the same nodes\n"
+        "To fix: wait for them, or give the gang a higher priority"
+    )
+
+
+def test_of_many_before_it_the_first_is_named() -> None:
+    """And the others counted."""
+    running = [pod(f"r{i}", node=f"m0-{i}", phase="Running") for i in range(3)]
+    state = queue_of(("big", 7, {}), ("next", 6, {}), ("small", 2, {}), nodes=minipods(8), running=running)
+    assert "gang team/big and 1 more are before it" in plan_all(state)["small"].plan.message
+
+
+def test_a_small_gang_passes_on_nodes_that_the_blocked_one_cannot_use() -> None:
+    """Nodes of four GPUs are nothing to a gang of whole nodes of eight."""
+    nodes = [*minipods(4), *(node(f"h{i}", "mp9", "r9", gpus=4) for i in range(2))]
+    running = [pod("r", node="m0-0", phase="Running")]
+    state = queue_of(("big", 4, {}), ("small", 2, {"gpus": 4}), nodes=nodes, running=running)
+    answers = plan_all(state)
+    assert [answer.found for answer in answers.values()] == [False, True]
+    assert set(answers["small"].plan.nodes) == {"h0", "h1"}
+
+
+def test_a_gang_that_can_never_fit_blocks_nobody() -> None:
+    """Waiting does not help it, so passing does not harm it."""
+    state = queue_of(("huge", 99, {}), ("small", 2, {}), nodes=minipods(4))
+    assert [answer.found for answer in plan_all(state).values()] == [False, True]
+
+
+def test_each_gang_is_asked_about_once_in_a_round() -> None:
+    """Also when it stays without nodes; and one that changes meanwhile is passed over."""
+    state = queue_of(("a", 9, {}), ("b", 9, {}), ("c", 1, {}), nodes=minipods(4))
+    round_ = Round()
+    first = round_.next(state, NOW)
+    assert first is not None
+    round_.tell(solve(first, LIMITS))
+    state.drop_pod(uid("b-3"))
+    second = round_.next(state, NOW)
+    assert second is not None
+    assert (first.gang.key, second.gang.key) == (key("a"), key("c"))
+    assert round_.next(state, NOW) is None
+    only = Round([key("c")]).next(state, NOW)
+    assert only is not None
+    assert only.gang.key == key("c")
+
+
+def test_the_first_in_the_queue_is_asked_again_when_nodes_come_free() -> None:
+    """Many wait behind it; it does not wait for their answers, nor do they wait for ever while the cluster changes."""
+    running = [pod(f"r{i}", node=f"m0-{i}", phase="Running") for i in range(3)]
+    state = queue_of(("big", 7, {}), ("b", 6, {}), ("c", 6, {}), ("d", 6, {}), nodes=minipods(8), running=running)
+    round_, asked = Round(), []
+    while (question := round_.next(state, NOW)) is not None:
+        asked.append(question.gang.key.name)
+        round_.tell(solve(question, LIMITS))
+        if running:
+            state.drop_pod(running.pop().uid)
+    assert asked == ["big", "big", "b", "big"], "free for big: 5, 6, 7, all 8; then the others are asked anew"
+
+
+POOLS = st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["x", "y"]), st.booleans()), min_size=2, max_size=5)
+ASKS = st.tuples(st.integers(1, 5), st.sampled_from([None, "x", "y"]))
+
+
+@given(POOLS, ASKS, ASKS)
+@settings(max_examples=40)
+def test_who_passes_delays_nobody(
+    pools: list[tuple[int, str, bool]], first: tuple[int, str | None], second: tuple[int, str | None]
+) -> None:
+    """For every order in which running pods may end: what let the first start before, lets it start still.
+
+    Brute force over all sets of pods that may have ended; the second gang never ends.
+    """
+    nodes = [
+        node(f"p{p}-{i}", f"mp{p}", f"r{p}", labels={MINIPOD: f"mp{p}", RACK: f"r{p}", "pool": pool})
+        for p, (count, pool, _) in enumerate(pools)
+        for i in range(count)
+    ]
+    running = [
+        pod(f"run-{p}-{i}", node=f"p{p}-{i}", phase="Running")
+        for p, (count, _, busy) in enumerate(pools)
+        for i in range(count)
+        if busy
+    ]
+
+    def asks(ask: tuple[int, str | None]) -> tuple[int, Json]:
+        return ask[0], {} if ask[1] is None else {"nodeSelector": {"pool": ask[1]}}
+
+    state = queue_of(("a", *asks(first)), ("b", *asks(second)), nodes=nodes, running=running)
+    answers = plan_all(state)
+    if answers["a"].found or not answers["b"].found:
+        return
+    taken = set(answers["b"].plan.nodes)
+    usable = {name for name in (one.name for one in nodes) if first[1] is None or pools[int(name[1])][1] == first[1]}
+    busy = {one.node for one in running}
+    for count in range(len(running) + 1):
+        for ended in combinations(sorted(name for name in busy if name), count):
+            free = usable - (busy - set(ended))
+            if len(free) >= first[0]:
+                assert len(free - taken) >= first[0]
+
+
+GANGS = st.lists(
+    st.tuples(st.integers(1, 6), st.integers(0, 2), st.sampled_from([{}, {"arnold.dev/avoid": "strict"}])), max_size=5
+)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), GANGS, st.sets(st.integers(0, 11), max_size=4))
+@settings(max_examples=40)
+def test_no_node_is_ever_promised_twice(sizes: list[int], gangs: list[Any], busy: set[int]) -> None:
+    """Whatever waits and runs: plans are disjoint, on idle nodes alone, one node a rank, each whole or not at all."""
+    nodes = minipods(*sizes)
+    running = [pod(f"r{i}", gpus=1, node=nodes[i].name, phase="Running") for i in busy if i < len(nodes)]
+    asked = [(f"g{i}", size, {"priority": p, "annotations": notes}) for i, (size, p, notes) in enumerate(gangs)]
+    state = queue_of(*asked, nodes=nodes, running=running)
+    plan_all(state)
+    taken = [name for plan in state.plans.values() for name in plan.nodes if plan.holding]
+    assert len(set(taken)) == len(taken)
+    assert not set(taken) & {one.node for one in running}
+    for name, size, _ in asked:
+        plan = state.plans[key(name)]
+        assert len(plan.nodes) == (size if plan.phase is Phase.PLANNED else 0)
+        assert all(state.fleet.promised_to(node) == key(name) for node in plan.nodes)
+
+
+# Repair
+
+
+def running_gang(size: int, annotations: dict[str, str], *, nodes: Any, bound: bool = True) -> tuple[State, Plan]:
+    """A gang on its planned nodes."""
+    state = state_of(nodes, gang_pods("g", size, annotations))
+    plan = plan_all(state)["g"].plan.replace(phase=Phase.BOUND)
+    state.put_plan(plan)
+    for rank, name in enumerate(plan.nodes if bound else ()):
+        state.put_pod(decode_pod(member_json("g", rank, size, annotations, gate=False, node=name, phase="Running")))
+    return state, plan
+
+
+def test_a_lost_node_is_replaced_and_nothing_else_moves() -> None:
+    """The one rank; with a spare in the same minipod the spread stays as it was."""
+    state, plan = running_gang(8, GRID, nodes=minipods(5, 5))
+    state.drop_node(plan.nodes[3])
+    answer = solve(repair_question(state, plan, [plan.nodes[3]], NOW), LIMITS)
+    assert (answer.found, answer.moved, answer.plan.spread, answer.plan.phase) == (True, (3,), (1, 2), Phase.BOUND)
+    assert answer.plan.nodes[3].split("-")[0] == plan.nodes[3].split("-")[0]
+    assert answer.plan.nodes[:3] + answer.plan.nodes[4:] == plan.nodes[:3] + plan.nodes[4:]
+    assert (answer.plan.pods, answer.plan.spec) == (plan.pods, plan.spec)
+
+
+def test_several_lost_nodes_are_replaced_at_once() -> None:
+    """What no peer does in one step."""
+    state, plan = running_gang(8, GRID, nodes=minipods(6, 6))
+    lost = [plan.nodes[0], plan.nodes[1], plan.nodes[6]]
+    for name in lost:
+        state.drop_node(name)
+    answer = solve(repair_question(state, plan, lost, NOW), LIMITS)
+    assert (answer.found, answer.moved) == (True, (0, 1, 6))
+    assert not set(lost) & set(answer.plan.nodes)
+
+
+def test_running_ranks_on_cordoned_nodes_stay() -> None:
+    """Only what is said to be lost moves, even where no new pod may come and the gang would avoid the node."""
+    state, plan = running_gang(4, {"arnold.dev/avoid": "strict"}, nodes=minipods(8))
+    state.put_node(node(plan.nodes[0], "mp0", "mp0r0", unschedulable=True))
+    state.put_node(node(plan.nodes[1], "mp0", "mp0r0", annotations={"arnold.dev/slowdown": "1.5"}))
+    answer = solve(repair_question(state, plan, [plan.nodes[2]], NOW), LIMITS)
+    assert (answer.found, answer.moved) == (True, (2,))
+
+
+def test_a_repair_takes_no_promised_and_no_faulty_node() -> None:
+    """One spare is promised to another gang, one is cordoned, one is left."""
+    state, plan = running_gang(2, {}, nodes=minipods(5))
+    spares = sorted({f"m0-{i}" for i in range(5)} - set(plan.nodes))
+    state.put_plan(Plan(key("h"), Phase.PLANNED, nodes=(spares[0],), pods=(uid("h"),)))
+    state.put_node(node(spares[1], "mp0", "mp0r0", unschedulable=True))
+    answer = solve(repair_question(state, plan, [plan.nodes[1]], NOW), LIMITS)
+    assert answer.plan.nodes == (plan.nodes[0], spares[2])
+
+
+def test_no_spare_is_a_condition_and_the_plan_stays() -> None:
+    """What runs goes on; the reason is there to be read."""
+    state, plan = running_gang(4, {}, nodes=minipods(4))
+    answer = solve(repair_question(state, plan, [plan.nodes[1]], NOW), LIMITS)
+    assert (answer.found, answer.plan.nodes, answer.plan.phase) == (False, plan.nodes, Phase.BOUND)
+    healthy = answer.plan.condition("Healthy")
+    assert healthy is not None
+    assert (healthy.status, healthy.reason) == ("False", "CannotBeRepaired")
+    assert "spare nodes of 8 GPUs left: 0" in healthy.message
+
+
+def test_pods_that_run_are_never_moved() -> None:
+    """A rack is required and full: the whole gang would have to go to the other one, so nobody goes."""
+    annotations = {"kueue.x-k8s.io/podset-required-topology": RACK}
+    state, plan = running_gang(4, annotations, nodes=minipods(8))
+    answer = solve(repair_question(state, plan, [plan.nodes[0]], NOW), LIMITS)
+    assert not answer.found
+    assert "pods that run would have to move: rank 1, 2, 3" in answer.plan.message
+    state, plan = running_gang(4, annotations, nodes=minipods(8), bound=False)
+    answer = solve(repair_question(state, plan, [plan.nodes[0]], NOW), LIMITS)
+    assert (answer.found, answer.moved) == (True, (0, 1, 2, 3))
+
+
+@pytest.mark.parametrize("annotations", [GRID, {**GRID, "kai.scheduler/topology-required-placement": MINIPOD}])
+def test_nodes_that_were_deleted_before_we_came_are_replaced_too(annotations: dict[str, str]) -> None:
+    """After a restart nothing is known of them but their names, in the plan."""
+    before, plan = running_gang(8, annotations, nodes=minipods(10))
+    del before
+    state = state_of([one for one in minipods(10) if one.name not in plan.nodes[2:4]])
+    state.put_plan(plan)
+    for rank, name in enumerate(plan.nodes):
+        state.put_pod(decode_pod(member_json("g", rank, 8, annotations, gate=False, node=name, phase="Running")))
+    answer = solve(repair_question(state, plan, plan.nodes[2:4], NOW), LIMITS)
+    assert (answer.found, answer.moved) == (True, (2, 3))
+
+
+def test_a_plan_that_is_not_the_gangs_any_more_is_not_repaired() -> None:
+    """Forged, or of an older form: a reason, no exception."""
+    state, plan = running_gang(4, {}, nodes=minipods(8))
+    for broken, lost in ((plan.replace(nodes=plan.nodes[:3]), plan.nodes[0]), (plan, "elsewhere")):
+        answer = solve(repair_question(state, broken, [lost], NOW), LIMITS)
+        assert not answer.found
+        assert "does not fit what is asked" in answer.plan.message
+
+
+@given(st.sets(st.integers(0, 7), min_size=1, max_size=4), st.sets(st.integers(0, 3), max_size=3))
+@settings(max_examples=25)
+def test_a_repair_moves_exactly_the_lost_ranks(ranks: set[int], busy: set[int]) -> None:
+    """Whatever is lost and whatever spares are in use: no more moves than losses, disjoint nodes, or a reason."""
+    state, plan = running_gang(8, GRID, nodes=minipods(6, 6))
+    spares = sorted({one.name for one in minipods(6, 6)} - set(plan.nodes))
+    for i in busy:
+        state.put_pod(pod(f"r{i}", node=spares[i], phase="Running"))
+    lost = [plan.nodes[rank] for rank in sorted(ranks)]
+    answer = solve(repair_question(state, plan, lost, NOW), LIMITS)
+    assert answer.found is (len(ranks) <= len(spares) - len(busy))
+    if answer.found:
+        assert answer.moved == tuple(sorted(ranks))
+        assert len(set(answer.plan.nodes)) == 8
+        assert not set(answer.plan.nodes) & (set(lost) | {spares[i] for i in busy})

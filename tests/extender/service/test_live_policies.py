@@ -1,0 +1,24 @@
+"""Which queue policies a live cluster may have."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.service.live import NOT_LIVE, live_policy
+from scheduler.queue.registry import policy_names
+from topology.errors import InvalidInput, UnknownName
+
+
+@pytest.mark.parametrize("name", sorted({*policy_names()} - NOT_LIVE.keys()))
+def test_policies_that_stop_nobody_at_will_are_live(name: str) -> None:
+    """By their names."""
+    assert live_policy(name).name == name
+
+
+def test_one_that_stops_jobs_at_any_time_is_refused_at_the_start() -> None:
+    """With the reason and what to do; not when the first gang has been stopped in vain."""
+    with pytest.raises(InvalidInput, match="is for simulation alone: it stops jobs at any time") as caught:
+        live_policy("priority-preempt")
+    assert (caught.value.where, "priority-age" in caught.value.fix) == ("--queue", True)
+    with pytest.raises(UnknownName, match="no queue policy is called 'lifo'"):
+        live_policy("lifo")

@@ -1,0 +1,41 @@
+"""What operators are told of the nodes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from extender.service import topology
+from extender.state import State
+from tests.extender.things import MINIPOD, RACK, minipods, node
+
+
+def test_levels_and_what_is_wrong_with_them(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which labels are the levels is told once; nodes that lack one are told, and that they do not any more."""
+    monkeypatch.setattr(topology, "LOOK_SECONDS", 0)
+    state = State([MINIPOD, RACK])
+    for one in minipods(2):
+        state.put_node(one)
+    listed = False
+
+    async def scenario() -> None:
+        nonlocal listed
+        task = asyncio.create_task(topology.tell_topology(state.fleet, ready=lambda: listed))
+        await asyncio.sleep(0)
+        assert caplog.messages == []
+        listed = True
+        await asyncio.sleep(0.01)
+        state.put_node(node("m0-1", labels={MINIPOD: "mp0"}))
+        await asyncio.sleep(0.01)
+        state.put_node(node("m0-1"))
+        await asyncio.sleep(0.01)
+        task.cancel()
+
+    with caplog.at_level("INFO"):
+        asyncio.run(scenario())
+    levels, lacking, mended = caplog.messages
+    assert levels == f"levels are the labels {MINIPOD}, {RACK} (as configured)"
+    assert f"1 of 2 GPU nodes have no label {RACK} (m0-1)" in lacking
+    assert "To fix: " in lacking
+    assert mended.startswith("mended: 1 of 2")

@@ -1,0 +1,147 @@
+"""``arnold flags``: annotations of nodes, written, shown and taken off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arnold.commands.run import run
+from extender import node_flags
+from extender.cluster_api import NODES
+from extender.node_flags import NodeFlags
+from tests.extender.fake_cluster import FakeCluster, Opened, unreachable
+from tests.extender.things import node_json
+from topology.errors import UnknownName
+from topology.flags import FAULTY, NodeFlag
+
+SLOW, UNTIL = "arnold.dev/slowdown", "arnold.dev/slowdown-until"
+LATER = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def api() -> FakeCluster:
+    """Three nodes, one of them flagged, another by hand and wrongly."""
+    api = FakeCluster()
+    api.put(NODES, node_json("n1"))
+    api.put(NODES, node_json("n2", annotations={SLOW: "1.3", "other": "stays"}))
+    api.put(NODES, node_json("n3", annotations={SLOW: "slow"}))
+    return api
+
+
+def annotations(api: FakeCluster, name: str) -> dict[str, str]:
+    """The annotations of a node."""
+    found: dict[str, str] = api.find(NODES, name)["metadata"]["annotations"]
+    return found
+
+
+def test_apply(api: FakeCluster) -> None:
+    """Each flag becomes annotations; the slower of two counts; what is there already is not written again."""
+    flags = [
+        NodeFlag("n1", "straggler", 1.25, until=LATER),
+        NodeFlag("n2", "straggler", 1.1),
+        NodeFlag("n2", "straggler", 1.3),
+        NodeFlag("n3", "faulty", FAULTY),
+    ]
+    changes = asyncio.run(NodeFlags(api).apply(flags))
+    assert [(change.after.node, change.changed) for change in changes] == [("n1", True), ("n2", False), ("n3", True)]
+    assert annotations(api, "n1") == {SLOW: "1.25", UNTIL: "2030-01-01T00:00:00Z"}
+    assert annotations(api, "n2") == {SLOW: "1.3", "other": "stays"}
+    assert annotations(api, "n3") == {SLOW: "faulty"}
+    assert [name for verb, _, name in api.asked if verb == "patch"] == ["n1", "n3"]
+
+
+def test_apply_takes_an_old_end_away(api: FakeCluster) -> None:
+    """A new flag without an end replaces one that had one."""
+    asyncio.run(NodeFlags(api).apply([NodeFlag("n1", "straggler", 1.25, until=LATER)]))
+    asyncio.run(NodeFlags(api).apply([NodeFlag("n1", "straggler", 1.25)]))
+    assert annotations(api, "n1") == {SLOW: "1.25"}
+
+
+def test_nodes_that_are_not_there(api: FakeCluster) -> None:
+    """A slip in one name: nothing at all is written."""
+    with pytest.raises(UnknownName, match="did you mean 'n1'"):
+        asyncio.run(NodeFlags(api).apply([NodeFlag("n2", "faulty", FAULTY), NodeFlag("n11", "faulty", FAULTY)]))
+    with pytest.raises(UnknownName):
+        asyncio.run(NodeFlags(api).clear(["n9"]))
+    assert "patch" not in {verb for verb, _, _ in api.asked}
+
+
+def test_clear(api: FakeCluster) -> None:
+    """Named nodes, or all that are flagged, also those whose flag cannot be read."""
+    asyncio.run(NodeFlags(api).clear(["n2"]))
+    assert annotations(api, "n2") == {"other": "stays"}
+    changes = asyncio.run(NodeFlags(api).clear(None))
+    assert [change.after.node for change in changes] == ["n3"]
+    assert annotations(api, "n3") == {}
+
+
+@pytest.fixture
+def connected(api: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """The command line talks to the cluster in memory."""
+
+    async def connect(*_: object) -> Any:
+        return Opened(api)
+
+    monkeypatch.setattr(node_flags, "_connect", connect)
+    return api
+
+
+def printed(args: list[str], capsys: pytest.CaptureFixture[str], *, code: int = 0) -> Any:
+    """What a command prints with --json."""
+    assert run(["flags", *args, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_commands(connected: FakeCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """List, apply and clear as documents: the same file as --flags of place."""
+    listed = printed(["list"], capsys)
+    assert listed["nodes"] == 3
+    assert [(flag["node"], flag["slowdown"], flag["active"]) for flag in listed["flags"]] == [
+        ("n2", "1.3", True),
+        ("n3", "slow", False),
+    ]
+    assert "slow" in listed["flags"][1]["problem"]
+    file = tmp_path / "flags.yaml"
+    file.write_text(
+        "flags:\n"
+        "- {node: n1, kind: straggler, slowdown: 1.4}\n"
+        "- {node: n2, kind: straggler, slowdown: 1.2, until: 2020-01-01T00:00:00Z}\n",
+        encoding="utf-8",
+    )
+    applied = printed(["apply", str(file)], capsys)
+    assert applied["expired"] == 1
+    assert applied["changes"] == [{"node": "n1", "done": "applied", "slowdown": "1.4", "until": None, "before": None}]
+    cleared = printed(["clear", "n[1-2]"], capsys)
+    assert [(change["node"], change["done"]) for change in cleared["changes"]] == [("n1", "cleared"), ("n2", "cleared")]
+    assert printed(["clear", "--all"], capsys)["changes"][0]["node"] == "n3"
+    assert printed(["list"], capsys)["flags"] == []
+
+
+def test_text(connected: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """For people: tables, and plain words when there is nothing."""
+    assert run(["flags", "list"]) == 0
+    assert "1.3" in capsys.readouterr().out
+    assert run(["flags", "clear", "--all"]) == 0
+    assert "cleared" in capsys.readouterr().out
+    assert run(["flags", "list"]) == 0
+    assert "none of 3 nodes is flagged" in capsys.readouterr().out
+    assert run(["flags", "clear", "--all"]) == 0
+    assert "nothing to do" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("args", [["clear"], ["clear", "n1", "--all"], ["clear", "n9"], ["apply", "missing.yaml"]])
+def test_slips(connected: FakeCluster, args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Each ends with 2 and says what to do."""
+    assert printed(args, capsys, code=2)["error"]["fix"]
+
+
+def test_a_cluster_that_is_away(connected: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """Said as it is."""
+    connected.fail_next("page", unreachable())
+    error = printed(["list"], capsys, code=2)["error"]
+    assert (error["kind"], error["fix"]) == ("Unreachable", "start it")

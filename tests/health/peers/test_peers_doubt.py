@@ -1,0 +1,107 @@
+"""When the machines compared are no peers: nobody is accused, and the verdict says why."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from health.peers import Settings, Verdict, detect, judge
+from health.peers.metrics import canonical, is_work
+from tests.health.peers.made import Array, recording, values
+
+
+def verdict(metrics: dict[str, Array], *, everything: bool = False) -> Verdict:
+    """The verdict on made metrics."""
+    given = recording(metrics)
+    return judge(given, list(detect(given, Settings(), everything=everything)))
+
+
+def idle(seed: int = 0, *, machines: int = 12, seconds: int = 600) -> Array:
+    """Machines at about 0.5 %."""
+    return np.abs(np.random.default_rng(seed).normal(0.5, 0.2, (machines, seconds)))
+
+
+@pytest.mark.parametrize("metric", ["gpu_duty_cycle", "cpu_usage"])
+def test_a_busy_machine_among_idle_ones_is_not_accused(metric: str) -> None:
+    """One machine at 70 % and eleven at 0.5 %: it works, and the others are nothing to compare it with."""
+    made = idle()
+    made[4] += 70.0
+    assert verdict({metric: made}).flags == ()
+
+
+def test_what_idle_peers_show_in_other_metrics_is_not_judged_either() -> None:
+    """GPUs of eleven machines idle; the twelfth sends PFC packets, as it has somebody to send to: cannot be told."""
+    duty, pfc = idle(1), 100.0 * idle(2)
+    duty[4] += 70.0
+    pfc[4] += 5_000.0
+    found = verdict({"gpu_duty_cycle": duty, "pfc_tx_packet_rate": pfc})
+    assert found.flags == ()
+    assert found.headline == (
+        "whether a machine of 12 is at fault cannot be told: "
+        "n04 stands out in PFC Tx packet rate among machines that idle"
+    )
+    assert "not judged: n04 stands out in PFC Tx packet rate among machines that idle" in found.notes
+    # The same packets on machines that work are a fault.
+    busy = verdict({"gpu_duty_cycle": values(1) + 40.0, "pfc_tx_packet_rate": pfc})
+    assert [flag.node for flag in busy.flags] == ["n04"]
+
+
+def test_more_work_than_peers_is_no_fault() -> None:
+    """n04's GPUs are busier than those of others that work too: told, and not judged."""
+    made = values()
+    made[4, 100:] += 35.0
+    found = verdict({"gpu_duty_cycle": made})
+    assert found.flags == ()
+    assert "more GPU duty cycle than peers have is no fault; 1 machine not judged: n04" in found.notes
+    made[4, 100:] -= 70.0
+    assert [flag.node for flag in verdict({"gpu_duty_cycle": made}).flags] == ["n04"]
+
+
+def test_a_cpu_that_is_busier_than_working_peers_is_a_fault() -> None:
+    """A process that runs away slows the job: more CPU usage among machines that work is no sign of work done."""
+    made = values()
+    made[4, 100:] += 35.0
+    assert [flag.node for flag in verdict({"cpu_usage": made}).flags] == ["n04"]
+
+
+def turns(count: int, *, machines: int) -> Array:
+    """So many machines idle one after the other, five minutes each."""
+    made = values(machines=machines, seconds=320 * count)
+    for k in range(count):
+        made[k, 320 * k + 5 : 320 * k + 315] *= 0.1
+    return made
+
+
+@pytest.mark.parametrize(("count", "machines", "flagged"), [(2, 12, 2), (3, 12, 0), (3, 60, 3), (4, 60, 0)])
+def test_more_than_a_few_that_stand_out_are_no_faults(count: int, machines: int, flagged: int) -> None:
+    """Two of any job or one in twenty may be faulty; of more that is not believed, and the verdict counts them."""
+    found = verdict({"cpu_usage": turns(count, machines=machines)}, everything=True)
+    assert len(found.flags) == flagged
+    if not flagged:
+        assert found.headline == (
+            f"whether a machine of {machines} is at fault cannot be told: "
+            f"{count} of {machines} stand out in CPU usage, so they are no peers"
+        )
+
+
+def test_the_search_goes_on_after_a_metric_that_cannot_be_judged() -> None:
+    """CPU usage differs by what machines do; the power of one of them has dropped: it is found."""
+    power = values(5, seconds=960)
+    power[7, 200:] *= 0.3
+    found = verdict({"cpu_usage": turns(3, machines=12), "gpu_power_draw": power})
+    assert [flag.node for flag in found.flags] == ["n07"]
+    assert any(note.startswith("not judged: 3 of 12 stand out in CPU usage") for note in found.notes)
+
+
+def test_slow_steps_are_measured_whatever_the_gpus_say() -> None:
+    """The time of a step is measured where a machine works: it counts also where a metric calls the peers idle."""
+    steps = values(4) / 10.0
+    steps[4, 200:] *= 1.5
+    assert [flag.kind for flag in verdict({"step_time": steps, "gpu_duty_cycle": idle()}).flags] == ["straggler"]
+
+
+def test_which_metrics_say_how_much_a_gpu_works() -> None:
+    """More of these is no fault; more packets, errors, heat or CPU may be one."""
+    work = ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_SM_ACTIVE", "gpu_power_draw", "nvlink_bandwidth", "GPU-Utilization"]
+    other = ["cpu_usage", "pfc_tx_packet_rate", "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_GPU_TEMP", "step_time"]
+    assert [is_work(canonical(name)) for name in work + other] == [True] * 5 + [False] * 5

@@ -1,0 +1,82 @@
+"""Real stragglers: mini-batch times of the workers of three jobs (alibaba/clusterdata, pai2020_minibatch)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from health.peers import (
+    DENOISERS,
+    Columns,
+    Recording,
+    Samples,
+    Settings,
+    Verdict,
+    detect,
+    judge,
+    load_denoiser,
+    load_recording,
+)
+
+COLUMNS = Columns(machine="worker", metric=None, value="batch_time_norm")
+
+
+def job(number: int) -> Recording:
+    """A job of the data set."""
+    folder = os.environ.get("ARNOLD_DATA")
+    if not folder:
+        pytest.skip("ARNOLD_DATA is not set: the public data set is not part of the project")
+    return load_recording(str(Path(folder) / "pai2020_minibatch" / f"job_{number}_norm.csv"), columns=COLUMNS)
+
+
+def verdict(given: Recording, settings: Settings | None = None) -> Verdict:
+    """What is said of it with the defaults."""
+    return judge(given, list(detect(given, settings or Settings())))
+
+
+def test_worker_6_of_job_1_is_a_straggler_from_mid_run() -> None:
+    """Its times rise from 420 to 745-1000 at 1811 and are back at 1951, read off the file; nobody else is flagged."""
+    found = verdict(job(1))
+    (flag,), (alert,) = found.flags, found.alerts
+    assert (flag.node, flag.kind) == ("6", "straggler")
+    # The windows are 8 samples of 10 s: the first of them may begin 70 s before the change.
+    assert 1811 - 70 <= alert.start <= 1811
+    assert alert.alert is not None
+    assert 1811 < alert.alert <= 1951
+    assert 1.6 < flag.slowdown < 2.0
+
+
+def test_before_the_middle_of_job_1_nobody_is_flagged() -> None:
+    """The same file cut off at 1800."""
+    whole = job(1)
+    one = whole.metrics["batch_time_norm"]
+    early = one.time < 1800
+    cut = Samples(one.metric, one.machines, one.time[early], one.machine[early], one.value[early])
+    assert verdict(Recording({one.metric: cut}, False, "cut")).flags == ()
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_jobs_2_and_3_give_no_false_alarm(number: int) -> None:
+    """Job 2's workers differ for good; in job 3 four of ten slow down together, which no single node explains."""
+    assert verdict(job(number)).flags == ()
+
+
+@pytest.mark.parametrize("threshold", [4.5, 5.0, 6.0, 7.0])
+def test_the_verdicts_do_not_hang_on_the_threshold(threshold: float) -> None:
+    """From 4.5 to 7 (the default for ten workers is 4.9) all three jobs get the same verdict."""
+    found = [verdict(job(number), Settings(threshold=threshold)) for number in (1, 2, 3)]
+    assert [[flag.node for flag in one.flags] for one in found] == [["6"], [], []]
+
+
+@pytest.mark.parametrize("denoiser", [name for name in DENOISERS if name != "lstm-vae"])
+def test_the_verdicts_do_not_hang_on_the_denoiser(denoiser: str) -> None:
+    """Whatever takes the noise out, or nothing: the same verdict."""
+    found = [verdict(job(number), Settings(denoiser=load_denoiser(denoiser))) for number in (1, 2, 3)]
+    assert [[flag.node for flag in one.flags] for one in found] == [["6"], [], []]
+
+
+def test_four_minutes_would_have_missed_it() -> None:
+    """What the shorter continuity of step times is for: the episode lasts 140 s, less than Minder's four minutes."""
+    assert verdict(job(1), Settings(step_time_continuity=240.0)).flags == ()

@@ -1,0 +1,151 @@
+"""The cause, rule by rule in its order, and who is blamed for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from health.whatif import analyse, flags_of, help_for, notes_on, prepare, slow_workers, verdict
+from health.whatif.blame import suspects
+from health.whatif.cause import forward_backward_correlation
+from health.whatif.optypes import BACKWARD, FORWARD
+from health.whatif.synthetic import Recipe, make_trace
+
+WIDE = {(rank, stage): f"n{stage}-{rank}" for rank in range(8) for stage in range(4)}
+"""A node for every worker."""
+
+INNOCENT = [
+    (Recipe(noise=0.001), "none"),
+    (Recipe(last_stage=1.5), "last-stage"),
+    (Recipe(uneven=0.4, seed=3), "sequence-length"),
+    (Recipe(pauses=0.02, steps=20), "garbage-collection"),
+    (Recipe(noise=0.4), "unknown"),
+]
+"""Jobs that no node slows, and the cause that must be found."""
+
+
+@pytest.mark.parametrize(("recipe", "cause"), INNOCENT, ids=[cause for _, cause in INNOCENT])
+def test_no_node_is_blamed_for_what_it_did_not_do(recipe: Recipe, cause: str) -> None:
+    """Each cause is recognised, none of these flags anybody, and each but `none` says what would help instead."""
+    replayed = prepare(make_trace(recipe))
+    analysis = analyse(replayed)
+    assert analysis.cause == cause
+    assert slow_workers(replayed, analysis) == ()
+    assert flags_of((), WIDE, analysis) == []
+    advice = help_for(replayed, analysis, ())
+    assert bool(advice) == (cause != "none")
+    assert all("flagged" in sentence for sentence in advice[1:])
+
+
+@pytest.mark.parametrize("factor", [1.15, 1.5, 2.0])
+@pytest.mark.parametrize(("dp", "pp", "vpp"), [(4, 4, 1), (8, 1, 1), (4, 2, 2)])
+def test_the_slow_worker_is_found_with_its_own_factor(factor: float, dp: int, pp: int, vpp: int) -> None:
+    """The flag has the worker's factor within 2 %, not the job's slowdown, and names the worker's node alone."""
+    recipe = Recipe(dp=dp, pp=pp, vpp=vpp, microbatches=8, slow={(2, pp - 1): factor}, seed=5)
+    replayed = prepare(make_trace(recipe))
+    analysis = analyse(replayed)
+    assert analysis.cause == "worker"
+    flags = flags_of(slow_workers(replayed, analysis), WIDE, analysis)
+    assert [flag.node for flag in flags] == [f"n{pp - 1}-2"]
+    assert flags[0].slowdown == pytest.approx(factor, rel=0.02)
+    assert flags[0].slowdown > analysis.slowdown
+    assert (flags[0].kind, flags[0].source) == ("straggler", "what-if")
+    assert f"dp 2 / stage {pp - 1}" in verdict(analysis)
+
+
+def test_a_node_of_two_slow_workers_has_one_flag() -> None:
+    """Two workers on one node are one flag with the larger factor; a worker without a node flags nobody."""
+    recipe = Recipe(dp=9, pp=4, microbatches=4, slow={(3, 0): 1.8, (4, 0): 1.6})
+    replayed = prepare(make_trace(recipe))
+    analysis = analyse(replayed)
+    workers = slow_workers(replayed, analysis)
+    assert {(worker.dp, worker.stage) for worker in workers} == {(3, 0), (4, 0)}
+    flags = flags_of(workers, {(3, 0): "shared", (4, 0): "shared"}, analysis)
+    assert [flag.node for flag in flags] == ["shared"]
+    assert flags[0].evidence.startswith("workers dp 3 / stage 0, dp 4 / stage 0 compute up to 1.8")
+    assert flags[0].slowdown == pytest.approx(1.8, rel=0.02)
+    assert flags_of(workers, {}, analysis) == []
+
+
+def test_the_verdict_in_words() -> None:
+    """One worker explains, several explain; a job without stragglers loses nothing, and one below the limit little."""
+    # 3 % of 36 workers are two, of 2 x 2 one.
+    two = Recipe(dp=9, pp=4, microbatches=4, slow={(3, 0): 1.8, (4, 0): 1.8})
+    assert "; 2 workers (dp 3 / stage 0; dp 4 / stage 0) explain " in verdict(analyse(prepare(make_trace(two))))
+    one = Recipe(dp=2, pp=2, slow={(1, 0): 1.8})
+    assert "; one worker, dp 1 / stage 0, explains " in verdict(analyse(prepare(make_trace(one))))
+    healthy = analyse(prepare(make_trace(Recipe(noise=0.001))))
+    assert verdict(healthy) == "this job loses nothing to stragglers (S = 1.00)"
+    assert verdict(replace(healthy, slowdown=1.0249)) == "this job loses next to nothing to stragglers (S = 1.02)"
+
+
+def test_more_slow_workers_than_three_per_cent_are_suspects_only() -> None:
+    """Two slow workers of 32: making the slowest one ideal leaves the other, M_W stays low; named, not flagged."""
+    recipe = Recipe(dp=8, pp=4, slow={(2, 1): 1.5, (5, 3): 1.3})
+    replayed = prepare(make_trace(recipe))
+    analysis = analyse(replayed)
+    assert analysis.cause == "unknown"
+    assert slow_workers(replayed, analysis) == ()
+    assert {(worker.dp, worker.stage) for worker in suspects(replayed, analysis)} == {(2, 1), (5, 3)}
+    assert any("dp 2 / stage 1" in sentence for sentence in help_for(replayed, analysis, ()))
+
+
+def test_without_peers_nobody_is_flagged() -> None:
+    """With one data-parallel rank a slow worker is the same as a stage with more work: the cause stands, no flag."""
+    replayed = prepare(make_trace(Recipe(dp=1, slow={(0, 1): 1.5})))
+    analysis = analyse(replayed)
+    assert analysis.cause == "worker"
+    assert slow_workers(replayed, analysis) == ()
+    assert "cannot be told" in help_for(replayed, analysis, ())[0]
+
+
+def test_slow_in_one_step_of_ten_is_no_flag() -> None:
+    """A worker that is 8 times slower in one step explains the loss, is not flagged, and the words say so."""
+    replayed = prepare(make_trace(Recipe()))
+    seconds = replayed.durations.traced.copy()
+    for place, operation in enumerate(replayed.trace.operations):
+        if operation.stage == 1 and operation.optype in (FORWARD, BACKWARD):
+            seconds[place, 2, 4] *= 8.0
+    replayed = replayed._replace(durations=replace(replayed.durations, traced=seconds))
+    analysis = analyse(replayed)
+    assert analysis.cause == "worker"
+    assert slow_workers(replayed, analysis) == ()
+    assert "longer than their peers in 10% of the steps only" in help_for(replayed, analysis, ())[0]
+
+
+def test_slow_transfers_are_nobodys_fault() -> None:
+    """A worker whose receives alone are slow computes as fast as its peers, and the words say so."""
+    replayed = prepare(make_trace(Recipe()))
+    seconds = replayed.durations.traced.copy()
+    for place, operation in enumerate(replayed.trace.operations):
+        if operation.stage == 1 and operation.optype == "forward-recv":
+            seconds[place, 2] += 0.3
+    replayed = replayed._replace(durations=replace(replayed.durations, traced=seconds))
+    analysis = analyse(replayed)
+    assert analysis.cause == "worker"
+    assert slow_workers(replayed, analysis) == ()
+    assert "compute as fast as their peers" in help_for(replayed, analysis, ())[0]
+
+
+def test_slow_last_stage_of_one_rank_is_the_stage() -> None:
+    """The last stage of a job of one rank is its slowest worker too; the stage is the better explanation."""
+    analysis = analyse(prepare(make_trace(Recipe(dp=1, last_stage=1.6))))
+    assert analysis.cause == "last-stage"
+
+
+def test_slow_workers_do_not_look_like_sequences() -> None:
+    """A slow worker lengthens both directions; measured by its own mean it does not correlate, sequences do."""
+    slow, uneven = (
+        forward_backward_correlation(prepare(make_trace(recipe)))
+        for recipe in (Recipe(slow={(0, 0): 3.0}), Recipe(uneven=0.3))
+    )
+    assert abs(slow) < 0.3
+    assert uneven > 0.95
+
+
+def test_notes_warn_where_belief_should_be_weak() -> None:
+    """Few steps and sizes without metadata are said."""
+    replayed = prepare(make_trace(Recipe(steps=2)))
+    notes = notes_on(replayed, analyse(replayed))
+    assert any("Only 2 steps" in note for note in notes)

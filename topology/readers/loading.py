@@ -1,0 +1,151 @@
+"""From a path to a cluster: read, recognise the format, lay state over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
+from pathlib import Path
+from typing import Any
+
+from topology.cluster import Cluster
+from topology.errors import InvalidInput
+from topology.files import Source, read_source
+from topology.flag_log import is_log
+from topology.node_list import read_node_list, with_gpus, with_node_list
+from topology.overlay import with_flag_file, with_flag_store
+from topology.plugins import make_named
+from topology.readers.types import TopologyReader
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTopology:
+    """A cluster with all that was said about it on the way.
+
+    :param format: name of the format of the file.
+    :param notes: what a user should know, one sentence each.
+    """
+
+    cluster: Cluster
+    format: str
+    notes: tuple[str, ...]
+
+
+def load_topology(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    busy: Sequence[str | Path] = (),
+    flags: Sequence[str | Path] = (),
+    levels: Sequence[str] | None = None,
+    gpus_per_node: int | None = None,
+    now: datetime | None = None,
+) -> LoadedTopology:
+    """Read a cluster in any known format, and lay busy nodes and flags over it.
+
+    :param path: the file, or ``-`` for standard input.
+    :param format: name of the format; ``None`` = recognise it by content.
+    :param busy: files with one node or hostlist a line: nodes in use; or with what Slurm says of its nodes
+        (:mod:`topology.slurm_nodes`).  Of several opinions about a node the worst counts.
+    :param flags: YAML or JSON files with a list of flags, or flag stores; what does not hold at ``now`` is left out.
+    :param gpus_per_node: of every node, for a file that does not say it; ``None`` = what ``busy`` says, else
+        :data:`~topology.cluster.DEFAULT_GPUS`, with a note.
+    :param levels: for formats that leave the levels open (Kubernetes): labels from broad to close.
+    :param now: timezone-aware; ``None`` = the present.
+    :raises InvalidInput: a file cannot be read, is of no known format, or damaged.
+    :raises InvalidTopology: what it says of a cluster cannot be, or an overlay names a node that does not exist.
+    :raises TooLarge: well formed and bigger than Arnold takes on.
+    """
+    instant = datetime.now(UTC) if now is None else now
+    _check_stdin(path, *busy, *flags)
+    source = read_source(path)
+    try:
+        reader = recognise(source) if format is None else load_reader(format)
+        if levels is not None and not reader.chooses_levels:
+            raise InvalidInput(
+                f"the format {reader.name} names its own levels", where="--levels", fix="leave --levels out"
+            )
+        reading = reader.read(source, levels=levels, now=instant)
+    except InvalidInput as error:
+        error.where = error.where or source.name
+        raise
+    cluster, notes = reading.cluster, list(reading.notes)
+    if gpus_per_node is not None and not cluster.gpus_assumed:
+        raise InvalidInput(
+            f"{source.name} says itself how many GPUs its nodes have",
+            where="--gpus-per-node",
+            fix="leave --gpus-per-node out, or correct the file",
+        )
+    lists = [read_node_list(read_source(file, may_be_empty=True), cluster) for file in busy]
+    if cluster.gpus_assumed:
+        cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
+        notes += more
+    for one in lists:
+        cluster, more = with_node_list(cluster, one)
+        notes += more
+    for file in flags:
+        cluster, more = _flagged(cluster, read_source(file), instant)
+        notes += more
+    return LoadedTopology(cluster, reader.name, tuple(notes))
+
+
+def _flagged(cluster: Cluster, source: Source, now: datetime) -> tuple[Cluster, tuple[str, ...]]:
+    """The cluster with the flags of a flag file or a flag store, and notes about them."""
+    if is_log(source):
+        return with_flag_store(cluster, source, now=now)
+    cluster, expired = with_flag_file(cluster, source, now=now)
+    return cluster, (f"flags of {source.name} not active now, left out: {expired}",) if expired else ()
+
+
+def load_cluster(path: str | Path, **options: Any) -> Cluster:
+    """The cluster of :func:`load_topology`, with its options, for those who need nothing else."""
+    return load_topology(path, **options).cluster
+
+
+def _check_stdin(*paths: str | Path) -> None:
+    if sum(str(path) == "-" for path in paths) > 1:
+        raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
+
+
+GROUP = "arnold.topology_readers"
+
+HEAD = 65_536
+"""Characters of a text that readers look at to recognise their format."""
+
+
+def reader_names() -> tuple[str, ...]:
+    """Names of all formats that can be read, sorted."""
+    return tuple(sorted({point.name for point in _points()}))
+
+
+def load_reader(name: str) -> TopologyReader:
+    """The reader of that name; only its own module is imported.
+
+    :raises UnknownName: no installed package offers it.
+    """
+    reader: TopologyReader = make_named(name, _points(), unknown="no topology format is called", where="--format")
+    return reader
+
+
+def recognise(source: Source) -> TopologyReader:
+    """The reader of a text, by its content.
+
+    :raises InvalidInput: no reader, or more than one, recognises it.
+    """
+    readers = [load_reader(name) for name in reader_names()]
+    head = source.text[:HEAD]
+    fitting = [reader for reader in readers if reader.recognises(head)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        names = " and ".join(reader.name for reader in fitting)
+        raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
+    known = "; ".join(f"{reader.name}: {reader.summary}" for reader in readers)
+    raise InvalidInput("is in no format that is known", where=source.name, fix=f"give one of these ({known})")
+
+
+@cache
+def _points() -> EntryPoints:
+    return entry_points(group=GROUP)

@@ -1,0 +1,198 @@
+"""Slurm's ``topology.conf`` and ``topology.yaml``, and the switches that formats without levels are written from.
+
+Every domain becomes a switch with a unique name.  An implicit domain needs none, unless a domain with a name lies below
+it: then it becomes a switch too, so that every other switch keeps its level.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from topology.cluster import ROOT, Cluster, IntArray
+from topology.hostlist import check_name, fold_hostlist
+from topology.readers.switches import Switch
+from topology.writers.types import Rendering, bare_tree_losses
+
+SLURM_NAME_LENGTH = 64
+"""Longest switch name of Slurm, topology.conf(5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """The switches of a cluster.
+
+    :param names: for each level, the name of the switch of each domain; empty = it needs none.
+    :param levels_of_nodes: shape [nodes], depth of the switch each node hangs on; -1 = it hangs on none.
+    :param renamed: number of domains that had to take another name.
+    """
+
+    cluster: Cluster
+    names: tuple[tuple[str, ...], ...]
+    levels_of_nodes: IntArray
+    renamed: int
+
+    def path(self, node: int) -> list[str]:
+        """Switches above a node, from broad to close."""
+        depth = int(self.levels_of_nodes[node]) + 1
+        levels = self.cluster.levels[:depth]
+        return [names[level.domain_of[node]] for names, level in zip(self.names, levels, strict=False)]
+
+    def switches(self) -> list[Switch]:
+        """All switches, broad before close.
+
+        Slurm wants a switch to hold either switches or nodes: nodes beside switches get a leaf switch of their own,
+        ``NAME-nodes``, and so do nodes on no switch at all.
+        """
+        taken = {name for names in self.names for name in names}
+        found: list[Switch] = []
+        children = self._children()
+        for depth, level in enumerate(self.cluster.levels):
+            held = _grouped(level.domain_of, self.levels_of_nodes == depth, len(level))
+            for number, name in enumerate(self.names[depth]):
+                if not name:
+                    continue
+                below = children[depth][number]
+                nodes = tuple(self.cluster.names[i] for i in held[number])
+                if below and nodes:
+                    leaf = _unique(f"{name}-nodes", taken)
+                    found.append(Switch(name, (*below, leaf), ()))
+                    found.append(Switch(leaf, (), nodes))
+                else:
+                    found.append(Switch(name, tuple(below), nodes))
+        if (loose := np.flatnonzero(self.levels_of_nodes < 0)).size:
+            nodes = tuple(self.cluster.names[i] for i in loose)
+            found.append(Switch(_unique("root-nodes", taken), (), nodes))
+        return found
+
+    def _children(self) -> list[list[list[str]]]:
+        """For each level and domain, the names of the switches below."""
+        children: list[list[list[str]]] = [[[] for _ in names] for names in self.names]
+        for depth in range(1, len(self.names)):
+            parents = self.cluster.levels[depth].parent_of.tolist()
+            for name, parent in zip(self.names[depth], parents, strict=True):
+                if name:
+                    children[depth - 1][parent].append(name)
+        return children
+
+
+def forest_of(cluster: Cluster) -> Forest:
+    """The switches of a cluster, each with a name of its own.
+
+    A domain keeps its name; where another level has it already, the name of the level is put before it.
+    """
+    needed = _needed(cluster)
+    taken: set[str] = set()
+    all_names: list[tuple[str, ...]] = []
+    renamed = 0
+    for depth, level in enumerate(cluster.levels):
+        names = []
+        for number, domain in enumerate(level.domains):
+            if not needed[depth][number]:
+                names.append("")
+            elif level.implicit[number]:
+                above = "root" if domain == ROOT else domain
+                names.append(_unique(f"{above}-{level.name}", taken))
+            elif domain in taken:
+                names.append(_unique(f"{level.name}-{domain}", taken))
+                renamed += 1
+            else:
+                taken.add(domain)
+                names.append(domain)
+        all_names.append(tuple(names))
+    hangs = np.full(len(cluster), -1, dtype=np.int32)
+    for depth, level in enumerate(cluster.levels):
+        hangs[needed[depth][level.domain_of]] = depth
+    return Forest(cluster, tuple(all_names), hangs, renamed)
+
+
+def forest_notes(forest: Forest, switches: Sequence[Switch]) -> tuple[str, ...]:
+    """What a user of Slurm should know about the switches."""
+    notes = []
+    if forest.renamed:
+        notes.append(f"switches with the name of their level put before, as the name alone was taken: {forest.renamed}")
+    below = {child for switch in switches for child in switch.children}
+    if (roots := sum(switch.name not in below for switch in switches)) > 1:
+        notes.append(
+            f"{roots} switches have none above them: for jobs across them Slurm needs one more that joins them"
+        )
+    if long := sum(len(switch.name) > SLURM_NAME_LENGTH for switch in switches):
+        notes.append(f"switch names longer than the {SLURM_NAME_LENGTH} characters that Slurm takes: {long}")
+    return tuple(notes)
+
+
+def _needed(cluster: Cluster) -> list[npt.NDArray[np.bool_]]:
+    """For each level, shape [domains]: it has a name of its own, or something below it has."""
+    needed = [~level.implicit for level in cluster.levels]
+    for depth in reversed(range(1, len(needed))):
+        needed[depth - 1][cluster.levels[depth].parent_of[needed[depth]]] = True
+    return needed
+
+
+def _grouped(domain_of: IntArray, chosen: npt.NDArray[np.bool_], domains: int) -> list[IntArray]:
+    """The chosen nodes of each domain."""
+    nodes = np.flatnonzero(chosen)
+    order = nodes[np.argsort(domain_of[nodes], kind="stable")]
+    counts = np.bincount(domain_of[nodes], minlength=domains)
+    return np.split(order, np.cumsum(counts)[:-1])
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    candidate, number = name, 2
+    while candidate in taken:
+        candidate, number = f"{name}-{number}", number + 1
+    taken.add(candidate)
+    return candidate
+
+
+class SlurmConfWriter:
+    """Writer of ``topology.conf``."""
+
+    name = "slurm-conf"
+
+    def write(self, cluster: Cluster) -> Rendering:
+        """The cluster as lines of ``SwitchName=``, broad switches first.
+
+        :raises InvalidInput: a name that Slurm cannot carry.
+        """
+        forest = forest_of(cluster)
+        switches = forest.switches()
+        lines = []
+        for switch in switches:
+            check_name(switch.name)
+            key, below = ("Switches", switch.children) if switch.children else ("Nodes", switch.nodes)
+            lines.append(f"SwitchName={switch.name} {key}={fold_hostlist(below)}\n")
+        return Rendering("".join(lines), bare_tree_losses(cluster, self.name) + forest_notes(forest, switches))
+
+
+_HEAD = "- topology: default\n  cluster_default: true\n  tree:\n    switches:\n"
+
+
+class SlurmYamlWriter:
+    """Writer of ``topology.yaml``.  All names are quoted, so that a switch called ``1e3`` or ``no`` stays a name."""
+
+    name = "slurm-yaml"
+
+    def write(self, cluster: Cluster) -> Rendering:
+        """The cluster as a list of switches, broad ones first.
+
+        :raises InvalidInput: a name that Slurm cannot carry.
+        """
+        forest = forest_of(cluster)
+        switches = forest.switches()
+        entries = []
+        for switch in switches:
+            check_name(switch.name)
+            key, below = ("children", switch.children) if switch.children else ("nodes", switch.nodes)
+            entries.append(f"    - switch: {_quoted(switch.name)}\n      {key}: {_quoted(fold_hostlist(below))}\n")
+        notes = bare_tree_losses(cluster, self.name) + forest_notes(forest, switches)
+        return Rendering(_HEAD + "".join(entries), notes)
+
+
+def _quoted(text: str) -> str:
+    """A JSON string is a double-quoted YAML string."""
+    return json.dumps(text, ensure_ascii=False)
