@@ -15,9 +15,10 @@ import numpy as np
 
 from extender.fleet import Fleet
 from extender.objects import Pod
-from extender.queueing import Floor, waiting_pod
+from extender.queueing import FleetState, waiting_pod
 from extender.state import State
 from scheduler.placement import singles
+from scheduler.queue.dispatch import ask_for
 from scheduler.queue.types import Keep, QueuePolicy
 
 RESERVED = "reserved for a gang that was announced"
@@ -30,7 +31,7 @@ def keeps_for(state: State, policy: QueuePolicy, pod: Pod, gpus: int, now: datet
     """What a pod must leave free, for each attempt to place it."""
     if not any(one.held for one in state.reservations.values()):
         return _ALL
-    return tuple(policy.offers(waiting_pod(state, pod, gpus), Floor(state, now), ()))
+    return tuple(ask_for(policy, waiting_pod(pod, gpus), FleetState(state, now), live=True).offers)
 
 
 def reserved(state: State, keeps: Sequence[Keep]) -> AbstractSet[str]:
@@ -58,7 +59,7 @@ def tightest(
     promised[position] = occupancy.promised[rows]
     refused = dict.fromkeys(compress(names, promised.tolist()), "promised to a gang")
     fits = (occupancy.free[rows] >= gpus) & ~occupancy.promised[rows]
-    for i in np.flatnonzero(fits & occupancy.annotated[rows]).tolist():
+    for i in np.flatnonzero(fits & fleet.annotated[rows]).tolist():
         name = names[position[i]]
         if ailment := fleet.ailing(name, now):
             refused[name] = ailment

@@ -24,7 +24,7 @@ from extender.controller.terms import Terms
 from extender.controller.words import counted, worth
 from extender.controller.writer import Telemetry, Writer
 from extender.gangs import GangKey
-from extender.planner import HINTS_READ, Answer, Question, Round, Stopping, repair_question, solve
+from extender.planner import HINTS_READ, Answer, PlanningRound, Question, Stopping, repair_question, solve
 from extender.plans import Phase, Plan
 from extender.state import State
 from scheduler.placement.types import Limits
@@ -85,36 +85,33 @@ class Planning:
         :returns: what came of the questions.
         """
         self.reminders.keep(self.state.plans.keys())
-        queue, came = Round(policy=self.policy), set[Came]()
+        queue, came, blocked = PlanningRound(policy=self.policy), set[Came](), False
         while (question := queue.next(self.state, self.now())) is not None:
+            if blocked and glance and question.stopping is None:
+                break
             key = question.gang.key
             with claim(key) as free:
                 if not free:
                     continue
                 async with self.solver:
-                    answer = await self._solve(question, "plan")
-                    try:
-                        came.add(await self._settle(question, answer))
-                    except ArnoldError as error:
-                        failed(key, error)
-                        came.add(Came.NOTHING)
+                    answer = await self._solve(question, "plan" if question.stopping is None else "stop")
+                    if question.stopping is None:
+                        blocked = blocked or answer.usable is not None
+                        try:
+                            came.add(await self._settle(question, answer))
+                        except ArnoldError as error:
+                            failed(key, error)
+                            came.add(Came.NOTHING)
+                if question.stopping is not None and answer.found:
+                    await self._stop(key, question.stopping, failed)
                 queue.tell(answer)
-                if (stopping := queue.stopping(self.state, question, answer, self.now())) is not None:
-                    await self._stop(stopping, failed)
-            if glance and answer.usable:
-                break
         return frozenset(came)
 
-    async def _stop(self, stopping: Stopping, failed: Callable[[GangKey, ArnoldError], None]) -> None:
-        """Stop others for a gang, if it has room then.
+    async def _stop(self, key: GangKey, stopping: Stopping, failed: Callable[[GangKey, ArnoldError], None]) -> None:
+        """Stop others for a gang, which has room then.
 
         A gang is stopped in its own task, which gives back its nodes before its pods go.
         """
-        key = stopping.question.gang.key
-        async with self.solver:
-            answer = await self._solve(stopping.question, "stop")
-        if not answer.found:
-            return
         why = f"makes room for gang {key}"
         for victim in stopping.gangs:
             logger.info("stopped: it %s", why, extra={"gang": str(victim)})

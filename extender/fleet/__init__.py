@@ -5,7 +5,7 @@ from __future__ import annotations
 from extender.fleet.eligibility import Demand, demand_of, demands_of
 from extender.fleet.fleet import Fleet
 from extender.fleet.hosts import GONE, Host
-from extender.fleet.table import Problem
-from extender.fleet.view import Occupancy, Own, View
+from extender.fleet.table import Problem, Table
+from extender.fleet.view import Own, View
 
-__all__ = ["GONE", "Demand", "Fleet", "Host", "Occupancy", "Own", "Problem", "View", "demand_of", "demands_of"]
+__all__ = ["GONE", "Demand", "Fleet", "Host", "Own", "Problem", "Table", "View", "demand_of", "demands_of"]

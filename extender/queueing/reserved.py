@@ -28,7 +28,7 @@ def gang_for(state: State, reservation: Reservation) -> Gang | None:
 
 
 def claimed(state: State, reservation: Reservation) -> bool:
-    """Whether its gang is here, complete, and waits for its nodes: then nobody else comes in."""
+    """Whether its gang is here, complete, and waits for its nodes: then no other comes in."""
     gang = gang_for(state, reservation)
     return gang is not None and not gang.over and gang.complete and not _has_nodes(state, gang.key)
 

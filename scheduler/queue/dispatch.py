@@ -132,17 +132,17 @@ def _is_being_emptied(job: Waiting, cluster: ClusterState) -> bool:
 class Dispatch(Generic[J]):
     """The jobs that wait, and the passes over them under one policy.
 
-    :param kind: jobs of one kind differ in nothing but their predicted times, for policy and cluster.
+    :param kind: jobs of one kind differ in nothing but their predicted times, for policy and cluster; needed where the
+        cluster is not live and jobs pass others.
     :param live: whether the cluster is a real one (see above).
     """
 
-    def __init__(self, policy: QueuePolicy, *, kind: Callable[[J], Hashable], live: bool = False) -> None:
+    def __init__(self, policy: QueuePolicy, *, kind: Callable[[J], Hashable] | None = None, live: bool = False) -> None:
         self.policy = policy
         self.live = live
         self.cluster: ClusterState
         """The cluster as it is now; the driver sets it, before each question anew if it is another object."""
-        self.backlog: Backlog[J] = Backlog(policy.rank, kind=kind if live or policy.passing else None)
-        self._kind = kind
+        self.backlog: Backlog[J] = Backlog(policy.rank, kind=None if live or not policy.passing else kind)
         self.freed = False
         """Whether room was given back since the last pass."""
         self.stuck: J | None = None

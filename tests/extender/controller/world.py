@@ -12,7 +12,7 @@ from extender.controller.pinning import release_patch
 from extender.gangs import GangKey
 from extender.names import GATE, PLANNED, RELEASED
 from extender.objects import Node, decode_pod
-from extender.planner import Round, repair_question, solve
+from extender.planner import PlanningRound, repair_question, solve
 from extender.plans import Phase, Plan
 from extender.state import State
 from scheduler.placement.types import Limits
@@ -160,7 +160,7 @@ class World:
         self.state.put_plan(plan.replace(uid=plan.uid or uid(str(plan.key)), resource_version=str(self.version)))
 
     def _place(self, hungry: Iterable[GangKey]) -> None:
-        queue, wanted = Round(), set(hungry)
+        queue, wanted = PlanningRound(), set(hungry)
         while (question := queue.next(self.state, self.now)) is not None:
             if question.gang.key in wanted:
                 answer = solve(question, LIMITS)

@@ -8,17 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.objects import decode_pod
-from extender.planner import Round, question_of, repair_question, solve
-from extender.planner.claims import Blocked, Claims
+from extender.planner import PlanningRound, question_of, repair_question, solve
 from extender.plans import Phase, Plan, canonical_uid
-from extender.queueing import Waiting
 from extender.state import State
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
-from scheduler.queue.arnold import NoReserve
-from scheduler.queue.backfill import FifoBackfill
-from scheduler.queue.fifo import Fifo
-from scheduler.queue.priority import PriorityAge
 from scheduler.spread import evaluate
 from tests.extender.things import (
     MINIPOD,
@@ -174,31 +168,6 @@ def test_nodes_without_a_place_are_not_used() -> None:
 # The queue
 
 
-def waiting(name: str, *, priority: int = 0, age: int = 0) -> Waiting:
-    """A gang in the queue, so many minutes old."""
-    return Waiting(key(name), priority, NOW.replace(minute=59 - age, hour=11), 1)
-
-
-def test_what_those_before_could_use_is_withheld() -> None:
-    """All of it together."""
-    state = state_of(minipods(3))
-    blocked = [Blocked(waiting("a"), frozenset({"m0-1"})), Blocked(waiting("b"), frozenset({"m0-2"}))]
-    terms = Claims(PriorityAge()).terms(state, waiting("c"), blocked, NOW)
-    assert terms.offers == ({"m0-1", "m0-2"},)
-    assert [one.key.name for one in terms.ahead] == ["a", "b"]
-    assert Claims(PriorityAge()).terms(state, waiting("c"), [], NOW).offers == (frozenset(),)
-
-
-def test_every_policy_says_what_it_withholds() -> None:
-    """Strict: everything; EASY without known ends: all that the first could use; a greedy one: nothing."""
-    state = state_of(minipods(3))
-    blocked = [Blocked(waiting("a"), frozenset({"m0-1"})), Blocked(waiting("b"), frozenset({"m0-2"}))]
-    strict = Claims(Fifo()).terms(state, waiting("c"), blocked, NOW)
-    assert (strict.offers, strict.passing) == (({"m0-0", "m0-1", "m0-2"},), False)
-    assert Claims(FifoBackfill()).terms(state, waiting("c"), blocked, NOW).offers == ({"m0-1"},)
-    assert Claims(NoReserve()).terms(state, waiting("c"), blocked, NOW).offers == (frozenset(),)
-
-
 def queue_of(*gangs: tuple[str, int, Json], nodes: Any, running: Any = ()) -> State:
     """Gangs of some sizes, each a minute younger than the one before."""
     pods = [
@@ -262,7 +231,7 @@ def test_a_gang_that_can_never_fit_blocks_nobody() -> None:
 def test_each_gang_is_asked_about_once_in_a_round() -> None:
     """Also when it stays without nodes; and one that changes meanwhile is passed over."""
     state = queue_of(("a", 9, {}), ("b", 9, {}), ("c", 1, {}), nodes=minipods(4))
-    round_ = Round()
+    round_ = PlanningRound()
     first = round_.next(state, NOW)
     assert first is not None
     round_.tell(solve(first, LIMITS))
@@ -271,7 +240,7 @@ def test_each_gang_is_asked_about_once_in_a_round() -> None:
     assert second is not None
     assert (first.gang.key, second.gang.key) == (key("a"), key("c"))
     assert round_.next(state, NOW) is None
-    only = Round([key("c")]).next(state, NOW)
+    only = PlanningRound([key("c")]).next(state, NOW)
     assert only is not None
     assert only.gang.key == key("c")
 
@@ -280,7 +249,7 @@ def test_the_first_in_the_queue_is_asked_again_when_nodes_come_free() -> None:
     """Many wait behind it; it does not wait for their answers, nor do they wait for ever while the cluster changes."""
     running = [pod(f"r{i}", node=f"m0-{i}", phase="Running") for i in range(3)]
     state = queue_of(("big", 7, {}), ("b", 6, {}), ("c", 6, {}), ("d", 6, {}), nodes=minipods(8), running=running)
-    round_, asked = Round(), []
+    round_, asked = PlanningRound(), []
     while (question := round_.next(state, NOW)) is not None:
         asked.append(question.gang.key.name)
         round_.tell(solve(question, LIMITS))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.objects import decode_pod
-from extender.planner import Round, repair_question, solve
+from extender.planner import PlanningRound, repair_question, solve
 from extender.plans import Phase
 from extender.state import State
 from scheduler.placement.types import Limits
@@ -227,22 +227,22 @@ def occupied(**notes: str) -> State:
 
 
 def asked_to_stop(state: State, policy: QueuePolicy) -> Any:
-    """What a round would have stopped for the announced gang."""
-    round_ = Round([key("llm")], policy)
+    """The question about the announced gang and those that would be stopped for it; none when nothing would be."""
+    round_ = PlanningRound([key("llm")], policy)
     question = round_.next(state, NOW)
     assert question is not None
     answer = solve(question, LIMITS)
     round_.tell(answer)
     assert not answer.found
-    return round_.stopping(state, question, answer, NOW)
+    return round_.next(state, NOW)
 
 
 def test_those_that_may_be_stopped_are_when_only_they_are_left() -> None:
     """The whole gang and the single pod; on the cluster without them the announced gang lands on its zone."""
     state = occupied(**{STOP: "true"})
-    stopping = asked_to_stop(state, Arnold())
-    assert (stopping.gangs, [one.name for one in stopping.pods]) == ((key("spare"),), ["single"])
-    answer = solve(stopping.question, LIMITS)
+    question = asked_to_stop(state, Arnold())
+    assert (question.stopping.gangs, [one.name for one in question.stopping.pods]) == ((key("spare"),), ["single"])
+    answer = solve(question, LIMITS)
     (reservation,) = state.reservations.values()
     assert set(answer.plan.nodes) == set(reservation.zone)
 
@@ -289,5 +289,5 @@ def test_a_policy_that_stops_by_priority_names_whole_gangs() -> None:
     state = occupied()
     for one in gang_pods("llm", 4, priority=5):
         state.put_pod(one)
-    stopping = asked_to_stop(state, PriorityPreempt())
+    stopping = asked_to_stop(state, PriorityPreempt()).stopping
     assert (stopping.gangs, stopping.pods) == ((key("spare"),), ())
