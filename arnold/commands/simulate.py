@@ -134,7 +134,7 @@ def command(
     from arnold.commands.interruption import asked_to_stop
     from arnold.commands.progress import run_progress
     from simulator.alone import held_alone
-    from simulator.engine.supervision import Overload, Watch
+    from simulator.engine.engine import Overload, Watch
     from simulator.past.diary import keep_diary
     from simulator.past.history import history
 

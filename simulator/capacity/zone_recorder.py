@@ -28,19 +28,19 @@ class ZoneRecorder:
         self._next, self._end = begin, end
         self.samples: list[tuple[float, float, int, int]] = []
 
-    def elapsed(self, engine: Any, until: float) -> None:
+    def elapsed(self, cluster: Any, until: float) -> None:
         """Nothing changes until then."""
         if self._next > min(until, self._end):
             return
-        held = engine.pool.total - engine.pool.free
-        allocation = float(held.sum()) / engine.pool.capacity
+        held = cluster.pool.total - cluster.pool.free
+        allocation = float(held.sum()) / cluster.pool.capacity
         others = np.zeros(len(held), dtype=np.bool_)
-        for job in engine.active.values():
+        for job in cluster.active.values():
             if job.record.job_id != self._owner:
                 others[list(job.places)] = True
         in_zone = int(others[self._zone].sum())
         while self._next <= min(until, self._end):
-            self.samples.append((self._next, allocation, in_zone, len(engine.backlog)))
+            self.samples.append((self._next, allocation, in_zone, len(cluster.backlog)))
             self._next += SAMPLE
 
     def state(self) -> Any:

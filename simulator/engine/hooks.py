@@ -1,4 +1,4 @@
-"""Where other rooms reach into the engine: paces, incidents, what an interruption costs, measurements.
+"""Where other rooms reach into the engine: paces, incidents, what an interruption costs.
 
 The engine knows these protocols alone; what is behind them is handed to it when a run is put together.  What keeps a
 state of its own (:class:`Incidents`, :class:`Pace`) also saves and restores it, for checkpoints.
@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from simulator.engine.sim_job import SimJob
-
-if TYPE_CHECKING:
-    from simulator.engine.engine import Engine
 
 Why = Literal["failure", "preemption"]
 """Why a job lost its nodes."""
@@ -105,16 +102,3 @@ class FromScratch:
     def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:  # noqa: ARG002
         """All is lost."""
         return Setback(0.0, 0.0)
-
-
-class Observer(Protocol):
-    """Measures while time passes."""
-
-    def elapsed(self, engine: Engine, until: float) -> None:
-        """Take note that nothing changes from ``engine.now`` until then."""
-
-    def state(self) -> Any:
-        """What :meth:`restore` needs, as JSON."""
-
-    def restore(self, state: Any) -> None:
-        """Go on where :meth:`state` was asked."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from scheduler.queue.types import BoolArray, Keep, Waiting
 from simulator.engine.sim_job import UNITS, SimJob
+from simulator.prediction.types import Prediction
 from simulator.records import JobRecord
 from topology.cluster import Cluster, IntArray
 
@@ -195,3 +196,27 @@ class GpuPool:
 
 
 _THE_POOL = Found((0,))
+
+
+def make_job(key: int, record: JobRecord, pool: Pool, prediction: Prediction) -> SimJob:
+    """Return the job of a record.
+
+    :param key: its number, in order of submission.
+    :param prediction: what the scheduler is told of its run time.
+    :raises Disagreement: the pool could not hold it even if it were empty.
+    """
+    need = pool.need(record)
+    return SimJob(
+        record=record,
+        key=key,
+        nodes=need.nodes,
+        gpus=need.gpus,
+        units=need.units,
+        submitted=float(record.submit),
+        priority=record.priority,
+        preemptible=record.preemptible,
+        prediction=prediction,
+        predicted=prediction.seconds,
+        predicted_high=prediction.high,
+        left=float(record.duration),
+    )

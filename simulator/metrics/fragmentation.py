@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.engine.engine import Engine
 from simulator.engine.node_pool import NodePool
+from simulator.engine.simulated_cluster import SimulatedCluster
 
 
 class Fragmentation:
@@ -16,10 +16,10 @@ class Fragmentation:
         self._free = 0.0
         self._broken = 0.0
 
-    def elapsed(self, engine: Engine, until: float) -> None:
+    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
         """Nothing changes until then."""
-        if isinstance(engine.pool, NodePool):
-            seconds, occupancy = until - engine.now, engine.pool.occupancy
+        if isinstance(cluster.pool, NodePool):
+            seconds, occupancy = until - cluster.now, cluster.pool.occupancy
             self._free += seconds * occupancy.free_units
             self._broken += seconds * (occupancy.free_units - occupancy.idle_units)
 

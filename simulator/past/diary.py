@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident, Incidents, Recovery, Setback, Why
 from simulator.engine.sim_job import SimJob
+from simulator.engine.simulated_cluster import SimulatedCluster
 
 
 class CutShort(NamedTuple):
@@ -69,7 +70,7 @@ class Diary:
         """Seconds of work of a job that were safe when its last attempt started."""
         return self._kept.get(key, 0.0)
 
-    def elapsed(self, engine: Engine, until: float) -> None:
+    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
         """Nothing is measured."""
 
     def state(self) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.engine.supervision import Diverged
+from simulator.engine.engine import Diverged
 from simulator.metrics.distribution import Distribution
 from simulator.past.diary import keep_diary
 from simulator.past.history import History, history

@@ -9,10 +9,9 @@ import pytest
 
 from scheduler.queue.fifo import Fifo
 from simulator.cost.counters import no_cost
-from simulator.engine.engine import Engine
+from simulator.engine.engine import Diverged, Engine, Overload
 from simulator.engine.hooks import Incident, Setback, Why
 from simulator.engine.sim_job import SimJob
-from simulator.engine.supervision import Diverged, Overload
 from simulator.metrics.summary import summarise
 from simulator.pace import CommPace
 from simulator.records import JobRecord

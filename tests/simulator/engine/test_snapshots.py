@@ -17,10 +17,9 @@ from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.fifo import Fifo
 from scheduler.queue.priority import PriorityPreempt
 from scheduler.queue.types import QueuePolicy
-from simulator.engine.engine import Engine
+from simulator.engine.engine import Engine, Watch
 from simulator.engine.hooks import Incident
 from simulator.engine.snapshot import EngineSnapshot, restore, snapshot
-from simulator.engine.supervision import Watch
 from simulator.metrics.fragmentation import Fragmentation
 from simulator.records import JobRecord
 from tests.simulator.clusters import racks

@@ -182,7 +182,7 @@ def test_a_trace_of_one_piece_cannot_be_drawn_from() -> None:
 
 def test_a_run_that_diverges_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says why, has no numbers of a run that ended, and the means leave it out."""
-    from simulator.engine.supervision import Diverged
+    from simulator.engine.engine import Diverged
     from simulator.study import one
 
     def diverge(_: Any) -> None:
