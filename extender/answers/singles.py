@@ -18,7 +18,7 @@ from extender.objects import Pod
 from extender.queueing import FleetState, waiting_pod
 from extender.state import State
 from scheduler.placement import singles
-from scheduler.queue.dispatch import ask_for
+from scheduler.queue.dispatch import candidate_of
 from scheduler.queue.types import Keep, QueuePolicy
 
 RESERVED = "reserved for a gang that was announced"
@@ -31,7 +31,7 @@ def keeps_for(state: State, policy: QueuePolicy, pod: Pod, gpus: int, now: datet
     """What a pod must leave free, for each attempt to place it."""
     if not any(one.held for one in state.reservations.values()):
         return _ALL
-    return tuple(ask_for(policy, waiting_pod(pod, gpus), FleetState(state, now), live=True).offers)
+    return tuple(candidate_of(policy, waiting_pod(pod, gpus), FleetState(state, now), live=True).offers)
 
 
 def reserved(state: State, keeps: Sequence[Keep]) -> AbstractSet[str]:

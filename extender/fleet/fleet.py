@@ -211,7 +211,7 @@ class Fleet:
         return host.gpus, *(host.labels.get(label) for label in self._placing)
 
     def outdate(self) -> None:
-        """Something else has changed that plans depend on: who may use which nodes."""
+        """Take note that something else has changed that plans depend on: which gangs may use which nodes."""
         self.version += 1
 
     def _changed(self, name: str, *, rebuild: bool = False) -> None:

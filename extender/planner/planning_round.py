@@ -13,7 +13,7 @@ from extender.planner.question import Question, question_of, stopping
 from extender.plans import Plan
 from extender.queueing import FleetState, UsableRows, waiting_gang
 from extender.state import State
-from scheduler.queue.dispatch import Ask, Dispatch, closed_to
+from scheduler.queue.dispatch import Candidate, Dispatch, closed_to
 from scheduler.queue.priority import PriorityAge
 from scheduler.queue.types import QueuedJob, QueuePolicy
 
@@ -53,8 +53,8 @@ class PlanningRound:
     def __init__(self, keys: Iterable[GangKey] | None = None, policy: QueuePolicy | None = None) -> None:
         self._keys = None if keys is None else set(keys)
         self._dispatch: Dispatch[QueuedJob] = Dispatch(policy or PriorityAge(), live=True)
-        self._asks: Generator[Ask[QueuedJob], None, None] | None = None
-        self._ask: Ask[QueuedJob] | None = None
+        self._passing: Generator[Candidate[QueuedJob], None, None] | None = None
+        self._candidate: Candidate[QueuedJob] | None = None
         self._waiting: dict[GangKey, QueuedJob] = {}
         self._asked: set[GangKey] = set()
         self._usable: dict[GangKey, UsableRows] = {}
@@ -64,24 +64,24 @@ class PlanningRound:
         """Return what to ask next; ``None`` = the round is over."""
         self._look(state)
         cluster = self._dispatch.cluster = FleetState(state, now, self._usable)
-        if self._asks is None:
-            self._asks = self._dispatch.asks()
-        self._ask = next(self._asks, None)
-        if self._ask is None:
+        if self._passing is None:
+            self._passing = self._dispatch.candidates()
+        self._candidate = next(self._passing, None)
+        if self._candidate is None:
             return None
-        key = self._waiting_key(self._ask)
+        key = self._waiting_key(self._candidate)
         self._asked.add(key)
         gang = state.gang(key)
         assert gang is not None
-        question = question_of(state, gang, now, self._ask, closed=closed_to(self._ask, cluster))
-        return stopping(state, question, self._ask.victims) if self._ask.victims else question
+        question = question_of(state, gang, now, self._candidate, closed=closed_to(self._candidate, cluster))
+        return stopping(state, question, self._candidate.victims) if self._candidate.victims else question
 
     def tell(self, answer: Answer) -> None:
         """Take note of what came of the last question."""
-        if self._ask is None or self._waiting_key(self._ask) != answer.key:
+        if self._candidate is None or self._waiting_key(self._candidate) != answer.key:
             return
-        self._ask.found = answer.found
-        self._ask.possible = answer.usable is not None
+        self._candidate.found = answer.found
+        self._candidate.possible = answer.usable is not None
         if answer.usable is not None:
             # Gangs that can use the same nodes share one array: policies look at each only once.
             self._usable[answer.key] = self._masks.setdefault(_bytes(answer.usable), answer.usable)
@@ -102,9 +102,9 @@ class PlanningRound:
             self._dispatch.backlog.leave(known.pop(key))
 
     @staticmethod
-    def _waiting_key(ask: Ask[QueuedJob]) -> GangKey:
-        assert isinstance(ask.job.key, GangKey)
-        return ask.job.key
+    def _waiting_key(candidate: Candidate[QueuedJob]) -> GangKey:
+        assert isinstance(candidate.job.key, GangKey)
+        return candidate.job.key
 
 
 def _bytes(usable: UsableRows) -> bytes:

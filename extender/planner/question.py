@@ -16,7 +16,7 @@ from extender.plans import Plan
 from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
 from extender.state import State
 from scheduler.job import Job
-from scheduler.queue.dispatch import Ask, ask_for, closed_to
+from scheduler.queue.dispatch import Candidate, candidate_of, closed_to
 from scheduler.queue.types import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, did_you_mean
@@ -43,9 +43,9 @@ class Question:
     :param job: with its level and holds; ``None`` when ``refused``.
     :param cluster: the nodes that the gang's pods may use; ``None`` when ``refused``.
     :param left_out: why other nodes are not in it, and how many.
-    :param table: the fleet's, of whose rows ``rows`` and the offers of ``ask`` are; ``None`` when ``refused``.
+    :param table: the fleet's, of whose rows ``rows`` and the offers of ``candidate`` are; ``None`` when ``refused``.
     :param rows: shape [nodes of the cluster], the row of each; -1 = it is gone.
-    :param ask: on which terms it may be placed: nodes that it leaves to others, and to which.
+    :param candidate: on which terms it may be placed: nodes that it leaves to others, and to which.
     :param closed: reservations whose zone is closed to it even in the last attempt.
     :param stopping: asked as if these were gone; they are to be stopped if there is room then.
     :param lost: nodes to be replaced; empty = this is no repair.
@@ -61,7 +61,7 @@ class Question:
     left_out: Mapping[str, int] = field(default_factory=dict)
     table: Table | None = None
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
-    ask: Ask[QueuedJob] | None = field(default=None, compare=False)
+    candidate: Candidate[QueuedJob] | None = field(default=None, compare=False)
     closed: tuple[CapacityReservation, ...] = ()
     stopping: Stopping | None = None
     lost: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Question:
         A gang takes whole nodes, so a node of which anything is to be left is in use for it.
         """
         assert self.cluster is not None
-        offers: Sequence[Keep] = (None,) if self.ask is None else tuple(self.ask.offers)
+        offers: Sequence[Keep] = (None,) if self.candidate is None else tuple(self.candidate.offers)
         for keep in offers:
             if keep is None:
                 yield self.cluster
@@ -87,9 +87,9 @@ class Question:
     @property
     def kept_from_it(self) -> bool:
         """Whether anything is kept from the gang even in the last attempt."""
-        if self.ask is None:
+        if self.candidate is None:
             return False
-        offers = tuple(self.ask.offers)
+        offers = tuple(self.candidate.offers)
         return not offers or (offers[-1] is not None and bool(offers[-1].any()))
 
 
@@ -97,16 +97,16 @@ def question_of(
     state: State,
     gang: Gang,
     now: datetime,
-    ask: Ask[QueuedJob] | None = None,
+    candidate: Candidate[QueuedJob] | None = None,
     *,
     closed: Sequence[CapacityReservation] = (),
 ) -> Question:
     """Return what to ask about a complete gang without nodes.
 
-    :param ask: on which terms; ``None`` = all nodes that are free.
+    :param candidate: on which terms; ``None`` = all nodes that are free.
     :param closed: reservations whose zone is closed to it.
     """
-    question = Question(gang, state.plans.get(gang.key), now, ask=ask, closed=tuple(closed))
+    question = Question(gang, state.plans.get(gang.key), now, candidate=candidate, closed=tuple(closed))
     if gang.job is None:
         return replace(question, refused=str(gang.problem) if gang.problem is not None else gang.waits)
     return _with_cluster(question, state.fleet, gang.job, gang.tiers)
@@ -125,8 +125,8 @@ def repair_question(
     question = Question(gang, plan, now, lost=lost, fixed=_running(gang, plan, lost))
     if policy is not None and state.reservations and gang.pods:
         fleet = FleetState(state, now)
-        ask = ask_for(policy, waiting_gang(state, gang), fleet, live=True)
-        question = replace(question, ask=ask, closed=closed_to(ask, fleet))
+        candidate = candidate_of(policy, waiting_gang(state, gang), fleet, live=True)
+        question = replace(question, candidate=candidate, closed=closed_to(candidate, fleet))
     try:
         job = plan.spec.job(str(plan.key)) or gang.job
     except ArnoldError as error:

@@ -139,7 +139,7 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
         mask = np.zeros(len(question.table.hosts), dtype=np.bool_)
         mask[rows[rows >= 0]] = True
         usable = UsableRows(question.table, mask)
-    emptying = question.ask is not None and question.ask.emptying
+    emptying = question.candidate is not None and question.candidate.emptying
     kept = "ZoneNotClear" if emptying else "Reserved" if question.closed else "BehindOthers"
     reason = kept if fits_now else "TooLarge" if fits_empty is False else "NoRoom"
     answer = _unplaced(question, f"{'; '.join(sentences)}\nTo fix: {fix}", reason=reason, fits_empty=fits_empty)
@@ -148,8 +148,8 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
 
 def _kept_from_it(question: Question) -> tuple[str, str]:
     """Return for which gangs nodes are kept on which this one would fit, and what would change that."""
-    ask = question.ask
-    if ask is not None and ask.emptying:
+    candidate = question.candidate
+    if candidate is not None and candidate.emptying:
         return "its reserved zone is being emptied for it", "wait: those that may be stopped are asked to go"
     if question.closed:
         names = ", ".join(f"{one.name} ({_arrival(one.arrives, question.now)})" for one in question.closed)
@@ -158,10 +158,10 @@ def _kept_from_it(question: Question) -> tuple[str, str]:
             f"wait, or say on all its pods that it does ({EXPECTED_DURATION}), or that it may be stopped "
             f"({PREEMPTIBLE})",
         )
-    ahead = () if ask is None else ask.ahead
+    ahead = () if candidate is None else candidate.ahead
     first = f"gang {ahead[0].key}" if ahead else "a gang"
     others = f"{first} is" if len(ahead) < 2 else f"{first} and {len(ahead) - 1} more are"
-    if ask is not None and not ask.passing:
+    if candidate is not None and not candidate.passing:
         return f"{others} before it, and nobody passes under this queue policy", "wait"
     return f"{others} before it and could use the same nodes", "wait for them, or give the gang a higher priority"
 

@@ -6,7 +6,7 @@ announcement until the job has its nodes, for each job in the queue in order of 
 1. a preemptible job may run in the zone, and elsewhere; when the large job arrives, it is stopped;
 2. any other runs outside the zone if it fits there;
 3. else inside, if it is expected to end before the arrival;
-4. else it waits, and the next is asked: nobody waits for it.
+4. else it waits, and the next is asked: none waits for it.
 
 *Expected* is the upper end of the band of the prediction.  The two others leave out one idea each, for comparison.
 """
@@ -40,11 +40,11 @@ class Arnold(BasePolicy):
     predicting = True
 
     def rank(self, job: Waiting) -> Rank:
-        """By priority, submission and key."""
+        """Rank by priority, submission and key."""
         return (-job.priority, job.submitted, job.key)
 
     def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:  # noqa: ARG002
-        """The steps of the algorithm; the large job itself goes to its zone, or else where there is room."""
+        """Offer by the steps of the algorithm; the large job itself goes to its zone, or else where there is room."""
         zones = [one for one in cluster.reservations if one.zone]
         own = next((one for one in zones if one.name == job.reservation), None)
         others = [one for one in zones if one is not own]
@@ -59,7 +59,7 @@ class Arnold(BasePolicy):
             yield _inside(cluster, [one for one in others if one not in open_zones])
 
     def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:
-        """When the large job is here: the preemptible ones in its zone, once nobody else is there."""
+        """Return the preemptible jobs in the zone of a large job that is here, once no other is there."""
         own = next((one for one in cluster.reservations if one.name == job.reservation and one.zone), None)
         if own is None:
             return ()
@@ -69,19 +69,19 @@ class Arnold(BasePolicy):
 
 
 class NoReserve(BasePolicy):
-    """Algorithm 1 without a zone: whoever is in the queue and fits is started."""
+    """Algorithm 1 without a zone: each job in the queue that fits is started."""
 
     name = "arnold-no-reserve"
     summary = "Algorithm 1 without its zone: every job that fits is started, by priority and age"
     passing = True
 
     def rank(self, job: Waiting) -> Rank:
-        """By priority, submission and key."""
+        """Rank by priority, submission and key."""
         return (-job.priority, job.submitted, job.key)
 
 
 class NoJct(Arnold):
-    """Algorithm 1 without predictions: nobody but preemptible jobs enters the zone."""
+    """Algorithm 1 without predictions: only preemptible jobs enter the zone."""
 
     name = "arnold-no-jct"
     summary = "Algorithm 1 without predicted run times: only preemptible jobs enter the zone"
@@ -89,7 +89,7 @@ class NoJct(Arnold):
 
 
 def _inside(cluster: ClusterState, closed: Sequence[CapacityReservation]) -> Keep:
-    """Everything but some zones."""
+    """Return what to keep so that only nodes outside some zones are left."""
     if not closed:
         return None
     keep = np.zeros_like(cluster.total)
@@ -99,7 +99,7 @@ def _inside(cluster: ClusterState, closed: Sequence[CapacityReservation]) -> Kee
 
 
 def _outside(cluster: ClusterState, own: CapacityReservation, others: Sequence[CapacityReservation]) -> Keep:
-    """Nothing but one's own zone, without what other zones share with it."""
+    """Return what to keep so that only one's own zone is left, without what other zones share with it."""
     keep = cluster.total.copy()
     keep[list(own.zone)] = 0
     for one in others:

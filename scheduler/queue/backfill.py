@@ -19,7 +19,7 @@ class FifoBackfill(BasePolicy):
     whole nodes that is the definition: with E the nodes free at the shadow time beyond what the first needs, it takes
     at most E.  Where jobs take parts of nodes it is the same, node by node: of the nodes that will have room for a part
     of the first, a job may use up as many as are more than that needs, and of each other one what the part leaves.
-    Where ends are unknown, so is the shadow time: then nobody behind takes what the first could use.
+    Where ends are unknown, so is the shadow time: then no job behind takes what the first could use.
     """
 
     name = "fifo-backfill"
@@ -28,12 +28,12 @@ class FifoBackfill(BasePolicy):
     claims = 1
 
     def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:
-        """The claim of the first."""
+        """Return what is kept for the first."""
         return (shadow(blocked[0], cluster),)
 
 
 def shadow(head: Waiting, cluster: ClusterState) -> HeldNodes:
-    """When a blocked job will have room at the latest, and what has to be left for it on which nodes.
+    """Return when a blocked job will have room at the latest, and what has to be left for it on which nodes.
 
     The running jobs are taken to end in the order of their predicted ends, those that are overdue now.  At the shadow
     time at least as many nodes have room as the job needs: something is kept on all of them, and as many as there are
@@ -41,7 +41,7 @@ def shadow(head: Waiting, cluster: ClusterState) -> HeldNodes:
     kept now; so a node that comes back by itself is not among what others miss, however many free ones there are.
 
     Where the job must lie in one trunk, all this is so of the trunk that has room first, and nothing is kept elsewhere.
-    Of several at one time it is always the same, so that no start changes which: who was refused stays refused.
+    Of several at one time it is always the same, so that no start changes which: a job that was refused stays refused.
     """
     found = [_shadow_among(usable, head, cluster) for usable in usable_together(head, cluster)]
     known = [hold for hold in found if hold is not None]
@@ -51,7 +51,7 @@ def shadow(head: Waiting, cluster: ClusterState) -> HeldNodes:
 
 
 def _shadow_among(usable: BoolArray, head: Waiting, cluster: ClusterState) -> HeldNodes | None:
-    """The same among some nodes; ``None`` = by the ends that are known, the job never has room there."""
+    """Return the same among some nodes; ``None`` = by the ends that are known, the job never has room there."""
     coming: IntArray = cluster.free.copy()
     have = int(np.count_nonzero(usable & (coming >= head.gpus)))
     until = cluster.now

@@ -5,8 +5,8 @@ answer after seconds, while the cluster goes on changing.  So a pass is a genera
 the answer into each before it asks for the next::
 
     while dispatch.due:
-        for ask in dispatch.asks():
-            ask.found = ...  # place ask.job under ask.offers; where there is room, start it
+        for candidate in dispatch.candidates():
+            candidate.found = ...  # place candidate.job under candidate.offers; where there is room, start it
 
 *Which job is asked again, and when*: a job without room has none later either unless room is given back, since starts
 take room away and a job's expected end only moves away from what is kept for others.  So until room is given back only
@@ -56,7 +56,7 @@ J = TypeVar("J", bound=Waiting)
 
 
 @dataclass(slots=True, eq=False)
-class Ask(Generic[J]):
+class Candidate(Generic[J]):
     """A question: whether a job has room now; and the driver's answer.
 
     :param offers: what the job must leave free, one array for each attempt; the first attempt that finds room counts.
@@ -81,7 +81,7 @@ class Ask(Generic[J]):
     possible: bool = True
 
 
-def ask_for(
+def candidate_of(
     policy: QueuePolicy,
     job: J,
     cluster: ClusterState,
@@ -89,7 +89,7 @@ def ask_for(
     seen: Waiting | None = None,
     holds: Sequence[HeldNodes] = (),
     live: bool,
-) -> Ask[J]:
+) -> Candidate[J]:
     """Return the question on which terms a job may start now.
 
     :param seen: the job as the policy is to see it; ``None`` = as it is.
@@ -98,24 +98,24 @@ def ask_for(
     """
     seen = job if seen is None else seen
     if not live:
-        return Ask(job, policy.offers(seen, cluster, holds))
+        return Candidate(job, policy.offers(seen, cluster, holds))
     if seen.preemptible and any(one.claimed and one.name != job.reservation for one in cluster.reservations):
         seen = QueuedJob.of(seen, preemptible=False)
     offers = policy.offers(seen, cluster, holds)
     emptying = _is_being_emptied(job, cluster)
-    return Ask(job, tuple(islice(offers, 1) if emptying else offers), emptying=emptying)
+    return Candidate(job, tuple(islice(offers, 1) if emptying else offers), emptying=emptying)
 
 
-def closed_to(ask: Ask[J], cluster: ClusterState) -> tuple[CapacityReservation, ...]:
+def closed_to(candidate: Candidate[J], cluster: ClusterState) -> tuple[CapacityReservation, ...]:
     """Return the reservations whose zone is closed to a job even in the last attempt.
 
-    :param ask: of a live cluster.
+    :param candidate: of a live cluster.
     """
-    offers = tuple(ask.offers)
+    offers = tuple(candidate.offers)
     last = offers[-1] if offers else cluster.total
     if last is None:
         return ()
-    others = (one for one in cluster.reservations if one.zone and one.name != ask.job.reservation)
+    others = (one for one in cluster.reservations if one.zone and one.name != candidate.job.reservation)
     return tuple(one for one in others if last[list(one.zone)].any())
 
 
@@ -161,7 +161,7 @@ class Dispatch(Generic[J]):
         self.backlog.join(job)
         self._fresh.append(job)
 
-    def asks(self) -> Generator[Ask[J], None, None]:
+    def candidates(self) -> Generator[Candidate[J], None, None]:
         """Ask one pass over the jobs that wait."""
         self._hopeless.clear()
         self._holds = ((), ())  # what is kept depends on the time too
@@ -169,23 +169,23 @@ class Dispatch(Generic[J]):
             return self._in_order()
         return self._with_passing()
 
-    def _in_order(self) -> Generator[Ask[J], None, None]:
+    def _in_order(self) -> Generator[Candidate[J], None, None]:
         """Ask one after the other, until one has no room."""
         backlog = self.backlog
         self._fresh.clear()
         while len(backlog) and (self.freed or backlog.first is not self.stuck):
             job = backlog.first
             if self.cluster.may_fit(job):
-                ask = ask_for(self.policy, job, self.cluster, live=False)
-                yield ask
-                if ask.found:
+                candidate = candidate_of(self.policy, job, self.cluster, live=False)
+                yield candidate
+                if candidate.found:
                     continue
             if not (yield from self._make_room(job)):
                 self.stuck = job
                 break
         self.freed = False
 
-    def _with_passing(self) -> Generator[Ask[J], None, None]:
+    def _with_passing(self) -> Generator[Candidate[J], None, None]:
         """Ask those behind a blocked job too: all of them, or those that came since if nothing else has changed."""
         rank, stuck = self.backlog.rank, self.stuck
         fresh = sorted(self._fresh, key=rank)
@@ -200,14 +200,14 @@ class Dispatch(Generic[J]):
             yield from self._those(fresh)
         self.stuck = self.backlog.first if len(self.backlog) else None
 
-    def _those(self, jobs: Iterable[J]) -> Generator[Ask[J], None, None]:
+    def _those(self, jobs: Iterable[J]) -> Generator[Candidate[J], None, None]:
         """Ask those that came since, by rank; the others have no room."""
         for job in jobs:
             ahead = self.backlog.ahead(job, most=self.policy.claims)
             if not (yield from self._has_room(job, ahead)) and (yield from self._make_room(job)):
                 return
 
-    def _all(self) -> Generator[Ask[J], None, None]:
+    def _all(self) -> Generator[Candidate[J], None, None]:
         """Ask all by rank; of those of one kind, after one without room only those predicted to run shorter."""
         blocked = list[J]()
         claims = self.policy.claims
@@ -228,7 +228,7 @@ class Dispatch(Generic[J]):
             if following is not None:
                 heappush(heads, (lane.jobs[following][0], lane, following, shorter_than))
 
-    def _on_a_live_cluster(self) -> Generator[Ask[J], None, None]:
+    def _on_a_live_cluster(self) -> Generator[Candidate[J], None, None]:
         """Ask all by rank, those too that come meanwhile; the first blocked one again whenever the cluster changed."""
         rank = self.backlog.rank
         coming = [(rank(job), job) for job in self.backlog]
@@ -240,11 +240,11 @@ class Dispatch(Generic[J]):
                 version, asked_again = self.cluster.version, True
                 if blocked[0] not in self.backlog:
                     break
-                ask = self._live_ask(blocked[0], [])
-                yield ask
-                if ask.found or not ask.possible:
+                candidate = self._live_candidate(blocked[0], [])
+                yield candidate
+                if candidate.found or not candidate.possible:
                     break
-                if ask.found is False:
+                if candidate.found is False:
                     yield from self._make_room(blocked[0])
                 continue
             asked_again = False
@@ -258,31 +258,31 @@ class Dispatch(Generic[J]):
             place, job = coming.pop(0)
             if not blocked:
                 version = self.cluster.version
-            ask = self._live_ask(job, blocked[: bisect_left(blocked, place, key=rank)])
-            yield ask
-            if ask.found is False and ask.possible:
+            candidate = self._live_candidate(job, blocked[: bisect_left(blocked, place, key=rank)])
+            yield candidate
+            if candidate.found is False and candidate.possible:
                 insort(blocked, job, key=rank)
-                if ask.passing:
+                if candidate.passing:
                     yield from self._make_room(job)
         self.freed = True
 
-    def _live_ask(self, job: J, before: Sequence[J]) -> Ask[J]:
+    def _live_candidate(self, job: J, before: Sequence[J]) -> Candidate[J]:
         if before and not self.policy.passing:
-            return Ask(job, (), before[:1], passing=False)
+            return Candidate(job, (), before[:1], passing=False)
         ahead = before[: self.policy.claims]
-        ask = ask_for(self.policy, job, self.cluster, holds=self._holds_for(ahead), live=True)
-        ask.ahead = ahead
-        return ask
+        candidate = candidate_of(self.policy, job, self.cluster, holds=self._holds_for(ahead), live=True)
+        candidate.ahead = ahead
+        return candidate
 
-    def _has_room(self, job: J, ahead: Sequence[J]) -> Generator[Ask[J], None, bool]:
+    def _has_room(self, job: J, ahead: Sequence[J]) -> Generator[Candidate[J], None, bool]:
         """Ask whether a job has room; quickly where it cannot have any."""
         if not self._may_fit(job):
             return False
-        ask = ask_for(self.policy, job, self.cluster, holds=self._holds_for(ahead), live=False)
-        yield ask
-        return bool(ask.found)
+        candidate = candidate_of(self.policy, job, self.cluster, holds=self._holds_for(ahead), live=False)
+        yield candidate
+        return bool(candidate.found)
 
-    def _make_room(self, job: J) -> Generator[Ask[J], None, bool]:
+    def _make_room(self, job: J) -> Generator[Candidate[J], None, bool]:
         """Ask whether a job without room has some when those are stopped that the policy names.
 
         :returns: whether they were stopped.
@@ -290,10 +290,10 @@ class Dispatch(Generic[J]):
         victims = self.policy.victims(job, self.cluster)
         if not victims or all(one.leaving for one in victims):
             return False
-        ask = ask_for(self.policy, job, self.cluster, live=self.live)
-        ask.victims = sorted(victims, key=lambda one: (one.started, one.key))
-        yield ask
-        return bool(ask.found)
+        candidate = candidate_of(self.policy, job, self.cluster, live=self.live)
+        candidate.victims = sorted(victims, key=lambda one: (one.started, one.key))
+        yield candidate
+        return bool(candidate.found)
 
     def _may_fit(self, job: J) -> bool:
         shape = (job.nodes, job.gpus)
@@ -301,7 +301,7 @@ class Dispatch(Generic[J]):
             self._hopeless.add(shape)
         return shape not in self._hopeless
 
-    def _may_pass(self, lane: Lane[J], job: J, blocked: Sequence[J]) -> Generator[Ask[J], None, bool]:
+    def _may_pass(self, lane: Lane[J], job: J, blocked: Sequence[J]) -> Generator[Candidate[J], None, bool]:
         """Ask whether one of its kind may pass a job without room: it would have to be predicted to run shorter.
 
         A job as short as the shortest of the kind is tried, since most often that has no room either.
@@ -310,10 +310,12 @@ class Dispatch(Generic[J]):
         if not self._may_fit(job) or (least >= predicted and least_high >= high):
             return False
         shortest = QueuedJob.of(job, predicted=least, predicted_high=least_high)
-        ask = ask_for(self.policy, job, self.cluster, seen=shortest, holds=self._holds_for(blocked), live=False)
-        ask.trial = True
-        yield ask
-        return bool(ask.found)
+        candidate = candidate_of(
+            self.policy, job, self.cluster, seen=shortest, holds=self._holds_for(blocked), live=False
+        )
+        candidate.trial = True
+        yield candidate
+        return bool(candidate.found)
 
     def _holds_for(self, ahead: Sequence[J]) -> Sequence[HeldNodes]:
         """Return what is kept for those ahead, found anew when the cluster has changed or they are others."""

@@ -1,4 +1,4 @@
-"""By priority and age: without prediction nobody is delayed by those behind; with preemption nobody by those below."""
+"""By priority and age: without prediction no job is delayed by those behind, with preemption none by those below."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from scheduler.queue.types import ClusterState, HeldNodes, Rank, Running, Waitin
 
 
 class PriorityAge(BasePolicy):
-    """Higher priority first, older first among equals; nobody behind a blocked job can delay it.
+    """Higher priority first, older first among equals; no job behind a blocked one can delay it.
 
     *Cannot delay*: let H be blocked and C be behind it.  H starts at the first moment at which enough of the nodes that
-    it could use at all (those of its size that it may use and that are not faulty) are free together.  Where nobody
-    knows when jobs end, whatever C takes of these nodes may be what H is missing at that moment, and what it takes of
+    it could use at all (those of its size that it may use and that are not faulty) are free together.  Where the
+    ends of jobs are unknown, whatever C takes of these nodes may be what H is missing at that moment, and what it takes of
     other nodes never is.  Hence C may be placed exactly where no node that H could use is taken.  A job that would not
-    fit even if the cluster were empty starts at no moment, so nothing delays it: it blocks nobody.
+    fit even if the cluster were empty starts at no moment, so nothing delays it: it blocks none.
     """
 
     name = "priority-age"
@@ -28,11 +28,11 @@ class PriorityAge(BasePolicy):
     claims = None
 
     def rank(self, job: Waiting) -> Rank:
-        """By priority, age and key."""
+        """Rank by priority, age and key."""
         return (-job.priority, job.submitted, job.key)
 
     def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:
-        """All that those before could use."""
+        """Keep all that those before could use."""
         masks = {id(mask): mask for mask in (cluster.usable(job) for job in blocked)}
         usable = np.logical_or.reduce(list(masks.values()))
         return (HeldNodes(-inf, np.where(usable, cluster.total, 0).astype(np.int32)),)
@@ -49,11 +49,11 @@ class PriorityPreempt(BasePolicy):
     stops_any_time = True
 
     def rank(self, job: Waiting) -> Rank:
-        """By priority, age and key."""
+        """Rank by priority, age and key."""
         return (-job.priority, job.submitted, job.key)
 
     def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:
-        """As few of the lowest and youngest as will do."""
+        """Stop as few of the lowest and youngest as will do."""
 
         def may_stop(other: Running) -> bool:
             return other.preemptible and other.priority < job.priority

@@ -50,11 +50,11 @@ class Waiting(Protocol):
 
     @property
     def predicted(self) -> float | None:
-        """Seconds that it is expected to run; ``None`` = nobody knows."""
+        """Seconds that it is expected to run; ``None`` = unknown."""
 
     @property
     def predicted_high(self) -> float | None:
-        """Seconds that it will hardly exceed: the upper end of the band; ``None`` = nobody knows."""
+        """Seconds that it will hardly exceed: the upper end of the band; ``None`` = unknown."""
 
     @property
     def preemptible(self) -> bool:
@@ -255,8 +255,8 @@ class QueuePolicy(Protocol):
     def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:
         """Where the job may go, the first offer that has room for it counts; nothing = it waits.
 
-        Of the job it looks at what it needs, its predicted times, ``preemptible`` and ``reservation`` alone; and who is
-        predicted to run longer, all else being equal, is offered no more.
+        Of the job it looks at what it needs, its predicted times, ``preemptible`` and ``reservation`` alone; and one that
+        is predicted to run longer, all else being equal, is offered no more.
 
         :param holds: for those blocked before it.
         """

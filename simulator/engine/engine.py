@@ -19,7 +19,7 @@ from heapq import heappop
 from math import inf
 from time import monotonic, perf_counter
 
-from scheduler.queue.dispatch import Ask
+from scheduler.queue.dispatch import Candidate
 from scheduler.queue.types import CapacityReservation, QueuePolicy
 from simulator.engine.event_queue import EventPhase
 from simulator.engine.hooks import Incident, Incidents, Pace, Recovery
@@ -188,8 +188,8 @@ class Engine(SimulatedCluster):
         if dispatch.due:
             before = perf_counter()
             while dispatch.due:
-                for ask in dispatch.asks():
-                    self._answer(ask)
+                for candidate in dispatch.candidates():
+                    self._answer(candidate)
             self.policy_seconds += perf_counter() - before
 
     def run(self, watch: Watch | None = None, *, overload: Overload | None = None) -> None:
@@ -218,24 +218,24 @@ class Engine(SimulatedCluster):
             if interrupted:
                 raise KeyboardInterrupt
 
-    def _answer(self, ask: Ask[SimJob]) -> None:
+    def _answer(self, candidate: Candidate[SimJob]) -> None:
         """Place a job if there is room for it now, or once others are stopped."""
-        job, live = ask.job, self.dispatch.live
-        victims = [self.active[one.key] for one in ask.victims if isinstance(one, SimJob)]
+        job, live = candidate.job, self.dispatch.live
+        victims = [self.active[one.key] for one in candidate.victims if isinstance(one, SimJob)]
         for victim in victims:
             self.pool.give(victim)
-        found = next(filter(None, (self.pool.find(job, keep) for keep in ask.offers)), None)
+        found = next(filter(None, (self.pool.find(job, keep) for keep in candidate.offers)), None)
         for victim in victims:
             self.pool.take(victim)
-        ask.found = found is not None
-        if found is not None and not ask.trial:
+        candidate.found = found is not None
+        if found is not None and not candidate.trial:
             for victim in victims:
                 if not victim.leaving:
                     self.stop(victim, "preemption")
             if not (victims and live):
                 self.start(job, found)
         elif live:
-            ask.possible = self.pool.possible(job)
+            candidate.possible = self.pool.possible(job)
 
     def _arrive(self, key: int) -> None:
         """Submit a job, and expect the next one."""

@@ -13,7 +13,7 @@ from extender.plans import Phase, Plan
 from extender.queueing import FleetState, UsableRows, claimed, gang_for, reservation_for, running_jobs, waiting_gang
 from extender.state import State
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.dispatch import ask_for
+from scheduler.queue.dispatch import candidate_of
 from tests.extender.things import (
     NOW,
     SPACE,
@@ -47,8 +47,8 @@ def running(state: State) -> dict[str, Any]:
 def offers(state: State, gang: str) -> list[list[int]]:
     """What a gang must leave free under Algorithm 1, in each attempt."""
     fleet = FleetState(state, NOW)
-    ask = ask_for(Arnold(), waiting_gang(state, gang_of(state, gang)), fleet, live=True)
-    return [[0] * len(fleet.total) if keep is None else keep.tolist() for keep in ask.offers]
+    candidate = candidate_of(Arnold(), waiting_gang(state, gang_of(state, gang)), fleet, live=True)
+    return [[0] * len(fleet.total) if keep is None else keep.tolist() for keep in candidate.offers]
 
 
 def test_a_gang_runs_from_its_first_binding_on() -> None:
