@@ -15,10 +15,10 @@ Worth = tuple[int, float]
 def cheapest_victims(job: Waiting, cluster: ClusterState, *, may_stop: Callable[[Running], bool]) -> Sequence[Running]:
     """Return running jobs whose nodes, with what is free, are enough for a job.
 
-    For each node that the job could use: which jobs to stop there, lowest priority first and youngest first among equals,
-    until there is room.  Then the nodes where that costs least, by the highest priority stopped and the GPU-seconds
-    lost.  At last a job that turns out not to be in the way is left alone.  Greedy: a gang on several of the nodes is
-    counted on each.  Where the job must lie in one trunk, that in which all this costs least.
+    For each node that the job could use: which jobs to stop there, lowest priority first and youngest first among
+    equals, until there is room.  Then the nodes where that costs least, by the highest priority stopped and the
+    GPU-seconds lost.  At last a job that turns out not to be in the way is left alone.  Greedy: a gang on several of
+    the nodes is counted on each.  Where the job must lie in one trunk, that in which all this costs least.
 
     :returns: none when it would not help, or when there is room already.
     """
@@ -34,7 +34,7 @@ def cheapest_victims(job: Waiting, cluster: ClusterState, *, may_stop: Callable[
 def _cheapest_among(
     usable: BoolArray, job: Waiting, cluster: ClusterState, *, may_stop: Callable[[Running], bool]
 ) -> Sequence[Running]:
-    """Return those to be stopped so that a job has room among some nodes, where it has none yet; none = it would not help."""
+    """Return those to be stopped so that a job has room among some nodes, where it has none yet; none = no help."""
     there: dict[int, list[Running]] = {}
     for one in cluster.running:
         if may_stop(one):

@@ -16,8 +16,8 @@ class PriorityAge(BasePolicy):
     """Higher priority first, older first among equals; no job behind a blocked one can delay it.
 
     *Cannot delay*: let H be blocked and C be behind it.  H starts at the first moment at which enough of the nodes that
-    it could use at all (those of its size that it may use and that are not faulty) are free together.  Where the
-    ends of jobs are unknown, whatever C takes of these nodes may be what H is missing at that moment, and what it takes of
+    it could use at all (those of its size that it may use and that are not faulty) are free together.  Where the ends
+    of jobs are unknown, whatever C takes of these nodes may be what H is missing at that moment, and what it takes of
     other nodes never is.  Hence C may be placed exactly where no node that H could use is taken.  A job that would not
     fit even if the cluster were empty starts at no moment, so nothing delays it: it blocks none.
     """

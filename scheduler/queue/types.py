@@ -255,7 +255,7 @@ class QueuePolicy(Protocol):
     def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:
         """Where the job may go, the first offer that has room for it counts; nothing = it waits.
 
-        Of the job it looks at what it needs, its predicted times, ``preemptible`` and ``reservation`` alone; and one that
+        Of the job it looks at what it needs, its predicted times, ``preemptible`` and ``reservation`` alone.  One that
         is predicted to run longer, all else being equal, is offered no more.
 
         :param holds: for those blocked before it.
