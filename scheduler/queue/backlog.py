@@ -119,17 +119,17 @@ class Backlog(Generic[J]):
 
     def leave(self, job: J) -> None:
         """Remove a job."""
-        jobs, rank = self._jobs, self.rank(job)
+        jobs = self._jobs
         if jobs[self._front][1] is job:
             self._front += 1
             if self._front > _COMPACT and 2 * self._front > len(jobs):
                 del jobs[: self._front]
                 self._front = 0
         else:
-            del jobs[bisect_left(jobs, (rank,), lo=self._front)]
+            del jobs[bisect_left(jobs, (self.rank(job),), lo=self._front)]
         if self._kind is not None:
             kind = self._kind(job)
-            self.lanes[kind].leave(rank, job)
+            self.lanes[kind].leave(self.rank(job), job)
             if not self.lanes[kind].jobs:
                 del self.lanes[kind]
 

@@ -203,7 +203,7 @@ class Engine(SimulatedCluster):
         while not self.over:
             for _ in range(INSTANTS):
                 self.step()
-                if self.over:
+                if not self.queue.heap or self.completed == len(self.jobs):
                     break
             now = monotonic()
             if watch.progress is not None and now >= shown + 0.1:
@@ -221,10 +221,13 @@ class Engine(SimulatedCluster):
     def _answer(self, candidate: Candidate[SimJob]) -> None:
         """Place a job if there is room for it now, or once others are stopped."""
         job, live = candidate.job, self.dispatch.live
-        victims = [self.active[one.key] for one in candidate.victims if isinstance(one, SimJob)]
+        victims = [one for one in candidate.victims if isinstance(one, SimJob)] if candidate.victims else ()
         for victim in victims:
             self.pool.give(victim)
-        found = next(filter(None, (self.pool.find(job, keep) for keep in candidate.offers)), None)
+        found = None
+        for keep in candidate.offers:
+            if (found := self.pool.find(job, keep)) is not None:
+                break
         for victim in victims:
             self.pool.take(victim)
         candidate.found = found is not None
