@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
-from scheduler.queue.registry import load_policy
+from scheduler.queue.policy_registry import load_policy
 from simulator.cost.registry import load_comm_model
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Pace

@@ -34,7 +34,7 @@ Examples:
 
 def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Names of queue policies, for the shell."""
-    from scheduler.queue.registry import policy_names
+    from scheduler.queue.policy_registry import policy_names
 
     return [name for name in policy_names() if name.startswith(incomplete)]
 

@@ -18,7 +18,7 @@ from extender.objects import Pod
 from extender.queueing import FleetState, waiting_pod
 from extender.state import State
 from scheduler.placement import singles
-from scheduler.queue.dispatch import candidate_of
+from scheduler.queue.candidate import candidate_of
 from scheduler.queue.types import Keep, QueuePolicy
 
 RESERVED = "reserved for a gang that was announced"

@@ -14,9 +14,9 @@ from types import MappingProxyType
 import numpy as np
 
 from extender.fleet.eligibility import Demand
+from extender.fleet.fleet_table import BoolArray, FleetTable, Problem, make_table
+from extender.fleet.gang_view import GangView, Own, make_view
 from extender.fleet.hosts import GONE, Host, host_of
-from extender.fleet.table import BoolArray, Problem, Table, make_table
-from extender.fleet.view import Own, View, make_view
 from extender.gangs import GangKey
 from extender.objects import Node, Pod
 from scheduler.occupancy import Occupancy
@@ -42,11 +42,11 @@ class Fleet:
         self._held: Counter[str] = Counter()
         self._promises: dict[str, set[GangKey]] = {}
         self._promised_by: dict[GangKey, frozenset[str]] = {}
-        self._table: Table | None = None
+        self._table: FleetTable | None = None
         self._occupancy = _uncounted((), None)
         self._annotated = np.zeros(0, dtype=np.bool_)
         self._dirty: set[str] = set()
-        self._views: dict[tuple[frozenset[Demand], frozenset[str]], tuple[int, datetime, View]] = {}
+        self._views: dict[tuple[frozenset[Demand], frozenset[str]], tuple[int, datetime, GangView]] = {}
         self.version = 0
         """Counts changes that a plan could depend on."""
 
@@ -148,7 +148,7 @@ class Fleet:
         return (*self.table.problems, *own)
 
     @property
-    def table(self) -> Table:
+    def table(self) -> FleetTable:
         """The tree, made anew if it must be."""
         if self._table is None:
             self._table = make_table([host for host in self._hosts.values() if host.gpus], self._configured)
@@ -179,7 +179,7 @@ class Fleet:
 
     def view(
         self, demands: frozenset[Demand], now: datetime, *, counted: frozenset[str], own: Own | None = None
-    ) -> View:
+    ) -> GangView:
         """The cluster for the pods of one gang.
 
         :param demands: what they ask of a node.
@@ -196,7 +196,7 @@ class Fleet:
                 del self._views[next(iter(self._views))]
         return known[2]
 
-    def _view(self, demands: frozenset[Demand], counted: frozenset[str], own: Own, now: datetime) -> View:
+    def _view(self, demands: frozenset[Demand], counted: frozenset[str], own: Own, now: datetime) -> GangView:
         hosts = [self._hosts[host.name] for host in self.table.hosts]
         return make_view(self.table, hosts, self.occupancy, demands=demands, counted=counted, own=own, now=now)
 

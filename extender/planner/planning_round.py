@@ -13,8 +13,9 @@ from extender.planner.question import Question, question_of, stopping
 from extender.plans import Plan
 from extender.queueing import FleetState, UsableRows, waiting_gang
 from extender.state import State
-from scheduler.queue.dispatch import Candidate, Dispatch, closed_to
-from scheduler.queue.priority import PriorityAge
+from scheduler.queue.by_priority import PriorityAge
+from scheduler.queue.candidate import Candidate, closed_to
+from scheduler.queue.dispatch import Dispatch
 from scheduler.queue.types import QueuedJob, QueuePolicy
 
 

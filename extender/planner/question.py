@@ -9,14 +9,14 @@ from datetime import datetime
 
 import numpy as np
 
-from extender.fleet import Fleet, Own, Table, demands_of
+from extender.fleet import Fleet, FleetTable, Own, demands_of
 from extender.gangs import Gang, GangKey, InvalidGang, Wish, holds_for
 from extender.objects import Pod
 from extender.plans import Plan
 from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
 from extender.state import State
 from scheduler.job import Job
-from scheduler.queue.dispatch import Candidate, candidate_of, closed_to
+from scheduler.queue.candidate import Candidate, candidate_of, closed_to
 from scheduler.queue.types import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, did_you_mean
@@ -59,7 +59,7 @@ class Question:
     job: Job | None = None
     cluster: Cluster | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
-    table: Table | None = None
+    table: FleetTable | None = None
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
     candidate: Candidate[QueuedJob] | None = field(default=None, compare=False)
     closed: tuple[CapacityReservation, ...] = ()

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from extender.fleet import Table
+from extender.fleet import FleetTable
 from extender.gangs import GangKey
 from extender.queueing.queue_entries import RunningEntry, running_jobs
 from extender.queueing.reserved import claimed
@@ -26,10 +26,10 @@ class UsableRows:
     :param mask: shape [nodes].
     """
 
-    table: Table
+    table: FleetTable
     mask: BoolArray
 
-    def of(self, table: Table) -> BoolArray:
+    def of(self, table: FleetTable) -> BoolArray:
         """Shape [nodes], the same nodes as rows of another table."""
         if table is self.table:
             return self.mask

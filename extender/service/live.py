@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.queue.registry import load_policy
+from scheduler.queue.policy_registry import load_policy
 from scheduler.queue.types import QueuePolicy
 from topology.errors import InvalidInput
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
-from scheduler.queue.registry import load_policy
+from scheduler.queue.policy_registry import load_policy
 from scheduler.spread import job_level
 from simulator.capacity.background import DAY, background
 from simulator.capacity.fragmentation import SHAPES

@@ -15,7 +15,7 @@ import numpy as np
 
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits
-from scheduler.queue.registry import load_policy
+from scheduler.queue.policy_registry import load_policy
 from simulator.capacity.background import background
 from simulator.capacity.by_size import by_size
 from simulator.capacity.shape import JobShape

@@ -19,7 +19,7 @@ from heapq import heappop
 from math import inf
 from time import monotonic, perf_counter
 
-from scheduler.queue.dispatch import Candidate
+from scheduler.queue.candidate import Candidate
 from scheduler.queue.types import CapacityReservation, QueuePolicy
 from simulator.engine.event_queue import EventPhase
 from simulator.engine.hooks import Incident, Incidents, Pace, Recovery

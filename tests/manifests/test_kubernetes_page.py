@@ -15,7 +15,7 @@ from extender.plans import Phase
 from extender.reservations import ReservationPhase
 from extender.service.metrics import Metrics
 from scheduler.job import Parallelism
-from scheduler.queue.registry import load_policy, policy_names
+from scheduler.queue.policy_registry import load_policy, policy_names
 from tests.manifests.rendering import MANIFESTS, read
 
 PAGE = (MANIFESTS.parent / "docs" / "kubernetes.md").read_text(encoding="utf-8")

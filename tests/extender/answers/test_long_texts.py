@@ -13,7 +13,7 @@ from extender.answers.verdict import filter_nodes
 from extender.plans import Phase, encode_plan, object_name
 from extender.state import State
 from extender.texts import LONGEST
-from scheduler.queue.priority import PriorityAge
+from scheduler.queue.by_priority import PriorityAge
 from tests.extender.controller.world import World
 from tests.extender.service.asgi import Client
 from tests.extender.things import NOW, Json, minipods, pod_json, state_of

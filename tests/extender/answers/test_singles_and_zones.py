@@ -10,7 +10,7 @@ from extender.answers.protocol import decode_filter, decode_preempt, encode
 from extender.answers.verdict import Kind, filter_nodes, preempt
 from extender.state import State
 from scheduler.queue.arnold import Arnold, NoJct
-from scheduler.queue.priority import PriorityAge
+from scheduler.queue.by_priority import PriorityAge
 from scheduler.queue.types import QueuePolicy
 from tests.extender.things import NOW, Json, gang_pods, minipods, pod, pod_json, reserve, state_of
 

@@ -14,7 +14,7 @@ from extender.answers.verdict import Kind, filter_nodes, preempt
 from extender.objects import decode_pod
 from extender.plans import Phase, canonical_uid
 from extender.state import State
-from scheduler.queue.priority import PriorityAge
+from scheduler.queue.by_priority import PriorityAge
 from tests.extender.things import (
     NOW,
     Json,

@@ -15,8 +15,8 @@ from extender.state import State
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
 from scheduler.queue.backfill import FifoBackfill
+from scheduler.queue.by_priority import PriorityPreempt
 from scheduler.queue.fifo import Fifo
-from scheduler.queue.priority import PriorityPreempt
 from scheduler.queue.shortest import ShortestFirst
 from scheduler.queue.types import QueuePolicy
 from tests.extender.things import (

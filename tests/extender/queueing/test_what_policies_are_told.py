@@ -13,7 +13,7 @@ from extender.plans import Phase, Plan
 from extender.queueing import FleetState, UsableRows, claimed, gang_for, reservation_for, running_jobs, waiting_gang
 from extender.state import State
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.dispatch import candidate_of
+from scheduler.queue.candidate import candidate_of
 from tests.extender.things import (
     NOW,
     SPACE,

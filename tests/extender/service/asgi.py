@@ -12,7 +12,7 @@ from extender.service.app import Backend, create_app
 from extender.service.intake import Intake
 from extender.service.metrics import Metrics
 from extender.state import State
-from scheduler.queue.priority import PriorityAge
+from scheduler.queue.by_priority import PriorityAge
 from tests.extender.things import NOW
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.service.live import live_policy
-from scheduler.queue.registry import load_policy, policy_names
+from scheduler.queue.policy_registry import load_policy, policy_names
 from topology.errors import InvalidInput, UnknownName
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from scheduler.queue.arnold import Arnold, NoReserve
 from scheduler.queue.backfill import FifoBackfill
-from scheduler.queue.dispatch import Candidate, Dispatch
+from scheduler.queue.by_priority import PriorityAge, PriorityPreempt
+from scheduler.queue.candidate import Candidate
+from scheduler.queue.dispatch import Dispatch
 from scheduler.queue.fifo import Fifo
-from scheduler.queue.priority import PriorityAge, PriorityPreempt
 from scheduler.queue.types import CapacityReservation, QueuePolicy
 from tests.scheduler.queue.floors import Flat, Runs, Wants
 

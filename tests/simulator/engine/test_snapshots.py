@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 from arnold.exports.jobs import rows
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.backfill import FifoBackfill
+from scheduler.queue.by_priority import PriorityPreempt
 from scheduler.queue.fifo import Fifo
-from scheduler.queue.priority import PriorityPreempt
 from scheduler.queue.types import QueuePolicy
 from simulator.engine.engine import Engine, Watch
 from simulator.engine.hooks import Incident

@@ -10,8 +10,8 @@ from datetime import datetime
 import numpy as np
 
 from extender.fleet.eligibility import Demand
+from extender.fleet.fleet_table import BoolArray, FleetTable
 from extender.fleet.hosts import GONE, Host
-from extender.fleet.table import BoolArray, Table
 from extender.objects import Taint
 from scheduler.occupancy import Occupancy
 from topology.cluster import Cluster, IntArray
@@ -20,7 +20,7 @@ from topology.subset import subset
 
 
 @dataclass(frozen=True)
-class View:
+class GangView:
     """The cluster as the pods of one gang may use it.
 
     :param cluster: the nodes that they may use at all; what is in use or promised is not free, what no new pod may use
@@ -48,7 +48,7 @@ class Own:
 
 
 def make_view(
-    table: Table,
+    table: FleetTable,
     hosts: Sequence[Host],
     occupancy: Occupancy,
     *,
@@ -56,7 +56,7 @@ def make_view(
     counted: frozenset[str],
     own: Own,
     now: datetime,
-) -> View:
+) -> GangView:
     """The cluster for the pods of one gang.
 
     :param hosts: the nodes of the table as they are now, in its order.
@@ -65,7 +65,7 @@ def make_view(
     :param own: nodes that are in it in any case.
     """
     if table.tree is None:
-        return View(None, {})
+        return GangView(None, {})
     tree, left_out = table.tree, Counter[str]()
     kept = np.ones(len(tree), dtype=np.bool_)
     always = [table.index_of[name] for name in own.nodes if name in table.index_of]
@@ -76,7 +76,7 @@ def make_view(
         _leave_out(kept, refused, why, left_out, always)
     rows = np.flatnonzero(kept)
     if not len(rows):
-        return View(None, left_out)
+        return GangView(None, left_out)
     cluster = tree.replace(
         free_gpus=occupancy.available, flags=_flags({i: hosts[i] for i in rows.tolist()}, demands, now)
     )
@@ -85,7 +85,7 @@ def make_view(
         cluster = _with_missing(cluster, missing, own)
         rows = np.concatenate([rows, np.arange(len(tree), len(cluster))])
     here = np.where(rows < len(tree), rows, -1)
-    return View(subset(cluster, rows.astype(np.int32)), left_out, here.astype(np.int32))
+    return GangView(subset(cluster, rows.astype(np.int32)), left_out, here.astype(np.int32))
 
 
 def _refused(hosts: Sequence[Host], demands: frozenset[Demand]) -> Iterator[tuple[str, BoolArray]]:
