@@ -157,7 +157,7 @@ class Dispatch(Generic[J]):
                 yield candidate
                 if candidate.found or not candidate.possible:
                     break
-                if candidate.found is False:
+                if candidate.found is False and blocked[0] in self.backlog:
                     yield from self._make_room(blocked[0])
                 continue
             asked_again = False
@@ -175,7 +175,8 @@ class Dispatch(Generic[J]):
             yield candidate
             if candidate.found is False and candidate.possible:
                 insort(blocked, job, key=rank)
-                if candidate.passing:
+                # while the answer was awaited the job may have gone
+                if candidate.passing and job in self.backlog:
                     yield from self._make_room(job)
         self.freed = True
 

@@ -149,6 +149,18 @@ def test_none_comes_into_a_zone_that_is_being_emptied(claimed: bool, keeps: obje
     assert asked(dispatch_of(Arnold(), cluster, Wants(2, preemptible=True)))[0][1] == keeps
 
 
+def test_none_is_stopped_for_a_job_that_has_gone() -> None:
+    """Job 1 has no room and is deleted before its answer comes: job 9, which it could have stopped, goes on."""
+    only = Wants(1, nodes=3, priority=2)
+    dispatch = dispatch_of(PriorityPreempt(), Flat(3, [Runs(9, [0], preemptible=True)]), only)
+
+    def answer(_: Candidate[Wants]) -> bool:
+        dispatch.backlog.leave(only)
+        return False
+
+    assert [list(one.victims) for one, _ in asked(dispatch, answer)] == [[]]
+
+
 def test_where_all_happens_at_once_a_job_starts_in_place_of_those_it_stops() -> None:
     """Two of three nodes are free, so job 1 is asked about only as if job 9 had left; job 2 has its turn after it."""
     high, low = Wants(1, nodes=3, priority=2), Wants(2, submitted=1)
