@@ -24,8 +24,6 @@ from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.by_priority import PriorityAge, PriorityPreempt
-from scheduler.queue.fifo import Fifo
-from scheduler.queue.shortest import ShortestFirst
 from scheduler.queue.types import QueuePolicy
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident, Why
@@ -308,7 +306,7 @@ def _where(name: str) -> tuple[int, int]:
     return int(minipod), int(index)
 
 
-POLICIES = [Arnold(), FifoBackfill(), PriorityAge(), Fifo(), ShortestFirst(), PriorityPreempt()]
+POLICIES = [Arnold(), FifoBackfill(), PriorityAge(), PriorityPreempt()]
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
