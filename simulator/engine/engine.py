@@ -167,10 +167,9 @@ class Engine(SimulatedCluster):
         """Go on by one instant: all its events, then the dispatch pass.  The run is not over."""
         heap, jobs, dispatch = self.queue.heap, self.jobs, self.dispatch
         now = heap[0][0]
-        if now > self.now:
-            for observer in self.observers:
-                observer.elapsed(self, now)
-            self.now = now
+        for observer in self.observers if now > self.now else ():
+            observer.elapsed(self, now)
+        self.now = max(self.now, now)
         while heap and heap[0][0] == now:
             _, phase, _, number, version = heappop(heap)
             if phase == EventPhase.RELEASE:
@@ -221,7 +220,7 @@ class Engine(SimulatedCluster):
     def _answer(self, candidate: Candidate[SimJob]) -> None:
         """Place a job if there is room for it now, or once others are stopped."""
         job, live = candidate.job, self.dispatch.live
-        victims = [one for one in candidate.victims if isinstance(one, SimJob)] if candidate.victims else ()
+        victims = [one for one in candidate.victims if isinstance(one, SimJob)]
         for victim in victims:
             self.pool.give(victim)
         found = None
