@@ -15,7 +15,6 @@ from benchmarks.commands import run_command
 from benchmarks.growth import draw_power, exponent, save
 from benchmarks.public_data import public_data
 from benchmarks.report import Promise, promises, section, table
-from simulator.engine.run import run
 from simulator.replay import ReplaySettings, prepare
 from simulator.traces import JobTrace, read_trace, scale_load
 from topology.build import build_cluster
@@ -118,9 +117,8 @@ def measure_nodes(sizes: Sequence[int], policy: str) -> list[Part]:
 def _part(trace: JobTrace, nodes: int, policy: str, *, algorithm: str = "exact") -> Part:
     replay = prepare(trace, philly_cluster(nodes), ReplaySettings(policy, algorithm), lenient=True)
     engine = replay.engine
-    engine.begin()
     started, before = perf_counter(), process_time()
-    run(engine)
+    engine.run()
     return Part(policy, len(engine.jobs), nodes, engine.events, perf_counter() - started, process_time() - before)
 
 

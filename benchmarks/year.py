@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from time import perf_counter, process_time
 
 from benchmarks.report import Promise, promises, section, table
-from simulator.engine.run import run
 from simulator.failures.cluster_failures import FailureSettings
 from simulator.failures.failure_process import FailureModel
 from simulator.failures.rates import RATES
@@ -54,8 +53,7 @@ def measure(days: float, algorithm: str) -> Replayed:
     settings = ReplaySettings(policy="fifo-backfill", algorithm=algorithm, failures=failures)
     replay = prepare(JobTrace(generate(spec)), cluster, settings)
     engine, made, cpu = replay.engine, perf_counter(), process_time()
-    engine.begin()
-    run(engine)
+    engine.run()
     ended = perf_counter()
     return Replayed(
         algorithm=algorithm,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from simulator.engine.snapshot import Snapshot
+from simulator.engine.snapshot import EngineSnapshot
 from topology.errors import InvalidInput
 
 FORMAT = "arnold-checkpoint-2"
@@ -21,7 +21,7 @@ class Checkpoint(BaseModel):
     """SHA-256 of trace, cluster and settings: a checkpoint goes on with these and no others."""
     wall_seconds: float = Field(ge=0)
     """Wall time of the run so far."""
-    state: Snapshot
+    state: EngineSnapshot
     """The engine."""
 
 

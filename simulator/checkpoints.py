@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 
 from simulator.checkpoint_document import FORMAT, Checkpoint, checkpoint_text, parse_checkpoint
-from simulator.engine.loop import Engine
+from simulator.engine.engine import Engine
 from simulator.engine.snapshot import restore, snapshot
 from simulator.replay import Replay, fingerprint
 from topology.errors import InvalidInput
@@ -49,8 +49,6 @@ class CheckpointFile:
                 )
             restore(self._replay.engine, saved.state)
             self._wall = saved.wall_seconds
-        else:
-            self._replay.engine.begin()
         self._since = perf_counter()
         if not found:
             self.save(self._replay.engine)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from simulator.cost.types import CommModel, PlacedJob
-from simulator.engine.job import SimJob
-from simulator.engine.placed import PlacedRoom
+from simulator.engine.node_pool import NodePool
+from simulator.engine.sim_job import SimJob
 from simulator.workload.models import MODELS
 from topology.flags import NodeFlag
 
@@ -23,7 +23,7 @@ class CommPace:
     :param room: where the jobs are.
     """
 
-    def __init__(self, model: CommModel, room: PlacedRoom) -> None:
+    def __init__(self, model: CommModel, room: NodePool) -> None:
         self._model = model
         self._room = room
         self._truth = room.cluster

@@ -12,15 +12,13 @@ from annotated_types import Gt, Interval
 
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
-from scheduler.queue.registry import load_policy
+from scheduler.queue.policy_registry import load_policy
 from simulator.comm_pace import CommPace
 from simulator.cost.comm_models import load_comm_model
-from simulator.engine.counted import CountedRoom
-from simulator.engine.disagreement import Disagreement
+from simulator.engine.engine import Engine
 from simulator.engine.hooks import Pace
-from simulator.engine.loop import Engine
-from simulator.engine.placed import PlacedRoom
-from simulator.engine.room import Room
+from simulator.engine.node_pool import NodePool
+from simulator.engine.pools import Disagreement, GpuPool, Pool
 from simulator.failures.checkpoint_pace import CheckpointPace
 from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
 from simulator.prediction import predict_all
@@ -139,12 +137,12 @@ def _check_without_zones(trace: JobTrace, settings: ReplaySettings) -> None:
         )
 
 
-def make_room(cluster: Cluster, settings: ReplaySettings) -> Room:
+def make_room(cluster: Cluster, settings: ReplaySettings) -> Pool:
     """The cluster as the engine uses it."""
     if settings.algorithm == COUNT_ONLY:
-        return CountedRoom(cluster)
+        return GpuPool(cluster)
     limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1)
-    return PlacedRoom(cluster, algorithm=load_algorithm(settings.algorithm), limits=limits, level=settings.level)
+    return NodePool(cluster, algorithm=load_algorithm(settings.algorithm), limits=limits, level=settings.level)
 
 
 def make_failures(cluster: Cluster, settings: ReplaySettings, *, start: float) -> ClusterFailures | None:
@@ -173,7 +171,7 @@ def _spares(cluster: Cluster, settings: ReplaySettings) -> tuple[int, ...]:
     return () if settings.failures is None else settings.failures.spares_of(_sound(cluster))
 
 
-def make_pace(settings: ReplaySettings, room: Room) -> Pace | None:
+def make_pace(settings: ReplaySettings, room: Pool) -> Pace | None:
     """How fast jobs run: slowed by communication, slow nodes and checkpoints; ``None`` = as in the trace.
 
     :raises InvalidInput: a model of communication is asked for where GPUs are only counted.
@@ -181,7 +179,7 @@ def make_pace(settings: ReplaySettings, room: Room) -> Pace | None:
     failures = settings.failures
     if settings.cost == NO_COST and not _slow_nodes(failures, room):
         return CheckpointPace(failures) if failures is not None else None
-    if not isinstance(room, PlacedRoom):
+    if not isinstance(room, NodePool):
         raise InvalidInput(
             f"{settings.cost!r} asks where jobs lie, and without placement they lie nowhere",
             where="--cost",
@@ -191,14 +189,14 @@ def make_pace(settings: ReplaySettings, room: Room) -> Pace | None:
     return inner if failures is None else CheckpointPace(failures, inner)
 
 
-def _slow_nodes(failures: FailureSettings | None, room: Room) -> bool:
+def _slow_nodes(failures: FailureSettings | None, room: Pool) -> bool:
     """Whether a job may lie on a slow node: one that is flagged at the start, or one that becomes slow."""
     if failures is not None and failures.model.slowness.per_thousand_node_days > 0.0:
         return True
-    return isinstance(room, PlacedRoom) and any(flag.slowdown > HEALTHY for flag in room.cluster.flags.values())
+    return isinstance(room, NodePool) and any(flag.slowdown > HEALTHY for flag in room.cluster.flags.values())
 
 
-def _fitting(trace: JobTrace, room: Room, *, lenient: bool) -> JobTrace:
+def _fitting(trace: JobTrace, room: Pool, *, lenient: bool) -> JobTrace:
     """The trace without jobs that could never run in that room, counted by reason."""
     misfits: dict[str, str] = {}
     for record in trace.records:

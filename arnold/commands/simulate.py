@@ -38,7 +38,7 @@ Examples:
 
 def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Names of queue policies, for the shell."""
-    from scheduler.queue.registry import policy_names
+    from scheduler.queue.policy_registry import policy_names
 
     return [name for name in policy_names() if name.startswith(incomplete)]
 
@@ -78,8 +78,7 @@ def command(*, as_json: bool, **options: Any) -> int:
 
     from arnold.commands.interrupts import asked_to_stop
     from arnold.commands.simulate_text import run_progress
-    from simulator.engine.overload import Overload
-    from simulator.engine.run import Watch, run
+    from simulator.engine.engine import Overload, Watch
     from simulator.results.attempt_log import log_attempts
     from simulator.results.run_history import run_history
     from simulator.run_lock import held_alone
@@ -98,7 +97,7 @@ def command(*, as_json: bool, **options: Any) -> int:
                 watch = Watch(
                     progress=show_progress, interrupted=interrupted, save=save, every=keeping.checkpoint_every
                 )
-                run(engine, watch, overload=Overload(years=keeping.max_backlog_years))
+                engine.run(watch, overload=Overload(years=keeping.max_backlog_years))
         except KeyboardInterrupt:
             if file is not None:
                 click.echo(f"\nSaved in {checkpoint}: the same command goes on from there.", err=True)
@@ -115,7 +114,6 @@ def command(*, as_json: bool, **options: Any) -> int:
 def _begin(replay: Replay, checkpoint: str | None) -> CheckpointFile | None:
     """Begin the run, or go on where its checkpoint says."""
     if checkpoint is None:
-        replay.engine.begin()
         return None
     from simulator.checkpoints import CheckpointFile
 

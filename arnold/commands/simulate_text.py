@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from arnold.commands.output import console, plain, table
 from arnold.documents.simulate_answer import SimulateDocument
-from simulator.engine.loop import Engine
+from simulator.engine.engine import Engine
 from simulator.replay import Replay
 from simulator.results.distribution import Distribution
 from topology.quantities import duration, percent
@@ -68,7 +68,7 @@ def run_progress(jobs: int) -> Iterator[Callable[[Engine], None] | None]:
 
         def show(engine: Engine) -> None:
             past = duration(engine.now - engine.jobs[0].submitted)
-            left = f"{jobs - engine.completed:,} jobs left: {len(engine.line):,} wait, {len(engine.live):,} run"
+            left = f"{jobs - engine.completed:,} jobs left: {len(engine.backlog):,} wait, {len(engine.active):,} run"
             bar.update(task, completed=engine.completed, description=f"{past} simulated, {left}")
 
         yield show

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 
 from arnold.exports.tables import Row
-from simulator.engine.job import SimJob
+from simulator.engine.sim_job import SimJob
 
 COLUMNS: Mapping[str, type] = {
     "job_id": str,

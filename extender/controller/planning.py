@@ -23,7 +23,7 @@ from extender.controller.obstacles import Obstacles
 from extender.controller.pacing import Reminders
 from extender.controller.phrases import counted, worth
 from extender.gangs import GangKey
-from extender.planner import HINTS_READ, Answer, Question, Round, Stopping, repair_question, solve
+from extender.planner import HINTS_READ, Answer, PlanningRound, Question, Stopping, repair_question, solve
 from extender.plans import GangPlan, PlanPhase, object_name
 from topology.errors import ArnoldError
 
@@ -67,36 +67,33 @@ class Planning:
         :returns: what came of the questions.
         """
         self.reminders.keep(self.shared.state.plans.keys())
-        queue, came = Round(policy=self.shared.policy), set[PlanningOutcome]()
+        queue, came, blocked = PlanningRound(policy=self.shared.policy), set[PlanningOutcome](), False
         while (question := queue.next(self.shared.state, self.shared.now())) is not None:
+            if blocked and glance and question.stopping is None:
+                break
             key = question.gang.key
             with claim(key) as free:
                 if not free:
                     continue
                 async with self.shared.solver:
-                    answer = await self._solve(question, "plan")
-                    try:
-                        came.add(await self._settle(question, answer))
-                    except ArnoldError as error:
-                        failed(key, error)
-                        came.add(PlanningOutcome.NOTHING)
+                    answer = await self._solve(question, "plan" if question.stopping is None else "stop")
+                    if question.stopping is None:
+                        blocked = blocked or answer.usable is not None
+                        try:
+                            came.add(await self._settle(question, answer))
+                        except ArnoldError as error:
+                            failed(key, error)
+                            came.add(PlanningOutcome.NOTHING)
+                if question.stopping is not None and answer.found:
+                    await self._stop(key, question.stopping, failed)
                 queue.tell(answer)
-                if (stopping := queue.stopping(self.shared.state, question, answer, self.shared.now())) is not None:
-                    await self._stop(stopping, failed)
-            if glance and answer.usable:
-                break
         return frozenset(came)
 
-    async def _stop(self, stopping: Stopping, failed: Callable[[GangKey, ArnoldError], None]) -> None:
-        """Stop others for a gang, if it has room then.
+    async def _stop(self, key: GangKey, stopping: Stopping, failed: Callable[[GangKey, ArnoldError], None]) -> None:
+        """Stop others for a gang, which has room then.
 
         A gang is stopped in its own task, which gives back its nodes before its pods go.
         """
-        key = stopping.question.gang.key
-        async with self.shared.solver:
-            answer = await self._solve(stopping.question, "stop")
-        if not answer.found:
-            return
         why = f"makes room for gang {key}"
         for victim in stopping.gangs:
             logger.info("stopped: it %s", why, extra={"gang": str(victim)})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from extender.fleet.eligibility import Demand, demand_of, demands_of
 from extender.fleet.fleet import Fleet
+from extender.fleet.fleet_table import FleetTable, Problem
+from extender.fleet.gang_view import GangView, Own
 from extender.fleet.hosts import GONE, Host
-from extender.fleet.table import Problem
-from extender.fleet.view import Occupancy, Own, View
 
-__all__ = ["GONE", "Demand", "Fleet", "Host", "Occupancy", "Own", "Problem", "View", "demand_of", "demands_of"]
+__all__ = ["GONE", "Demand", "Fleet", "FleetTable", "GangView", "Host", "Own", "Problem", "demand_of", "demands_of"]

@@ -21,7 +21,7 @@ Expression = tuple[str, str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class AffinityTerm:
     """Expressions over labels, and over the node's name, that must all hold."""
 
     labels: tuple[Expression, ...]
@@ -38,7 +38,7 @@ class Demand:
     """
 
     selector: tuple[tuple[str, str], ...] = ()
-    terms: tuple[Term, ...] | None = None
+    terms: tuple[AffinityTerm, ...] | None = None
     tolerations: tuple[tuple[str, str, str, str], ...] = ()
 
     def accepts(self, name: str, labels: Mapping[str, str]) -> bool:
@@ -79,12 +79,12 @@ def demands_of(pods: Iterable[Pod]) -> frozenset[Demand]:
     return frozenset(map(demand_of, pods))
 
 
-def _terms(required: NodeSelector, *, pinned: bool) -> tuple[Term, ...] | None:
+def _terms(required: NodeSelector, *, pinned: bool) -> tuple[AffinityTerm, ...] | None:
     given = required.node_selector_terms or ()
     if pinned and any(term.match_fields and not term.match_expressions for term in given):
         return None
     return tuple(
-        Term(
+        AffinityTerm(
             labels=tuple(map(_expression, term.match_expressions or ())),
             names=() if pinned else tuple(map(_expression, term.match_fields or ())),
         )
@@ -96,7 +96,7 @@ def _expression(requirement: Requirement) -> Expression:
     return requirement.key, requirement.operator, tuple(requirement.values or ())
 
 
-def _holds(term: Term, name: str, labels: Mapping[str, str]) -> bool:
+def _holds(term: AffinityTerm, name: str, labels: Mapping[str, str]) -> bool:
     """An empty term matches nothing."""
     if not term.labels and not term.names:
         return False

@@ -14,13 +14,14 @@ from types import MappingProxyType
 import numpy as np
 
 from extender.fleet.eligibility import Demand
+from extender.fleet.fleet_table import BoolArray, FleetTable, Problem, make_table
+from extender.fleet.gang_view import GangView, Own, make_view
 from extender.fleet.hosts import GONE, Host, host_of
-from extender.fleet.table import Problem, Table, make_table
-from extender.fleet.view import Occupancy, Own, View, make_view
 from extender.gangs import GangKey
-from topology.capacity import count_nodes
+from scheduler.occupancy import Occupancy
+from topology.cluster import Cluster
 from topology.readers.kubernetes_labels import PRESETS
-from topology.readers.kubernetes_objects import NodeObject as Node
+from topology.readers.kubernetes_objects import NodeObject
 from topology.readers.kubernetes_pods import Pod
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -42,18 +43,15 @@ class Fleet:
         self._held: Counter[str] = Counter()
         self._promises: dict[str, set[GangKey]] = {}
         self._promised_by: dict[GangKey, frozenset[str]] = {}
-        self._table: Table | None = None
-        self._free = np.zeros(0, dtype=np.int32)
-        self._promised = np.zeros(0, dtype=np.bool_)
+        self._table: FleetTable | None = None
+        self._occupancy = _uncounted((), None)
         self._annotated = np.zeros(0, dtype=np.bool_)
         self._dirty: set[str] = set()
-        self._occupancy: Occupancy | None = None
-        self._occupied = -1
-        self._views: dict[tuple[frozenset[Demand], frozenset[str]], tuple[int, datetime, View]] = {}
+        self._views: dict[tuple[frozenset[Demand], frozenset[str]], tuple[int, datetime, GangView]] = {}
         self.version = 0
         """Counts changes that a plan could depend on."""
 
-    def put_node(self, node: Node) -> None:
+    def put_node(self, node: NodeObject) -> None:
         """A node appeared or changed."""
         new = host_of(node)
         old = self._hosts.get(node.name)
@@ -151,23 +149,26 @@ class Fleet:
         return (*self.table.problems, *own)
 
     @property
-    def table(self) -> Table:
+    def table(self) -> FleetTable:
         """The tree, made anew if it must be."""
         if self._table is None:
             self._table = make_table([host for host in self._hosts.values() if host.gpus], self._configured)
-            self._free = np.zeros(len(self._table.hosts), dtype=np.int32)
-            self._promised = np.zeros(len(self._table.hosts), dtype=np.bool_)
+            self._occupancy = _uncounted(self._table.hosts, self._table.tree)
             self._annotated = np.zeros(len(self._table.hosts), dtype=np.bool_)
             self._dirty = set(self._table.index_of)
         return self._table
 
     @property
     def occupancy(self) -> Occupancy:
-        """What is in use now."""
-        if self._occupancy is None or self._occupied != self.version:
-            self._occupancy = self._count()
-            self._occupied = self.version
+        """What is in use now, by row of the table."""
+        self._count()
         return self._occupancy
+
+    @property
+    def annotated(self) -> BoolArray:
+        """Shape [nodes], whether an annotation may speak against a node."""
+        self._count()
+        return self._annotated
 
     @property
     def default_level(self) -> str | None:
@@ -179,7 +180,7 @@ class Fleet:
 
     def view(
         self, demands: frozenset[Demand], now: datetime, *, counted: frozenset[str], own: Own | None = None
-    ) -> View:
+    ) -> GangView:
         """The cluster for the pods of one gang.
 
         :param demands: what they ask of a node.
@@ -196,7 +197,7 @@ class Fleet:
                 del self._views[next(iter(self._views))]
         return known[2]
 
-    def _view(self, demands: frozenset[Demand], counted: frozenset[str], own: Own, now: datetime) -> View:
+    def _view(self, demands: frozenset[Demand], counted: frozenset[str], own: Own, now: datetime) -> GangView:
         hosts = [self._hosts[host.name] for host in self.table.hosts]
         return make_view(self.table, hosts, self.occupancy, demands=demands, counted=counted, own=own, now=now)
 
@@ -211,7 +212,7 @@ class Fleet:
         return host.gpus, *(host.labels.get(label) for label in self._placing)
 
     def outdate(self) -> None:
-        """Something else has changed that plans depend on: who may use which nodes."""
+        """Take note that something else has changed that plans depend on: which gangs may use which nodes."""
         self.version += 1
 
     def _changed(self, name: str, *, rebuild: bool = False) -> None:
@@ -220,18 +221,19 @@ class Fleet:
         if rebuild:
             self._table = None
 
-    def _count(self) -> Occupancy:
-        """What is in use, looking anew at the nodes that changed."""
+    def _count(self) -> None:
+        """Count anew what is in use of the nodes that changed."""
         table = self.table
         for name in self._dirty:
             if (i := table.index_of.get(name)) is not None:
                 host = self._hosts[name]
-                self._free[i] = min(host.gpus, max(0, host.allocatable - self._held[name]))
-                self._promised[i] = name in self._promises
+                free = min(host.gpus, max(0, host.allocatable - self._held[name]))
+                self._occupancy.put(i, free=free, promised=name in self._promises)
                 self._annotated[i] = host.annotated is not None
         self._dirty.clear()
-        if table.tree is None:
-            return Occupancy(self._free, self._promised, self._promised, self._annotated, ())
-        idle = (self._free == table.tree.gpus) & ~self._promised
-        in_domain = tuple((level.domain_of, count_nodes(level, idle)) for level in table.tree.levels)
-        return Occupancy(self._free, self._promised, idle, self._annotated, in_domain)
+
+
+def _uncounted(hosts: Sequence[Host], tree: Cluster | None) -> Occupancy:
+    """Return the occupancy of nodes on which nothing is free until they are counted."""
+    size = np.array([host.gpus for host in hosts], dtype=np.int32)
+    return Occupancy(size, np.zeros_like(size), () if tree is None else tree.levels)

@@ -1,4 +1,4 @@
-"""One node as the fleet sees it: what of a Node object matters to scheduling, found out once per change."""
+"""One node as the fleet sees it: what of a NodeObject object matters to scheduling, found out once per change."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from topology.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
 from topology.readers.kubernetes_gpus import quantity
 from topology.readers.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
-from topology.readers.kubernetes_objects import Amounts, Taint, instant
-from topology.readers.kubernetes_objects import NodeObject as Node
+from topology.readers.kubernetes_objects import Amounts, NodeObject, Taint, instant
 
 GONE = "the node is gone"
 
@@ -64,7 +63,7 @@ class Host:
         return max(found, key=lambda flag: flag.slowdown, default=None)
 
 
-def host_of(node: Node) -> Host:
+def host_of(node: NodeObject) -> Host:
     """What matters of a node."""
     problem, annotated = None, None
     gpus = allocatable = 0

@@ -2,7 +2,8 @@
 
 Three steps, so that the solver runs in a thread while the event loop answers:
 
-1. :class:`Round` (or :func:`repair_question`), in the loop: which gang comes next and what the solver is asked; quick.
+1. :class:`PlanningRound` (or :func:`repair_question`), in the loop: which gang comes next and what the solver is asked;
+   quick.
 2. :func:`solve`, in a thread: pure, touches no state.
 3. The loop puts ``answer.plan`` into the state and writes it, and tells the round.
 
@@ -14,17 +15,16 @@ The solver and the evaluator are those of ``arnold place``.
 from __future__ import annotations
 
 from extender.planner.doubts import HINTS_READ, with_doubts
-from extender.planner.question import Question, question_of, repair_question
-from extender.planner.rounds import Answer, Round
+from extender.planner.planning_round import Answer, PlanningRound
+from extender.planner.question import Question, Stopping, question_of, repair_question
 from extender.planner.solve import solve
-from extender.planner.stopping import Stopping
 from extender.planner.zones import ZoneQuestion, find_zone, zone_question
 
 __all__ = [
     "HINTS_READ",
     "Answer",
+    "PlanningRound",
     "Question",
-    "Round",
     "Stopping",
     "ZoneQuestion",
     "find_zone",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 
 from extender.gangs import Gang
-from extender.plans import GangPlan as Plan
+from extender.plans import GangPlan
 
 HINTS_READ = "HintsRead"
 """Condition: whether what the pods say for the queue policy could be understood; absent where it always could."""
 
 
-def with_doubts(plan: Plan, gang: Gang, now: datetime) -> Plan:
+def with_doubts(plan: GangPlan, gang: Gang, now: datetime) -> GangPlan:
     """The plan with a condition about its gang's hints, if there was ever something to say."""
     if gang.doubts:
         message = "; ".join(map(str, gang.doubts))

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from extender.cluster_cache import ClusterCache as State
-from extender.fleet import Fleet, Own, demands_of
-from extender.gangs import Gang, InvalidGang, holds_for
-from extender.gangs import TopologyRequest as Wish
-from extender.planner.claims import Claims, Terms
-from extender.plans import GangPlan as Plan
-from extender.queueing import waiting_gang
-from scheduler.job import Job
-from scheduler.queue.types import QueuePolicy
-from topology.cluster import Cluster
-from topology.errors import ArnoldError, did_you_mean
+import numpy as np
 
-_FREE = Terms()
-"""All nodes that are free."""
+from extender.cluster_cache import ClusterCache
+from extender.fleet import Fleet, FleetTable, Own, demands_of
+from extender.gangs import Gang, GangKey, InvalidGang, TopologyRequest, holds_for
+from extender.plans import GangPlan
+from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
+from scheduler.job import Job
+from scheduler.queue.candidate import Candidate, candidate_of, closed_to
+from scheduler.queue.types import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
+from topology.cluster import Cluster, IntArray
+from topology.errors import ArnoldError, did_you_mean
+from topology.readers.kubernetes_pods import Pod
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Which gangs and pods would have to stop so that a gang has room: whole ones that said they may be stopped.
+
+    :param gangs: in the order in which they are to be stopped.
+    :param pods: single pods.
+    """
+
+    gangs: tuple[GangKey, ...]
+    pods: tuple[Pod, ...]
 
 
 @dataclass(frozen=True)
@@ -32,46 +43,90 @@ class Question:
     :param job: with its level and holds; ``None`` when ``refused``.
     :param cluster: the nodes that the gang's pods may use; ``None`` when ``refused``.
     :param left_out: why other nodes are not in it, and how many.
-    :param terms: on which it may be placed: nodes that it leaves to others, and to whom.
+    :param table: the fleet's, of whose rows ``rows`` and the offers of ``candidate`` are; ``None`` when ``refused``.
+    :param rows: shape [nodes of the cluster], the row of each; -1 = it is gone.
+    :param candidate: on which terms it may be placed: nodes that it leaves to others, and to which.
+    :param closed: reservations whose zone is closed to it even in the last attempt.
+    :param stopping: asked as if these were gone; they are to be stopped if there is room then.
     :param lost: nodes to be replaced; empty = this is no repair.
     :param fixed: of a repair, ranks that must stay where they are: their pods run.
     :param refused: why the solver need not be asked.
     """
 
     gang: Gang
-    before: Plan | None
+    before: GangPlan | None
     now: datetime
     job: Job | None = None
     cluster: Cluster | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
-    terms: Terms = _FREE
+    table: FleetTable | None = None
+    rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
+    candidate: Candidate[QueuedJob] | None = field(default=None, compare=False)
+    closed: tuple[CapacityReservation, ...] = ()
+    stopping: Stopping | None = None
     lost: tuple[str, ...] = ()
     fixed: frozenset[int] = frozenset()
     refused: str = ""
 
+    @property
+    def attempts(self) -> Iterator[Cluster]:
+        """The cluster under each offer.
 
-def question_of(state: State, gang: Gang, now: datetime, terms: Terms = _FREE) -> Question:
-    """What to ask about a complete gang without nodes."""
-    question = Question(gang, state.plans.get(gang.key), now, terms=terms)
+        A gang takes whole nodes, so a node of which anything is to be left is in use for it.
+        """
+        assert self.cluster is not None
+        offers: Sequence[Keep] = (None,) if self.candidate is None else tuple(self.candidate.offers)
+        for keep in offers:
+            if keep is None:
+                yield self.cluster
+            else:
+                yield self.cluster.with_busy(np.flatnonzero((self.rows >= 0) & (keep[self.rows] > 0)).tolist())
+        if not offers:
+            yield self.cluster.with_busy(range(len(self.cluster)))
+
+    @property
+    def kept_from_it(self) -> bool:
+        """Whether anything is kept from the gang even in the last attempt."""
+        if self.candidate is None:
+            return False
+        offers = tuple(self.candidate.offers)
+        return not offers or (offers[-1] is not None and bool(offers[-1].any()))
+
+
+def question_of(
+    state: ClusterCache,
+    gang: Gang,
+    now: datetime,
+    candidate: Candidate[QueuedJob] | None = None,
+    *,
+    closed: Sequence[CapacityReservation] = (),
+) -> Question:
+    """Return what to ask about a complete gang without nodes.
+
+    :param candidate: on which terms; ``None`` = all nodes that are free.
+    :param closed: reservations whose zone is closed to it.
+    """
+    question = Question(gang, state.plans.get(gang.key), now, candidate=candidate, closed=tuple(closed))
     if gang.job is None:
         return replace(question, refused=str(gang.problem) if gang.problem is not None else gang.waits)
     return _with_cluster(question, state.fleet, gang.job, gang.tiers)
 
 
 def repair_question(
-    state: State, plan: Plan, lost: Sequence[str], now: datetime, policy: QueuePolicy | None = None
+    state: ClusterCache, plan: GangPlan, lost: Sequence[str], now: datetime, policy: QueuePolicy | None = None
 ) -> Question:
-    """What to ask when some ranks cannot have their nodes.
+    """Return what to ask when some ranks cannot have their nodes.
 
     :param lost: names of those nodes, at least one; pods that are bound to other nodes of the plan stay.
-    :param policy: who else may use which nodes; nobody waits before a gang that runs.
+    :param policy: which nodes others may use; no gang waits before one that runs.
     """
     gang = state.gang(plan.key) or Gang(plan.key, plan.spec.dialect, None, (), (), None)
     lost = tuple(dict.fromkeys(lost))
-    terms = _FREE
+    question = Question(gang, plan, now, lost=lost, fixed=_running(gang, plan, lost))
     if policy is not None and state.reservations and gang.pods:
-        terms = Claims(policy).terms(state, waiting_gang(state, gang), (), now)
-    question = Question(gang, plan, now, terms=terms, lost=lost, fixed=_running(gang, plan, lost))
+        fleet = FleetState(state, now)
+        candidate = candidate_of(policy, waiting_gang(state, gang), fleet, live=True)
+        question = replace(question, candidate=candidate, closed=closed_to(candidate, fleet))
     try:
         job = plan.spec.job(str(plan.key)) or gang.job
     except ArnoldError as error:
@@ -83,7 +138,7 @@ def repair_question(
     return _with_cluster(question, state.fleet, job, () if job.holds else gang.tiers)
 
 
-def _running(gang: Gang, plan: Plan, lost: Sequence[str]) -> frozenset[int]:
+def _running(gang: Gang, plan: GangPlan, lost: Sequence[str]) -> frozenset[int]:
     """Ranks whose pod is bound to its node, or has ended well."""
     if len(gang.members) != len(plan.nodes):
         return frozenset()
@@ -92,7 +147,7 @@ def _running(gang: Gang, plan: Plan, lost: Sequence[str]) -> frozenset[int]:
     return (gang.done | bound) - {plan.rank_of_node[name] for name in lost if name in plan.rank_of_node}
 
 
-def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[Wish]) -> Question:
+def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[TopologyRequest]) -> Question:
     """The question with its cluster, or with the reason why there is none."""
     try:
         job = placed_in(job, tiers, fleet)
@@ -113,10 +168,34 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[Wi
         why = "no node with GPUs can be used by the pods" + (f": {others}" if others else "")
         return replace(question, refused=why)
     flags = {node: flag for node, flag in view.cluster.flags.items() if view.cluster.names[node] not in stay}
-    return replace(question, job=job, cluster=view.cluster.replace(flags=flags), left_out=view.left_out)
+    cluster = view.cluster.replace(flags=flags)
+    return replace(question, job=job, cluster=cluster, left_out=view.left_out, table=fleet.table, rows=view.rows)
 
 
-def placed_in(job: Job, tiers: Sequence[Wish], fleet: Fleet) -> Job:
+def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]) -> Question:
+    """Return the same question on the cluster without those that are to be stopped.
+
+    Those that are leaving already are not stopped again.
+    """
+    entries = [one for one in victims if isinstance(one, RunningEntry)]
+    stay = {one.key for one in entries if not one.leaving}
+    gangs = tuple(one.key for one in entries if one.key in stay and state.gang(one.key) is not None)
+    pods = tuple(
+        pod
+        for uid, pod in sorted(state.pods.items())
+        if state.member(uid) is None and key_of_pod(pod) in stay and not pod.leaving and not pod.terminal
+    )
+    question = replace(question, stopping=Stopping(gangs, pods))
+    if question.cluster is None or question.table is None:
+        return question
+    held = np.zeros(len(question.table.hosts) + 1, dtype=np.int32)  # the last stands for nodes that are gone
+    for one in entries:
+        held[list(one.places)] += one.gpus
+    free = np.minimum(question.cluster.gpus, question.cluster.free_gpus + held[question.rows])
+    return replace(question, cluster=question.cluster.replace(free_gpus=free.astype(np.int32)))
+
+
+def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
     """The job with its level named, and with wishes by number as holds.
 
     :raises InvalidGang: the cluster has not the level that the gang names, or has none.
@@ -142,7 +221,7 @@ def _no_topology(fleet: Fleet) -> str:
     return next((problem.fix for problem in fleet.problems), "label the nodes")
 
 
-def _likenesses(plan: Plan, job: Job, fleet: Fleet) -> dict[str, str]:
+def _likenesses(plan: GangPlan, job: Job, fleet: Fleet) -> dict[str, str]:
     """For nodes that are gone, one whose place is known: of a rank of the same held group, or else of the nearest rank.
 
     A repair looks at the whole placement as it was: the members of a group that a hold ties together were together.

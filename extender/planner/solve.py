@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from time import perf_counter
 
 import numpy as np
 
 from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
-from extender.planner.claims import Terms
 from extender.planner.doubts import with_doubts
+from extender.planner.planning_round import Answer
 from extender.planner.question import Question
-from extender.planner.rounds import Answer
-from extender.plans import GangPlan as Plan
-from extender.plans import PlanPhase as Phase
-from extender.plans import PlanSpec as Spec
-from extender.plans import canonical_uid
+from extender.plans import GangPlan, PlanPhase, PlanSpec, canonical_uid
+from extender.queueing import UsableRows
 from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible, shortage
@@ -55,9 +52,8 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
     job, cluster = question.job, question.cluster
     if question.refused or job is None or cluster is None:
         return _unplaced(question, question.refused)
-    offers = question.terms.offers or (frozenset(cluster.names),)
-    for withheld in offers:
-        outcome = run(_algorithm(algorithm), _without(cluster, withheld), job, limits)
+    for attempt in question.attempts:
+        outcome = run(_algorithm(algorithm), attempt, job, limits)
         if outcome.evaluation is not None:
             break
     if outcome.evaluation is None or outcome.proposal.nodes is None:
@@ -66,7 +62,7 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
     nodes = by_rank(cluster, job, outcome.proposal.nodes)
     notes = (f"uses {len(evaluation.flagged)} flagged nodes",) if evaluation.flagged else ()
     plan = _base(question, job).replace(
-        phase=Phase.PLANNED,
+        phase=PlanPhase.PLANNED,
         nodes=nodes,
         pods=tuple(None if uid is None else canonical_uid(uid) for uid in question.gang.uids),
         spread=(evaluation.dp, evaluation.pp),
@@ -84,26 +80,19 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
     return Answer(question.gang.key, True, plan)
 
 
-def _base(question: Question, job: Job | None) -> Plan:
+def _base(question: Question, job: Job | None) -> GangPlan:
     """The plan before, or a new one, with what is asked now."""
     gang = question.gang
-    before = with_doubts(question.before or Plan(gang.key, Phase.QUEUED), gang, question.now)
+    before = with_doubts(question.before or GangPlan(gang.key, PlanPhase.QUEUED), gang, question.now)
     if job is None:
         return before.replace(spec=before.spec.replace(dialect=gang.dialect, size=gang.size, priority=gang.priority))
-    return before.replace(spec=Spec.of(job, dialect=gang.dialect, priority=gang.priority))
+    return before.replace(spec=PlanSpec.of(job, dialect=gang.dialect, priority=gang.priority))
 
 
 @cache
 def _algorithm(name: str) -> PlacementAlgorithm:
     """Looking through what is installed takes longer than a small gang."""
     return load_algorithm(name)
-
-
-def _without(cluster: Cluster, withheld: AbstractSet[str]) -> Cluster:
-    """The cluster in which what is withheld is in use."""
-    if not withheld:
-        return cluster
-    return cluster.with_busy(i for i, name in enumerate(cluster.names) if name in withheld)
 
 
 def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
@@ -127,12 +116,11 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
     """Why a gang has no room, and what would give it some."""
     part = replace(limits, seconds=_FITS_SHARE * limits.seconds)
     solver = _algorithm("exact")
-    terms = question.terms
-    fits_now = bool(not terms.offers or terms.offers[-1]) and fits(cluster, job, solver=solver, limits=part)
+    fits_now = question.kept_from_it and fits(cluster, job, solver=solver, limits=part)
     fits_empty = fits(cluster.emptied(), job, solver=solver, limits=part)
     sentences = []
     if fits_now:
-        why, fix = _kept_from_it(terms)
+        why, fix = _kept_from_it(question)
         sentences.append(f"it would fit, but {why}")
     else:
         sentences.append(shortage(cluster, job) or outcome.reason)
@@ -145,31 +133,43 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
         fix = "ask for fewer nodes (`arnold explain` says how few), or add some"
         if fits_empty is not False:
             fix = f"wait until nodes are free, or {fix}"
-    usable: frozenset[str] = frozenset()
-    if fits_empty is not False:
-        usable = frozenset(cluster.names[i] for i in np.flatnonzero(admissible(cluster.emptied(), job)))
-    kept = "ZoneNotClear" if terms.emptying else "Reserved" if terms.reserved else "BehindOthers"
+    usable = None
+    if fits_empty is not False and question.table is not None:
+        rows = question.rows[admissible(cluster.emptied(), job)]
+        mask = np.zeros(len(question.table.hosts), dtype=np.bool_)
+        mask[rows[rows >= 0]] = True
+        usable = UsableRows(question.table, mask)
+    emptying = question.candidate is not None and question.candidate.emptying
+    kept = "ZoneNotClear" if emptying else "Reserved" if question.closed else "BehindOthers"
     reason = kept if fits_now else "TooLarge" if fits_empty is False else "NoRoom"
     answer = _unplaced(question, f"{'; '.join(sentences)}\nTo fix: {fix}", reason=reason, fits_empty=fits_empty)
     return replace(answer, usable=usable)
 
 
-def _kept_from_it(terms: Terms) -> tuple[str, str]:
-    """For whom nodes are kept on which a gang would fit, and what would change that."""
-    if terms.emptying:
+def _kept_from_it(question: Question) -> tuple[str, str]:
+    """Return for which gangs nodes are kept on which this one would fit, and what would change that."""
+    candidate = question.candidate
+    if candidate is not None and candidate.emptying:
         return "its reserved zone is being emptied for it", "wait: those that may be stopped are asked to go"
-    if terms.reserved:
-        names = ", ".join(terms.reserved)
+    if question.closed:
+        names = ", ".join(f"{one.name} ({_arrival(one.arrives, question.now)})" for one in question.closed)
         return (
             f"only on nodes that are reserved for {names}, and nobody says that it ends before that arrives",
             f"wait, or say on all its pods that it does ({EXPECTED_DURATION}), or that it may be stopped "
             f"({PREEMPTIBLE})",
         )
-    first = f"gang {terms.ahead[0].key}" if terms.ahead else "a gang"
-    others = f"{first} is" if len(terms.ahead) < 2 else f"{first} and {len(terms.ahead) - 1} more are"
-    if not terms.passing:
+    ahead = () if candidate is None else candidate.ahead
+    first = f"gang {ahead[0].key}" if ahead else "a gang"
+    others = f"{first} is" if len(ahead) < 2 else f"{first} and {len(ahead) - 1} more are"
+    if candidate is not None and not candidate.passing:
         return f"{others} before it, and nobody passes under this queue policy", "wait"
     return f"{others} before it and could use the same nodes", "wait for them, or give the gang a higher priority"
+
+
+def _arrival(arrives: float, now: datetime) -> str:
+    if arrives <= now.timestamp():
+        return "due now"
+    return f"arrives {datetime.fromtimestamp(arrives, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _leaving(cluster: Cluster, job: Job) -> str:
@@ -185,7 +185,7 @@ def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: boo
         plan = question.before.replace(message=why)
         return Answer(key, False, plan.with_condition("Healthy", False, "CannotBeRepaired", why, question.now))
     plan = _base(question, question.job).replace(
-        phase=Phase.QUEUED,
+        phase=PlanPhase.QUEUED,
         nodes=(),
         pods=(),
         spread=None,
@@ -202,16 +202,16 @@ def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: boo
     return Answer(key, False, plan.with_condition("Planned", False, plan.reason, why, question.now))
 
 
-def _repaired(question: Question, cluster: Cluster, job: Job, nodes: IntArray, limits: Limits) -> Repair:
-    """The repair under the first offer that has spares.
+def _repaired(question: Question, job: Job, nodes: IntArray, limits: Limits) -> Repair:
+    """Return the repair under the first offer that has spares.
 
     :raises ArnoldError: none has.
     """
-    *first, last = question.terms.offers or (frozenset(cluster.names),)
-    for withheld in first:
+    *first, last = question.attempts
+    for attempt in first:
         with suppress(Infeasible):
-            return repair(_without(cluster, withheld), job, nodes, question.lost, limits=limits)
-    return repair(_without(cluster, last), job, nodes, question.lost, limits=limits)
+            return repair(attempt, job, nodes, question.lost, limits=limits)
+    return repair(last, job, nodes, question.lost, limits=limits)
 
 
 def _mended(question: Question, limits: Limits) -> Answer:
@@ -219,7 +219,7 @@ def _mended(question: Question, limits: Limits) -> Answer:
     job, cluster, before = question.job, question.cluster, question.before
     if question.refused or job is None or cluster is None or before is None:
         return _unplaced(question, question.refused)
-    found = _repaired(question, cluster, job, by_cell(cluster, job, before.nodes), limits)
+    found = _repaired(question, job, by_cell(cluster, job, before.nodes), limits)
     nodes = by_rank(cluster, job, found.nodes)
     moved = tuple(rank for rank, (old, new) in enumerate(zip(before.nodes, nodes, strict=True)) if old != new)
     if running := [rank for rank in moved if rank in question.fixed]:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from extender.cluster_cache import ClusterCache as State
+from extender.cluster_cache import ClusterCache
 from extender.fleet import Own
 from extender.gangs import InvalidGang
 from extender.planner.question import placed_in
@@ -44,7 +44,7 @@ class ZoneQuestion:
     refused: str = ""
 
 
-def zone_question(state: State, reservation: Reservation, lost: Sequence[str], now: datetime) -> ZoneQuestion:
+def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[str], now: datetime) -> ZoneQuestion:
     """What to ask about a reservation whose job is understood."""
     question = ZoneQuestion(reservation, lost=tuple(lost))
     job = reservation.understanding.job

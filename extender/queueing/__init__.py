@@ -1,15 +1,15 @@
-"""What queue policies (:mod:`scheduler.queue`) are told of the cluster, in numbers, and what they answer, in names."""
+"""What queue policies (:mod:`scheduler.queue`) are told of the cluster, in rows of the fleet's table."""
 
 from __future__ import annotations
 
-from extender.queueing.floor import Floor
-from extender.queueing.jobs import Running, Waiting, key_of_pod, running_jobs, waiting_gang, waiting_pod
+from extender.queueing.fleet_state import FleetState, UsableRows
+from extender.queueing.queue_entries import RunningEntry, key_of_pod, running_jobs, waiting_gang, waiting_pod
 from extender.queueing.reserved import claimed, gang_for, reservation_for
 
 __all__ = [
-    "Floor",
-    "Running",
-    "Waiting",
+    "FleetState",
+    "RunningEntry",
+    "UsableRows",
     "claimed",
     "gang_for",
     "key_of_pod",

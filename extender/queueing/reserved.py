@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from extender.cluster_cache import ClusterCache as State
+from extender.cluster_cache import ClusterCache
 from extender.gangs import Gang, GangKey
 from extender.reservations import Reservation
 
 
-def reservation_for(state: State, gang: Gang) -> Reservation | None:
+def reservation_for(state: ClusterCache, gang: Gang) -> Reservation | None:
     """The reservation whose zone a gang may use; of several, the one that arrives first."""
     if not state.reservations:
         return None
@@ -15,7 +15,7 @@ def reservation_for(state: State, gang: Gang) -> Reservation | None:
     return min(found, key=lambda one: (one.ask.arrives, one.key), default=None)
 
 
-def gang_for(state: State, reservation: Reservation) -> Gang | None:
+def gang_for(state: ClusterCache, reservation: Reservation) -> Gang | None:
     """The gang that uses a reservation, or will: one with nodes, else one that is complete, else the oldest."""
     if reservation.gang is not None:
         return state.gang(reservation.gang)
@@ -27,8 +27,8 @@ def gang_for(state: State, reservation: Reservation) -> Gang | None:
     return min(found, key=order, default=None)
 
 
-def claimed(state: State, reservation: Reservation) -> bool:
-    """Whether its gang is here, complete, and waits for its nodes: then nobody else comes in."""
+def claimed(state: ClusterCache, reservation: Reservation) -> bool:
+    """Whether its gang is here, complete, and waits for its nodes: then no other comes in."""
     gang = gang_for(state, reservation)
     return gang is not None and not gang.over and gang.complete and not _has_nodes(state, gang.key)
 
@@ -42,6 +42,6 @@ def _meant(reservation: Reservation, gang: Gang) -> bool:
     return all(wanted <= pod.labels.items() for pod in gang.pods)
 
 
-def _has_nodes(state: State, key: GangKey) -> bool:
+def _has_nodes(state: ClusterCache, key: GangKey) -> bool:
     plan = state.plans.get(key)
     return plan is not None and plan.holding

@@ -140,11 +140,10 @@ def parse_levels(text: str) -> tuple[str, ...] | None:
     return labels
 
 
-NOT_LIVE = {
-    "priority-preempt": "it stops jobs at any time, and on a cluster the nodes that one gives back come free one by "
-    "one, minutes apart: single pods would take them before the gang for which it was stopped",
-}
-"""Policies of the simulator that a cluster cannot have, and why."""
+_WHY_NOT = (
+    "it stops jobs at any time, and on a cluster the nodes that one gives back come free one by one, minutes apart: "
+    "single pods would take them before the gang for which it was stopped"
+)
 
 
 def live_policy(name: str) -> QueuePolicy:
@@ -153,13 +152,14 @@ def live_policy(name: str) -> QueuePolicy:
     :raises UnknownName: no installed package offers it.
     :raises InvalidInput: it is for simulation alone.
     """
-    if name in NOT_LIVE:
+    from scheduler.queue.policy_registry import load_policy
+
+    policy = load_policy(name, where="--queue")
+    if policy.stops_any_time:
         raise InvalidInput(
-            f"the queue policy {name} is for simulation alone: {NOT_LIVE[name]}",
+            f"the queue policy {name} is for simulation alone: {_WHY_NOT}",
             where="--queue",
             fix="choose priority-age, and let kube-scheduler preempt single pods; or arnold, which stops preemptible "
             "ones for gangs that were announced",
         )
-    from scheduler.queue.registry import load_policy
-
-    return load_policy(name, where="--queue")
+    return policy

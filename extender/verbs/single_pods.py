@@ -15,8 +15,9 @@ import numpy as np
 
 from extender.cluster_cache import ClusterCache
 from extender.fleet import Fleet
-from extender.queueing import Floor, waiting_pod
+from extender.queueing import FleetState, waiting_pod
 from scheduler.placement import singles
+from scheduler.queue.candidate import candidate_of
 from scheduler.queue.types import Keep, QueuePolicy
 from topology.readers.kubernetes_pods import Pod
 
@@ -30,7 +31,7 @@ def keeps_for(state: ClusterCache, policy: QueuePolicy, pod: Pod, gpus: int, now
     """Return what a pod must leave free, for each attempt to place it."""
     if not any(one.held for one in state.reservations.values()):
         return _ALL
-    return tuple(policy.offers(waiting_pod(state, pod, gpus), Floor(state, now), ()))
+    return tuple(candidate_of(policy, waiting_pod(pod, gpus), FleetState(state, now), live=True).offers)
 
 
 def reserved(state: ClusterCache, keeps: Sequence[Keep]) -> AbstractSet[str]:
@@ -58,7 +59,7 @@ def tightest(
     promised[position] = occupancy.promised[rows]
     refused = dict.fromkeys(compress(names, promised.tolist()), "promised to a gang")
     fits = (occupancy.free[rows] >= gpus) & ~occupancy.promised[rows]
-    for i in np.flatnonzero(fits & occupancy.annotated[rows]).tolist():
+    for i in np.flatnonzero(fits & fleet.annotated[rows]).tolist():
         name = names[position[i]]
         if ailment := fleet.ailing(name, now):
             refused[name] = ailment

@@ -1,5 +1,6 @@
-"""Who is asked next and who must wait: queue policies behind one protocol, for the controller and the simulator.
+"""Which job is asked next and which must wait: for the Kubernetes controller and for the simulator alike.
 
-A policy ranks the queue, says what is kept for those that wait, and whom to stop.  Where a job goes is not its
-business: that is placement's.  It is told plain values (``types``) and remembers nothing.
+``dispatch`` is the pass over the jobs that wait (``backlog``), under one of several policies behind one protocol
+(``types``).  A policy ranks the jobs, says what is kept for those that wait, and which to stop.  It is told plain
+values and remembers nothing.  Where a job goes is the business of placement.
 """

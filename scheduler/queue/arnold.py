@@ -6,7 +6,7 @@ announcement until the job has its nodes, for each job in the queue in order of 
 1. a preemptible job may run in the zone, and elsewhere; when the large job arrives, it is stopped;
 2. any other runs outside the zone if it fits there;
 3. else inside, if it is expected to end before the arrival;
-4. else it waits, and the next is asked: nobody waits for it.
+4. else it waits, and the next is asked: none waits for it.
 
 *Expected* is the upper end of the band of the prediction.  The two others leave out one idea each, for comparison.
 """
@@ -18,7 +18,16 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from scheduler.queue.base import BasePolicy
-from scheduler.queue.types import CapacityReservation, Floor, Hold, Keep, Rank, Running, Waiting, surely_ends_by
+from scheduler.queue.types import (
+    CapacityReservation,
+    ClusterState,
+    HeldNodes,
+    Keep,
+    Rank,
+    Running,
+    Waiting,
+    surely_ends_by,
+)
 
 
 class Arnold(BasePolicy):
@@ -31,68 +40,68 @@ class Arnold(BasePolicy):
     predicting = True
 
     def rank(self, job: Waiting) -> Rank:
-        """By priority, submission and key."""
+        """Rank by priority, submission and key."""
         return (-job.priority, job.submitted, job.key)
 
-    def offers(self, job: Waiting, floor: Floor, holds: Sequence[Hold]) -> Iterable[Keep]:  # noqa: ARG002
-        """The steps of the algorithm; the large job itself goes to its zone, or else where there is room."""
-        zones = [one for one in floor.reservations if one.zone]
+    def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:  # noqa: ARG002
+        """Offer by the steps of the algorithm; the large job itself goes to its zone, or else where there is room."""
+        zones = [one for one in cluster.reservations if one.zone]
         own = next((one for one in zones if one.name == job.reservation), None)
         others = [one for one in zones if one is not own]
         if own is not None:
-            yield _outside(floor, own, others)
+            yield _outside(cluster, own, others)
         elif job.preemptible and others:
             yield None
             return
-        yield _inside(floor, others)
-        open_zones = [one for one in others if self.predicting and surely_ends_by(job, floor.now, one.arrives)]
+        yield _inside(cluster, others)
+        open_zones = [one for one in others if self.predicting and surely_ends_by(job, cluster.now, one.arrives)]
         if open_zones:
-            yield _inside(floor, [one for one in others if one not in open_zones])
+            yield _inside(cluster, [one for one in others if one not in open_zones])
 
-    def victims(self, job: Waiting, floor: Floor) -> Sequence[Running]:
-        """When the large job is here: the preemptible ones in its zone, once nobody else is there."""
-        own = next((one for one in floor.reservations if one.name == job.reservation and one.zone), None)
+    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:
+        """Return the preemptible jobs in the zone of a large job that is here, once no other is there."""
+        own = next((one for one in cluster.reservations if one.name == job.reservation and one.zone), None)
         if own is None:
             return ()
         zone = set(own.zone)
-        there = [one for one in floor.running if not zone.isdisjoint(one.places)]
+        there = [one for one in cluster.running if not zone.isdisjoint(one.places)]
         return there if all(one.preemptible for one in there) else ()
 
 
 class NoReserve(BasePolicy):
-    """Algorithm 1 without a zone: whoever is in the queue and fits is started."""
+    """Algorithm 1 without a zone: each job in the queue that fits is started."""
 
     name = "arnold-no-reserve"
     summary = "Algorithm 1 without its zone: every job that fits is started, by priority and age"
     passing = True
 
     def rank(self, job: Waiting) -> Rank:
-        """By priority, submission and key."""
+        """Rank by priority, submission and key."""
         return (-job.priority, job.submitted, job.key)
 
 
 class NoJct(Arnold):
-    """Algorithm 1 without predictions: nobody but preemptible jobs enters the zone."""
+    """Algorithm 1 without predictions: only preemptible jobs enter the zone."""
 
     name = "arnold-no-jct"
     summary = "Algorithm 1 without predicted run times: only preemptible jobs enter the zone"
     predicting = False
 
 
-def _inside(floor: Floor, closed: Sequence[CapacityReservation]) -> Keep:
-    """Everything but some zones."""
+def _inside(cluster: ClusterState, closed: Sequence[CapacityReservation]) -> Keep:
+    """Return what to keep so that only nodes outside some zones are left."""
     if not closed:
         return None
-    keep = np.zeros_like(floor.total)
+    keep = np.zeros_like(cluster.total)
     for one in closed:
-        keep[list(one.zone)] = floor.total[list(one.zone)]
+        keep[list(one.zone)] = cluster.total[list(one.zone)]
     return keep
 
 
-def _outside(floor: Floor, own: CapacityReservation, others: Sequence[CapacityReservation]) -> Keep:
-    """Nothing but one's own zone, without what other zones share with it."""
-    keep = floor.total.copy()
+def _outside(cluster: ClusterState, own: CapacityReservation, others: Sequence[CapacityReservation]) -> Keep:
+    """Return what to keep so that only one's own zone is left, without what other zones share with it."""
+    keep = cluster.total.copy()
     keep[list(own.zone)] = 0
     for one in others:
-        keep[list(one.zone)] = floor.total[list(one.zone)]
+        keep[list(one.zone)] = cluster.total[list(one.zone)]
     return keep

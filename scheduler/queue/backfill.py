@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from scheduler.queue.base import BasePolicy
-from scheduler.queue.types import BoolArray, Floor, Hold, Waiting, usable_together
+from scheduler.queue.types import BoolArray, ClusterState, HeldNodes, Waiting, usable_together
 from topology.cluster import IntArray
 
 
@@ -19,7 +19,7 @@ class FifoBackfill(BasePolicy):
     whole nodes that is the definition: with E the nodes free at the shadow time beyond what the first needs, it takes
     at most E.  Where jobs take parts of nodes it is the same, node by node: of the nodes that will have room for a part
     of the first, a job may use up as many as are more than that needs, and of each other one what the part leaves.
-    Where ends are unknown, so is the shadow time: then nobody behind takes what the first could use.
+    Where ends are unknown, so is the shadow time: then no job behind takes what the first could use.
     """
 
     name = "fifo-backfill"
@@ -27,13 +27,13 @@ class FifoBackfill(BasePolicy):
     passing = True
     claims = 1
 
-    def holds(self, blocked: Sequence[Waiting], floor: Floor) -> Sequence[Hold]:
-        """The claim of the first."""
-        return (shadow(blocked[0], floor),)
+    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:
+        """Return what is kept for the first."""
+        return (shadow(blocked[0], cluster),)
 
 
-def shadow(head: Waiting, floor: Floor) -> Hold:
-    """When a blocked job will have room at the latest, and what has to be left for it on which nodes.
+def shadow(head: Waiting, cluster: ClusterState) -> HeldNodes:
+    """Return when a blocked job will have room at the latest, and what has to be left for it on which nodes.
 
     The running jobs are taken to end in the order of their predicted ends, those that are overdue now.  At the shadow
     time at least as many nodes have room as the job needs: something is kept on all of them, and as many as there are
@@ -41,22 +41,22 @@ def shadow(head: Waiting, floor: Floor) -> Hold:
     kept now; so a node that comes back by itself is not among what others miss, however many free ones there are.
 
     Where the job must lie in one trunk, all this is so of the trunk that has room first, and nothing is kept elsewhere.
-    Of several at one time it is always the same, so that no start changes which: who was refused stays refused.
+    Of several at one time it is always the same, so that no start changes which: a job that was refused stays refused.
     """
-    found = [_shadow_among(usable, head, floor) for usable in usable_together(head, floor)]
+    found = [_shadow_among(usable, head, cluster) for usable in usable_together(head, cluster)]
     known = [hold for hold in found if hold is not None]
     if not known:
-        return Hold(-inf, np.where(floor.usable(head), floor.total, 0).astype(np.int32))
+        return HeldNodes(-inf, np.where(cluster.usable(head), cluster.total, 0).astype(np.int32))
     return min(known, key=lambda hold: hold.until)
 
 
-def _shadow_among(usable: BoolArray, head: Waiting, floor: Floor) -> Hold | None:
-    """The same among some nodes; ``None`` = by the ends that are known, the job never has room there."""
-    coming: IntArray = floor.free.copy()
+def _shadow_among(usable: BoolArray, head: Waiting, cluster: ClusterState) -> HeldNodes | None:
+    """Return the same among some nodes; ``None`` = by the ends that are known, the job never has room there."""
+    coming: IntArray = cluster.free.copy()
     have = int(np.count_nonzero(usable & (coming >= head.gpus)))
-    until = floor.now
-    for one in floor.running:
-        ends = max(floor.now, one.ends)
+    until = cluster.now
+    for one in cluster.running:
+        ends = max(cluster.now, one.ends)
         if ends == inf or (have >= head.nodes and ends > until):
             break
         until = ends
@@ -66,6 +66,6 @@ def _shadow_among(usable: BoolArray, head: Waiting, floor: Floor) -> Hold | None
             have += bool(usable[node] and before < head.gpus <= before + one.gpus)
     if have < head.nodes:
         return None
-    missing = np.maximum(0, head.gpus - (coming - floor.free))
+    missing = np.maximum(0, head.gpus - (coming - cluster.free))
     keep = np.where(usable & (coming >= head.gpus), missing, 0).astype(np.int32)
-    return Hold(until, keep, spare=have - head.nodes)
+    return HeldNodes(until, keep, spare=have - head.nodes)

@@ -1,4 +1,4 @@
-"""Whom to stop so that a job has room: on as few nodes as it needs, those of least worth."""
+"""Which jobs to stop so that another has room: on as few nodes as it needs, those of least worth."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from scheduler.queue.types import BoolArray, Floor, Running, Waiting, usable_together
+from scheduler.queue.types import BoolArray, ClusterState, Running, Waiting, usable_together
 
 Worth = tuple[int, float]
 """Highest priority among those to be stopped, and the GPU-seconds they have run."""
 
 
-def cheapest_victims(job: Waiting, floor: Floor, *, may_stop: Callable[[Running], bool]) -> Sequence[Running]:
-    """Running jobs whose nodes, with what is free, are enough for a job.
+def cheapest_victims(job: Waiting, cluster: ClusterState, *, may_stop: Callable[[Running], bool]) -> Sequence[Running]:
+    """Return running jobs whose nodes, with what is free, are enough for a job.
 
-    For each node that the job could use: whom to stop there, lowest priority first and youngest first among equals,
-    until there is room.  Then the nodes where that costs least, by the highest priority stopped and the GPU-seconds
-    lost.  At last whoever turns out not to be in the way is left alone.  Greedy: a gang on several of the nodes is
-    counted on each.  Where the job must lie in one trunk, that in which all this costs least.
+    For each node that the job could use: which jobs to stop there, lowest priority first and youngest first among
+    equals, until there is room.  Then the nodes where that costs least, by the highest priority stopped and the
+    GPU-seconds lost.  At last a job that turns out not to be in the way is left alone.  Greedy: a gang on several of
+    the nodes is counted on each.  Where the job must lie in one trunk, that in which all this costs least.
 
     :returns: none when it would not help, or when there is room already.
     """
     choices = []
-    for usable in usable_together(job, floor):
-        if np.count_nonzero(usable & (floor.free >= job.gpus)) >= job.nodes:
+    for usable in usable_together(job, cluster):
+        if np.count_nonzero(usable & (cluster.free >= job.gpus)) >= job.nodes:
             return ()
-        if found := _cheapest_among(usable, job, floor, may_stop=may_stop):
+        if found := _cheapest_among(usable, job, cluster, may_stop=may_stop):
             choices.append(found)
-    return min(choices, key=lambda found: _worth(found, floor.now), default=())
+    return min(choices, key=lambda found: _worth(found, cluster.now), default=())
 
 
 def _cheapest_among(
-    usable: BoolArray, job: Waiting, floor: Floor, *, may_stop: Callable[[Running], bool]
+    usable: BoolArray, job: Waiting, cluster: ClusterState, *, may_stop: Callable[[Running], bool]
 ) -> Sequence[Running]:
-    """Those to be stopped so that a job has room among some nodes, where it has none yet; none = it would not help."""
+    """Return those to be stopped so that a job has room among some nodes, where it has none yet; none = no help."""
     there: dict[int, list[Running]] = {}
-    for one in floor.running:
+    for one in cluster.running:
         if may_stop(one):
             for node in one.places:
                 if usable[node]:
                     there.setdefault(node, []).append(one)
-    clear = int(np.count_nonzero(usable & (floor.free >= job.gpus)))
+    clear = int(np.count_nonzero(usable & (cluster.free >= job.gpus)))
     choices = []
     for node, ones in there.items():
-        room = int(floor.free[node])
+        room = int(cluster.free[node])
         if room >= job.gpus:
             continue
         chosen: list[Running] = []
@@ -52,14 +52,14 @@ def _cheapest_among(
             chosen.append(one)
             room += one.gpus
             if room >= job.gpus:
-                choices.append((_worth(chosen, floor.now), node, chosen))
+                choices.append((_worth(chosen, cluster.now), node, chosen))
                 break
     if clear + len(choices) < job.nodes:
         return ()
     choices.sort(key=lambda choice: choice[:2])
     needed = choices[: job.nodes - clear]
     found = {one.key: one for _, _, chosen in needed for one in chosen}
-    return _without_idle_loss(usable, job, floor, found)
+    return _without_idle_loss(usable, job, cluster, found)
 
 
 def _worth(chosen: Sequence[Running], now: float) -> Worth:
@@ -68,10 +68,10 @@ def _worth(chosen: Sequence[Running], now: float) -> Worth:
 
 
 def _without_idle_loss(
-    usable: BoolArray, job: Waiting, floor: Floor, found: dict[object, Running]
+    usable: BoolArray, job: Waiting, cluster: ClusterState, found: dict[object, Running]
 ) -> Sequence[Running]:
     """Spare those, the dearest first, without whose stop the job has room among these nodes too."""
-    free = floor.free.copy()
+    free = cluster.free.copy()
     for one in found.values():
         free[list(one.places)] += one.gpus
     for one in sorted(found.values(), key=lambda one: (-one.priority, one.started, one.key)):

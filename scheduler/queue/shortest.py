@@ -9,7 +9,7 @@ from scheduler.queue.types import Rank, Waiting
 
 
 class ShortestFirst(BasePolicy):
-    """The job that is expected to run shortest is asked first; nobody passes it while it waits.
+    """The job that is expected to run shortest is asked first; none passes it while it waits.
 
     So one of many GPUs gets its turn as soon as it is the shortest, and is passed only by shorter ones that come later.
     Jobs of unknown length come last.
@@ -19,5 +19,5 @@ class ShortestFirst(BasePolicy):
     summary = "the shortest by prediction first; nobody passes it while it waits"
 
     def rank(self, job: Waiting) -> Rank:
-        """By predicted seconds, then as first in, first out."""
+        """Rank by predicted seconds, then as first in, first out."""
         return (inf if job.predicted is None else job.predicted, *super().rank(job))

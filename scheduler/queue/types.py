@@ -8,9 +8,8 @@ where jobs share a GPU).  Times are seconds on the caller's clock.  A job asks f
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from math import inf
-from typing import Any, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -51,11 +50,11 @@ class Waiting(Protocol):
 
     @property
     def predicted(self) -> float | None:
-        """Seconds that it is expected to run; ``None`` = nobody knows."""
+        """Seconds that it is expected to run; ``None`` = unknown."""
 
     @property
     def predicted_high(self) -> float | None:
-        """Seconds that it will hardly exceed: the upper end of the band; ``None`` = nobody knows."""
+        """Seconds that it will hardly exceed: the upper end of the band; ``None`` = unknown."""
 
     @property
     def preemptible(self) -> bool:
@@ -64,6 +63,26 @@ class Waiting(Protocol):
     @property
     def reservation(self) -> str:
         """Name of the reservation that was made for it; empty = none was."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A job in the queue as plain values; fields as in :class:`Waiting`."""
+
+    key: Hashable
+    priority: int
+    submitted: float
+    nodes: int
+    gpus: int
+    predicted: float | None = None
+    predicted_high: float | None = None
+    preemptible: bool = False
+    reservation: str = ""
+
+    @classmethod
+    def of(cls, job: Waiting, **changes: Any) -> Self:
+        """Return a job as a policy is to see it, where that differs from what it is."""
+        return cls(**{one.name: getattr(job, one.name) for one in fields(cls)} | changes)
 
 
 class Running(Protocol):
@@ -95,7 +114,11 @@ class Running(Protocol):
 
     @property
     def ends(self) -> float:
-        """When it is expected to end; ``inf`` = nobody knows."""
+        """When it is expected to end; ``inf`` = unknown."""
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it was stopped, and only has not given its nodes back yet."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +132,7 @@ class CapacityReservation:
     :param arrives: when the job will be submitted.
     :param zone: its nodes, chosen on the cluster as if empty (``scheduler.queue.zone``); empty = there is none that
         would do.
+    :param claimed: whether the job is here and waits for its nodes.
     """
 
     name: str
@@ -117,10 +141,15 @@ class CapacityReservation:
     announced: float
     arrives: float
     zone: tuple[int, ...] = ()
+    claimed: bool = False
 
 
-class Floor(Protocol):
+class ClusterState(Protocol):
     """The cluster as it is now."""
+
+    @property
+    def version(self) -> int:
+        """Counts changes of anything that a decision could depend on."""
 
     @property
     def now(self) -> float:
@@ -149,12 +178,15 @@ class Floor(Protocol):
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], which could host a part of the job if the cluster were empty."""
 
+    def may_fit(self, job: Any) -> bool:
+        """Whether enough is free for a job that waits; quick, true more often than there is a placement."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Hold:
-    """What is kept for someone from a moment on.
+class HeldNodes:
+    """What is kept for a job that waits, from a moment on.
 
-    :param until: who ends by then takes nothing away, since it will be free again; ``-inf`` = nobody does.
+    :param until: a job that ends by then takes nothing away, since it will be free again; ``-inf`` = none does.
     :param keep: shape [nodes], units that all others leave free.
     :param spare: nodes on which they need not, whichever these are: so many more than are needed will have room then.
     """
@@ -163,7 +195,7 @@ class Hold:
     keep: IntArray
     spare: int = 0
 
-    def against(self, job: Waiting, floor: Floor) -> IntArray:
+    def against(self, job: Waiting, cluster: ClusterState) -> IntArray:
         """What is kept from a job that does not end in time; as many nodes as are spare are let go.
 
         They are the last of those that the job could use and would miss.
@@ -172,15 +204,15 @@ class Hold:
         """
         if not self.spare:
             return self.keep
-        free = floor.free
-        contested = np.flatnonzero(floor.usable(job) & (free >= job.gpus) & (free - self.keep < job.gpus))
+        free = cluster.free
+        contested = np.flatnonzero(cluster.usable(job) & (free >= job.gpus) & (free - self.keep < job.gpus))
         left: IntArray = self.keep.copy()
         left[contested[-self.spare :]] = 0
         return left
 
 
 class QueuePolicy(Protocol):
-    """Who is asked first, who may pass whom, and on what.  It decides nothing about nodes: placement does.
+    """Which job is asked first, which may pass which, and on what.  It decides nothing about nodes: placement does.
 
     Registered as an entry point in the group ``arnold.queue``: a class (or any callable without arguments) that makes
     an object with this face.  It remembers nothing between calls.
@@ -206,26 +238,30 @@ class QueuePolicy(Protocol):
     def reserving(self) -> bool:
         """Whether zones are to be found for announced jobs."""
 
+    @property
+    def stops_any_time(self) -> bool:
+        """Whether it stops jobs for any other, not only for one that was announced; then it is for simulation alone."""
+
     def rank(self, job: Waiting) -> Rank:
         """The job's place in the queue."""
 
-    def holds(self, blocked: Sequence[Waiting], floor: Floor) -> Sequence[Hold]:
+    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:
         """What is kept for those that were asked and have no room.
 
         :param blocked: the first :attr:`claims` of them by rank, at least one; of several with the same need, later
             ones may be missing.
         """
 
-    def offers(self, job: Waiting, floor: Floor, holds: Sequence[Hold]) -> Iterable[Keep]:
+    def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:
         """Where the job may go, the first offer that has room for it counts; nothing = it waits.
 
-        Of the job it looks at what it needs, its predicted times, ``preemptible`` and ``reservation`` alone; and who is
-        predicted to run longer, all else being equal, is offered no more.
+        Of the job it looks at what it needs, its predicted times, ``preemptible`` and ``reservation`` alone.  One that
+        is predicted to run longer, all else being equal, is offered no more.
 
-        :param holds: of those blocked before it.
+        :param holds: for those blocked before it.
         """
 
-    def victims(self, job: Waiting, floor: Floor) -> Sequence[Running]:
+    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:
         """Running jobs to be stopped so that a job without room has room; none = it waits."""
 
 
@@ -239,24 +275,20 @@ def surely_ends_by(job: Waiting, now: float, until: float) -> bool:
     return job.predicted_high is not None and now + job.predicted_high <= until
 
 
-def kept(holds: Sequence[Hold], job: Waiting, floor: Floor) -> Keep:
+def kept(holds: Sequence[HeldNodes], job: Waiting, cluster: ClusterState) -> Keep:
     """What several holds keep together from a job; ``None`` = nothing."""
     if not holds:
         return None
-    arrays = [hold.against(job, floor) for hold in holds]
+    arrays = [hold.against(job, cluster) for hold in holds]
     return arrays[0] if len(arrays) == 1 else np.sum(arrays, axis=0, dtype=np.int32)
 
 
-def usable_together(job: Waiting, floor: Floor) -> Sequence[BoolArray]:
+def usable_together(job: Waiting, cluster: ClusterState) -> Sequence[BoolArray]:
     """Among which nodes a job could lie if the cluster were empty: all that it could use, or those of each trunk.
 
     :returns: masks of shape [nodes]; no trunk without a node for it.
     """
-    usable, trunk_of = floor.usable(job), floor.trunk_of
+    usable, trunk_of = cluster.usable(job), cluster.trunk_of
     if trunk_of is None:
         return (usable,)
     return [usable & (trunk_of == trunk) for trunk in np.unique(trunk_of[usable])]
-
-
-UNKNOWN = inf
-"""The end of a running job of which nobody knows when it ends."""

@@ -17,16 +17,15 @@ from annotated_types import Interval
 from scheduler.objective import job_level
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
-from scheduler.queue.registry import load_policy
+from scheduler.queue.policy_registry import load_policy
 from simulator.capacity.background_jobs import DAY, BackgroundJobs, background_jobs
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import ShapesQuestion
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.largest_job import LargestJob, Prober
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
-from simulator.engine.loop import Engine
-from simulator.engine.placed import PlacedRoom
-from simulator.engine.run import run
+from simulator.engine.engine import Engine
+from simulator.engine.node_pool import NodePool
 from simulator.results.distribution import Distribution, wait_times
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
@@ -199,10 +198,9 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
     def _waits(self, cluster: Cluster) -> Distribution | None:
         """Return how long jobs of the workload wait on the empty cluster."""
         limits, packing = Limits(seed=self.seed, workers=1), load_algorithm("gpu-packing")
-        room = PlacedRoom(cluster.emptied(), algorithm=packing, limits=limits, level=self.level)
+        room = NodePool(cluster.emptied(), algorithm=packing, limits=limits, level=self.level)
         engine = Engine(self.workload.records, room, load_policy(self.policy))
-        engine.begin()
-        run(engine)
+        engine.run()
         return wait_times(engine.jobs)
 
     def verdict(self, found: GrowAnswer) -> str:

@@ -16,15 +16,15 @@ from annotated_types import Interval
 
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits
-from scheduler.queue.registry import load_policy
+from scheduler.queue.policy_registry import load_policy
 from simulator.capacity.background_jobs import BackgroundJobs, background_jobs
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import NO_OPTION, ClusterQuestion
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.reserve_replay import HOUR, SAMPLE, LargeAndSmall, ReservePolicy, ReserveSample, replay_policy
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
-from simulator.engine.loop import Engine
-from simulator.engine.placed import PlacedRoom
+from simulator.engine.engine import Engine
+from simulator.engine.node_pool import NodePool
 from simulator.gang_shape import node_size
 from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
@@ -154,9 +154,9 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
         policies = []
         for name in self.policies:
             step(name)
-            room = PlacedRoom(self.empty, algorithm=LargeAndSmall(shape.row * rows), limits=limits)
+            room = NodePool(self.empty, algorithm=LargeAndSmall(shape.row * rows), limits=limits)
             engine = Engine(records, room, load_policy(name), predictions=predictions)
-            zone = zone or engine.room.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
+            zone = zone or engine.pool.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
             policies.append(replay_policy(engine, name, large, zone=zone, horizon=self.horizon))
         return ReserveAnswer(
             verdict="",

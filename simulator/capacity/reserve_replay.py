@@ -18,9 +18,8 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
-from simulator.engine.job import UNITS, SimJob
-from simulator.engine.loop import Engine
-from simulator.engine.run import run
+from simulator.engine.engine import Engine
+from simulator.engine.sim_job import UNITS, SimJob
 from simulator.job_record import JobRecord
 from topology.cluster import Cluster
 from topology.field_types import Count, Share
@@ -110,20 +109,22 @@ class ZoneRecorder:
     """Time of the last sample, at most."""
     samples: list[ReserveSample] = field(default_factory=list)
 
-    def elapsed(self, stage: Any, until: float) -> None:
+    def elapsed(self, cluster: Any, until: float) -> None:
         """Take the samples of a stretch of time in which nothing changes."""
         begin = self.announced - WATCHED + SAMPLE * len(self.samples)
         if begin > min(until, self.end):
             return
-        held = stage.room.total - stage.room.free
+        held = cluster.pool.total - cluster.pool.free
         others = np.zeros(len(held), dtype=np.bool_)
-        for job in stage.live.values():
+        for job in cluster.active.values():
             if job.record.job_id != self.owner:
                 others[list(job.places)] = True
         in_zone = int(others[np.array(self.zone, dtype=np.int64)].sum())
-        allocation = float(held.sum()) / stage.room.capacity
+        allocation = float(held.sum()) / cluster.pool.capacity
         while begin <= min(until, self.end):
-            self.samples.append(ReserveSample((begin - self.announced) / HOUR, allocation, in_zone, len(stage.line)))
+            self.samples.append(
+                ReserveSample((begin - self.announced) / HOUR, allocation, in_zone, len(cluster.backlog))
+            )
             begin += SAMPLE
 
     def state(self) -> Any:
@@ -146,14 +147,13 @@ def replay_policy(
     announced = arrives if large.announced is None else large.announced
     recorder = ZoneRecorder(zone, owner=large.job_id, announced=announced, end=horizon)
     engine.observers = (recorder,)
-    engine.begin()
-    run(engine)
+    engine.run()
     itself = next(job for job in engine.jobs if job.record.job_id == large.job_id)
     early = [one.allocation for one in recorder.samples if -1.0 <= one.hours < 0.0]
     # 1e-9: the sample at the arrival itself counts, whatever the rounding of its time
     notice = [one for one in recorder.samples if 0.0 <= one.hours <= (arrives - announced) / HOUR + 1e-9]
     others = [job for job in engine.jobs if job is not itself]
-    nodes = engine.room.capacity / UNITS / (large.gpus / itself.nodes)
+    nodes = engine.pool.capacity / UNITS / (large.gpus / itself.nodes)
     return ReservePolicy(
         policy=policy,
         starts_hours=None if itself.first_start == inf else (itself.first_start - arrives) / HOUR,

@@ -1,6 +1,7 @@
-"""The event engine: an agenda, the state of jobs and nodes, and the loop that asks the production scheduler.
+"""The event engine: time goes from instant to instant, and at the end of each the production scheduler decides.
 
-``loop`` is the engine, ``turn`` its end of an instant, ``room`` what it needs of a cluster (``counted``: GPUs alone;
-``placed``: nodes in domains), ``hooks`` where paces, incidents and measurements come in, ``run`` the way
-from the start to the end with somebody watching.
+``engine`` is the simulation (peek, step, run), ``event_queue`` what will happen, ``simulated_cluster`` what is: jobs
+that wait and run (``sim_job``) on GPUs alone (``pools``) or on nodes in domains (``node_pool``).  ``hooks`` are where
+paces and incidents come in; ``snapshot`` saves and restores a run.  Which job is asked when is decided by the dispatch
+pass of ``scheduler.queue``.
 """

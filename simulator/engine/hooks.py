@@ -1,7 +1,7 @@
-"""Where other rooms reach into the engine: paces, incidents, what an interruption costs, measurements.
+"""Where other rooms reach into the engine: paces, incidents, what an interruption costs.
 
-The engine knows these protocols alone; whoever assembles a run hands it what is behind them.  What keeps a state of its
-own (:class:`Incidents`, :class:`Pace`) also saves and restores it, for checkpoints.
+The engine knows these protocols alone; what is behind them is handed to it when a run is put together.  What keeps a
+state of its own (:class:`Incidents`, :class:`Pace`) also saves and restores it, for checkpoints.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from simulator.engine.job import SimJob
-from simulator.engine.stage import Stage, Why
+from simulator.engine.sim_job import SimJob
+
+Why = Literal["failure", "preemption"]
+"""Why a job lost its nodes."""
 
 
 class Pace(Protocol):
@@ -42,8 +44,8 @@ class Incident:
     """Something happens to a node.
 
     :param kind: ``down``: no job may use it, and those on it are interrupted; ``up``: it is back; ``slow``: it is slow
-        from now on by ``slowdown`` (1.0 = healthy again), known to nobody; ``flag``: the scheduler knows of a slowdown
-        (1.0 = the flag is lifted).
+        from now on by ``slowdown`` (1.0 = healthy again), and the scheduler does not know it; ``flag``: the scheduler
+        knows of a slowdown (1.0 = the flag is lifted).
     """
 
     time: float
@@ -58,10 +60,10 @@ class Incident:
 
 
 class Incidents(Protocol):
-    """What happens to nodes, drawn by somebody else, in order of time."""
+    """What happens to nodes, in order of time."""
 
     def next(self) -> Incident | None:
-        """The next one, not before the one before; ``None`` = nothing happens any more.
+        """Return the next one, not before the one before; ``None`` = nothing happens any more.
 
         Asked once at the start and again whenever one has happened.
         """
@@ -100,16 +102,3 @@ class FromScratch:
     def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:  # noqa: ARG002
         """All is lost."""
         return Setback(0.0, 0.0)
-
-
-class Observer(Protocol):
-    """Somebody who measures while time passes."""
-
-    def elapsed(self, stage: Stage, until: float) -> None:
-        """Nothing changes from ``stage.now`` until then."""
-
-    def state(self) -> Any:
-        """What :meth:`restore` needs, as JSON."""
-
-    def restore(self, state: Any) -> None:
-        """Go on where :meth:`state` was asked."""

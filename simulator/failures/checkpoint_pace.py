@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simulator.engine.hooks import Pace
-from simulator.engine.job import SimJob
+from simulator.engine.sim_job import SimJob
 from simulator.failures.cluster_failures import FailureSettings
 
 

@@ -18,9 +18,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from simulator.engine.hooks import Incident, Setback
-from simulator.engine.job import UNITS, SimJob
-from simulator.engine.stage import Why
+from simulator.engine.hooks import Incident, Setback, Why
+from simulator.engine.sim_job import UNITS, SimJob
 from simulator.failures.expected_ettr import best_interval
 from simulator.failures.failure_process import Breakdown, FailureModel, draw_breakdowns
 from simulator.failures.rates import DAY

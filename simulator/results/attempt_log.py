@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from simulator.engine.hooks import Incident, Incidents, Recovery, Setback
-from simulator.engine.job import SimJob
-from simulator.engine.loop import Engine
-from simulator.engine.stage import Stage, Why
+from simulator.engine.engine import Engine
+from simulator.engine.hooks import Incident, Incidents, Recovery, Setback, Why
+from simulator.engine.sim_job import SimJob
+from simulator.engine.simulated_cluster import SimulatedCluster
 
 
 class CutShort(NamedTuple):
@@ -70,7 +70,7 @@ class AttemptLog:
         """Return the seconds of work of a job that were safe when its last attempt started."""
         return self._kept.get(key, 0.0)
 
-    def elapsed(self, stage: Stage, until: float) -> None:
+    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
         """Measure nothing."""
 
     def state(self) -> Any:

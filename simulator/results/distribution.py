@@ -9,7 +9,7 @@ from math import isfinite
 import numpy as np
 import numpy.typing as npt
 
-from simulator.engine.job import SimJob
+from simulator.engine.sim_job import SimJob
 from topology.json_record import JsonRecord
 
 

@@ -11,7 +11,7 @@ from math import fsum
 
 import numpy as np
 
-from simulator.engine.job import UNITS, SimJob, State
+from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.results.bucket_integrals import integrals
 from simulator.results.run_history import RunHistory
 from topology.cluster import FloatArray
@@ -27,7 +27,7 @@ def run_ettr(jobs: Iterable[SimJob]) -> float | None:
 
 def gpu_seconds_worked(jobs: Iterable[SimJob]) -> tuple[float, float]:
     """Return GPU-seconds of work of jobs that ended, at the trace's pace, and those from first start to end."""
-    ended = [job for job in jobs if job.state is State.DONE]
+    ended = [job for job in jobs if job.state is JobState.DONE]
     wall = fsum(job.units * (job.end - job.first_start) for job in ended)
     # Ends are rounded: a job may have held its nodes for a little less than it worked.
     return min(wall, fsum(job.units * job.record.duration for job in ended)) / UNITS, wall / UNITS

@@ -13,8 +13,8 @@ from math import inf, isfinite, nan
 import numpy as np
 import numpy.typing as npt
 
-from simulator.engine.job import UNITS, SimJob, State
-from simulator.engine.loop import Engine
+from simulator.engine.engine import Engine
+from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.results.attempt_log import AttemptLog
 from topology.cluster import Cluster, FloatArray, IntArray
 
@@ -116,7 +116,7 @@ def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> Run
         cluster=cluster,
         origin=origin,
         length=max(end - origin, 1e-9),
-        capacity=engine.room.capacity / UNITS,
+        capacity=engine.pool.capacity / UNITS,
         usable=usable,
         attempts=_attempts(engine, log, origin, end, placed=cluster is not None),
         present=_present(engine.jobs, origin, end),
@@ -160,9 +160,9 @@ def _rows(jobs: Sequence[SimJob], log: AttemptLog, end: float) -> Iterator[_Row]
         spread = one.spread or (0, 0)
         yield one.key, one.begin, works, counts, one.end, pace, spread, _WHY[one.why], one.places
     for job in jobs:
-        if job.state not in (State.DONE, State.RUNNING):
+        if job.state not in (JobState.DONE, JobState.RUNNING):
             continue
-        until = job.end if job.state is State.DONE else end
+        until = job.end if job.state is JobState.DONE else end
         works = min(job.started + job.delay, until)
         worked = job.record.duration - log.kept(job.key) - job.left
         pace = (until - works) / worked if worked > 0 else nan
@@ -180,13 +180,13 @@ def _waits(jobs: Sequence[SimJob], origin: float, end: float) -> Spans:
 
 def _waits_of(job: SimJob, end: float) -> Iterator[tuple[float, float]]:
     starts = [begin for begin, _ in job.runs]
-    if job.state in (State.DONE, State.RUNNING):
+    if job.state in (JobState.DONE, JobState.RUNNING):
         starts.append(job.started)
     since = job.submitted
     for number, start in enumerate(starts):
         yield since, start
         since = job.runs[number][1] if number < len(job.runs) else inf
-    if job.state is State.WAITING:
+    if job.state is JobState.WAITING:
         yield since, end
 
 

@@ -7,7 +7,7 @@ from math import isnan
 
 import numpy as np
 
-from simulator.engine.job import State
+from simulator.engine.sim_job import JobState
 from simulator.results.distribution import Distribution, distribution, wait_times
 from simulator.results.ettr_over_time import gpu_seconds_worked, run_ettr, worst_ettr
 from simulator.results.run_history import RunHistory
@@ -55,7 +55,7 @@ class RunSummary:
 def run_summary(history: RunHistory) -> RunSummary:
     """Return the summary of a run that is over: its series with a single bucket, and what only jobs know."""
     whole = time_series(history, edges=np.array([0.0, history.length]))
-    ended = [job for job in history.jobs if job.state is State.DONE]
+    ended = [job for job in history.jobs if job.state is JobState.DONE]
     gangs = [job.spread for job in ended if job.spread is not None]
     worked, _ = gpu_seconds_worked(history.jobs)
     return RunSummary(

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.engine.overload import Diverged
-from simulator.engine.run import run
+from simulator.engine.engine import Diverged
 from simulator.replay import prepare
 from simulator.results.attempt_log import log_attempts
 from simulator.results.distribution import Distribution
@@ -68,11 +67,10 @@ def run_point(inputs: Inputs, point: StudyPoint) -> Row:
     replay = prepare(trace, inputs.clusters[point.cluster], inputs.settings_of(point), lenient=inputs.lenient)
     engine = replay.engine
     log = log_attempts(engine)
-    engine.begin()
     row: Row = dict.fromkeys(COLUMNS) | point._asdict()
     row |= {"jobs": len(engine.jobs), "dropped": sum(replay.trace.dropped.values()), "outcome": "ended"}
     try:
-        run(engine)
+        engine.run()
     except Diverged as error:
         return row | {"outcome": error.message, "completed": engine.completed, "events": engine.events}
     history = run_history(engine, log, replay.places)

@@ -69,7 +69,7 @@ def check_names(grid: StudyGrid) -> None:
     :raises UnknownName: one is not installed.
     """
     from scheduler.placement.registry import load_algorithm
-    from scheduler.queue.registry import load_policy
+    from scheduler.queue.policy_registry import load_policy
 
     for policy in grid.policies:
         load_policy(policy)

@@ -10,7 +10,7 @@ from uuid import NAMESPACE_DNS, uuid5
 from extender.cluster_cache import ClusterCache
 from extender.gangs import Gang, GangKey
 from extender.objects import decode_node, decode_pod
-from extender.planner import Answer, Round, solve
+from extender.planner import Answer, PlanningRound, solve
 from extender.reservations import Reservation, decode_reservation
 from scheduler.placement.types import Limits
 from scheduler.queue.types import QueuePolicy
@@ -177,10 +177,11 @@ def reserve(state: ClusterCache, *zone: str, name: str = "llm", **more: Any) -> 
 def plan_all(state: ClusterCache, *, now: datetime = NOW, policy: QueuePolicy | None = None) -> dict[str, Answer]:
     """One round of planning, every plan put into the state; the answers in the order of the questions."""
     answers = {}
-    round_ = Round(policy=policy)
+    round_ = PlanningRound(policy=policy)
     while (question := round_.next(state, now)) is not None:
         answer = solve(question, Limits(seconds=5.0, workers=1))
-        state.put_plan(answer.plan)
+        if question.stopping is None:
+            state.put_plan(answer.plan)
+            answers[answer.key.name] = answer
         round_.tell(answer)
-        answers[answer.key.name] = answer
     return answers

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from simulator.engine.hooks import Incident, Setback
-from simulator.engine.job import SimJob
-from simulator.engine.run import run
-from simulator.engine.stage import Why
+from simulator.engine.hooks import Incident, Setback, Why
+from simulator.engine.sim_job import SimJob
 from simulator.job_record import JobRecord
 from simulator.replay import COUNT_ONLY, Replay, ReplaySettings, prepare
 from simulator.results.attempt_log import log_attempts
@@ -114,6 +112,5 @@ def replayed(
     if incidents:
         engine.incidents = Planned(incidents)
     log = log_attempts(engine)
-    engine.begin()
-    run(engine)
+    engine.run()
     return made, run_history(engine, log, None if algorithm == COUNT_ONLY else made.cluster)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-from simulator.engine.job import SimJob
+from simulator.engine.sim_job import SimJob
 
 MOST_JOBS = 4_000
 """Jobs in the table; of longer traces those that waited longest, then those with most GPU time."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arnold.pages.row_chart import ChartRow, row_chart
-from simulator.engine.job import SimJob
+from simulator.engine.sim_job import SimJob
 from simulator.results.distribution import Distribution, distribution
 from simulator.results.size_class import NAMES, size_class
 from topology.quantities import duration, percent, plural

@@ -14,7 +14,7 @@ from extender.controller.decide_reservations import Next, decide_reservation
 from extender.plans import GangPlan, PlanPhase
 from extender.reservations import Reservation, ReservationPhase, decode_reservation
 from scheduler.queue.arnold import Arnold, NoReserve
-from scheduler.queue.priority import PriorityAge
+from scheduler.queue.by_priority import PriorityAge
 from scheduler.queue.types import QueuePolicy
 from tests.extender.things import (
     NOW,

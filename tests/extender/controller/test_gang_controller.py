@@ -25,7 +25,7 @@ from extender.plans import GangPlan, PlanPhase, decode_plan
 from extender.reservations import Reservation, ReservationPhase, decode_reservation
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.priority import PriorityAge
+from scheduler.queue.by_priority import PriorityAge
 from scheduler.queue.types import QueuePolicy
 from tests.extender.fake_cluster import FakeCluster, unreachable
 from tests.extender.things import (

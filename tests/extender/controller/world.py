@@ -15,7 +15,7 @@ from extender.controller.timeouts import Timeouts
 from extender.gangs import GangKey
 from extender.kubernetes_names import GATE, PLANNED, RELEASED
 from extender.objects import decode_pod
-from extender.planner import Round, repair_question, solve
+from extender.planner import PlanningRound, repair_question, solve
 from extender.plans import GangPlan, PlanPhase
 from scheduler.placement.types import Limits
 from tests.extender.fake_cluster import patched
@@ -163,7 +163,7 @@ class World:
         self.state.put_plan(plan.replace(uid=plan.uid or uid(str(plan.key)), resource_version=str(self.version)))
 
     def _place(self, unplaced: Iterable[GangKey]) -> None:
-        queue, wanted = Round(), set(unplaced)
+        queue, wanted = PlanningRound(), set(unplaced)
         while (question := queue.next(self.state, self.now)) is not None:
             if question.gang.key in wanted:
                 answer = solve(question, LIMITS)

@@ -7,21 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.cluster_cache import ClusterCache as State
+from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
-from extender.planner import Round, question_of, repair_question, solve
-from extender.planner.claims import Blocked, Claims
-from extender.plans import GangPlan as Plan
-from extender.plans import PlanPhase as Phase
-from extender.plans import canonical_uid
-from extender.queueing import Waiting
+from extender.planner import PlanningRound, question_of, repair_question, solve
+from extender.plans import GangPlan, PlanPhase, canonical_uid
 from scheduler.objective import evaluate
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
-from scheduler.queue.arnold import NoReserve
-from scheduler.queue.backfill import FifoBackfill
-from scheduler.queue.fifo import Fifo
-from scheduler.queue.priority import PriorityAge
 from tests.extender.things import (
     MINIPOD,
     NOW,
@@ -58,7 +50,7 @@ def test_a_gang_lands_where_place_puts_it() -> None:
     assert proposal.nodes is not None
     worth = evaluate(question.cluster, question.job, proposal.nodes)
     plan = answer.plan
-    assert (answer.found, plan.phase, plan.spread, plan.gap) == (True, Phase.PLANNED, (worth.dp, worth.pp), 0.0)
+    assert (answer.found, plan.phase, plan.spread, plan.gap) == (True, PlanPhase.PLANNED, (worth.dp, worth.pp), 0.0)
     assert (plan.spread, plan.objective, plan.bound) == ((1, 2), pytest.approx(1.3), pytest.approx(1.3))
     assert plan.pods == tuple(canonical_uid(uid(f"g-{rank}")) for rank in range(8))
 
@@ -93,7 +85,7 @@ def test_no_room_says_what_is_in_the_way() -> None:
     running = [pod(f"r{i}", node=f"m{i % 2}-{i}", phase="Running") for i in range(3)]
     answer = plan_all(state_of(minipods(4, 4), [*running, *gang_pods("g", 7)]))["g"]
     plan = answer.plan
-    assert (answer.found, plan.phase, plan.reason, plan.would_fit_if_empty) == (False, Phase.QUEUED, "NoRoom", True)
+    assert (answer.found, plan.phase, plan.reason, plan.would_fit_if_empty) == (False, PlanPhase.QUEUED, "NoRoom", True)
     assert "the job needs 7 free nodes of 8 GPUs, the cluster has 5 of 8 (3 in use)" in plan.message
     assert "it fits if the cluster were empty; 2 nodes in use would have to be freed" in plan.message
     assert "\nTo fix: wait until nodes are free, or ask for fewer nodes" in plan.message
@@ -139,7 +131,7 @@ def test_a_level_that_the_cluster_has_not_is_a_reason(annotations: dict[str, str
 
 def test_a_cluster_without_topology_is_a_reason() -> None:
     """Automatic levels found none."""
-    state = State(None)
+    state = ClusterCache(None)
     state.put_node(node("n", labels={}))
     for one in gang_pods("g", 1):
         state.put_pod(one)
@@ -156,7 +148,7 @@ def test_what_is_required_of_peers_is_held() -> None:
     assert set(plan_all(state)["g"].plan.nodes) == {f"m0-{i}" for i in range(4, 8)}
     state = state_of(minipods(8), [*running, pod("q", node="m0-7", phase="Running"), *gang_pods("g", 4, annotations)])
     refused = plan_all(state)["g"].plan
-    assert (refused.phase, refused.would_fit_if_empty) == (Phase.QUEUED, True)
+    assert (refused.phase, refused.would_fit_if_empty) == (PlanPhase.QUEUED, True)
 
 
 @pytest.mark.parametrize(("tier", "found"), [("1", False), ("2", True), ("3", True)])
@@ -170,38 +162,13 @@ def test_nodes_without_a_place_are_not_used() -> None:
     """Their domain is unknown, so a spread over them would be made up."""
     lost = [node(f"u{i}", labels={RACK: "x"}) for i in range(3)]
     plan = plan_all(state_of([*minipods(1, 1), *lost], gang_pods("g", 3)))["g"].plan
-    assert (plan.phase, f"3 without the label {MINIPOD}" in plan.message) == (Phase.QUEUED, True)
+    assert (plan.phase, f"3 without the label {MINIPOD}" in plan.message) == (PlanPhase.QUEUED, True)
 
 
 # The queue
 
 
-def waiting(name: str, *, priority: int = 0, age: int = 0) -> Waiting:
-    """A gang in the queue, so many minutes old."""
-    return Waiting(key(name), priority, NOW.replace(minute=59 - age, hour=11), 1)
-
-
-def test_what_those_before_could_use_is_withheld() -> None:
-    """All of it together."""
-    state = state_of(minipods(3))
-    blocked = [Blocked(waiting("a"), frozenset({"m0-1"})), Blocked(waiting("b"), frozenset({"m0-2"}))]
-    terms = Claims(PriorityAge()).terms(state, waiting("c"), blocked, NOW)
-    assert terms.offers == ({"m0-1", "m0-2"},)
-    assert [one.key.name for one in terms.ahead] == ["a", "b"]
-    assert Claims(PriorityAge()).terms(state, waiting("c"), [], NOW).offers == (frozenset(),)
-
-
-def test_every_policy_says_what_it_withholds() -> None:
-    """Strict: everything; EASY without known ends: all that the first could use; a greedy one: nothing."""
-    state = state_of(minipods(3))
-    blocked = [Blocked(waiting("a"), frozenset({"m0-1"})), Blocked(waiting("b"), frozenset({"m0-2"}))]
-    strict = Claims(Fifo()).terms(state, waiting("c"), blocked, NOW)
-    assert (strict.offers, strict.passing) == (({"m0-0", "m0-1", "m0-2"},), False)
-    assert Claims(FifoBackfill()).terms(state, waiting("c"), blocked, NOW).offers == ({"m0-1"},)
-    assert Claims(NoReserve()).terms(state, waiting("c"), blocked, NOW).offers == (frozenset(),)
-
-
-def queue_of(*gangs: tuple[str, int, Json], nodes: Any, running: Any = ()) -> State:
+def queue_of(*gangs: tuple[str, int, Json], nodes: Any, running: Any = ()) -> ClusterCache:
     """Gangs of some sizes, each a minute younger than the one before."""
     pods = [
         one
@@ -264,7 +231,7 @@ def test_a_gang_that_can_never_fit_blocks_nobody() -> None:
 def test_each_gang_is_asked_about_once_in_a_round() -> None:
     """Also when it stays without nodes; and one that changes meanwhile is passed over."""
     state = queue_of(("a", 9, {}), ("b", 9, {}), ("c", 1, {}), nodes=minipods(4))
-    round_ = Round()
+    round_ = PlanningRound()
     first = round_.next(state, NOW)
     assert first is not None
     round_.tell(solve(first, LIMITS))
@@ -273,7 +240,7 @@ def test_each_gang_is_asked_about_once_in_a_round() -> None:
     assert second is not None
     assert (first.gang.key, second.gang.key) == (key("a"), key("c"))
     assert round_.next(state, NOW) is None
-    only = Round([key("c")]).next(state, NOW)
+    only = PlanningRound([key("c")]).next(state, NOW)
     assert only is not None
     assert only.gang.key == key("c")
 
@@ -282,7 +249,7 @@ def test_the_first_in_the_queue_is_asked_again_when_nodes_come_free() -> None:
     """Many wait behind it; it does not wait for their answers, nor do they wait for ever while the cluster changes."""
     running = [pod(f"r{i}", node=f"m0-{i}", phase="Running") for i in range(3)]
     state = queue_of(("big", 7, {}), ("b", 6, {}), ("c", 6, {}), ("d", 6, {}), nodes=minipods(8), running=running)
-    round_, asked = Round(), []
+    round_, asked = PlanningRound(), []
     while (question := round_.next(state, NOW)) is not None:
         asked.append(question.gang.key.name)
         round_.tell(solve(question, LIMITS))
@@ -352,17 +319,19 @@ def test_no_node_is_ever_promised_twice(sizes: list[int], gangs: list[Any], busy
     assert not set(taken) & {one.node for one in running}
     for name, size, _ in asked:
         plan = state.plans[key(name)]
-        assert len(plan.nodes) == (size if plan.phase is Phase.PLANNED else 0)
+        assert len(plan.nodes) == (size if plan.phase is PlanPhase.PLANNED else 0)
         assert all(state.fleet.promised_to(node) == key(name) for node in plan.nodes)
 
 
 # Repair
 
 
-def running_gang(size: int, annotations: dict[str, str], *, nodes: Any, bound: bool = True) -> tuple[State, Plan]:
+def running_gang(
+    size: int, annotations: dict[str, str], *, nodes: Any, bound: bool = True
+) -> tuple[ClusterCache, GangPlan]:
     """A gang on its planned nodes."""
     state = state_of(nodes, gang_pods("g", size, annotations))
-    plan = plan_all(state)["g"].plan.replace(phase=Phase.BOUND)
+    plan = plan_all(state)["g"].plan.replace(phase=PlanPhase.BOUND)
     state.put_plan(plan)
     for rank, name in enumerate(plan.nodes if bound else ()):
         state.put_pod(decode_pod(member_json("g", rank, size, annotations, gate=False, node=name, phase="Running")))
@@ -374,7 +343,7 @@ def test_a_lost_node_is_replaced_and_nothing_else_moves() -> None:
     state, plan = running_gang(8, GRID, nodes=minipods(5, 5))
     state.drop_node(plan.nodes[3])
     answer = solve(repair_question(state, plan, [plan.nodes[3]], NOW), LIMITS)
-    assert (answer.found, answer.moved, answer.plan.spread, answer.plan.phase) == (True, (3,), (1, 2), Phase.BOUND)
+    assert (answer.found, answer.moved, answer.plan.spread, answer.plan.phase) == (True, (3,), (1, 2), PlanPhase.BOUND)
     assert answer.plan.nodes[3].split("-")[0] == plan.nodes[3].split("-")[0]
     assert answer.plan.nodes[:3] + answer.plan.nodes[4:] == plan.nodes[:3] + plan.nodes[4:]
     assert (answer.plan.pods, answer.plan.spec) == (plan.pods, plan.spec)
@@ -404,7 +373,7 @@ def test_a_repair_takes_no_promised_and_no_faulty_node() -> None:
     """One spare is promised to another gang, one is cordoned, one is left."""
     state, plan = running_gang(2, {}, nodes=minipods(5))
     spares = sorted({f"m0-{i}" for i in range(5)} - set(plan.nodes))
-    state.put_plan(Plan(key("h"), Phase.PLANNED, nodes=(spares[0],), pods=(uid("h"),)))
+    state.put_plan(GangPlan(key("h"), PlanPhase.PLANNED, nodes=(spares[0],), pods=(uid("h"),)))
     state.put_node(node(spares[1], "mp0", "mp0r0", unschedulable=True))
     answer = solve(repair_question(state, plan, [plan.nodes[1]], NOW), LIMITS)
     assert answer.plan.nodes == (plan.nodes[0], spares[2])
@@ -414,7 +383,7 @@ def test_no_spare_is_a_condition_and_the_plan_stays() -> None:
     """What runs goes on; the reason is there to be read."""
     state, plan = running_gang(4, {}, nodes=minipods(4))
     answer = solve(repair_question(state, plan, [plan.nodes[1]], NOW), LIMITS)
-    assert (answer.found, answer.plan.nodes, answer.plan.phase) == (False, plan.nodes, Phase.BOUND)
+    assert (answer.found, answer.plan.nodes, answer.plan.phase) == (False, plan.nodes, PlanPhase.BOUND)
     healthy = answer.plan.condition("Healthy")
     assert healthy is not None
     assert (healthy.status, healthy.reason) == ("False", "CannotBeRepaired")

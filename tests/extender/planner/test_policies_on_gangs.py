@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.cluster_cache import ClusterCache as State
+from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
-from extender.planner import Round, repair_question, solve
-from extender.plans import PlanPhase as Phase
+from extender.planner import PlanningRound, repair_question, solve
+from extender.plans import PlanPhase
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
 from scheduler.queue.backfill import FifoBackfill
+from scheduler.queue.by_priority import PriorityPreempt
 from scheduler.queue.fifo import Fifo
-from scheduler.queue.priority import PriorityPreempt
 from scheduler.queue.shortest import ShortestFirst
 from scheduler.queue.types import QueuePolicy
 from tests.extender.things import (
@@ -39,7 +39,7 @@ LIMITS = Limits(seconds=5.0, workers=1)
 LENGTH, STOP = "arnold.dev/expected-duration", "arnold.dev/preemptible"
 
 
-def queue_of(*gangs: tuple[str, int, Json], nodes: int, running: Any = ()) -> State:
+def queue_of(*gangs: tuple[str, int, Json], nodes: int, running: Any = ()) -> ClusterCache:
     """Gangs of some sizes, each a minute younger than the one before, on one minipod."""
     pods = [
         one
@@ -49,7 +49,7 @@ def queue_of(*gangs: tuple[str, int, Json], nodes: int, running: Any = ()) -> St
     return state_of(minipods(nodes), [*running, *pods])
 
 
-def found(state: State, policy: QueuePolicy) -> dict[str, bool]:
+def found(state: ClusterCache, policy: QueuePolicy) -> dict[str, bool]:
     """Which gangs get nodes, in the order in which they are asked."""
     return {name: answer.found for name, answer in plan_all(state, policy=policy).items()}
 
@@ -137,7 +137,7 @@ def test_who_is_kept_out_is_told_why() -> None:
     state = queue_of(("g", 3, {LENGTH: "36h"}), nodes=6)
     reserve(state, "m0-0", "m0-1", "m0-2", "m0-3")
     plan = plan_all(state, policy=Arnold())["g"].plan
-    assert (plan.phase, plan.reason) == (Phase.QUEUED, "Reserved")
+    assert (plan.phase, plan.reason) == (PlanPhase.QUEUED, "Reserved")
     assert plan.message == (
         f"it would fit, but only on nodes that are reserved for {SPACE}/llm (arrives 2026-11-21T16:00:00Z), and nobody "
         "says that it ends before that arrives\nTo fix: wait, or say on all its pods that it does "
@@ -191,7 +191,7 @@ def test_a_repair_takes_no_node_of_a_zone() -> None:
     """A gang that runs and loses a node is subject to the same rule as one that waits."""
     state = state_of(minipods(5), gang_pods("g", 2))
     plan_all(state)
-    plan = state.plans[key("g")].replace(phase=Phase.BOUND)
+    plan = state.plans[key("g")].replace(phase=PlanPhase.BOUND)
     state.put_plan(plan)
     for rank, name in enumerate(plan.nodes):
         state.put_pod(decode_pod(member_json("g", rank, 2, gate=False, node=name, phase="Running")))
@@ -208,11 +208,11 @@ def test_a_repair_takes_no_node_of_a_zone() -> None:
 # Who is stopped
 
 
-def occupied(**notes: str) -> State:
+def occupied(**notes: str) -> ClusterCache:
     """A zone of four nodes, on two of which a gang is, and on one a single pod; the announced gang is there."""
     state = state_of(minipods(6), gang_pods("spare", 2, {STOP: "true"}))
     plan_all(state)
-    plan = state.plans[key("spare")].replace(phase=Phase.BOUND)
+    plan = state.plans[key("spare")].replace(phase=PlanPhase.BOUND)
     state.put_plan(plan)
     for rank, name in enumerate(plan.nodes):
         more: Json = {"gate": False, "node": name, "phase": "Running"}
@@ -226,23 +226,23 @@ def occupied(**notes: str) -> State:
     return state
 
 
-def asked_to_stop(state: State, policy: QueuePolicy) -> Any:
-    """What a round would have stopped for the announced gang."""
-    round_ = Round([key("llm")], policy)
+def asked_to_stop(state: ClusterCache, policy: QueuePolicy) -> Any:
+    """The question about the announced gang and those that would be stopped for it; none when nothing would be."""
+    round_ = PlanningRound([key("llm")], policy)
     question = round_.next(state, NOW)
     assert question is not None
     answer = solve(question, LIMITS)
     round_.tell(answer)
     assert not answer.found
-    return round_.stopping(state, question, answer, NOW)
+    return round_.next(state, NOW)
 
 
 def test_those_that_may_be_stopped_are_when_only_they_are_left() -> None:
     """The whole gang and the single pod; on the cluster without them the announced gang lands on its zone."""
     state = occupied(**{STOP: "true"})
-    stopping = asked_to_stop(state, Arnold())
-    assert (stopping.gangs, [one.name for one in stopping.pods]) == ((key("spare"),), ["single"])
-    answer = solve(stopping.question, LIMITS)
+    question = asked_to_stop(state, Arnold())
+    assert (question.stopping.gangs, [one.name for one in question.stopping.pods]) == ((key("spare"),), ["single"])
+    answer = solve(question, LIMITS)
     (reservation,) = state.reservations.values()
     assert set(answer.plan.nodes) == set(reservation.zone)
 
@@ -255,14 +255,14 @@ def test_a_zone_that_is_being_emptied_is_waited_for() -> None:
     state = occupied(**{STOP: "true"})
     state.drop_pod(next(one.uid for one in state.pods.values() if one.name == "elsewhere"))
     state.drop_pod(next(one.uid for one in state.pods.values() if one.name == "spare-0"))
-    state.put_plan(state.plans[key("spare")].replace(phase=Phase.QUEUED, nodes=(), pods=()))
+    state.put_plan(state.plans[key("spare")].replace(phase=PlanPhase.QUEUED, nodes=(), pods=()))
     plan = plan_all(state, policy=Arnold())["llm"].plan
-    assert (plan.phase, plan.reason) == (Phase.QUEUED, "ZoneNotClear")
+    assert (plan.phase, plan.reason) == (PlanPhase.QUEUED, "ZoneNotClear")
     assert plan.message.startswith("it would fit, but its reserved zone is being emptied for it")
     state = occupied()
     state.drop_pod(next(one.uid for one in state.pods.values() if one.name == "elsewhere"))
     state.drop_pod(next(one.uid for one in state.pods.values() if one.name == "spare-0"))
-    state.put_plan(state.plans[key("spare")].replace(phase=Phase.QUEUED, nodes=(), pods=()))
+    state.put_plan(state.plans[key("spare")].replace(phase=PlanPhase.QUEUED, nodes=(), pods=()))
     assert plan_all(state, policy=Arnold())["llm"].found
 
 
@@ -274,7 +274,7 @@ def test_nobody_is_stopped_while_others_are_there() -> None:
 def test_who_leaves_is_not_stopped_again() -> None:
     """The pods are being deleted: there is nothing left to do but wait."""
     state = occupied(**{STOP: "true"})
-    state.put_plan(state.plans[key("spare")].replace(phase=Phase.QUEUED, nodes=(), pods=()))
+    state.put_plan(state.plans[key("spare")].replace(phase=PlanPhase.QUEUED, nodes=(), pods=()))
     for one in list(state.pods.values()):
         if one.name.startswith(("spare", "single")):
             more: Json = {"node": one.node, "leaving": True, "phase": "Running", "annotations": {STOP: "true"}}
@@ -289,5 +289,5 @@ def test_a_policy_that_stops_by_priority_names_whole_gangs() -> None:
     state = occupied()
     for one in gang_pods("llm", 4, priority=5):
         state.put_pod(one)
-    stopping = asked_to_stop(state, PriorityPreempt())
+    stopping = asked_to_stop(state, PriorityPreempt()).stopping
     assert (stopping.gangs, stopping.pods) == ((key("spare"),), ())

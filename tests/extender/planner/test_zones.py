@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.cluster_cache import ClusterCache as State
+from extender.cluster_cache import ClusterCache
 from extender.planner import find_zone, zone_question
 from extender.reservations import Reservation, decode_reservation
 from scheduler.placement.types import Limits
@@ -29,7 +29,7 @@ def announced(**spec: object) -> Reservation:
     return decode_reservation(reservation_json(**spec))
 
 
-def zone(state: State, reservation: Reservation, *lost: str) -> Reservation:
+def zone(state: ClusterCache, reservation: Reservation, *lost: str) -> Reservation:
     """The reservation with what the solver finds for it."""
     return find_zone(zone_question(state, reservation, lost, NOW), LIMITS)
 
@@ -106,6 +106,6 @@ def test_what_cannot_be_asked_is_a_reason() -> None:
     assert "no level 'cloud/rack'" in zone(state_of(minipods(2)), announced(nodes=1, level="cloud/rack")).message
     nowhere = zone(state_of(minipods(2)), announced(nodes=1, nodeSelector={"no": "where"}))
     assert nowhere.message == "no node with GPUs can be used: 2 not selected by the pods"
-    bare = State(None)
+    bare = ClusterCache(None)
     bare.put_node(node("n", labels={}))
     assert "no topology is known" in zone(bare, announced(nodes=1)).message

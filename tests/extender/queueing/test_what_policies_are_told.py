@@ -6,11 +6,22 @@ from datetime import timedelta
 from math import inf
 from typing import Any
 
-from extender.cluster_cache import ClusterCache as State
+import numpy as np
+
+from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
-from extender.plans import GangPlan as Plan
-from extender.plans import PlanPhase as Phase
-from extender.queueing import Floor, claimed, gang_for, reservation_for, running_jobs, waiting_gang
+from extender.plans import GangPlan, PlanPhase
+from extender.queueing import (
+    FleetState,
+    UsableRows,
+    claimed,
+    gang_for,
+    reservation_for,
+    running_jobs,
+    waiting_gang,
+)
+from scheduler.queue.arnold import Arnold
+from scheduler.queue.candidate import candidate_of
 from tests.extender.things import (
     NOW,
     SPACE,
@@ -19,6 +30,7 @@ from tests.extender.things import (
     key,
     member_json,
     minipods,
+    node,
     plan_all,
     pod,
     pod_json,
@@ -36,9 +48,16 @@ def bound(document: dict[str, Any], at: str) -> Pod:
     return decode_pod({**document, "status": {"phase": "Running", "conditions": [scheduled]}})
 
 
-def running(state: State) -> dict[str, Any]:
+def running(state: ClusterCache) -> dict[str, Any]:
     """All that runs, by name."""
     return {one.key.name: one for one in running_jobs(state, state.fleet.table.index_of, NOW)}
+
+
+def offers(state: ClusterCache, gang: str) -> list[list[int]]:
+    """What a gang must leave free under Algorithm 1, in each attempt."""
+    fleet = FleetState(state, NOW)
+    candidate = candidate_of(Arnold(), waiting_gang(state, gang_of(state, gang)), fleet, live=True)
+    return [[0] * len(fleet.total) if keep is None else keep.tolist() for keep in candidate.offers]
 
 
 def test_a_gang_runs_from_its_first_binding_on() -> None:
@@ -84,21 +103,23 @@ def test_single_pods_run_too() -> None:
     assert not found["pod/theirs"].preemptible
 
 
-def test_the_floor_counts_gpus() -> None:
+def test_what_policies_see_counts_gpus() -> None:
     """What pods hold and what is promised is not free; the nodes that a blocked gang could use are a mask.
 
     What another gang could use was not asked: all nodes, for all that is known.
     """
     single = pod("s", node="m0-1", gpus=3, phase="Running")
     state = state_of(minipods(4), [single])
-    state.put_plan(Plan(key("g"), Phase.PLANNED, nodes=("m0-0",), pods=(None,)))
+    state.put_plan(GangPlan(key("g"), PlanPhase.PLANNED, nodes=("m0-0",), pods=(None,)))
     for one in [*gang_pods("h", 1), *gang_pods("i", 1)]:
         state.put_pod(one)
-    floor = Floor(state, NOW, {key("h"): frozenset({"m0-2", "gone"})})
-    assert floor.total.tolist() == [8, 8, 8, 8]
-    assert floor.free.tolist() == [0, 5, 8, 8]
-    assert floor.usable(waiting_gang(state, gang_of(state, "h"))).tolist() == [False, False, True, False]
-    assert floor.usable(waiting_gang(state, gang_of(state, "i"))).all()
+    before = state_of([*minipods(4), node("gone")])
+    could = np.array([name in ("m0-2", "gone") for name in before.fleet.table.index_of])
+    fleet = FleetState(state, NOW, {key("h"): UsableRows(before.fleet.table, could)})
+    assert fleet.total.tolist() == [8, 8, 8, 8]
+    assert fleet.free.tolist() == [0, 5, 8, 8]
+    assert fleet.usable(waiting_gang(state, gang_of(state, "h"))).tolist() == [False, False, True, False]
+    assert fleet.usable(waiting_gang(state, gang_of(state, "i"))).all()
 
 
 def test_reservations_are_those_that_are_held() -> None:
@@ -107,7 +128,7 @@ def test_reservations_are_those_that_are_held() -> None:
     reserve(state, "m0-3", "gone", name="late", hours=5)
     reserve(state, "m0-1", "m0-0", name="early", hours=3)
     state.put_reservation(reserve(state, "m0-2", name="old").replace(phase="Expired"))
-    found = Floor(state, NOW).reservations
+    found = FleetState(state, NOW).reservations
     assert [(one.name, one.zone) for one in found] == [(f"{SPACE}/early", (1, 0)), (f"{SPACE}/late", (3,))]
     assert found[0].arrives == NOW.timestamp() + 3 * 3_600
     assert found[0].announced == NOW.timestamp()
@@ -132,10 +153,11 @@ def test_nobody_comes_into_a_zone_any_more_when_its_gang_is_there() -> None:
     state = state_of(minipods(4), [*gang_pods("spare", 1, {STOP: "true"}), *gang_pods("llm", 2)[:1]])
     reservation = reserve(state, "m0-0", "m0-1")
     assert not claimed(state, reservation)
-    assert waiting_gang(state, gang_of(state, "spare")).preemptible
+    assert offers(state, "spare") == [[0, 0, 0, 0]]
     for one in gang_pods("llm", 2):
         state.put_pod(one)
     assert claimed(state, reservation)
-    assert not waiting_gang(state, gang_of(state, "spare")).preemptible
+    assert offers(state, "spare") == [[8, 8, 0, 0]]
+    assert [one.claimed for one in FleetState(state, NOW).reservations] == [True]
     # It is early: so that nobody who would end by the announced time comes in, it arrives now.
-    assert [one.arrives for one in Floor(state, NOW).reservations] == [NOW.timestamp()]
+    assert [one.arrives for one in FleetState(state, NOW).reservations] == [NOW.timestamp()]

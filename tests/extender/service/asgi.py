@@ -12,7 +12,7 @@ from extender.cluster_cache import ClusterCache
 from extender.service.app import Backend, create_app
 from extender.service.extender_metrics import Metrics
 from extender.service.request_body import BodyReader
-from scheduler.queue.priority import PriorityAge
+from scheduler.queue.by_priority import PriorityAge
 from tests.extender.things import NOW
 
 

@@ -10,7 +10,7 @@ from extender.cluster_cache import ClusterCache
 from extender.verbs.filter_preempt import RefusalKind, filter_nodes, preempt
 from extender.verbs.protocol import decode_filter, decode_preempt, encode
 from scheduler.queue.arnold import Arnold, NoJct
-from scheduler.queue.priority import PriorityAge
+from scheduler.queue.by_priority import PriorityAge
 from scheduler.queue.types import QueuePolicy
 from tests.extender.things import NOW, Json, gang_pods, minipods, pod, pod_json, reserve, state_of
 

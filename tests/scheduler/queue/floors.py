@@ -1,4 +1,4 @@
-"""A floor and jobs for policies, as plain values."""
+"""A cluster and jobs for policies, as plain values."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class Runs:
     started: float = 0.0
     priority: int = 0
     preemptible: bool = False
+    leaving: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Flat:
     running: Sequence[Runs] = ()
     reservations: Sequence[CapacityReservation] = ()
     now: float = 0.0
+    version: int = 0
     out: frozenset[int] = field(default_factory=frozenset)
     trunks: Sequence[int] = ()
     closed: Mapping[int, Sequence[int]] = field(default_factory=dict)
@@ -69,6 +71,10 @@ class Flat:
     def trunk_of(self) -> IntArray | None:
         """Those given; none where all nodes are joined."""
         return np.array(self.trunks, dtype=np.int32) if self.trunks else None
+
+    def may_fit(self, job: Waiting) -> bool:
+        """Whether enough nodes have enough free."""
+        return int(np.count_nonzero(self.usable(job) & (self.free >= job.gpus))) >= job.nodes
 
     def usable(self, job: Waiting) -> BoolArray:
         """Nodes with so many GPUs, without those that are closed to the job of that key."""

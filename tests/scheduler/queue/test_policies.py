@@ -9,8 +9,8 @@ import numpy as np
 
 from scheduler.queue.arnold import Arnold, NoJct
 from scheduler.queue.backfill import FifoBackfill, shadow
+from scheduler.queue.by_priority import PriorityAge, PriorityPreempt
 from scheduler.queue.preemption import cheapest_victims
-from scheduler.queue.priority import PriorityAge, PriorityPreempt
 from scheduler.queue.shortest import ShortestFirst
 from scheduler.queue.types import CapacityReservation, Keep
 from tests.scheduler.queue.floors import Flat, Runs, Wants

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.queue.registry import load_policy, policy_names
+from scheduler.queue.policy_registry import load_policy, policy_names
 from topology.errors import UnknownName
 
 

@@ -8,10 +8,9 @@ from typing import Any
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
 from scheduler.queue.types import QueuePolicy
-from simulator.engine.counted import CountedRoom
-from simulator.engine.loop import Engine
-from simulator.engine.placed import PlacedRoom
-from simulator.engine.run import run
+from simulator.engine.engine import Engine
+from simulator.engine.node_pool import NodePool
+from simulator.engine.pools import GpuPool
 from simulator.job_record import JobRecord
 from simulator.results.attempt_log import AttemptLog, log_attempts
 from simulator.results.run_history import run_history
@@ -19,14 +18,14 @@ from simulator.results.run_summary import RunSummary, run_summary
 from topology.cluster import Cluster
 
 
-def placed(cluster: Cluster) -> PlacedRoom:
+def placed(cluster: Cluster) -> NodePool:
     """A cluster on which production placement decides."""
-    return PlacedRoom(cluster, algorithm=Exact(), limits=Limits(workers=1))
+    return NodePool(cluster, algorithm=Exact(), limits=Limits(workers=1))
 
 
 def counted_run(cluster: Cluster, records: Sequence[JobRecord], policy: QueuePolicy, **hooks: Any) -> Engine:
     """A finished run in which GPUs are counted."""
-    return finished(Engine(records, CountedRoom(cluster), policy, **hooks))
+    return finished(Engine(records, GpuPool(cluster), policy, **hooks))
 
 
 def placed_run(cluster: Cluster, records: Sequence[JobRecord], policy: QueuePolicy, **hooks: Any) -> Engine:
@@ -34,11 +33,17 @@ def placed_run(cluster: Cluster, records: Sequence[JobRecord], policy: QueuePoli
     return finished(Engine(records, placed(cluster), policy, **hooks))
 
 
+def go_on(engine: Engine, instants: int) -> None:
+    """Go on by so many instants, or to the end."""
+    while instants and not engine.over:
+        engine.step()
+        instants -= 1
+
+
 def finished(engine: Engine) -> Engine:
     """The engine after its run, whose recovery is a log of its attempts."""
     log_attempts(engine)
-    engine.begin()
-    run(engine)
+    engine.run()
     return engine
 
 

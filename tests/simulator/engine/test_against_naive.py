@@ -7,13 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.queue.backfill import FifoBackfill
+from scheduler.queue.by_priority import PriorityPreempt
 from scheduler.queue.fifo import Fifo
-from scheduler.queue.priority import PriorityPreempt
 from scheduler.queue.shortest import ShortestFirst
 from scheduler.queue.types import QueuePolicy
-from simulator.engine.counted import CountedRoom
-from simulator.engine.loop import Engine
-from simulator.engine.run import run
+from simulator.engine.engine import Engine
+from simulator.engine.pools import GpuPool
 from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
 from tests.simulator.engine.naive import Naive, replay
@@ -41,8 +40,7 @@ def test_starts_are_those_of_a_naive_simulator(
         JobRecord(f"j{i}", submit, duration, gpus, priority=priority, preemptible=preemptible)
         for i, (submit, duration, gpus, priority, preemptible) in enumerate(rows)
     ]
-    engine = Engine(records, CountedRoom(racks(1)), policy)
-    engine.begin()
-    run(engine)
+    engine = Engine(records, GpuPool(racks(1)), policy)
+    engine.run()
     naive = [Naive(i, *row) for i, row in enumerate(rows)]
     assert [job.started for job in engine.jobs] == replay(naive, GPUS, policy.name)

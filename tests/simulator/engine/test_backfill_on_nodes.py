@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
 from scheduler.queue.backfill import FifoBackfill
-from scheduler.queue.types import Floor, Hold, Waiting
-from simulator.engine.loop import Engine
-from simulator.engine.placed import PlacedRoom
+from scheduler.queue.types import ClusterState, HeldNodes, Waiting
+from simulator.engine.engine import Engine
+from simulator.engine.node_pool import NodePool
 from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
 from tests.simulator.engine.naive import Naive, replay
@@ -37,7 +37,7 @@ GANGS = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9), st.integers(1,
 def starts_on(cluster: Cluster, gangs: Sequence[Gang], algorithm: str) -> list[float]:
     """When jobs of whole nodes start under EASY backfilling."""
     records = [JobRecord(f"j{i}", at, takes, 8 * nodes, nodes=nodes) for i, (at, takes, nodes) in enumerate(gangs)]
-    room = PlacedRoom(cluster, algorithm=load_algorithm(algorithm), limits=Limits(workers=1))
+    room = NodePool(cluster, algorithm=load_algorithm(algorithm), limits=Limits(workers=1))
     return [job.started for job in finished(Engine(records, room, FifoBackfill())).jobs]
 
 
@@ -47,9 +47,9 @@ class Promising(FifoBackfill):
     def __init__(self) -> None:
         self.promised: dict[object, float] = {}
 
-    def holds(self, blocked: Sequence[Waiting], floor: Floor) -> Sequence[Hold]:
+    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:
         """As EASY does."""
-        holds = super().holds(blocked, floor)
+        holds = super().holds(blocked, cluster)
         key = blocked[0].key
         self.promised[key] = min(self.promised.get(key, inf), holds[0].until)
         return holds

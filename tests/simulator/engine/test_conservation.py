@@ -11,11 +11,11 @@ from hypothesis import given, settings
 
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.backfill import FifoBackfill
+from scheduler.queue.by_priority import PriorityAge, PriorityPreempt
 from scheduler.queue.fifo import Fifo
-from scheduler.queue.priority import PriorityAge, PriorityPreempt
 from scheduler.queue.shortest import ShortestFirst
 from scheduler.queue.types import QueuePolicy
-from simulator.engine.job import UNITS, SimJob, State
+from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import counted_run, placed_run, summary_of
@@ -26,7 +26,7 @@ POLICIES: list[QueuePolicy] = [Fifo(), FifoBackfill(), ShortestFirst(), Priority
 
 def held(job: SimJob) -> Iterable[tuple[float, float]]:
     """Intervals in which a job had its GPUs, begin and end; one that still runs is left out."""
-    return chain(job.runs, [(job.started, job.end)] if job.state is State.DONE else ())
+    return chain(job.runs, [(job.started, job.end)] if job.state is JobState.DONE else ())
 
 
 def most_held(jobs: list[SimJob], *, node: int | None = None) -> int:
@@ -53,9 +53,9 @@ def most_held(jobs: list[SimJob], *, node: int | None = None) -> int:
 def test_no_gpu_is_given_twice_and_all_jobs_end(policy: QueuePolicy, records: list[JobRecord]) -> None:
     """Node by node (where no job was stopped, since only its last places are kept) and over the cluster."""
     engine = placed_run(racks(6, per_rack=3), records, policy)
-    assert all(job.state is State.DONE for job in engine.jobs)
+    assert all(job.state is JobState.DONE for job in engine.jobs)
     assert most_held(engine.jobs) <= 6 * 8 * UNITS
-    assert engine.room.free.tolist() == [8 * UNITS] * 6
+    assert engine.pool.free.tolist() == [8 * UNITS] * 6
     if not any(job.runs for job in engine.jobs):
         for node in range(6):
             assert most_held(engine.jobs, node=node) <= 8 * UNITS
@@ -81,7 +81,7 @@ def test_gpu_time_held_is_work_and_what_was_lost(policy: QueuePolicy, records: l
     summary = summary_of(engine)
     if summary.makespan:
         # Each product of GPUs and seconds is rounded once, their sum once.
-        room = Fraction(engine.room.capacity, UNITS) * Fraction(summary.makespan)
+        room = Fraction(engine.pool.capacity, UNITS) * Fraction(summary.makespan)
         assert summary.utilization == pytest.approx(float(exact / room), rel=1e-12)
 
 

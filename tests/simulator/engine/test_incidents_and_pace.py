@@ -10,12 +10,9 @@ import pytest
 from scheduler.queue.fifo import Fifo
 from simulator.comm_pace import CommPace
 from simulator.cost.counters import no_cost
-from simulator.engine.hooks import Incident, Setback
-from simulator.engine.job import SimJob
-from simulator.engine.loop import Engine
-from simulator.engine.overload import Diverged, Overload
-from simulator.engine.run import run
-from simulator.engine.stage import Why
+from simulator.engine.engine import Diverged, Engine, Overload
+from simulator.engine.hooks import Incident, Setback, Why
+from simulator.engine.sim_job import SimJob
 from simulator.job_record import JobRecord
 from simulator.results.ettr_over_time import run_ettr
 from tests.simulator.clusters import racks
@@ -103,15 +100,13 @@ def test_a_run_in_which_nothing_ever_ends_is_ended() -> None:
     """The only node fails each second, and the job of 10 s keeps nothing: said after so many events."""
     incidents = Scripted([Incident(0.5 + i / 2, ("down", "up")[i % 2], 0) for i in range(5_000)])
     engine = Engine([JobRecord("a", 0, 10, 8)], placed(racks(1)), Fifo(), incidents=incidents)
-    engine.begin()
     with pytest.raises(Diverged, match="no job has ended in 1,000 events"):
-        run(engine, overload=Overload(events=1_000))
+        engine.run(overload=Overload(events=1_000))
 
 
 def test_a_backlog_of_a_lifetime_is_ended() -> None:
     """20,000 jobs of a year each on one node of 8 GPUs: 2,500 years."""
     records = [JobRecord(f"j{i}", i, 365.25 * 86_400, 1) for i in range(20_000)]
     engine = Engine(records, placed(racks(1)), Fifo())
-    engine.begin()
     with pytest.raises(Diverged, match="jobs wait with work for"):
-        run(engine)
+        engine.run()

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from scheduler.queue.fifo import Fifo
-from simulator.engine.counted import CountedRoom
-from simulator.engine.loop import Engine
-from simulator.engine.run import run
+from simulator.engine.engine import Engine
+from simulator.engine.pools import GpuPool
 from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
 
@@ -42,9 +41,8 @@ def test_philly_jobs_of_one_gpu_equal_a_plain_queue(gpus: int) -> None:
         for row in rows
     )
     records = [JobRecord(str(i), submit, duration, 1) for i, (submit, duration) in enumerate(jobs)]
-    engine = Engine(records, CountedRoom(racks(gpus // 8)), Fifo())
-    engine.begin()
-    run(engine)
+    engine = Engine(records, GpuPool(racks(gpus // 8)), Fifo())
+    engine.run()
     waits = [job.first_start - job.submitted for job in engine.jobs]
     assert len(jobs) == 76_627
     assert waits == pytest.approx(waits_of_a_plain_queue(jobs, gpus), abs=1e-6)

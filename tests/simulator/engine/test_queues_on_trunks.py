@@ -6,8 +6,8 @@ import pytest
 
 from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.base import BasePolicy
+from scheduler.queue.by_priority import PriorityPreempt
 from scheduler.queue.fifo import Fifo
-from scheduler.queue.priority import PriorityPreempt
 from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import placed_run

@@ -14,18 +14,17 @@ from pydantic import TypeAdapter
 from arnold.exports.jobs import rows
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.backfill import FifoBackfill
+from scheduler.queue.by_priority import PriorityPreempt
 from scheduler.queue.fifo import Fifo
-from scheduler.queue.priority import PriorityPreempt
 from scheduler.queue.types import QueuePolicy
+from simulator.engine.engine import Engine, Watch
 from simulator.engine.hooks import Incident
-from simulator.engine.loop import Engine
-from simulator.engine.run import Watch, run
-from simulator.engine.snapshot import Snapshot, restore, snapshot
+from simulator.engine.snapshot import EngineSnapshot, restore, snapshot
 from simulator.job_record import JobRecord
 from simulator.results.attempt_log import log_attempts
 from tests.simulator.clusters import racks
 from tests.simulator.engine.incidents import Scripted
-from tests.simulator.engine.runs import placed
+from tests.simulator.engine.runs import go_on, placed
 from tests.simulator.engine.traces import traces
 
 CLUSTER = racks(6, per_rack=3)
@@ -52,15 +51,15 @@ def test_going_on_equals_never_stopping(policy: QueuePolicy, records: list[JobRe
     """Stopped after any number of instants, written as JSON, read again, brought into a new engine, ended."""
     whole = engine_of(records, policy)
     whole.begin()
-    run(whole)
+    whole.run()
     first = engine_of(records, policy)
     first.begin()
-    first.advance(instants)
-    file = TypeAdapter(Snapshot)
+    go_on(first, instants)
+    file = TypeAdapter(EngineSnapshot)
     text = file.dump_json(snapshot(first))
     second = engine_of(records, policy)
     restore(second, file.validate_json(text))
-    run(second)
+    second.run()
     assert bytes_of(second) == bytes_of(whole)
 
 
@@ -70,19 +69,17 @@ def test_the_same_inputs_give_the_same_bytes(records: list[JobRecord]) -> None:
     """Twice the same run."""
     engines = [engine_of(records, FifoBackfill()) for _ in range(2)]
     for engine in engines:
-        engine.begin()
-        run(engine)
+        engine.run()
     assert bytes_of(engines[0]) == bytes_of(engines[1])
 
 
 def test_an_interrupted_run_saves_its_state_first() -> None:
     """Ctrl-C between two looks at the clock: the checkpoint is written, then the interruption goes on."""
     asked: Iterator[int] = count()
-    saved: list[Snapshot] = []
+    saved: list[EngineSnapshot] = []
     records = [JobRecord(f"j{i}", i, 1.5, 8) for i in range(2000)]
     engine = engine_of(records, Fifo())
-    engine.begin()
     watch = Watch(interrupted=lambda: next(asked) == 2, save=lambda one: saved.append(snapshot(one)), every=1e9)
     with pytest.raises(KeyboardInterrupt):
-        run(engine, watch)
+        engine.run(watch)
     assert [0 < state.completed < 2000 for state in saved] == [True]

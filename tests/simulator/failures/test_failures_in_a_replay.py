@@ -9,7 +9,6 @@ import pytest
 
 from scheduler.job import Parallelism, stage_slowdown
 from simulator.engine.hooks import Incident
-from simulator.engine.run import run
 from simulator.engine.snapshot import restore, snapshot
 from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
 from simulator.failures.expected_ettr import Losses, best_interval, first_order_ettr
@@ -21,6 +20,7 @@ from simulator.replay import Replay, ReplaySettings, prepare
 from simulator.results.ettr_over_time import run_ettr
 from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
+from tests.simulator.engine.runs import go_on
 from topology.errors import InvalidInput
 
 QUIET = failure_rate("0")
@@ -47,8 +47,7 @@ def replay(
     if incidents is not None:
         script = Script(failures, incidents)
         made.engine.incidents = made.engine.recovery = script
-    made.engine.begin()
-    run(made.engine)
+    made.engine.run()
     return made
 
 
@@ -178,12 +177,10 @@ def test_a_resumed_replay_equals_one_without_a_break() -> None:
     )
     trace = JobTrace(tuple(replace(gang(4, 20 * DAY), job_id=f"j{i}", submit=i * DAY) for i in range(6)))
     whole, first, second = (prepare(trace, racks(20), settings) for _ in range(3))
-    whole.engine.begin()
-    run(whole.engine)
-    first.engine.begin()
-    first.engine.advance(40)
+    whole.engine.run()
+    go_on(first.engine, 40)
     restore(second.engine, snapshot(first.engine))
-    run(second.engine)
+    second.engine.run()
     assert [job.end for job in second.engine.jobs] == [job.end for job in whole.engine.jobs]
     assert sum(len(job.runs) for job in whole.engine.jobs) > 5
 
@@ -200,8 +197,7 @@ def test_a_slow_node_slows_its_job_and_is_avoided_once_flagged() -> None:
     made = prepare(JobTrace((early, late)), racks(8), settings)
     script = [Incident(0.0, "slow", 0, 2.0), Incident(250.0, "flag", 0, 2.0)]
     made.engine.incidents = made.engine.recovery = Script(FailureSettings(model), script)
-    made.engine.begin()
-    run(made.engine)
+    made.engine.run()
     first, second = made.engine.jobs
     assert 0 in first.places
     assert first.end == pytest.approx(60.0 * stage_slowdown(2.0, stages=1, microbatches=None) + 40.0)

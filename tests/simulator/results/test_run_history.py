@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.engine.hooks import Incident
-from simulator.engine.job import UNITS, State
+from simulator.engine.sim_job import UNITS
 from simulator.job_record import JobRecord
 from simulator.results.run_history import ENDED, RunHistory, Spans
 from tests.simulator.clusters import racks
 from tests.simulator.replays import replayed
 from tests.simulator.results.disturbed import NODES, disturbed
+from topology.states import State
 
 SEEDS = st.integers(0, 10_000)
 TINY = 1e-6

@@ -182,14 +182,13 @@ def test_a_trace_of_one_piece_cannot_be_drawn_from() -> None:
 
 def test_a_run_that_diverges_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says why, has no numbers of a run that ended, and the means leave it out."""
-    from simulator.engine.overload import Diverged
-    from simulator.study import run_row
+    from simulator.engine.engine import Diverged
 
-    def diverge(_: Any) -> None:
+    def diverge(*_: Any) -> None:
         raise Diverged("far too much")
 
     good = run_point(INPUTS, GRID.points[0])
-    monkeypatch.setattr(run_row, "run", diverge)
+    monkeypatch.setattr("simulator.engine.engine.Engine.run", diverge)
     bad = run_point(INPUTS, GRID.points[1])
     assert bad["outcome"] == "far too much"
     assert bad["wait_mean"] is None

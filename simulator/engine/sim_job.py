@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from math import inf
+from typing import Any, ClassVar
 
-from scheduler.queue.types import Rank
 from simulator.job_record import JobRecord
 from simulator.prediction.types import Prediction
 
@@ -15,7 +15,7 @@ UNITS = 100
 """Units of a GPU: GPUs are counted in hundredths, so that shares add up exactly."""
 
 
-class State(IntEnum):
+class JobState(IntEnum):
     """How far a job is."""
 
     COMING = 0
@@ -24,44 +24,33 @@ class State(IntEnum):
     DONE = 3
 
 
-@dataclass(slots=True, eq=False)
-class SimJob:
-    """It is a ``Waiting`` and a ``Running`` of ``scheduler.queue``.
+@dataclass(slots=True, eq=False, kw_only=True)
+class JobProgress:
+    """What has happened to a job; a checkpoint keeps this.
 
     :param key: its number, in order of submission.
-    :param nodes: nodes that it asks the room for.
-    :param gpus: units on each.
-    :param units: units in all.
-    :param prediction: of the whole job, when it was submitted.
     :param predicted: seconds that its next attempt is expected to take; and that it will hardly exceed.
-    :param reservation: name of the reservation that was made for it.
     :param left: seconds of work that are left, at the pace of the trace, when its current or next attempt starts.
     :param delay: seconds that its next attempt takes before it works.
-    :param pace: relative step time of the current attempt: seconds for a second of work, at least 1.
+    :param pace: relative step time of the current attempt: seconds for a second of work, above 0.
     :param since: when ``left`` was last brought up to date, in an attempt.
     :param places: its nodes.
     :param ends: when the scheduler expects it to end.
     :param first_start: when it started first.
     :param end: when it ended.
-    :param version: of its entry in the agenda; others are void.
+    :param version: of its next event; others are void.
     :param runs: attempts that were cut short: begin and end.
     :param spread: DP and PP spread of its last placement; none of a job on one node or without places.
+    :param leaving: whether it was stopped, works no more, and has not given its nodes back yet.
     """
 
-    record: JobRecord
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"ser_json_inf_nan": "strings"}
+    """JSON has no word for infinite times."""
+
     key: int
-    nodes: int
-    gpus: int
-    units: int
-    submitted: float
-    priority: int
-    preemptible: bool
-    prediction: Prediction
     predicted: float
     predicted_high: float
-    reservation: str = ""
-    rank: Rank = ()
-    state: State = State.COMING
+    state: JobState = JobState.COMING
     left: float = 0.0
     delay: float = 0.0
     pace: float = 1.0
@@ -74,8 +63,46 @@ class SimJob:
     version: int = 0
     runs: list[tuple[float, float]] = field(default_factory=list)
     spread: tuple[int, int] | None = None
+    leaving: bool = False
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class SimJob(JobProgress):
+    """A ``Waiting`` and a ``Running`` of ``scheduler.queue``.
+
+    :param nodes: nodes that it asks the pool for.
+    :param gpus: units on each.
+    :param units: units in all.
+    :param prediction: of the whole job, when it was submitted.
+    :param reservation: name of the reservation that was made for it.
+    """
+
+    record: JobRecord
+    nodes: int
+    gpus: int
+    units: int
+    submitted: float
+    priority: int
+    preemptible: bool
+    prediction: Prediction
+    reservation: str = ""
+
+    @property
+    def progress(self) -> JobProgress:
+        """What has happened to it, as a value of its own."""
+        return JobProgress(**{one.name: getattr(self, one.name) for one in fields(JobProgress)})
+
+    @progress.setter
+    def progress(self, saved: JobProgress) -> None:
+        for one in fields(JobProgress):
+            setattr(self, one.name, getattr(saved, one.name))
 
     def foresee(self, kept: float) -> None:
         """Predict the next attempt, when so many seconds of work are safe."""
         self.predicted = max(0.0, self.prediction.seconds - kept) + self.delay
         self.predicted_high = max(0.0, self.prediction.high - kept) + self.delay
+
+
+def kind_of(job: SimJob) -> Hashable:
+    """Return what a policy's offers and a pool look at, besides the predicted times."""
+    return job.nodes, job.gpus, job.preemptible, job.reservation

@@ -4,49 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
 
 from extender.fleet.eligibility import Demand
+from extender.fleet.fleet_table import BoolArray, FleetTable
 from extender.fleet.hosts import GONE, Host
-from extender.fleet.table import BoolArray, Table
+from scheduler.occupancy import Occupancy
 from topology.cluster import Cluster, IntArray
 from topology.flags import FAULTY, NodeFlag
 from topology.readers.kubernetes_objects import Taint
 from topology.subset import subset
 
 
-@dataclass(frozen=True, slots=True)
-class Occupancy:
-    """What is in use, by row of the table.
-
-    :param free: shape [nodes], GPUs that nobody holds.
-    :param promised: shape [nodes], whether the node is promised to a gang.
-    :param idle: shape [nodes], whether nobody holds a GPU of it and it is promised to nobody.
-    :param annotated: shape [nodes], whether an annotation may speak against it.
-    :param idle_in_domain: for each level, shape [nodes], the node's domain; and shape [domains], idle nodes in each.
-    """
-
-    free: IntArray
-    promised: BoolArray
-    idle: BoolArray
-    annotated: BoolArray
-    idle_in_domain: tuple[tuple[IntArray, IntArray], ...]
-
-
 @dataclass(frozen=True)
-class View:
+class GangView:
     """The cluster as the pods of one gang may use it.
 
     :param cluster: the nodes that they may use at all; what is in use or promised is not free, what no new pod may use
         is faulty.  ``None`` = there are none.
     :param left_out: why the other nodes are not in it, and how many.
+    :param rows: shape [nodes of the cluster], the row of each in the fleet's table; -1 = it is gone.
     """
 
     cluster: Cluster | None
     left_out: Mapping[str, int]
+    rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +48,7 @@ class Own:
 
 
 def make_view(
-    table: Table,
+    table: FleetTable,
     hosts: Sequence[Host],
     occupancy: Occupancy,
     *,
@@ -71,7 +56,7 @@ def make_view(
     counted: frozenset[str],
     own: Own,
     now: datetime,
-) -> View:
+) -> GangView:
     """The cluster for the pods of one gang.
 
     :param hosts: the nodes of the table as they are now, in its order.
@@ -80,7 +65,7 @@ def make_view(
     :param own: nodes that are in it in any case.
     """
     if table.tree is None:
-        return View(None, {})
+        return GangView(None, {})
     tree, left_out = table.tree, Counter[str]()
     kept = np.ones(len(tree), dtype=np.bool_)
     always = [table.index_of[name] for name in own.nodes if name in table.index_of]
@@ -91,14 +76,16 @@ def make_view(
         _leave_out(kept, refused, why, left_out, always)
     rows = np.flatnonzero(kept)
     if not len(rows):
-        return View(None, left_out)
-    free = np.where(occupancy.promised, 0, occupancy.free).astype(np.int32)
-    cluster = tree.replace(free_gpus=free, flags=_flags({i: hosts[i] for i in rows.tolist()}, demands, now))
+        return GangView(None, left_out)
+    cluster = tree.replace(
+        free_gpus=occupancy.available, flags=_flags({i: hosts[i] for i in rows.tolist()}, demands, now)
+    )
     missing = [name for name in own.nodes if name not in table.index_of]
     if missing:
         cluster = _with_missing(cluster, missing, own)
         rows = np.concatenate([rows, np.arange(len(tree), len(cluster))])
-    return View(subset(cluster, rows.astype(np.int32)), left_out)
+    here = np.where(rows < len(tree), rows, -1)
+    return GangView(subset(cluster, rows.astype(np.int32)), left_out, here.astype(np.int32))
 
 
 def _refused(hosts: Sequence[Host], demands: frozenset[Demand]) -> Iterator[tuple[str, BoolArray]]:

@@ -11,45 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import inf
 
-from extender.cluster_cache import ClusterCache as State
+from extender.cluster_cache import ClusterCache
 from extender.gangs import Gang, GangKey, hints_of
 from extender.kubernetes_names import SCHEDULER
-from extender.queueing.reserved import claimed, reservation_for
-from extender.reservations import Reservation
+from extender.queueing.reserved import reservation_for
+from scheduler.queue.types import QueuedJob
 from topology.readers.kubernetes_pods import Pod
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A complete gang without nodes, or a single pod.
-
-    :param nodes: nodes that it needs.
-    :param gpus: GPUs on each.
-    """
-
-    key: GangKey
-    priority: int
-    created: datetime
-    nodes: int
-    gpus: int = 8
-    predicted: float | None = None
-    preemptible: bool = False
-    reservation: str = ""
-
-    @property
-    def submitted(self) -> float:
-        """Seconds since 1970 UTC."""
-        return self.created.timestamp()
-
-    @property
-    def predicted_high(self) -> float | None:
-        """What the user says counts as the most."""
-        return self.predicted
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A gang, or a single pod, that has nodes.
+class RunningEntry:
+    """A gang, or a single pod, that has nodes: a ``Running`` of the queue policies.
 
     :param places: rows of the fleet's table.
     :param started: seconds since 1970 UTC.
@@ -71,40 +43,38 @@ def key_of_pod(pod: Pod) -> GangKey:
     return GangKey(pod.namespace, f"pod/{pod.name}")
 
 
-def waiting_gang(state: State, gang: Gang) -> Waiting:
-    """A gang in the queue.
-
-    Nobody counts as preemptible while an announced gang waits for its zone to be emptied: whoever came in now would
-    have to leave at once.
-    """
+def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
+    """Return a complete gang without nodes as it stands in the queue."""
     own = reservation_for(state, gang)
-    return Waiting(
-        gang.key,
-        gang.priority,
-        gang.created,
-        gang.size or 0,
+    return QueuedJob(
+        key=gang.key,
+        priority=gang.priority,
+        submitted=gang.created.timestamp(),
+        nodes=gang.size or 0,
         gpus=gang.job.gpus_per_node if gang.job is not None else 0,
         predicted=gang.seconds,
-        preemptible=gang.preemptible and not _emptied(state, own),
+        predicted_high=gang.seconds,
+        preemptible=gang.preemptible,
         reservation="" if own is None else str(own.key),
     )
 
 
-def waiting_pod(state: State, pod: Pod, gpus: int) -> Waiting:
-    """A single pod that is looking for a node."""
+def waiting_pod(pod: Pod, gpus: int) -> QueuedJob:
+    """Return a single pod that is looking for a node."""
     hints = hints_of((pod,))
-    return Waiting(
-        key_of_pod(pod),
-        pod.spec.priority or 0,
-        pod.created,
-        1,
+    return QueuedJob(
+        key=key_of_pod(pod),
+        priority=pod.spec.priority or 0,
+        submitted=pod.created.timestamp(),
+        nodes=1,
         gpus=gpus,
         predicted=hints.seconds,
-        preemptible=hints.preemptible and pod.spec.scheduler_name == SCHEDULER and not _emptied(state, None),
+        predicted_high=hints.seconds,
+        preemptible=hints.preemptible and pod.spec.scheduler_name == SCHEDULER,
     )
 
 
-def running_jobs(state: State, rows: Mapping[str, int], now: datetime) -> Iterator[Running]:
+def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) -> Iterator[RunningEntry]:
     """All that has nodes, in no particular order.
 
     :param rows: node -> row of the fleet's table.
@@ -117,7 +87,7 @@ def running_jobs(state: State, rows: Mapping[str, int], now: datetime) -> Iterat
         if pod is not None and node in rows and state.member(uid) is None:
             hints = hints_of((pod,))
             started = pod.bound_at.timestamp()
-            yield Running(
+            yield RunningEntry(
                 key_of_pod(pod),
                 pod.spec.priority or 0,
                 hints.preemptible and pod.spec.scheduler_name == SCHEDULER,
@@ -129,7 +99,7 @@ def running_jobs(state: State, rows: Mapping[str, int], now: datetime) -> Iterat
             )
 
 
-def _running_gang(state: State, gang: Gang, rows: Mapping[str, int], now: datetime) -> Running | None:
+def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now: datetime) -> RunningEntry | None:
     plan = state.plans.get(gang.key)
     holding = plan is not None and plan.holding
     bound = [pod for pod in gang.pods if pod.node is not None and not pod.terminal]
@@ -141,13 +111,7 @@ def _running_gang(state: State, gang: Gang, rows: Mapping[str, int], now: dateti
     started = min((pod.bound_at for pod in bound), default=now).timestamp()
     ends = inf if gang.seconds is None else started + gang.seconds
     leaving = not holding and all(pod.leaving for pod in bound)
-    return Running(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends, leaving)
-
-
-def _emptied(state: State, own: Reservation | None) -> bool:
-    """Whether the zone of a reservation, one's own aside, is being emptied for a gang that is here."""
-    others = (one for one in state.reservations.values() if one.held and one is not own)
-    return any(claimed(state, one) for one in others)
+    return RunningEntry(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends, leaving)
 
 
 def _gpus(pod: Pod) -> int:

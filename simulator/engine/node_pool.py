@@ -7,34 +7,31 @@ the placement algorithm and the evaluator of ``arnold place``; gangs that take a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from math import ceil
 
 import numpy as np
 
 from scheduler.job import Job, Parallelism
 from scheduler.objective import job_level, spread
+from scheduler.occupancy import Occupancy
 from scheduler.outcome import run
 from scheduler.placement.shares import fewest_domains
 from scheduler.placement.singles import Rows, tightest
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.types import BoolArray, Keep, Waiting
 from scheduler.queue.zone import find_zone
-from simulator.engine.disagreement import Disagreement
-from simulator.engine.job import UNITS, SimJob
-from simulator.engine.room import Found, Need
+from simulator.engine.pools import Disagreement, Found, Need
+from simulator.engine.sim_job import UNITS, SimJob
 from simulator.gang_shape import node_size, shape
 from simulator.job_record import JobRecord
-from topology.capacity import count_nodes, most_together, shortage_apart, together
+from topology.capacity import most_together, shortage_apart, together
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob
 from topology.flags import HEALTHY, NodeFlag
 
-Levels = Sequence[tuple[IntArray, IntArray]]
-"""Of each level from broad to close: shape [nodes], the node's domain; and shape [domains], idle nodes in each."""
 
-
-class PlacedRoom:
+class NodePool:
     """Nodes in domains.
 
     :param cluster: GPUs of it that are in use at the start stay so; a node that is faulty is no part of it.
@@ -49,27 +46,27 @@ class PlacedRoom:
             cluster.level(level)
         sound = np.isfinite(cluster.slowdown)
         self.cluster = cluster
-        self.free: IntArray = np.where(sound, cluster.free_gpus, 0).astype(np.int32) * UNITS
-        self.total: IntArray = self.free.copy()
-        self._at_start: IntArray = self.free.copy()
-        self.capacity = int(self.free.sum())
+        self.total: IntArray = np.where(sound, cluster.free_gpus, 0).astype(np.int32) * UNITS
+        self._at_start: IntArray = self.total.copy()
+        self.capacity = int(self.total.sum())
         self._algorithm = algorithm
         self._limits = limits
         self._level = level
-        self._size: IntArray = cluster.gpus * UNITS
-        self._whole: BoolArray = sound & (self.free == self._size)
-        self._idle: BoolArray = self._whole.copy()
-        self.free_units = self.capacity
-        self.idle_units = int(self._size[self._idle].sum())
-        self._levels = [(one.domain_of, count_nodes(one, self._idle)) for one in cluster.levels]
+        self.occupancy = Occupancy(cluster.gpus * UNITS, self.total, cluster.levels)
+        self._whole: BoolArray = self.occupancy.idle.copy()
         self._usual = node_size(cluster) * UNITS
         self._jobs: dict[tuple[int, int, Parallelism | None], Job] = {}
         self._usable: dict[tuple[int, bool], BoolArray] = {}
         self._gangs: dict[tuple[int, int], bool] = {}
         self._needs: dict[tuple[float, int | None, Parallelism | None], Need] = {}
 
+    @property
+    def free(self) -> IntArray:
+        """Shape [nodes], units that no job holds."""
+        return self.occupancy.free
+
     def need(self, record: JobRecord) -> Need:
-        """Nodes and units on each (``simulator.gang_shape``), worked out once for all jobs of a shape.
+        """Return nodes and units on each (``simulator.gang_shape``), worked out once for all jobs of a shape.
 
         :raises Disagreement: it could not run even if the cluster were empty, or cannot be cut into nodes.
         :raises InvalidTopology: it is a gang, and the cluster has no level.
@@ -114,7 +111,7 @@ class PlacedRoom:
         gang = self._is_gang(nodes, gpus)
         key = (gpus, gang)
         if key not in self._usable:
-            self._usable[key] = self._whole & (self._size == gpus) if gang else self.total >= gpus
+            self._usable[key] = self._whole & (self.occupancy.size == gpus) if gang else self.total >= gpus
         return self._usable[key]
 
     def _is_gang(self, nodes: int, gpus: int) -> bool:
@@ -124,7 +121,7 @@ class PlacedRoom:
         """
         key = (nodes, gpus)
         if key not in self._gangs:
-            enough = int(np.count_nonzero((self._at_start == gpus) & (self._size == gpus))) >= nodes
+            enough = int(np.count_nonzero((self._at_start == gpus) & (self.occupancy.size == gpus))) >= nodes
             self._gangs[key] = nodes > 1 and gpus >= self._usual and enough
         return self._gangs[key]
 
@@ -134,25 +131,26 @@ class PlacedRoom:
             return bool(self.free.max() >= job.gpus)
         return most_together(self.cluster, self.usable(job) & (self.free >= job.gpus)) >= job.nodes
 
+    def possible(self, job: SimJob) -> bool:
+        """Whether enough nodes would do if they were empty, without those that are out."""
+        return most_together(self.cluster, self.usable(job)) >= job.nodes
+
     def find(self, job: SimJob, keep: Keep) -> Found | None:
-        """Nodes for the job."""
+        """Return nodes for the job; where nothing joins the trunks, all of one of them."""
         free = self.free if keep is None else self.free - keep
         fits = free >= job.gpus
         if job.nodes == 1:
             rows = fits.nonzero()[0]
-            if not len(rows):
-                return None
-            return Found((int(_parts(rows, 1, free=self.free, idle=self._idle, levels=self._levels)[0]),))
-        among = together(self.cluster, (fits & self.usable(job)).nonzero()[0], job.nodes)
-        if not len(among):
-            return None
-        if not self._is_gang(job.nodes, job.gpus):
-            return self._found(_parts(among, job.nodes, free=self.free, idle=self._idle, levels=self._levels))
-        return self._placed(job, among)
+            return Found((int(_parts(rows, 1, self.occupancy)[0]),)) if len(rows) else None
+        rows = (fits & self.usable(job)).nonzero()[0]
+        if self._is_gang(job.nodes, job.gpus):
+            return self._placed(job, rows) if len(rows) >= job.nodes else None
+        among = together(self.cluster, rows, job.nodes)
+        return self._found(_parts(among, job.nodes, self.occupancy)) if len(among) else None
 
     def _placed(self, job: SimJob, rows: Rows) -> Found | None:
         free = np.zeros_like(self.free)
-        free[rows] = self._size[rows] // UNITS
+        free[rows] = self.occupancy.size[rows] // UNITS
         gang = self._job(Need(job.nodes, job.gpus, job.units), job.record.parallelism)
         outcome = run(self._algorithm, self.cluster.replace(free_gpus=free), gang, self._limits)
         if outcome.evaluation is None or outcome.proposal.nodes is None:
@@ -188,45 +186,23 @@ class PlacedRoom:
         return self._job(Need(job.nodes, max(1, job.gpus // UNITS) * UNITS, job.units), None)
 
     def take(self, job: SimJob) -> None:
-        """The job has its places."""
-        self._change(job.places, -job.gpus)
+        """Give the job its places."""
+        self.occupancy.add(job.places, -job.gpus)
 
     def give(self, job: SimJob) -> None:
-        """The job leaves its places."""
-        self._change(job.places, job.gpus)
-
-    def _change(self, places: Sequence[int], units: int) -> None:
-        if len(places) == 1:
-            node = places[0]
-            self.free[node] += units
-            idle = self._whole[node] and self.free[node] == self._size[node]
-            self.free_units += units
-            if idle != self._idle[node]:
-                self._idle[node] = idle
-                self.idle_units += int(self._size[node]) if idle else -int(self._size[node])
-                for domain_of, count in self._levels:
-                    count[domain_of[node]] += 1 if idle else -1
-            return
-        rows = np.asarray(places)
-        self.free[rows] += units
-        idle = self._whole[rows] & (self.free[rows] == self._size[rows])
-        turned = idle.astype(np.int32) - self._idle[rows]
-        self._idle[rows] = idle
-        self.free_units += units * len(places)
-        self.idle_units += int((turned * self._size[rows]).sum())
-        for domain_of, count in self._levels:
-            np.add.at(count, domain_of[rows], turned)
+        """Take the job's places back."""
+        self.occupancy.add(job.places, job.gpus)
 
     def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
         """Where production placement puts it on the cluster as if empty; whole nodes, also for parts of them."""
         if not self._is_gang(job.nodes, job.gpus):
             fits = self.usable(job).copy()
             fits[list(taken)] = False
-            rows, whole = together(self.cluster, fits.nonzero()[0], job.nodes), self._whole
+            rows = together(self.cluster, fits.nonzero()[0], job.nodes)
             if not len(rows):
                 return ()
-            levels = [(one.domain_of, count_nodes(one, whole)) for one in self.cluster.levels]
-            return tuple(sorted(_parts(rows, job.nodes, free=self.total, idle=whole, levels=levels).tolist()))
+            empty = Occupancy(self.occupancy.size, self.total, self.cluster.levels)
+            return tuple(sorted(_parts(rows, job.nodes, empty).tolist()))
         away = set(taken).union(np.flatnonzero(~self._whole).tolist())
         return find_zone(self.cluster, self.gang(job), algorithm=self._algorithm, limits=self._limits, taken=away)
 
@@ -248,15 +224,15 @@ class PlacedRoom:
 
     def _set_total(self, node: int, units: int) -> None:
         """Change what jobs may use of a node on which there is none."""
-        self.free_units += units - int(self.free[node])
-        self.total[node] = self.free[node] = units
-        self._whole[node] = units == self._size[node]
+        self.total[node] = units
+        self._whole[node] = units == self.occupancy.size[node]
+        self.occupancy.put(node, free=units)
         self._usable.clear()
-        self._change((node,), 0)
 
 
-def _parts(rows: Rows, count: int, *, free: IntArray, idle: BoolArray, levels: Levels) -> Rows:
-    """Nodes of a job on one node, or on a part of each of several, of those with room."""
+def _parts(rows: Rows, count: int, occupancy: Occupancy) -> Rows:
+    """Return nodes of a job on one node, or on a part of each of several, of those with room."""
+    free, idle, domains = occupancy.free, occupancy.idle, occupancy.idle_in_domain
     if count == 1:
-        return tightest(rows, free=free, idle=idle, idle_in_domain=levels)[:1]
-    return fewest_domains(rows, count, free=free, idle=idle, domain_of=[domain_of for domain_of, _ in levels])
+        return tightest(rows, free=free, idle=idle, idle_in_domain=domains)[:1]
+    return fewest_domains(rows, count, free=free, idle=idle, domain_of=[domain_of for domain_of, _ in domains])

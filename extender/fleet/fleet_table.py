@@ -33,7 +33,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FleetTable:
     """The tree.
 
     :param hosts: nodes with GPUs, by name.
@@ -50,7 +50,7 @@ class Table:
     problems: tuple[Problem, ...]
 
 
-def make_table(hosts: Sequence[Host], levels: Sequence[str] | None) -> Table:
+def make_table(hosts: Sequence[Host], levels: Sequence[str] | None) -> FleetTable:
     """The tree of some nodes.
 
     :param hosts: each with at least one GPU.
@@ -74,7 +74,7 @@ def make_table(hosts: Sequence[Host], levels: Sequence[str] | None) -> Table:
         if lacking:
             problems.append(_unlabelled(label, lacking, len(labels)))
     index_of = {host.name: i for i, host in enumerate(rows)}
-    return Table(tuple(rows), index_of, tree, unplaced, sentence, tuple(problems))
+    return FleetTable(tuple(rows), index_of, tree, unplaced, sentence, tuple(problems))
 
 
 def _levels(

@@ -1,0 +1,120 @@
+"""One dispatch pass over the gangs of the cluster: which is asked about next, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+
+from extender.cluster_cache import ClusterCache
+from extender.gangs import GangKey
+from extender.planner.question import Question, question_of, stopping
+from extender.plans import GangPlan
+from extender.queueing import FleetState, UsableRows, waiting_gang
+from scheduler.queue.by_priority import PriorityAge
+from scheduler.queue.candidate import Candidate, closed_to
+from scheduler.queue.dispatch import Dispatch
+from scheduler.queue.types import QueuedJob, QueuePolicy
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a question.
+
+    :param found: whether there is a placement.
+    :param plan: found: phase Planned (``expires`` is left to whoever writes it), or of a repair the phase before, with
+        the new nodes.  Not found: phase Queued with the reason, or of a repair the plan before with condition Healthy
+        false.
+    :param moved: of a repair, ranks that have another node now.
+    :param usable: of a gang that has no room, the nodes that it could use if the cluster were empty; ``None`` when it
+        would not fit even then.
+    """
+
+    key: GangKey
+    found: bool
+    plan: GangPlan
+    moved: tuple[int, ...] = ()
+    usable: UsableRows | None = field(default=None, compare=False)
+    solve_seconds: float = 0.0
+
+
+class PlanningRound:
+    """One pass over the queue (:mod:`scheduler.queue.dispatch`), one gang after the other in the order of a policy.
+
+    ``while (question := round.next(state, now)) is not None: answer = solve(question); ...; round.tell(answer)``
+
+    The state may change in between; a gang that is not complete any more, or has nodes now, is passed over, and one
+    that comes meanwhile has its turn.
+
+    :param keys: the gangs to ask about; ``None`` = all of the state.
+    """
+
+    def __init__(self, keys: Iterable[GangKey] | None = None, policy: QueuePolicy | None = None) -> None:
+        self._keys = None if keys is None else set(keys)
+        self._dispatch: Dispatch[QueuedJob] = Dispatch(policy or PriorityAge(), live=True)
+        self._passing: Generator[Candidate[QueuedJob], None, None] | None = None
+        self._candidate: Candidate[QueuedJob] | None = None
+        self._waiting: dict[GangKey, QueuedJob] = {}
+        self._asked: set[GangKey] = set()
+        self._usable: dict[GangKey, UsableRows] = {}
+        self._masks: dict[bytes, UsableRows] = {}
+
+    def next(self, state: ClusterCache, now: datetime) -> Question | None:
+        """Return what to ask next; ``None`` = the round is over."""
+        self._look(state)
+        cluster = self._dispatch.cluster = FleetState(state, now, self._usable)
+        if self._passing is None:
+            self._passing = self._dispatch.candidates()
+        self._candidate = next(self._passing, None)
+        if self._candidate is None:
+            return None
+        key = self._waiting_key(self._candidate)
+        self._asked.add(key)
+        gang = state.gang(key)
+        assert gang is not None
+        question = question_of(state, gang, now, self._candidate, closed=closed_to(self._candidate, cluster))
+        return stopping(state, question, self._candidate.victims) if self._candidate.victims else question
+
+    def tell(self, answer: Answer) -> None:
+        """Take note of what came of the last question."""
+        if self._candidate is None or self._waiting_key(self._candidate) != answer.key:
+            return
+        self._candidate.found = answer.found
+        self._candidate.possible = answer.usable is not None
+        if answer.usable is not None:
+            # Gangs that can use the same nodes share one array: policies look at each only once.
+            self._usable[answer.key] = self._masks.setdefault(_bytes(answer.usable), answer.usable)
+
+    def _look(self, state: ClusterCache) -> None:
+        """Let gangs that came join the queue, and those leave that wait no more or have changed."""
+        known = self._waiting
+        for key in state.gang_keys if self._keys is None else self._keys:
+            before, now = known.get(key), _waiting(state, key)
+            if now == before or (now is not None and key in self._asked):
+                continue
+            if before is not None:
+                self._dispatch.backlog.leave(known.pop(key))
+            if now is not None:
+                known[key] = now
+                self._dispatch.join(now)
+        for key in [key for key in known if key not in state.gang_keys]:
+            self._dispatch.backlog.leave(known.pop(key))
+
+    @staticmethod
+    def _waiting_key(candidate: Candidate[QueuedJob]) -> GangKey:
+        assert isinstance(candidate.job.key, GangKey)
+        return candidate.job.key
+
+
+def _bytes(usable: UsableRows) -> bytes:
+    return id(usable.table).to_bytes(8) + np.packbits(usable.mask).tobytes()
+
+
+def _waiting(state: ClusterCache, key: GangKey) -> QueuedJob | None:
+    """Return a gang in the queue; ``None`` = it is not, or not any more."""
+    gang, plan = state.gang(key), state.plans.get(key)
+    if gang is None or gang.over or not gang.complete or (plan is not None and plan.holding):
+        return None
+    return waiting_gang(state, gang)

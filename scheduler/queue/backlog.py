@@ -1,0 +1,138 @@
+"""The jobs that wait, sorted at all times: joining at the end and leaving at the front cost next to nothing."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Iterator
+from itertools import islice
+from math import inf
+from typing import Generic, TypeVar
+
+from scheduler.queue.types import Rank, Waiting
+
+J = TypeVar("J", bound=Waiting)
+
+_COMPACT = 1024
+"""Places in front that may be empty before they are given back."""
+
+
+class Lane(Generic[J]):
+    """Jobs of one kind, by rank; and their predicted times, the least first."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Rank, J]] = []
+        self._predicted: list[float] = []
+        self._high: list[float] = []
+
+    def join(self, rank: Rank, job: J) -> None:
+        """Add a job."""
+        insort(self.jobs, (rank, job))
+        predicted, high = times(job)
+        insort(self._predicted, predicted)
+        insort(self._high, high)
+
+    def leave(self, rank: Rank, job: J) -> None:
+        """Remove a job."""
+        del self.jobs[bisect_left(self.jobs, (rank,))]
+        predicted, high = times(job)
+        del self._predicted[bisect_left(self._predicted, predicted)]
+        del self._high[bisect_left(self._high, high)]
+
+    @property
+    def shortest(self) -> tuple[float, float]:
+        """The least predicted time, and the least that will hardly be exceeded, maybe of two jobs; of at least one."""
+        return self._predicted[0], self._high[0]
+
+    def next_shorter(self, place: int, predicted: float, high: float) -> int | None:
+        """Return from a place on the first job that is predicted to run shorter, by either measure; ``None`` = none is.
+
+        :param predicted: shorter than that; infinite = any job.
+        """
+        jobs = self.jobs
+        if predicted == inf:
+            return place if place < len(jobs) else None
+        for i in range(place, len(jobs)):
+            mine, mine_high = times(jobs[i][1])
+            if mine < predicted or mine_high < high:
+                return i
+        return None
+
+
+def times(job: Waiting) -> tuple[float, float]:
+    """Return the predicted seconds of a job and those that it will hardly exceed; infinite where they are unknown."""
+    return (
+        inf if job.predicted is None else job.predicted,
+        inf if job.predicted_high is None else job.predicted_high,
+    )
+
+
+class Backlog(Generic[J]):
+    """Jobs that wait, by rank.  Ranks are distinct, since each ends with the key of its job.
+
+    What a rank and a kind follow from does not change while a job waits.
+
+    :param rank: of a job; the least is first.
+    :param kind: jobs of one kind differ in nothing but their predicted times, for the policy's offers and for the
+        cluster; ``None`` = :attr:`lanes` are not kept.
+    """
+
+    def __init__(self, rank: Callable[[J], Rank], *, kind: Callable[[J], Hashable] | None = None) -> None:
+        self.rank = rank
+        self._kind = kind
+        self._jobs: list[tuple[Rank, J]] = []
+        self._front = 0
+        self.lanes: dict[Hashable, Lane[J]] = {}
+
+    def __len__(self) -> int:
+        return len(self._jobs) - self._front
+
+    def __iter__(self) -> Iterator[J]:
+        return (job for _, job in islice(self._jobs, self._front, None))
+
+    @property
+    def first(self) -> J:
+        """The job of the least rank; there is one."""
+        return self._jobs[self._front][1]
+
+    def ahead(self, job: J, *, most: int | None) -> tuple[J, ...]:
+        """Return the first jobs of lower rank than a job.
+
+        :param most: how many at the most; ``None`` = all.
+        """
+        end = bisect_left(self._jobs, (self.rank(job),), lo=self._front)
+        if most is not None:
+            end = min(end, self._front + most)
+        return tuple(other for _, other in islice(self._jobs, self._front, end))
+
+    def join(self, job: J) -> None:
+        """Add a job."""
+        jobs, rank = self._jobs, self.rank(job)
+        if self._front == len(jobs) or jobs[-1][0] < rank:
+            jobs.append((rank, job))
+        else:
+            insort(jobs, (rank, job), lo=self._front)
+        if self._kind is not None:
+            kind = self._kind(job)
+            if kind not in self.lanes:
+                self.lanes[kind] = Lane()
+            self.lanes[kind].join(rank, job)
+
+    def leave(self, job: J) -> None:
+        """Remove a job."""
+        jobs = self._jobs
+        if jobs[self._front][1] is job:
+            self._front += 1
+            if self._front > _COMPACT and 2 * self._front > len(jobs):
+                del jobs[: self._front]
+                self._front = 0
+        else:
+            del jobs[bisect_left(jobs, (self.rank(job),), lo=self._front)]
+        if self._kind is not None:
+            kind = self._kind(job)
+            self.lanes[kind].leave(self.rank(job), job)
+            if not self.lanes[kind].jobs:
+                del self.lanes[kind]
+
+    def __contains__(self, job: J) -> bool:
+        place = bisect_left(self._jobs, (self.rank(job),), lo=self._front)
+        return place < len(self._jobs) and self._jobs[place][1] is job

@@ -1,0 +1,247 @@
+"""The pass over the queue: which job is asked next, on what terms, and what follows from the answer.
+
+There is one pass.  The simulator's engine drives it and answers at once; the Kubernetes controller drives it and has an
+answer after seconds, while the cluster goes on changing.  So a pass is a generator of questions, and its driver writes
+the answer into each before it asks for the next::
+
+    while dispatch.due:
+        for candidate in dispatch.candidates():
+            candidate.found = ...  # place candidate.job under candidate.offers; where there is room, start it
+
+*Which job is asked again, and when*: a job without room has none later either unless room is given back, since starts
+take room away and a job's expected end only moves away from what is kept for others.  So until room is given back only
+those that came since are asked; and of several of one kind, when one has no room, only those that are predicted to run
+shorter.  This saves questions and changes no answer.
+
+*On a live cluster* (``live``) a stopped job takes its time to leave, its nodes come free one by one, and other things
+change while the solver works.  Hence four differences, all of them here:
+
+1. A job is not started on the nodes of those that were stopped for it: it is asked again when they have left.  Those
+   that are leaving are not stopped again.
+2. While a zone is being emptied for a job that is here, no other job counts as preemptible: one that came in now would
+   have to leave at once.
+3. That job is offered its own zone alone, as soon as all that are left there go away for it: the first free nodes
+   elsewhere would be as good to the policy as a zone that is nearly clear.
+4. When the cluster has changed, the first blocked job is asked again, in turn with the others; if it has room now, the
+   pass is over, for what was said to those behind it does not hold any more.  A job that would not fit even if the
+   cluster were empty blocks none.  Where the policy lets no job pass, those behind are told so.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Generic, TypeVar
+
+from scheduler.queue.backlog import Backlog, Lane, times
+from scheduler.queue.candidate import Candidate, candidate_of
+from scheduler.queue.types import ClusterState, HeldNodes, QueuedJob, QueuePolicy, Rank, Waiting
+
+J = TypeVar("J", bound=Waiting)
+
+
+class Dispatch(Generic[J]):
+    """The jobs that wait, and the passes over them under one policy.
+
+    :param kind: jobs of one kind differ in nothing but their predicted times, for policy and cluster; needed where the
+        cluster is not live and jobs pass others.
+    :param live: whether the cluster is a real one (see above).
+    """
+
+    def __init__(self, policy: QueuePolicy, *, kind: Callable[[J], Hashable] | None = None, live: bool = False) -> None:
+        self.policy = policy
+        self.live = live
+        self.cluster: ClusterState
+        """The cluster as it is now; the driver sets it, before each question anew if it is another object."""
+        self.backlog: Backlog[J] = Backlog(policy.rank, kind=None if live or not policy.passing else kind)
+        self.freed = False
+        """Whether room was given back since the last pass."""
+        self.stuck: J | None = None
+        """The first job that had no room in the last pass."""
+        self._fresh: list[J] = []
+        self._hopeless: set[tuple[int, int]] = set()
+        self._holds: tuple[tuple[object, ...], Sequence[HeldNodes]] = ((), ())
+
+    @property
+    def due(self) -> bool:
+        """Whether a pass could change anything: room was given back, or a job came, since the last."""
+        return bool(self._fresh) or (self.freed and len(self.backlog) > 0)
+
+    def join(self, job: J) -> None:
+        """Add a job that waits."""
+        self.backlog.join(job)
+        self._fresh.append(job)
+
+    def candidates(self) -> Generator[Candidate[J], None, None]:
+        """Ask one pass over the jobs that wait."""
+        self._hopeless.clear()
+        self._holds = ((), ())  # what is kept depends on the time too
+        if not self.live and not self.policy.passing:
+            return self._in_order()
+        return self._with_passing()
+
+    def _in_order(self) -> Generator[Candidate[J], None, None]:
+        """Ask one after the other, until one has no room."""
+        backlog = self.backlog
+        self._fresh.clear()
+        while len(backlog) and (self.freed or backlog.first is not self.stuck):
+            job = backlog.first
+            if self.cluster.may_fit(job):
+                candidate = candidate_of(self.policy, job, self.cluster, live=False)
+                yield candidate
+                if candidate.found:
+                    continue
+            if not (yield from self._make_room(job)):
+                self.stuck = job
+                break
+        self.freed = False
+
+    def _with_passing(self) -> Generator[Candidate[J], None, None]:
+        """Ask those behind a blocked job too: all of them, or those that came since if nothing else has changed."""
+        rank, stuck = self.backlog.rank, self.stuck
+        fresh = sorted(self._fresh, key=rank)
+        everyone = self.freed or self.live or stuck is None or (bool(fresh) and rank(fresh[0]) < rank(stuck))
+        self.freed = False
+        self._fresh.clear()
+        if self.live:
+            yield from self._on_a_live_cluster()
+        elif everyone:
+            yield from self._all()
+        else:
+            yield from self._those(fresh)
+        self.stuck = self.backlog.first if len(self.backlog) else None
+
+    def _those(self, jobs: Iterable[J]) -> Generator[Candidate[J], None, None]:
+        """Ask those that came since, by rank; the others have no room."""
+        for job in jobs:
+            ahead = self.backlog.ahead(job, most=self.policy.claims)
+            if not (yield from self._has_room(job, ahead)) and (yield from self._make_room(job)):
+                return
+
+    def _all(self) -> Generator[Candidate[J], None, None]:
+        """Ask all by rank; of those of one kind, after one without room only those predicted to run shorter."""
+        blocked = list[J]()
+        claims = self.policy.claims
+        heads: list[_Head[J]] = [(lane.jobs[0][0], lane, 0, _ANY) for lane in self.backlog.lanes.values()]
+        heapify(heads)
+        while heads:
+            _, lane, place, shorter_than = heappop(heads)
+            job = lane.jobs[place][1]
+            if not (yield from self._has_room(job, blocked)):
+                if (yield from self._make_room(job)):
+                    return
+                if claims is None or len(blocked) < claims:
+                    blocked.append(job)
+                shorter_than = times(job)
+                if not (yield from self._may_pass(lane, job, blocked)):
+                    continue
+            following = lane.next_shorter(place, *shorter_than)
+            if following is not None:
+                heappush(heads, (lane.jobs[following][0], lane, following, shorter_than))
+
+    def _on_a_live_cluster(self) -> Generator[Candidate[J], None, None]:
+        """Ask all by rank, those too that come meanwhile; the first blocked one again whenever the cluster changed."""
+        rank = self.backlog.rank
+        coming = [(rank(job), job) for job in self.backlog]
+        blocked = list[J]()
+        version = -1
+        asked_again = False
+        while True:
+            if blocked and self.cluster.version != version and not asked_again:
+                version, asked_again = self.cluster.version, True
+                if blocked[0] not in self.backlog:
+                    break
+                candidate = self._live_candidate(blocked[0], [])
+                yield candidate
+                if candidate.found or not candidate.possible:
+                    break
+                if candidate.found is False and blocked[0] in self.backlog:
+                    yield from self._make_room(blocked[0])
+                continue
+            asked_again = False
+            for job in self._fresh:
+                insort(coming, (rank(job), job))
+            self._fresh.clear()
+            while coming and coming[0][1] not in self.backlog:
+                del coming[0]
+            if not coming:
+                return
+            place, job = coming.pop(0)
+            if not blocked:
+                version = self.cluster.version
+            candidate = self._live_candidate(job, blocked[: bisect_left(blocked, place, key=rank)])
+            yield candidate
+            if candidate.found is False and candidate.possible:
+                insort(blocked, job, key=rank)
+                # while the answer was awaited the job may have gone
+                if candidate.passing and job in self.backlog:
+                    yield from self._make_room(job)
+        self.freed = True
+
+    def _live_candidate(self, job: J, before: Sequence[J]) -> Candidate[J]:
+        if before and not self.policy.passing:
+            return Candidate(job, (), before[:1], passing=False)
+        ahead = before[: self.policy.claims]
+        candidate = candidate_of(self.policy, job, self.cluster, holds=self._holds_for(ahead), live=True)
+        candidate.ahead = ahead
+        return candidate
+
+    def _has_room(self, job: J, ahead: Sequence[J]) -> Generator[Candidate[J], None, bool]:
+        """Ask whether a job has room; quickly where it cannot have any."""
+        if not self._may_fit(job):
+            return False
+        candidate = candidate_of(self.policy, job, self.cluster, holds=self._holds_for(ahead), live=False)
+        yield candidate
+        return bool(candidate.found)
+
+    def _make_room(self, job: J) -> Generator[Candidate[J], None, bool]:
+        """Ask whether a job without room has some when those are stopped that the policy names.
+
+        :returns: whether they were stopped.
+        """
+        victims = self.policy.victims(job, self.cluster)
+        if not victims or all(one.leaving for one in victims):
+            return False
+        candidate = candidate_of(self.policy, job, self.cluster, live=self.live)
+        candidate.victims = sorted(victims, key=lambda one: (one.started, one.key))
+        yield candidate
+        return bool(candidate.found)
+
+    def _may_fit(self, job: J) -> bool:
+        shape = (job.nodes, job.gpus)
+        if shape not in self._hopeless and not self.cluster.may_fit(job):
+            self._hopeless.add(shape)
+        return shape not in self._hopeless
+
+    def _may_pass(self, lane: Lane[J], job: J, blocked: Sequence[J]) -> Generator[Candidate[J], None, bool]:
+        """Ask whether one of its kind may pass a job without room: it would have to be predicted to run shorter.
+
+        A job as short as the shortest of the kind is tried, since most often that has no room either.
+        """
+        (predicted, high), (least, least_high) = times(job), lane.shortest
+        if not self._may_fit(job) or (least >= predicted and least_high >= high):
+            return False
+        shortest = QueuedJob.of(job, predicted=least, predicted_high=least_high)
+        candidate = candidate_of(
+            self.policy, job, self.cluster, seen=shortest, holds=self._holds_for(blocked), live=False
+        )
+        candidate.trial = True
+        yield candidate
+        return bool(candidate.found)
+
+    def _holds_for(self, ahead: Sequence[J]) -> Sequence[HeldNodes]:
+        """Return what is kept for those ahead, found anew when the cluster has changed or they are others."""
+        if not ahead:
+            return ()
+        about = (self.cluster.version, len(ahead), ahead[0].key, ahead[-1].key)
+        if self._holds[0] != about:
+            self._holds = (about, self.policy.holds(ahead, self.cluster))
+        return self._holds[1]
+
+
+_Head = tuple[Rank, Lane[J], int, tuple[float, float]]
+"""Rank of a job, its lane, its place there, and what it must be predicted to run shorter than."""
+
+_ANY = (inf, inf)

@@ -1,0 +1,300 @@
+"""The simulation: time goes from instant to instant, and at the end of each the production policy is asked.
+
+All of a run is in one :class:`Engine`; nothing is kept in modules.  It decides nothing: which job is asked is the
+business of the dispatch pass and its policy, where a job goes that of the pool, what happens to nodes and how fast jobs
+run that of the hooks.
+
+Two rules say that a run diverges, both on what happened, not on a forecast:
+
+- *backlog*: the work that waits would keep the whole cluster busy for more than so many years;
+- *no progress*: so many events in a row without the end of a job: jobs are stopped again and again before they end, or
+  nodes fail and return while the jobs that are left can never start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop
+from math import inf
+from time import monotonic, perf_counter
+
+from scheduler.queue.candidate import Candidate
+from scheduler.queue.types import CapacityReservation, QueuePolicy
+from simulator.engine.event_queue import EventPhase
+from simulator.engine.hooks import Incident, Incidents, Pace, Recovery
+from simulator.engine.pools import Pool, make_job
+from simulator.engine.sim_job import UNITS, JobState, SimJob
+from simulator.engine.simulated_cluster import Observer, SimulatedCluster
+from simulator.job_record import JobRecord
+from simulator.prediction.oracle import Oracle
+from simulator.prediction.predicted_trace import predict_all
+from simulator.prediction.types import Prediction
+from topology.errors import ArnoldError
+
+INSTANTS = 256
+"""Instants between two looks at the clock: some milliseconds."""
+
+YEAR = 365.25 * 86_400.0
+
+LOOK = 10_000
+"""Events between two looks at the backlog: adding it up takes as long as some hundred events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is to happen while a run goes on.
+
+    :param progress: called about ten times a second.
+    :param interrupted: whether the run is to stop now.
+    :param save: writes a checkpoint; ``None`` = none is written.
+    :param every: seconds of wall time between checkpoints.
+    """
+
+    progress: Callable[[Engine], None] | None = None
+    interrupted: Callable[[], bool] = bool
+    save: Callable[[Engine], None] | None = None
+    every: float = 60.0
+
+
+class Diverged(ArnoldError):
+    """A run that would not come to a useful end."""
+
+    exit_code = 3
+
+
+class Overload:
+    """Watches one run for signs that it diverges.
+
+    :param years: of backlog; 0 = any.
+    :param events: in a row without the end of a job; 0 = any.
+    """
+
+    def __init__(self, *, years: float = 100.0, events: int = 1_000_000) -> None:
+        self._years, self._events = years, events
+        self._completed = -1
+        self._since = 0
+        self._looked = 0
+
+    def verdict(self, engine: Engine) -> Diverged | None:
+        """Return what to tell the user; ``None`` = the run is sound."""
+        if engine.completed != self._completed:
+            self._completed, self._since = engine.completed, engine.events
+        if self._events and engine.events - self._since > self._events:
+            waiting, running = len(engine.backlog), len(engine.active)
+            return Diverged(
+                f"no job has ended in {self._events:,} events: {waiting:,} wait, {running:,} run",
+                where="overload",
+                fix="make failures rarer or checkpoints more frequent, or give the jobs a cluster that can hold them",
+            )
+        if self._years and engine.events - self._looked >= LOOK:
+            self._looked = engine.events
+            return self._too_much_waits(engine)
+        return None
+
+    def _too_much_waits(self, engine: Engine) -> Diverged | None:
+        waiting = sum(job.units * job.left for job in engine.backlog)
+        years = waiting / max(1, engine.pool.capacity) / YEAR
+        if years <= self._years:
+            return None
+        gpus = engine.pool.capacity / UNITS
+        return Diverged(
+            f"{len(engine.backlog):,} jobs wait with work for {years:,.0f} years of all {gpus:,.0f} GPUs",
+            where="overload",
+            fix="give a larger cluster, lower --scale-load, or allow more with --max-backlog-years",
+        )
+
+
+class Engine(SimulatedCluster):
+    """One run, from the first submission until all jobs have ended or nothing happens any more.
+
+    :param records: in order of submission; each fits into the pool when that is empty.
+    :param predictions: what the scheduler is told of run times, by id of the job; ``None`` = the truth.
+    :param drain_seconds: see :class:`SimulatedCluster`.
+    :raises Disagreement: one does not.
+    """
+
+    def __init__(
+        self,
+        records: Sequence[JobRecord],
+        pool: Pool,
+        policy: QueuePolicy,
+        *,
+        predictions: Mapping[str, Prediction] | None = None,
+        recovery: Recovery | None = None,
+        pace: Pace | None = None,
+        incidents: Incidents | None = None,
+        observers: Sequence[Observer] = (),
+        drain_seconds: float | None = None,
+    ) -> None:
+        told = predictions if predictions is not None else predict_all(records, Oracle())
+        jobs = [make_job(key, record, pool, told[record.job_id]) for key, record in enumerate(records)]
+        super().__init__(jobs, pool, policy, recovery=recovery, pace=pace, drain_seconds=drain_seconds)
+        self.incidents, self.observers = incidents, tuple(observers)
+        self.incident: Incident | None = None
+        self.out: set[int] = set()
+        self.flags: dict[int, float] = {}
+        self.begun = False
+        self.events = 0
+        self.completed = 0
+        self.policy_seconds = 0.0
+
+    def begin(self) -> None:
+        """Put what is known from the start into the queue of events; nothing if that is done."""
+        if self.begun:
+            return
+        self.begun = True
+        if self.policy.reserving:
+            for job in self.jobs:
+                if job.record.announced is not None:
+                    time = min(float(job.record.announced), job.submitted)
+                    self.queue.add(time, EventPhase.ANNOUNCEMENT, job.key)
+        if self.jobs:
+            self.queue.add(self.jobs[0].submitted, EventPhase.ARRIVAL, 0)
+        self._expect()
+
+    @property
+    def over(self) -> bool:
+        """Whether all jobs have ended, or nothing happens any more."""
+        self.begin()
+        return self.completed == len(self.jobs) or not self.queue.heap
+
+    def peek(self) -> float:
+        """Return the time of the next event; infinite when the run is over."""
+        return inf if self.over else self.queue.heap[0][0]
+
+    def step(self) -> None:
+        """Go on by one instant: all its events, then the dispatch pass.  The run is not over."""
+        heap, jobs, dispatch = self.queue.heap, self.jobs, self.dispatch
+        now = heap[0][0]
+        for observer in self.observers if now > self.now else ():
+            observer.elapsed(self, now)
+        self.now = max(self.now, now)
+        while heap and heap[0][0] == now:
+            _, phase, _, number, version = heappop(heap)
+            if phase == EventPhase.RELEASE:
+                job = jobs[number]
+                if job.version != version:
+                    continue
+                self._release(job)
+            elif phase == EventPhase.ARRIVAL:
+                self._arrive(number)
+            elif phase == EventPhase.ANNOUNCEMENT:
+                self._announce(jobs[number])
+            else:
+                self._happen()
+            self.events += 1
+        if dispatch.due:
+            before = perf_counter()
+            while dispatch.due:
+                for candidate in dispatch.candidates():
+                    self._answer(candidate)
+            self.policy_seconds += perf_counter() - before
+
+    def run(self, watch: Watch | None = None, *, overload: Overload | None = None) -> None:
+        """Go on until all jobs have ended, or nothing happens any more.
+
+        :raises KeyboardInterrupt: the watch says so; a checkpoint was written if it saves them.
+        :raises Diverged: the run does not come to an end; a checkpoint was written here too.
+        """
+        watch, overload = watch or Watch(), overload or Overload()
+        shown = saved = monotonic()
+        while not self.over:
+            for _ in range(INSTANTS):
+                self.step()
+                if not self.queue.heap or self.completed == len(self.jobs):
+                    break
+            now = monotonic()
+            if watch.progress is not None and now >= shown + 0.1:
+                watch.progress(self)
+                shown = now
+            diverged, interrupted = overload.verdict(self), watch.interrupted()
+            if watch.save is not None and (diverged or interrupted or now >= saved + watch.every):
+                watch.save(self)
+                saved = monotonic()
+            if diverged is not None:
+                raise diverged
+            if interrupted:
+                raise KeyboardInterrupt
+
+    def _answer(self, candidate: Candidate[SimJob]) -> None:
+        """Place a job if there is room for it now, or once others are stopped."""
+        job, live = candidate.job, self.dispatch.live
+        victims = [one for one in candidate.victims if isinstance(one, SimJob)]
+        for victim in victims:
+            self.pool.give(victim)
+        found = None
+        for keep in candidate.offers:
+            if (found := self.pool.find(job, keep)) is not None:
+                break
+        for victim in victims:
+            self.pool.take(victim)
+        candidate.found = found is not None
+        if found is not None and not candidate.trial:
+            for victim in victims:
+                if not victim.leaving:
+                    self.stop(victim, "preemption")
+            if not (victims and live):
+                self.start(job, found)
+        elif live:
+            candidate.possible = self.pool.possible(job)
+
+    def _arrive(self, key: int) -> None:
+        """Submit a job, and expect the next one."""
+        job = self.jobs[key]
+        self.join(job)
+        if job.reservation:
+            mine = job.reservation
+            self.reservations = [replace(one, claimed=one.claimed or one.name == mine) for one in self.reservations]
+        if key + 1 < len(self.jobs):
+            self.queue.add(self.jobs[key + 1].submitted, EventPhase.ARRIVAL, key + 1)
+
+    def _release(self, job: SimJob) -> None:
+        """End a job, or let go one that was stopped a while ago."""
+        if job.leaving:
+            self.requeue(job, "preemption")
+            return
+        self.leave(job)
+        job.state = JobState.DONE
+        job.left = 0.0
+        job.end = self.now
+        self.completed += 1
+
+    def _announce(self, job: SimJob) -> None:
+        """Find a zone for a large job that is announced."""
+        taken = {node for one in self.reservations for node in one.zone}
+        zone = self.pool.zone(job, taken)
+        job.reservation = job.record.job_id
+        announced = CapacityReservation(job.reservation, job.nodes, job.gpus, self.now, job.submitted, zone)
+        self.reservations.append(announced)
+        self.reservations.sort(key=lambda one: (one.arrives, one.name))
+        self.version += 1
+
+    def _expect(self) -> None:
+        """Put the next incident into the queue of events."""
+        self.incident = self.incidents.next() if self.incidents is not None else None
+        if self.incident is not None:
+            phase = EventPhase.REPAIR if self.incident.gives else EventPhase.FAILURE
+            self.queue.add(max(self.now, float(self.incident.time)), phase, self.incident.node)
+
+    def _happen(self) -> None:
+        """Let the expected incident happen to its node."""
+        incident = self.incident
+        assert incident is not None
+        if incident.kind == "slow":
+            if self.pace is not None:
+                self.adjust(self.pace.slowed(incident.node, incident.slowdown))
+        elif incident.kind == "flag":
+            self.flags[incident.node] = incident.slowdown
+            self.pool.flag(incident.node, incident.slowdown)
+        elif incident.kind == "up":
+            if incident.node in self.out:
+                self.out.remove(incident.node)
+                self.pool.bring_back(incident.node)
+        elif incident.node not in self.out:
+            for job in [job for job in self.active.values() if incident.node in job.places]:
+                self.stop(job, "failure")
+            self.out.add(incident.node)
+            self.pool.take_out(incident.node)
+        self.room_given()
+        self._expect()

@@ -1,0 +1,222 @@
+"""What the engine needs of a cluster: which job fits, where, and what is free; and the pool that only counts GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from scheduler.queue.types import BoolArray, Keep, Waiting
+from simulator.engine.sim_job import UNITS, SimJob
+from simulator.job_record import JobRecord
+from simulator.prediction.types import Prediction
+from topology.cluster import Cluster, IntArray
+
+
+class Disagreement(Exception):
+    """A job that could not run even if the cluster were empty; caught where its file and line are known.
+
+    :param reason: its kind, few enough to count by.
+    :param sentence: what it asks for and what there is.
+    :param fix: what would let it run.
+    """
+
+    def __init__(self, reason: str, sentence: str, *, fix: str = "give a cluster that can hold it") -> None:
+        super().__init__(f"{reason}: {sentence}")
+        self.reason = reason
+        self.sentence = sentence
+        self.fix = fix
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a job asks a pool for.
+
+    :param nodes: how many.
+    :param gpus: units on each.
+    :param units: units in all.
+    """
+
+    nodes: int
+    gpus: int
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Nodes for a job.
+
+    :param spread: DP and PP spread, of a gang that was placed.
+    """
+
+    places: Sequence[int]
+    spread: tuple[int, int] | None = None
+
+
+class Pool(Protocol):
+    """A cluster with what jobs hold of it.  Two: one that counts GPUs, one that places on nodes."""
+
+    @property
+    def capacity(self) -> int:
+        """Units of all nodes, those included that are out at the moment."""
+
+    @property
+    def total(self) -> IntArray:
+        """Shape [nodes], units that jobs may use now."""
+
+    @property
+    def free(self) -> IntArray:
+        """Shape [nodes], units that no job holds."""
+
+    def need(self, record: JobRecord) -> Need:
+        """Return what a job asks for.
+
+        :raises Disagreement: it could not run even if the cluster were empty.
+        """
+
+    @property
+    def trunk_of(self) -> IntArray | None:
+        """Shape [nodes], the trunk of each, where a job must lie in one; ``None`` = it may span the cluster."""
+
+    def usable(self, job: Waiting) -> BoolArray:
+        """Shape [nodes], which could host a part of the job if the cluster were empty."""
+
+    def possible(self, job: SimJob) -> bool:
+        """Whether the job would fit if the cluster were empty, without the nodes that are out."""
+
+    def may_fit(self, job: SimJob) -> bool:
+        """Whether enough is free; quick, true more often than :meth:`find` finds something."""
+
+    def find(self, job: SimJob, keep: Keep) -> Found | None:
+        """Return where the job goes; ``None`` = it has no room."""
+
+    def take(self, job: SimJob) -> None:
+        """Give the job its places."""
+
+    def give(self, job: SimJob) -> None:
+        """Take the job's places back."""
+
+    def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
+        """Return nodes to reserve for an announced job, besides those that are taken; empty = there are none."""
+
+    def take_out(self, node: int) -> None:
+        """Let no job use a node any more; those on it have left."""
+
+    def bring_back(self, node: int) -> None:
+        """Let jobs use a node again."""
+
+    def flag(self, node: int, slowdown: float) -> None:
+        """Tell the scheduler of a slow node; 1.0 = of a healthy one again."""
+
+
+class GpuPool:
+    """A cluster as a number of GPUs: no nodes, no topology; for speed, and where queues have exact answers."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        usable = np.isfinite(cluster.slowdown)
+        self._sizes: list[int] = (np.where(usable, cluster.free_gpus, 0) * UNITS).tolist()
+        self.capacity = sum(self._sizes)
+        self._total = self._free = self.capacity
+
+    @property
+    def total(self) -> IntArray:
+        """Shape [1]."""
+        return np.array([self._total], dtype=np.int32)
+
+    @property
+    def free(self) -> IntArray:
+        """Shape [1]."""
+        return np.array([self._free], dtype=np.int32)
+
+    def need(self, record: JobRecord) -> Need:
+        """Return its GPUs.
+
+        :raises Disagreement: the cluster has fewer.
+        """
+        units = round(record.gpus * UNITS)
+        if units > self.capacity:
+            raise Disagreement(
+                "larger than the cluster", f"{record.gpus:g} GPUs; the cluster has {self.capacity / UNITS:g}"
+            )
+        return Need(1, units, units)
+
+    @property
+    def trunk_of(self) -> None:
+        """``None``: without nodes there are no trunks."""
+        return
+
+    @cached_property
+    def _all(self) -> BoolArray:
+        return np.ones(1, dtype=np.bool_)
+
+    def usable(self, job: Waiting) -> BoolArray:  # noqa: ARG002
+        """Shape [1]: the pool."""
+        return self._all
+
+    def possible(self, job: SimJob) -> bool:
+        """Whether there are so many GPUs."""
+        return bool(job.units <= self._total)
+
+    def may_fit(self, job: SimJob) -> bool:
+        """Whether so many GPUs are free."""
+        return bool(job.units <= self._free)
+
+    def find(self, job: SimJob, keep: Keep) -> Found | None:
+        """Return the pool, if so many GPUs are free in it."""
+        free = self._free if keep is None else self._free - int(keep[0])
+        return _THE_POOL if job.units <= free else None
+
+    def take(self, job: SimJob) -> None:
+        """Count its GPUs as held."""
+        self._free -= job.units
+
+    def give(self, job: SimJob) -> None:
+        """Count its GPUs as free."""
+        self._free += job.units
+
+    def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:  # noqa: ARG002
+        """Return no nodes: there are none."""
+        return ()
+
+    def take_out(self, node: int) -> None:
+        """Count a node's GPUs no more."""
+        self._total -= self._sizes[node]
+        self._free -= self._sizes[node]
+
+    def bring_back(self, node: int) -> None:
+        """Count a node's GPUs again."""
+        self._total += self._sizes[node]
+        self._free += self._sizes[node]
+
+    def flag(self, node: int, slowdown: float) -> None:
+        """Do nothing: where jobs are is not known."""
+
+
+_THE_POOL = Found((0,))
+
+
+def make_job(key: int, record: JobRecord, pool: Pool, prediction: Prediction) -> SimJob:
+    """Return the job of a record.
+
+    :param key: its number, in order of submission.
+    :param prediction: what the scheduler is told of its run time.
+    :raises Disagreement: the pool could not hold it even if it were empty.
+    """
+    need = pool.need(record)
+    return SimJob(
+        record=record,
+        key=key,
+        nodes=need.nodes,
+        gpus=need.gpus,
+        units=need.units,
+        submitted=float(record.submit),
+        priority=record.priority,
+        preemptible=record.preemptible,
+        prediction=prediction,
+        predicted=prediction.seconds,
+        predicted_high=prediction.high,
+        left=float(record.duration),
+    )
