@@ -9,7 +9,7 @@ import numpy as np
 from health.whatif.synthetic import Recipe, make_trace
 from health.whatif.writer import metadata_file, trace_file
 from scheduler.job import Job
-from scheduler.spread import job_level
+from scheduler.objective import job_level
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidInput
 from topology.flags import HEALTHY

@@ -17,7 +17,7 @@ def main() -> NoReturn:
         check_packages(*PACKAGES)
     except ImportError as error:
         sys.exit(f"Error: {error}")
-    from arnold.commands.interrupt import watch_for_interrupts
+    from arnold.commands.interrupts import watch_for_interrupts
     from arnold.commands.run import run
 
     watch_for_interrupts()

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from benchmarks.report import section, table
 from scheduler.job import Job, Parallelism
-from simulator.cost.flows import SharedFlows
-from simulator.cost.registry import comm_model_names, load_comm_model
+from simulator.cost.comm_models import comm_model_names, load_comm_model
+from simulator.cost.shared_flows import SharedFlows
 from simulator.cost.types import PlacedJob
 from topology.cluster import Cluster
 from topology.generate import minipods

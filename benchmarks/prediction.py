@@ -12,11 +12,11 @@ from time import process_time
 from benchmarks.prediction_errors import Score, evaluate
 from benchmarks.public_data import public_data
 from benchmarks.report import section, table
+from simulator.job_record import JobRecord
 from simulator.prediction.boosting import Boosting
-from simulator.prediction.history import History
-from simulator.prediction.told import Estimate
+from simulator.prediction.oracle import UserEstimate
+from simulator.prediction.similar_jobs import SimilarJobs
 from simulator.prediction.types import Predictor
-from simulator.records import JobRecord
 from simulator.traces import read_trace
 from simulator.workload import WorkloadSpec, generate
 
@@ -63,8 +63,8 @@ def measure(seed: int = 1) -> list[Line]:
 
 
 def _predictors(records: Sequence[JobRecord], horizon: float | None, seed: int) -> list[Callable[[], Predictor]]:
-    makers: list[Callable[[], Predictor]] = [History, lambda: Boosting(horizon=horizon, seed=seed)]
-    return [*makers, Estimate] if records[0].estimate is not None else makers
+    makers: list[Callable[[], Predictor]] = [SimilarJobs, lambda: Boosting(horizon=horizon, seed=seed)]
+    return [*makers, UserEstimate] if records[0].estimate is not None else makers
 
 
 def report(lines: Sequence[Line]) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.job_record import JobRecord
 from simulator.prediction.boosting import BIN
-from simulator.prediction.ends import Ends
+from simulator.prediction.job_ends import Ends
 from simulator.prediction.types import Predictor
-from simulator.records import JobRecord
 
 SPLIT = 0.9
 

@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks.instances import FAMILIES
 from benchmarks.report import Promise, promises, section, table
 from benchmarks.rows import Campaign, Row
+from topology.quantities import percent
 
 SHARE_PROVED = 0.94
 MEAN_GAP = 0.05
@@ -40,7 +41,7 @@ def kept(rows: Sequence[Row]) -> list[Promise]:
     without = sum(row.objective is None for row in rows)
     return [
         Promise(f"at least {SHARE_PROVED:.0%} proved optimal", f"{share:.1%}", share >= SHARE_PROVED),
-        Promise(f"mean gap of the rest at most {MEAN_GAP:.0%}", _percent(gap), gap is None or gap <= MEAN_GAP),
+        Promise(f"mean gap of the rest at most {MEAN_GAP:.0%}", percent(gap), gap is None or gap <= MEAN_GAP),
         Promise(f"p50 of the solver below {MEDIAN_SECONDS:g} s", f"{median:.3f} s", median < MEDIAN_SECONDS),
         Promise("a valid placement for every instance", f"{len(rows) - without} of {len(rows)}", without == 0),
     ]
@@ -55,8 +56,8 @@ def _line(family: str, rows: Sequence[Row]) -> list[str]:
         str(len(rows)),
         str(proved),
         f"{proved / len(rows):.1%}",
-        _percent(_mean_gap(rows)),
-        _percent(max(gaps, default=None)),
+        percent(_mean_gap(rows)),
+        percent(max(gaps, default=None)),
         *(f"{seconds:.3f}" for seconds in quantiles),
     ]
 
@@ -68,10 +69,6 @@ def _gaps(rows: Sequence[Row]) -> list[float]:
 def _mean_gap(rows: Sequence[Row]) -> float | None:
     gaps = _gaps(rows)
     return fmean(gaps) if gaps else None
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"
 
 
 def _counts(rows: Sequence[Row]) -> str:
@@ -97,7 +94,7 @@ def _open(rows: Sequence[Row]) -> str:
             row.status,
             *("-" if value is None else str(value) for value in (row.dp, row.pp)),
             "-" if row.bound is None else f"{row.bound:.2f}",
-            _percent(row.gap),
+            percent(row.gap),
         ]
         for row in left
     ]

@@ -16,8 +16,8 @@ from benchmarks.growth import draw_power, exponent, save
 from benchmarks.public_data import public_data
 from benchmarks.report import Promise, promises, section, table
 from simulator.engine.run import run
-from simulator.replay import Settings, prepare
-from simulator.traces import Trace, read_trace, scale_load
+from simulator.replay import ReplaySettings, prepare
+from simulator.traces import JobTrace, read_trace, scale_load
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.writers.to_csv import ClusterCsvWriter
@@ -115,8 +115,8 @@ def measure_nodes(sizes: Sequence[int], policy: str) -> list[Part]:
     return [_part(scale_load(trace, size / NODES), size, policy) for size in sizes]
 
 
-def _part(trace: Trace, nodes: int, policy: str, *, algorithm: str = "exact") -> Part:
-    replay = prepare(trace, philly_cluster(nodes), Settings(policy, algorithm), lenient=True)
+def _part(trace: JobTrace, nodes: int, policy: str, *, algorithm: str = "exact") -> Part:
+    replay = prepare(trace, philly_cluster(nodes), ReplaySettings(policy, algorithm), lenient=True)
     engine = replay.engine
     engine.begin()
     started, before = perf_counter(), process_time()

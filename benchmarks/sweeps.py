@@ -11,11 +11,11 @@ import numpy as np
 
 from benchmarks.report import Promise, promises, section, table
 from scheduler.study.executors import Executor, Here, Processes, usable_cores
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.study.on_dask import OnDask
-from simulator.study.plan import Grid, Inputs
-from simulator.study.sweep import Swept, sweep
-from simulator.traces import Trace
+from simulator.study.replay_sweep import Swept, sweep
+from simulator.study.study_plan import Inputs, StudyGrid
+from simulator.traces import JobTrace
 from topology.generate import minipods
 
 WORKERS = 4
@@ -53,7 +53,7 @@ def study_of(jobs: int) -> Inputs:
     submits = np.sort(rng.uniform(0.0, span, jobs))
     rows = zip(submits.tolist(), durations.tolist(), gpus.tolist(), strict=True)
     records = tuple(JobRecord(f"j{i}", submit, took, size) for i, (submit, took, size) in enumerate(rows))
-    return Inputs(Trace(records, source="drawn"), {"pods": minipods(minipods=4, nodes=80)}, resample=span / 12)
+    return Inputs(JobTrace(records, source="drawn"), {"pods": minipods(minipods=4, nodes=80)}, resample=span / 12)
 
 
 def measure(jobs: int, seeds: int) -> Race:
@@ -61,7 +61,7 @@ def measure(jobs: int, seeds: int) -> Race:
     from distributed import Client, LocalCluster
 
     inputs = study_of(jobs)
-    grid = Grid(["fifo", "fifo-backfill"], ["gpu-packing"], ["pods"], seeds=range(seeds))
+    grid = StudyGrid(["fifo", "fifo-backfill"], ["gpu-packing"], ["pods"], seeds=range(seeds))
     seconds, work = dict[str, float](), dict[str, float]()
     found: list[Swept] = []
 
@@ -76,8 +76,8 @@ def measure(jobs: int, seeds: int) -> Race:
         LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as to,
     ):
-        warm = Grid(["fifo"], ["gpu-packing"], ["pods"], seeds=range(WORKERS))
-        small = Inputs(Trace(inputs.trace.records[:10]), inputs.clusters)
+        warm = StudyGrid(["fifo"], ["gpu-packing"], ["pods"], seeds=range(WORKERS))
+        small = Inputs(JobTrace(inputs.trace.records[:10]), inputs.clusters)
         sweep(small, warm.points, OnDask(cluster.scheduler_address), title="warm", version="benchmark")
         race(f"{WORKERS} Dask workers", OnDask(cluster.scheduler_address), lambda: sum(to.run(process_time).values()))
     return Race(len(grid.points), jobs, seconds, work, all(one.rows == found[0].rows for one in found))

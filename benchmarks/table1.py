@@ -8,7 +8,7 @@ from benchmarks.report import Promise, promises, section, table
 from scheduler.outcome import TOLERANCE
 from scheduler.placement.types import Limits
 from scheduler.study import table1 as study
-from scheduler.study.sweep import Result, sweep
+from scheduler.study.placement_sweep import CaseResult, sweep_placements
 
 Values = Mapping[str, tuple[float, ...]]
 
@@ -19,23 +19,23 @@ PAPER: Values = {"i": (1.2, 1.5, 1.8), "ii": (1.2, 1.5, 1.8), "iii": (1.8, 3.0, 
 """The same for the paper's program, whose placement is scored by Eq. 2."""
 
 
-def measure(seconds: float) -> list[study.Row]:
+def measure(seconds: float) -> tuple[study.Table1Row, ...]:
     """The nine lines of the table.
 
     :param seconds: time limit of each algorithm on each of them.
     """
     cases = study.cases()
-    return study.rows(cases, sweep(cases, study.ALGORITHMS, Limits(seconds=seconds)))
+    return study.table1(cases, sweep_placements(cases, study.ALGORITHMS, Limits(seconds=seconds))).settings
 
 
-def report(rows: Sequence[study.Row]) -> str:
+def report(rows: Sequence[study.Table1Row]) -> str:
     """Objectives with (S, R), ratios, and the values that must come out."""
     header = ["setting", "alpha", *study.ALGORITHMS, "best baseline / paper", "paper / optimum"]
     lines = [
         [
-            row.case.setting,
-            f"{row.case.alpha:g}",
-            *(_found(row.results[name]) for name in study.ALGORITHMS),
+            row.setting,
+            f"{row.alpha:g}",
+            *(_found(row.result(name)) for name in study.ALGORITHMS),
             _number(row.baseline_to_paper),
             _number(row.paper_to_exact),
         ]
@@ -43,7 +43,7 @@ def report(rows: Sequence[study.Row]) -> str:
     ]
     ours = study.summary([row.baseline_to_paper for row in rows])
     best_fit = study.summary([row.best_fit_to_paper for row in rows])
-    proved = sum(row.results[study.EXACT].proved for row in rows)
+    proved = sum(row.result(study.EXACT).proved for row in rows)
     return section(
         "Table 1, nodes split evenly (* proved)",
         table(header, lines),
@@ -60,8 +60,8 @@ def report(rows: Sequence[study.Row]) -> str:
     )
 
 
-def _promise(what: str, rows: Sequence[study.Row], algorithm: str, expected: Values) -> Promise:
-    found = {name: [row.results[algorithm].objective for row in rows if row.case.setting == name] for name in expected}
+def _promise(what: str, rows: Sequence[study.Table1Row], algorithm: str, expected: Values) -> Promise:
+    found = {name: [row.result(algorithm).objective for row in rows if row.setting == name] for name in expected}
     same = all(
         value is not None and abs(value - wanted) <= TOLERANCE
         for name, values in expected.items()
@@ -74,10 +74,10 @@ def _settings(values: Mapping[str, Sequence[float | None]]) -> str:
     return "; ".join(f"({name}) " + ", ".join(_number(value, 1) for value in row) for name, row in values.items())
 
 
-def _found(result: Result) -> str:
-    if result.objective is None:
+def _found(result: CaseResult) -> str:
+    if result.objective is None or result.spread is None:
         return result.status
-    return f"{result.objective:.1f} ({result.dp}, {result.pp})" + ("*" if result.proved else "")
+    return f"{result.objective:.1f} ({result.spread.dp}, {result.spread.pp})" + ("*" if result.proved else "")
 
 
 def _number(value: float | None, digits: int = 2) -> str:

@@ -22,7 +22,7 @@ import json, sys
 from pathlib import Path
 from time import process_time
 from simulator.traces import read_trace
-from simulator.traces.registry import load_reader, reader_names
+from simulator.traces.trace_formats import load_reader, reader_names
 
 def peak():
     status = Path("/proc/self/status").read_text()

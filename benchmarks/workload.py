@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmarks.report import section, table
 from simulator.workload import KALOS, Published, WorkloadSpec, generate, summary
+from topology.quantities import number
 
 
 def measure(seeds: int, *, days: float = KALOS.days) -> list[Published]:
@@ -23,7 +24,7 @@ def report(made: Sequence[Published]) -> str:
     for name, value in published.items():
         values = np.array([figures[name] for figures in all_made])
         spread = values.std(ddof=1) if len(values) > 1 else 0.0
-        rows.append((name, _text(value), _text(values.mean()), _text(spread), f"{values.mean() / value - 1:+.1%}"))
+        rows.append((name, number(value), number(values.mean()), number(spread), f"{values.mean() / value - 1:+.1%}"))
     return section(
         f"A made workload of {KALOS.days:.0f} days beside Kalos, {len(made)} seeds",
         table(("figure", "published", "made", "standard deviation", "difference"), rows),
@@ -50,7 +51,3 @@ def _figures(one: Published) -> dict[str, float]:
         "jobs of pretraining": one.pretraining_share[0],
         "GPU time of pretraining": one.pretraining_share[1],
     }
-
-
-def _text(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -8,11 +8,12 @@ from time import perf_counter, process_time
 
 from benchmarks.report import Promise, promises, section, table
 from simulator.engine.run import run
-from simulator.failures.process import FailureModel
+from simulator.failures.cluster_failures import FailureSettings
+from simulator.failures.failure_process import FailureModel
 from simulator.failures.rates import RATES
-from simulator.failures.replay import FailureSettings
-from simulator.replay import Settings, prepare
-from simulator.traces import Trace
+from simulator.replay import ReplaySettings, prepare
+from simulator.results.ettr_over_time import run_ettr
+from simulator.traces import JobTrace
 from simulator.workload import WorkloadSpec, generate
 from topology.generate import minipods
 
@@ -50,8 +51,8 @@ def measure(days: float, algorithm: str) -> Replayed:
     start = perf_counter()
     spec = WorkloadSpec(days=days, gpus=int(cluster.gpus.sum()), load=0.8, kinds=("other", "pretraining"))
     failures = FailureSettings(FailureModel(rate=RATES["rsc-1"]), spares=20)
-    settings = Settings(policy="fifo-backfill", algorithm=algorithm, failures=failures)
-    replay = prepare(Trace(generate(spec)), cluster, settings)
+    settings = ReplaySettings(policy="fifo-backfill", algorithm=algorithm, failures=failures)
+    replay = prepare(JobTrace(generate(spec)), cluster, settings)
     engine, made, cpu = replay.engine, perf_counter(), process_time()
     engine.begin()
     run(engine)
@@ -67,7 +68,7 @@ def measure(days: float, algorithm: str) -> Replayed:
         policy=engine.policy_seconds,
         cpu=process_time() - cpu,
         megabytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        ettr=replay.summary.ettr or 0.0,
+        ettr=run_ettr(engine.jobs) or 0.0,
     )
 
 

@@ -19,6 +19,7 @@ from topology.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, NodeFlag
 from topology.json_record import JsonRecord
 from topology.readers.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL, annotated_flag
+from topology.readers.kubernetes_objects import NodeObject
 
 T = TypeVar("T")
 
@@ -74,7 +75,7 @@ class NodeFlags:
         while True:
             page = _pages.decode(await self._api.page(NODES, token=token))
             for item in page.items or ():
-                found[item.metadata.name] = _read(item.metadata.name, item.metadata.annotations or {})
+                found[item.name] = _read(item.name, item.metadata.annotations or {})
             if not (token := page.metadata.token):
                 return found
 
@@ -108,7 +109,7 @@ class NodeFlags:
     ) -> tuple[list[FlagChange], list[str]]:
         """Bring annotations in line with a store: write what it holds, take off what it held once and no longer does.
 
-        What somebody else wrote stays, where it is worse or the store holds nothing.  An end that moved is written anew
+        What others wrote stays, where it is worse or the store holds nothing.  An end that moved is written anew
         only when half of the time to it is over, so that a finding that is renewed every minute is no write a minute.
 
         :param held: what the store holds, one flag a node.
@@ -204,22 +205,13 @@ def _rfc3339(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-class _Metadata(msgspec.Struct):
-    name: str
-    annotations: dict[str, str] | None = None
-
-
-class _Node(msgspec.Struct):
-    metadata: _Metadata
-
-
 class _ListMetadata(msgspec.Struct, rename={"token": "continue"}):
     token: str = ""
 
 
 class _Page(msgspec.Struct):
     metadata: _ListMetadata
-    items: list[_Node] | None = None
+    items: list[NodeObject] | None = None
 
 
 _pages = msgspec.json.Decoder(_Page)

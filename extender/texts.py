@@ -15,7 +15,7 @@ _CUT = "..."
 
 
 def clip(text: str, most: int = LONGEST) -> str:
-    """A text of at most so many bytes of UTF-8: itself, or its beginning and three dots.
+    """Return a text of at most so many bytes of UTF-8: itself, or its beginning and three dots.
 
     :param most: at least 3.
     """
@@ -27,7 +27,7 @@ def clip(text: str, most: int = LONGEST) -> str:
 
 
 def short_name(name: str) -> str:
-    """A name of at most :data:`LONGEST` bytes: itself, or its beginning and a hash that tells it from others."""
+    """Return a name of at most :data:`LONGEST` bytes: itself, or its beginning and a hash that tells it from others."""
     if len(name.encode("utf-8", "replace")) <= LONGEST:
         return name
     digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).hexdigest()

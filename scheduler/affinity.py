@@ -13,48 +13,54 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import hypot, log
+from typing import Annotated
+
+from annotated_types import Interval
 
 from scheduler.job import Parallelism
 from topology.errors import InvalidJob
+from topology.json_record import AsWritten, JsonRecord
+
+LARGEST = 10**12
+"""No size in a job file is larger; keeps products of a few of them within a float."""
+
+Size = Annotated[int, AsWritten(), Interval(ge=1, le=LARGEST)]
 
 
 @dataclass(frozen=True, slots=True)
-class Experts:
-    """Mixture of experts in place of the dense MLP of each layer.
+class Experts(JsonRecord):
+    """Mixture of experts in place of the dense MLP of each layer."""
 
-    :param experts: experts of a layer.
-    :param top_k: experts that compute one token.
-    :param ffn_hidden: inner width of an expert of two matrices; ``None`` = 4 * hidden.
-    """
-
-    experts: int
-    top_k: int = 2
-    ffn_hidden: int | None = None
+    experts: Size
+    """Experts of a layer."""
+    top_k: Size = 2
+    """Experts that compute one token."""
+    ffn_hidden: Size | None = None
+    """Inner width of an expert of two matrices; null = 4 * hidden."""
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """Shape of a GPT-like model and how it is trained.
+class Model(JsonRecord):
+    """Shape of a GPT-like model and how it is trained, from which alpha is derived."""
 
-    :param hidden: width h.
-    :param layers: depth l.
-    :param vocab: vocabulary V.
-    :param sequence_length: s, tokens.
-    :param micro_batch: mb, sequences.
-    :param global_batch: gb, sequences a step; ``None`` = not known, and so is the number of microbatches.
-    :param gpu: type of GPU, to look up records of the same; ``None`` = any.
-    :param bytes_per_value: of weights, gradients and activations on the wire; 2 = bf16.
-    """
-
-    hidden: int
-    layers: int
-    vocab: int
-    sequence_length: int
-    micro_batch: int = 1
-    global_batch: int | None = None
+    hidden: Size
+    """Width h."""
+    layers: Size
+    """Depth l."""
+    vocab: Size
+    """Vocabulary V."""
+    sequence_length: Size
+    """s, tokens."""
+    micro_batch: Size = 1
+    """mb, sequences."""
+    global_batch: Size | None = None
+    """gb, sequences a step; null = not known, and so is the number of microbatches."""
     gpu: str | None = None
+    """Type of GPU, to look up records of the same; null = any."""
     moe: Experts | None = None
-    bytes_per_value: int = 2
+    """Experts in place of the dense MLP; null = it is dense."""
+    bytes_per_value: Size = 2
+    """Of weights, gradients and activations on the wire; 2 = bf16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Affinity:
+class DerivedAlpha:
     """The answer, and where it comes from.
 
     :param record: the nearest record; ``None`` where the parallelism alone decides.
@@ -172,16 +178,16 @@ def microbatches(model: Model, parallelism: Parallelism) -> int | None:
     return model.global_batch // together
 
 
-def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) -> Affinity:
+def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) -> DerivedAlpha:
     """The DP affinity of a job.
 
     Records of the model's own GPU type are preferred; of another type only when there are none.
     """
     own = volumes(model, parallelism)
     if parallelism.pp == 1:
-        return Affinity(1.0, own, None, "alpha 1: without pipeline stages there are only DP groups to align")
+        return DerivedAlpha(1.0, own, None, "alpha 1: without pipeline stages there are only DP groups to align")
     if parallelism.dp * parallelism.cp == 1:
-        return Affinity(0.0, own, None, "alpha 0: with a single replica there are only PP groups to align")
+        return DerivedAlpha(0.0, own, None, "alpha 0: with a single replica there are only PP groups to align")
     same_gpu = [record for record in records if model.gpu and record.gpu.lower() == model.gpu.lower()]
     record = min(same_gpu or records, key=lambda record: _distance(own, volumes(record.model, record.parallelism)))
     caveat = "" if same_gpu or model.gpu is None else f"; nothing is recorded for {model.gpu}"
@@ -189,7 +195,7 @@ def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) 
         f"alpha {record.alpha:.2g} from the nearest record, {record.name} (r1 {own.r1:.2g}, r2 {own.r2:.3g}; "
         f"DP alignment {record.dp_gain:+.2g} %, PP alignment {record.pp_gain:+.2g} %){caveat}"
     )
-    return Affinity(record.alpha, own, record, reason)
+    return DerivedAlpha(record.alpha, own, record, reason)
 
 
 def _distance(one: Volumes, other: Volumes) -> float:

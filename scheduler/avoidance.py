@@ -1,55 +1,73 @@
 """Slow nodes: what it costs to avoid them, and what to use them.  Both are solved, whatever the job says.
 
-Predicted step time: :func:`scheduler.placement.exact.price.step_time` of what the evaluator says of the placement, with
+Predicted step time: :func:`scheduler.step_time.step_time` of what the evaluator says of the placement, with
 the slowest node that is really in use; 1 = no spread and no slow node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.outcome import Outcome, run
+from scheduler.objective import Spread
+from scheduler.outcome import Outcome, Status, run
+from scheduler.phrases import verdict
 from scheduler.placement.admission import admissible
-from scheduler.placement.exact.price import step_time
 from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.step_time import slowest_in_use, step_time
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
+from topology.json_record import JsonRecord
+from topology.quantities import decimal
 
 Way = Literal["avoid", "some", "use"]
 """``avoid``: no slow node.  ``use``: any, as if they were healthy, and of equal spreads the fewest.  ``some``: only
 those up to a slowdown, where that is better than either."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One way to treat slow nodes.
+SAME = 5e-4
+"""Predicted step times closer than this are the same to people."""
 
-    :param outcome: what the solver makes of it.
-    :param slowest: slowdown of the slowest node in use, 1.0 = none is slow; ``None`` = no placement.
-    :param step_time: predicted, relative; ``None`` = no placement.
-    :param used: indices of flagged nodes in use.
-    :param left_out: indices of flagged nodes that could be used and are not.
-    :param chosen: whether the job's placement is this one.
-    """
+WORDS = {"avoid": "avoid all slow nodes", "some": "use the less slow ones", "use": "use slow nodes freely"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvoidanceOption(JsonRecord):
+    """One way to treat slow nodes, solved."""
 
     way: Way
-    outcome: Outcome
-    slowest: float | None
-    step_time: float | None
-    used: tuple[int, ...]
-    left_out: tuple[int, ...]
+    """avoid: no slow node; use: any, as if they were healthy; some: only those up to a slowdown, where the job's own
+    placement is neither."""
     chosen: bool
+    """Whether the job's placement is this one."""
+    status: Status
+    """Of the exact solver; infeasible when the job does not fit this way."""
+    spread: Spread | None
+    """Spread of the placement; null = there is none."""
+    objective: float | None
+    """Its objective."""
+    bound: float | None
+    """No placement of this way has a smaller one."""
+    step_time: float | None
+    """Predicted step time, 1 = no spread and no slow node."""
+    slowest: float | None
+    """Slowdown of the slowest node in use, 1 = none is slow."""
+    used: tuple[str, ...]
+    """Flagged nodes in use."""
+    left_out: tuple[str, ...]
+    """Flagged nodes that could be used and are not."""
+    sentence: str
+    """The option in words."""
 
 
 def weigh(
     cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits
-) -> tuple[Option, ...]:
-    """The ways to treat slow nodes: to avoid them, to use them, and the job's own where it is neither.
+) -> tuple[AvoidanceOption, ...]:
+    """Weigh the ways to treat slow nodes: to avoid them, to use them, and the job's own where it is neither.
 
     :param outcome: of the solver on this very instance.
     :param limits: for each way that has yet to be solved.
@@ -63,7 +81,7 @@ def weigh(
         limits.say({"strict": "what if slow nodes are avoided?", "ignore": "what if they are used?"}[avoid])
         return run(solver, cluster, job.replace(avoid=avoid), limits)
 
-    def option(way: Way, found: Outcome) -> Option:
+    def option(way: Way, found: Outcome) -> AvoidanceOption:
         return _option(cluster, job, way, found, slow=set(slow.tolist()), chosen=found is outcome)
 
     own = _way_of(cluster, job, outcome)
@@ -74,7 +92,7 @@ def weigh(
 
 
 def _way_of(cluster: Cluster, job: Job, outcome: Outcome) -> Way | None:
-    """How the outcome treats slow nodes; ``None`` = it says nothing of any way but its own refusal."""
+    """Return how the outcome treats slow nodes; ``None`` where it is a mere refusal, which tells of no way."""
     if job.avoid == "strict":
         return "avoid"
     if job.avoid == "ignore":
@@ -83,22 +101,48 @@ def _way_of(cluster: Cluster, job: Job, outcome: Outcome) -> Way | None:
         return None
     if not outcome.evaluation.flagged:
         return "avoid"
-    used = max(cluster.slowdown[i] for i in outcome.evaluation.flagged)
     widest = max((price.slowest for price in outcome.proposal.prices), default=HEALTHY)
-    return "use" if used >= widest else "some"
+    return "use" if slowest_in_use(cluster, outcome.evaluation) >= widest else "some"
 
 
-def _option(cluster: Cluster, job: Job, way: Way, outcome: Outcome, *, slow: set[int], chosen: bool) -> Option:
+def _option(cluster: Cluster, job: Job, way: Way, outcome: Outcome, *, slow: set[int], chosen: bool) -> AvoidanceOption:
     evaluation = outcome.evaluation
-    if evaluation is None:
-        return Option(way, outcome, None, None, (), tuple(sorted(slow)), chosen)
-    slowest = max((float(cluster.slowdown[i]) for i in evaluation.flagged), default=HEALTHY)
-    return Option(
+    used = () if evaluation is None else evaluation.flagged
+    slowest = time = None
+    sentence = f"{WORDS[way]}: {verdict(outcome)}"
+    if evaluation is not None:
+        slowest = slowest_in_use(cluster, evaluation)
+        time = step_time(job.replace(avoid="price"), objective=evaluation.objective, slowest=slowest)
+        in_use = f"{len(used)} in use, up to {slowest:.4g} times slower" if used else "none in use"
+        proved = "" if outcome.status == "optimal" else f" (not proved best, gap {outcome.gap:.1%})"
+        sentence = (
+            f"{WORDS[way]}: predicted step time {time:.3f} x ideal, DP spread {evaluation.dp}, "
+            f"PP spread {evaluation.pp}, objective {decimal(evaluation.objective)}{proved}; {in_use}"
+            f"{', chosen' if chosen else ''}"
+        )
+    return AvoidanceOption(
         way=way,
-        outcome=outcome,
-        slowest=slowest,
-        step_time=step_time(job.replace(avoid="price"), objective=evaluation.objective, slowest=slowest),
-        used=evaluation.flagged,
-        left_out=tuple(sorted(slow - {*evaluation.flagged})),
         chosen=chosen,
+        status=outcome.status,
+        spread=outcome.spread,
+        objective=outcome.objective,
+        bound=outcome.bound,
+        step_time=time,
+        slowest=slowest,
+        used=tuple(cluster.names[i] for i in used),
+        left_out=tuple(cluster.names[i] for i in sorted(slow - {*used})),
+        sentence=sentence,
     )
+
+
+def comparison(options: Sequence[AvoidanceOption]) -> str:
+    """Say what avoiding slow nodes costs or gains against using them; empty when either cannot be had."""
+    times = {option.way: option.step_time for option in options}
+    avoid, use = times.get("avoid"), times.get("use")
+    if avoid is None or use is None:
+        return ""
+    if abs(avoid - use) < SAME:
+        return "Either way the predicted step time is the same."
+    if avoid < use:
+        return f"Using them makes steps {use / avoid - 1:.1%} longer than avoiding them."
+    return f"Avoiding them makes steps {avoid / use - 1:.1%} longer than using them."

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge
 
 from scheduler.job import Job
+from scheduler.objective import Spread, job_level, objective_of
 from scheduler.outcome import TOLERANCE, Outcome
 from scheduler.placement.types import Pair, Refutation
-from scheduler.spread import job_level, objective_of
 from topology.cluster import Cluster
+from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)
-class CheaperPair:
-    """A pair of spreads that would cost less than the placement found.
+class CheaperPair(JsonRecord):
+    """A pair of spreads that would cost less than the placement found."""
 
-    :param objective: what the pair would cost, with the least that the soft terms can add.
-    :param refutation: what rules it out: a refuted pair that is as good in both; ``None`` = not settled.
-    """
-
-    dp: int
-    pp: int
+    dp: Annotated[int, Ge(1)]
+    """DP spread S."""
+    pp: Annotated[int, Ge(1)]
+    """PP spread R."""
     objective: float
-    refutation: Refutation | None
+    """What it would cost, with the least that soft constraints can add."""
+    refuted: Spread | None
+    """The pair that was refuted, at least as large in both, and rules this one out with it; null = not settled."""
+    refuted_by: str | None
+    """The bound or search that refuted it."""
+    sentence: str | None
+    """The reason in words."""
+    maximal: bool
+    """No other cheaper pair is at least as large in both: ruling out these rules out all."""
 
 
 def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[CheaperPair, ...]:
-    """Every pair (S, R) that would cost less than the outcome's placement, dearest first.
+    """Return every pair (S, R) that would cost less than the outcome's placement, dearest first.
 
     A pair refuted in the outcome's proposal rules out every pair that is as small in both.  Where the placement is
     proved optimal, its bound rules out the rest: what a pair would cost counts the least that soft terms can add.
@@ -38,34 +48,81 @@ def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[Cheaper
     if outcome.objective is None:
         return ()
     refutations = sorted(outcome.proposal.refutations, key=lambda refutation: refutation.pair)
-    pairs = [
-        CheaperPair(dp, pp, cost, _covering(refutations, dp, pp) or _by_bound(outcome, (dp, pp)))
-        for dp, pp, cost in _pairs(cluster, job)
-        if cost < outcome.objective - TOLERANCE
-    ]
+    costs = {pair: cost for pair, cost in _costs(cluster, job) if cost < outcome.objective - TOLERANCE}
+    decisive = _antichain(costs)
+    pairs = []
+    for (dp, pp), cost in costs.items():
+        known = _covering(refutations, dp, pp) or _by_bound(outcome, (dp, pp))
+        refuted, by, sentence = (None, None, None) if known is None else (Spread(*known.pair), known.by, known.sentence)
+        pairs.append(CheaperPair(dp, pp, cost, refuted, by, sentence, (dp, pp) in decisive))
     return tuple(sorted(pairs, key=lambda pair: (-pair.objective, pair.dp)))
 
 
-def maximal(pairs: Sequence[CheaperPair]) -> tuple[CheaperPair, ...]:
-    """The pairs that no other one exceeds in both: ruling these out rules out all, in order of DP spread."""
-    kept: list[CheaperPair] = []
-    for pair in sorted(pairs, key=lambda pair: (-pair.dp, -pair.pp)):
-        if not kept or pair.pp > kept[-1].pp:
-            kept.append(pair)
-    return tuple(reversed(kept))
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """A pair of spreads that would cost less than the placement found, and why it cannot be had.
+
+    :param with_it: smaller pairs that are ruled out with it, or open as it is; each stands with one pair only.
+    """
+
+    pair: CheaperPair
+    with_it: tuple[CheaperPair, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        known = self.pair.refuted
+        if known is None:
+            return "open: not settled within the time; a longer --time-limit may help"
+        if known == Spread(self.pair.dp, self.pair.pp):
+            return str(self.pair.sentence)
+        return f"not even ({known.dp}, {known.pp}) can be had: {self.pair.sentence}"
+
+    @property
+    def rest(self) -> str:
+        """What holds for the smaller pairs."""
+        return f"ruled out with ({self.pair.dp}, {self.pair.pp})" if self.pair.refuted else "open as well"
 
 
-def _pairs(cluster: Cluster, job: Job) -> Iterator[tuple[int, int, float]]:
+def why_not(pairs: Sequence[CheaperPair]) -> list[WhyNot]:
+    """Return every cheaper pair once, with the reason: first those that no other exceeds, by DP spread.
+
+    :param pairs: of :func:`cheaper_pairs`, dearest first.
+    """
+    first = sorted((pair for pair in pairs if pair.maximal), key=lambda pair: pair.dp)
+    heads: dict[CheaperPair, list[CheaperPair]] = {pair: [] for pair in first}
+    for pair in pairs:
+        if pair in heads:
+            continue
+        above = [head for head in heads if head.dp >= pair.dp and head.pp >= pair.pp]
+        settled = [head for head in above if head.refuted is not None]
+        if settled or pair.refuted is None:
+            heads[[*settled, *above][0]].append(pair)
+        else:
+            heads[pair] = []
+    return [WhyNot(pair, tuple(rest)) for pair, rest in heads.items()]
+
+
+def _antichain(pairs: Collection[Pair]) -> set[Pair]:
+    """The pairs that no other one exceeds in both: ruling these out rules out all."""
+    kept: list[Pair] = []
+    for dp, pp in sorted(pairs, reverse=True):
+        if not kept or pp > kept[-1][1]:
+            kept.append((dp, pp))
+    return set(kept)
+
+
+def _costs(cluster: Cluster, job: Job) -> Iterator[tuple[Pair, float]]:
     domains = len(job_level(cluster, job))
     soft = sum(count.weight for count in job.counts)
     for dp in range(1, min(job.grid.rows, domains) + 1):
         for pp in range(1, min(job.grid.columns, domains) + 1):
-            yield dp, pp, objective_of(job, dp, pp, soft)
+            yield (dp, pp), objective_of(job, dp, pp, soft)
 
 
 def _covering(refutations: Sequence[Refutation], dp: int, pp: int) -> Refutation | None:
     """The refuted pair closest above (dp, pp)."""
-    return next((known for known in refutations if known.pair[0] >= dp and known.pair[1] >= pp), None)
+    return next((known for known in refutations if known.covers(dp, pp)), None)
 
 
 def _by_bound(outcome: Outcome, pair: Pair) -> Refutation | None:

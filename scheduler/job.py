@@ -28,6 +28,13 @@ Family = Literal["tp", "cp", "ep", "dp", "pp"]
 FAMILIES: tuple[Family, ...] = ("tp", "cp", "ep", "dp", "pp")
 MEGATRON_ORDER = "tp-cp-ep-dp-pp"
 
+DEFAULT_ALPHA = 0.5
+"""DP affinity of a job that says nothing of it: DP and PP groups count alike."""
+
+DEFAULT_SPREAD_COST = 0.023
+"""Share of the step time that one unit of the objective costs, where the job does not say it: the gain of aligning PP
+groups that the Arnold paper measured for a dense 24B model (arXiv 2509.15940; ``scheduler.characterisation``)."""
+
 Avoid = Literal["strict", "price", "ignore"]
 
 
@@ -213,14 +220,14 @@ class Job:
 
     name: str
     parallelism: Parallelism
-    alpha: float = 0.5
+    alpha: float = DEFAULT_ALPHA
     gpus_per_node: int = 8
     level: str | None = None
     avoid: Avoid = "price"
     holds: tuple[Hold, ...] = field(default=())
     counts: tuple[Count, ...] = field(default=())
     microbatches: int | None = None
-    spread_cost: float = 0.023
+    spread_cost: float = DEFAULT_SPREAD_COST
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.alpha <= 1.0:
@@ -242,6 +249,18 @@ class Job:
     def replace(self, **changes: Any) -> Job:
         """A copy with some fields changed."""
         return dataclass_replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the command line says instead of the job file; ``None`` = nothing."""
+
+    alpha: float | None = field(default=None, metadata={"metavar": "SHARE"})
+    """DP affinity, instead of the job's."""
+    level: str | None = field(default=None, metadata={"metavar": "NAME"})
+    """Level whose domains spread counts, instead of the job's."""
+    avoid: Avoid | None = None
+    """Slow nodes: never, at a price, or freely."""
 
 
 def stage_slowdown(slowdown: npt.ArrayLike, *, stages: int, microbatches: int | None) -> npt.NDArray[np.float64]:

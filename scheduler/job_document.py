@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scheduler.affinity import Experts, Model
+from scheduler.affinity import Model, Size
+from scheduler.instance import Instance
 from scheduler.job import Avoid, Family
 
-LARGEST = 10**12
-"""No size in a job file is larger; keeps products of a few of them within a float."""
-
-Size = Annotated[int, Field(ge=1, le=LARGEST)]
 Degree = Annotated[int, Field(ge=1)]
 Factor = Annotated[float, Field(ge=0.0, le=1e6)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -33,33 +30,6 @@ class ParallelismFile(_Strict):
     dp: Degree = 1
     pp: Degree = 1
     order: str | None = None
-
-
-class ExpertsFile(_Strict):
-    """Mixture of experts in place of the dense MLP."""
-
-    experts: Size
-    top_k: Size = 2
-    ffn_hidden: Size | None = None
-
-
-class ModelFile(_Strict):
-    """Model description from which alpha is derived."""
-
-    hidden: Size
-    layers: Size
-    vocab: Size
-    sequence_length: Size
-    micro_batch: Size = 1
-    global_batch: Size | None = None
-    gpu: str | None = None
-    moe: ExpertsFile | None = None
-    bytes_per_value: Size = 2
-
-    def to_model(self) -> Model:
-        """The same without pydantic."""
-        values: dict[str, Any] = self.model_dump(exclude={"moe"})
-        return Model(**values, moe=None if self.moe is None else Experts(**self.moe.model_dump()))
 
 
 class ConstraintFile(_Strict):
@@ -86,7 +56,7 @@ class JobDocument(_Strict):
     gpus_per_node: Size = 8
     order: str | None = None
     alpha: Share | None = None
-    model: ModelFile | None = None
+    model: Model | None = None
     level: str | None = None
     avoid: Avoid = "price"
     constraints: tuple[ConstraintFile, ...] = Field(default=(), strict=False)
@@ -94,12 +64,32 @@ class JobDocument(_Strict):
     spread_cost: Factor | None = None
 
 
+def job_document(instance: Instance) -> JobDocument:
+    """Return the job as a file that says everything: defaults, overrides and derived values filled in."""
+    job = instance.job
+    degrees = job.parallelism
+    hard = [ConstraintFile(family=hold.family, within=hold.level) for hold in job.holds]
+    soft = [ConstraintFile(family=count.family, level=count.level, weight=count.weight) for count in job.counts]
+    return JobDocument(
+        name=job.name,
+        gpus_per_node=job.gpus_per_node,
+        parallelism=ParallelismFile(tp=degrees.tp, cp=degrees.cp, ep=degrees.ep, dp=degrees.dp, pp=degrees.pp),
+        order=degrees.order,
+        alpha=job.alpha,
+        level=instance.level.name,
+        avoid=job.avoid,
+        constraints=(*hard, *soft),
+        microbatches=job.microbatches,
+        spread_cost=job.spread_cost,
+    )
+
+
 class RecordFile(_Strict):
     """One measurement of a characterisation file."""
 
     name: str
     gpu: str
-    model: ModelFile
+    model: Model
     parallelism: ParallelismFile
     dp_gain: Factor
     pp_gain: Factor

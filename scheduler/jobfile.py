@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduler.affinity import Affinity, Record, affinity, microbatches
-from scheduler.job import MEGATRON_ORDER, Avoid, Count, Hold, Job, Parallelism
-from scheduler.job_document import JobDocument, ModelFile, RecordsDocument
+from scheduler.affinity import DerivedAlpha, Model, Record, affinity, microbatches
+from scheduler.job import DEFAULT_ALPHA, DEFAULT_SPREAD_COST, MEGATRON_ORDER, Count, Hold, Job, Overrides, Parallelism
+from scheduler.job_document import JobDocument, RecordsDocument
 from topology.cluster import Cluster
 from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob, TooLarge, UnknownName, did_you_mean
@@ -20,36 +20,20 @@ from topology.files import Source
 MAX_CELLS = 1_000_000
 """Most nodes of one job; ten times the largest cluster that is known."""
 
-DEFAULT_ALPHA = 0.5
-
 Where = Callable[..., str]
 """File and line of a key: ``where("parallelism", "tp")`` is ``"job.yaml:3"``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Overrides:
-    """What the command line says instead of the job file; ``None`` = nothing."""
-
-    alpha: float | None = None
-    level: str | None = None
-    avoid: Avoid | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
     """A job with what is worth saying about how it was read.
 
-    :param content: what the file says.
-    :param where: file and line of a key of the job: ``where("parallelism", "tp")``.
-    :param affinity: how alpha was derived; ``None`` = it was given, or the default taken.
+    :param levels: the levels that the job names, with the option or the line of the file that names each.
     :param notes: one sentence each, for the user.
     """
 
     job: Job
-    content: JobDocument
-    where: Where
-    overrides: Overrides
-    affinity: Affinity | None
+    levels: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
 
     def check_levels(self, cluster: Cluster) -> None:
@@ -58,7 +42,7 @@ class JobFile:
         :raises UnknownName: it has not; says where the job names it.
         """
         known = [level.name for level in cluster.levels]
-        for name, where in self._named_levels():
+        for name, where in self.levels:
             if name not in known:
                 raise UnknownName(
                     f"the cluster has no level {name!r}",
@@ -66,20 +50,8 @@ class JobFile:
                     fix=f"{did_you_mean(name, known)}levels of this cluster: {', '.join(known) or 'none'}",
                 )
 
-    def _named_levels(self) -> Iterator[tuple[str, str]]:
-        """Names of levels, and where each stands."""
-        if self.overrides.level is not None:
-            yield self.overrides.level, "--level"
-        elif self.content.level is not None:
-            yield self.content.level, self.where("level")
-        for i, constraint in enumerate(self.content.constraints):
-            if constraint.within is not None:
-                yield constraint.within, self.where("constraints", i, "within")
-            if constraint.level is not None:
-                yield constraint.level, self.where("constraints", i, "level")
 
-
-def load_job(source: Source, *, overrides: Overrides = Overrides(), records: Sequence[Record] = ()) -> JobFile:
+def load_job(source: Source, *, overrides: Overrides | None = None, records: Sequence[Record] = ()) -> JobFile:
     """Read a job.
 
     :param overrides: command-line options that win over the file.
@@ -94,11 +66,11 @@ def load_job(source: Source, *, overrides: Overrides = Overrides(), records: Seq
 
 
 def job_of(
-    content: JobDocument, where: Where, *, overrides: Overrides = Overrides(), records: Sequence[Record] = ()
+    content: JobDocument, where: Where, *, overrides: Overrides | None = None, records: Sequence[Record] = ()
 ) -> JobFile:
-    """The job that a document describes; see :func:`load_job`."""
+    """Return the job that a document describes; see :func:`load_job`."""
+    overrides = overrides or Overrides()
     notes: list[str] = []
-    derived: Affinity | None = None
     try:
         parallelism = _parallelism(content, where)
         alpha = content.alpha if overrides.alpha is None else overrides.alpha
@@ -123,13 +95,24 @@ def job_of(
                 if c.level is not None and c.weight is not None
             ),
             microbatches=_microbatches(content, parallelism),
+            spread_cost=DEFAULT_SPREAD_COST if content.spread_cost is None else content.spread_cost,
         )
-        if content.spread_cost is not None:
-            job = job.replace(spread_cost=content.spread_cost)
         _ = job.grid
     except InvalidJob as error:
         raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
-    return JobFile(job, content, where, overrides, derived, tuple(notes))
+    return JobFile(job, tuple(_named_levels(content, where, overrides)), tuple(notes))
+
+
+def _named_levels(content: JobDocument, where: Where, overrides: Overrides) -> Iterator[tuple[str, str]]:
+    """Names of levels, and where each stands."""
+    if overrides.level is not None:
+        yield overrides.level, "--level"
+    elif content.level is not None:
+        yield content.level, where("level")
+    for i, constraint in enumerate(content.constraints):
+        for key in ("within", "level"):
+            if (name := getattr(constraint, key)) is not None:
+                yield name, where("constraints", i, key)
 
 
 def load_records(source: Source) -> tuple[Record, ...]:
@@ -149,7 +132,7 @@ def load_records(source: Source) -> tuple[Record, ...]:
             Record(
                 name=row.name,
                 gpu=row.gpu,
-                model=row.model.to_model(),
+                model=row.model,
                 parallelism=parallelism,
                 dp_gain=row.dp_gain,
                 pp_gain=row.pp_gain,
@@ -174,16 +157,16 @@ def _parallelism(content: JobDocument, where: Where) -> Parallelism:
     return parallelism
 
 
-def _derived(model: ModelFile, parallelism: Parallelism, records: Sequence[Record]) -> Affinity:
+def _derived(model: Model, parallelism: Parallelism, records: Sequence[Record]) -> DerivedAlpha:
     from scheduler.characterisation import RECORDS
 
-    return affinity(model.to_model(), parallelism, (*records, *RECORDS))
+    return affinity(model, parallelism, (*records, *RECORDS))
 
 
 def _microbatches(content: JobDocument, parallelism: Parallelism) -> int | None:
     if content.microbatches is not None or content.model is None:
         return content.microbatches
-    return microbatches(content.model.to_model(), parallelism)
+    return microbatches(content.model, parallelism)
 
 
 def _place(key: str, content: JobDocument, where: Where, overrides: Overrides) -> str:

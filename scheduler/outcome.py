@@ -1,4 +1,4 @@
-"""What came of a run: an algorithm's proposal, weighed by the one evaluator.
+"""The outcome of a run: an algorithm's proposal, weighed by the one evaluator.
 
 Every command, study and service calls algorithms through :func:`run`, so that no algorithm scores itself and no
 placement that breaks a rule is ever shown.
@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from scheduler.job import Job
+from scheduler.objective import Evaluation, Spread, evaluate, objective_of
 from scheduler.placement.trunks import propose, propose_in_a_trunk
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
-from scheduler.spread import Evaluation, evaluate, objective_of
 from topology.cluster import Cluster
 from topology.errors import InvalidPlacement
 
@@ -50,8 +50,13 @@ class Outcome:
 
     @property
     def objective(self) -> float | None:
-        """Worth of the placement, if there is one."""
+        """Worth of the placement; ``None`` = there is no placement."""
         return None if self.evaluation is None else self.evaluation.objective
+
+    @property
+    def spread(self) -> Spread | None:
+        """Spreads of the placement; ``None`` = there is no placement."""
+        return None if self.evaluation is None else self.evaluation.spread
 
 
 class RefusedPlacement(InvalidPlacement):
@@ -67,7 +72,7 @@ class RefusedPlacement(InvalidPlacement):
 
 
 def trivial_bound(job: Job) -> float:
-    """What any placement costs: every group touches one domain at least."""
+    """Return what any placement costs at least: every group touches one domain."""
     return objective_of(job, 1, 1, sum(count.weight for count in job.counts))
 
 
@@ -85,7 +90,7 @@ def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limit
 
 
 def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
-    """Weigh a proposal, whoever made it."""
+    """Weigh a proposal of any algorithm by the one evaluator."""
     if proposal.nodes is None:
         return _without_placement(name, proposal)
     try:

@@ -13,53 +13,53 @@ from typing import Literal
 import numpy as np
 
 from scheduler.job import Hold, Job
+from scheduler.objective import Evaluation, Spread, job_level
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import BoolArray, admissible, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.spread import job_level
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob
+from topology.json_record import JsonRecord
 from topology.subset import subset
 
-ChangeKind = Literal["smaller-dp", "free-nodes", "admit-flagged", "drop-constraint", "other-node-size"]
+RemedyKind = Literal["smaller-dp", "free-nodes", "admit-flagged", "drop-constraint", "other-node-size"]
 Constraint = Literal["nodes", "hold", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change that makes the job fit.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy(JsonRecord):
+    """A change that makes the job fit, verified by solving the changed instance."""
 
-    :param sentence: what to do, for the user.
-    :param dp: the smaller data parallelism, for ``smaller-dp``.
-    :param free: nodes to free, by name, for ``free-nodes``.
-    :param outcome: what the exact solver makes of the changed instance: always a placement.
-    """
-
-    kind: ChangeKind
+    kind: RemedyKind
+    """smaller-dp, free-nodes, admit-flagged, drop-constraint or other-node-size."""
     sentence: str
-    outcome: Outcome
-    dp: int | None = None
-    free: tuple[str, ...] = ()
+    """What to do."""
+    spread: Spread
+    """Spread of the placement that the change allows."""
+    objective: float
+    """Objective of the same."""
+    dp: int | None
+    """The smaller data parallelism, for smaller-dp."""
+    free: tuple[str, ...]
+    """Nodes to free, for free-nodes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """Why a job does not fit.
-
-    :param constraint: what binds: too few nodes, or a hard constraint although there are enough nodes.
-    :param reason: the same in one sentence.
-    :param would_fit_if_empty: ``None`` = not settled in time.
-    :param changes: smallest changes that help, each verified.
-    """
+class Misfit(JsonRecord):
+    """Why the job does not fit."""
 
     constraint: Constraint
+    """What binds: nodes (too few), hold (a hard constraint although there are enough nodes), unknown."""
     reason: str
+    """The same in words."""
     would_fit_if_empty: bool | None
-    changes: tuple[Change, ...]
+    """Whether the job would fit if no GPU of the cluster were in use; null = not settled in time."""
+    changes: tuple[Remedy, ...]
+    """Smallest changes that would help, each of them alone."""
 
 
-def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Diagnosis:
+def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Misfit:
     """Why the job does not fit, and what would help.
 
     :param outcome: of the solver on this very instance, infeasible.
@@ -67,7 +67,7 @@ def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementA
     """
     too_few = shortage(cluster, job)
     binding: Constraint = "nodes" if too_few else "hold" if job.holds else "unknown"
-    return Diagnosis(
+    return Misfit(
         constraint=binding,
         reason=too_few or outcome.reason,
         would_fit_if_empty=fits(cluster.emptied(), job, solver=solver, limits=limits),
@@ -90,7 +90,7 @@ def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limi
     return False if outcome.status == "infeasible" else None
 
 
-def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     attempts = {
         "with slow nodes": _admit_flagged,
         "with fewer constraints": _drop_constraint,
@@ -103,58 +103,55 @@ def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Lim
         yield from attempt(cluster, job, solver, limits)
 
 
-def _solved(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Outcome | None:
-    """The outcome of a changed instance, if it has a placement."""
-    if shortage(cluster, job):
-        return None
-    outcome = run(solver, cluster, job, limits)
-    return outcome if outcome.evaluation is not None else None
+def _solved(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Evaluation | None:
+    """What the placement of a changed instance is worth, if there is one."""
+    return None if shortage(cluster, job) else run(solver, cluster, job, limits).evaluation
 
 
-def _worth(outcome: Outcome) -> str:
-    evaluation = outcome.evaluation
-    return "" if evaluation is None else f"; then DP spread {evaluation.dp}, PP spread {evaluation.pp}"
+def _change(
+    kind: RemedyKind, sentence: str, worth: Evaluation, *, dp: int | None = None, free: tuple[str, ...] = ()
+) -> Remedy:
+    """A change, its sentence ended with what the placement is worth."""
+    sentence += f"; then DP spread {worth.dp}, PP spread {worth.pp}."
+    return Remedy(kind=kind, sentence=sentence, spread=worth.spread, objective=worth.objective, dp=dp, free=free)
 
 
-def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     if job.avoid != "strict":
         return
-    outcome = _solved(cluster, job.replace(avoid="price"), solver, limits)
-    if outcome is not None and outcome.evaluation is not None:
-        flagged = len(outcome.evaluation.flagged)
-        sentence = f"Admit slow nodes (avoid: price): {flagged} of them would be used{_worth(outcome)}."
-        yield Change("admit-flagged", sentence, outcome)
+    worth = _solved(cluster, job.replace(avoid="price"), solver, limits)
+    if worth is not None:
+        sentence = f"Admit slow nodes (avoid: price): {len(worth.flagged)} of them would be used"
+        yield _change("admit-flagged", sentence, worth)
 
 
-def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     for hold in job.holds:
         others = tuple(other for other in job.holds if other != hold)
-        outcome = _solved(cluster, job.replace(holds=others), solver, limits)
-        if outcome is not None and outcome.evaluation is not None:
-            touched = outcome.evaluation.by_level[hold.level][hold.family]
+        worth = _solved(cluster, job.replace(holds=others), solver, limits)
+        if worth is not None:
             sentence = (
                 f"Drop the constraint that every {hold.family.upper()} group stays in one {hold.level}, or make it "
-                f"soft: a group would touch up to {touched}{_worth(outcome)}."
+                f"soft: a group would touch up to {worth.by_level[hold.level][hold.family]}"
             )
-            yield Change("drop-constraint", sentence, outcome)
+            yield _change("drop-constraint", sentence, worth)
 
 
-def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     """The largest dp that fits: what holds a job holds the same job with fewer replicas, so bisection finds it."""
     candidates = list(_smaller_jobs(job, int(admissible(cluster, job).sum())))
-    found: tuple[Job, Outcome] | None = None
+    found: tuple[int, Evaluation] | None = None
     low, high = 0, len(candidates)
     while low < high:
         middle = (low + high) // 2 if job.holds else low
-        outcome = _solved(cluster, candidates[middle], solver, limits)
-        if outcome is None:
+        worth = _solved(cluster, candidates[middle], solver, limits)
+        if worth is None:
             low = middle + 1
         else:
-            found, high = (candidates[middle], outcome), middle
+            found, high = (candidates[middle].parallelism.dp, worth), middle
     if found is not None:
-        smaller, outcome = found
-        dp = smaller.parallelism.dp
-        yield Change("smaller-dp", f"Lower dp from {job.parallelism.dp} to {dp}{_worth(outcome)}.", outcome, dp=dp)
+        dp, worth = found
+        yield _change("smaller-dp", f"Lower dp from {job.parallelism.dp} to {dp}", worth, dp=dp)
 
 
 def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
@@ -169,7 +166,7 @@ def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
         yield job.replace(parallelism=parallelism)
 
 
-def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     """Nodes of another size, where the cluster has mostly those."""
     sizes = Counter(int(size) for size in cluster.gpus[cluster.idle] if size != job.gpus_per_node)
     for size, _ in sizes.most_common(2):
@@ -177,29 +174,27 @@ def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
             job.parallelism.shape(size)
         except InvalidJob:
             continue
-        outcome = _solved(cluster, job.replace(gpus_per_node=size), solver, limits)
-        if outcome is not None:
+        worth = _solved(cluster, job.replace(gpus_per_node=size), solver, limits)
+        if worth is not None:
             nodes = f"Use the nodes of {size} GPUs (gpus_per_node: {size}"
             if cluster.gpus_assumed:
                 nodes += (
                     f"), if they have {size}, which is assumed: the cluster file does not say it (--gpus-per-node "
                     f"{job.gpus_per_node} if they have {job.gpus_per_node}"
                 )
-            sentence = f"{nodes}){_worth(outcome)}."
-            yield Change("other-node-size", sentence, outcome)
+            yield _change("other-node-size", f"{nodes})", worth)
 
 
-def _free_nodes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Change]:
+def _free_nodes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     freed = nodes_to_free(cluster, job)
     if not len(freed):
         return
     free_gpus = cluster.free_gpus.copy()
     free_gpus[freed] = cluster.gpus[freed]
-    outcome = _solved(cluster.replace(free_gpus=free_gpus), job, solver, limits)
-    if outcome is None:
-        return
-    sentence = f"Free {len(freed)} of the nodes in use: {shares(cluster, job, freed)}{_worth(outcome)}."
-    yield Change("free-nodes", sentence, outcome, free=tuple(cluster.names[i] for i in freed))
+    worth = _solved(cluster.replace(free_gpus=free_gpus), job, solver, limits)
+    if worth is not None:
+        sentence = f"Free {len(freed)} of the nodes in use: {shares(cluster, job, freed)}"
+        yield _change("free-nodes", sentence, worth, free=tuple(cluster.names[i] for i in freed))
 
 
 def shares(cluster: Cluster, job: Job, nodes: IntArray) -> str:

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from simulator.engine.snapshot import Snapshot
 from topology.errors import InvalidInput
 
-FORMAT = "arnold-checkpoint-1"
+FORMAT = "arnold-checkpoint-2"
 
 
 class Checkpoint(BaseModel):

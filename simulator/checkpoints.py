@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from time import perf_counter
 
 from simulator.checkpoint_document import FORMAT, Checkpoint, checkpoint_text, parse_checkpoint
 from simulator.engine.loop import Engine
 from simulator.engine.snapshot import restore, snapshot
-from simulator.replay import Replay
+from simulator.replay import Replay, fingerprint
 from topology.errors import InvalidInput
 from topology.files import write_file
 
@@ -23,7 +22,7 @@ class CheckpointFile:
     def __init__(self, path: str, replay: Replay) -> None:
         self._path = path
         self._replay = replay
-        self._inputs = fingerprint(replay)
+        self._inputs = fingerprint(replay.settings, replay.trace, {"": replay.cluster})
         self._wall = 0.0
         self._since = perf_counter()
 
@@ -70,16 +69,3 @@ class CheckpointFile:
     def remove(self) -> None:
         """The run has ended: there is nothing to go on with."""
         Path(self._path).unlink(missing_ok=True)
-
-
-def fingerprint(replay: Replay) -> str:
-    """SHA-256 of what a run follows from: its jobs, its cluster, its settings."""
-    digest = hashlib.sha256(repr(replay.settings).encode())
-    for record in replay.trace.records:
-        digest.update(repr(record).encode())
-    cluster = replay.cluster
-    digest.update(repr((cluster.names, sorted(cluster.flags.items()))).encode())
-    for level in cluster.levels:
-        digest.update(repr((level.name, level.domains)).encode() + level.domain_of.tobytes())
-    digest.update(cluster.gpus.tobytes() + cluster.free_gpus.tobytes())
-    return digest.hexdigest()

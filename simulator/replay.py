@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Gt, Interval
 
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
-from simulator.cost.registry import load_comm_model
+from simulator.comm_pace import CommPace
+from simulator.cost.comm_models import load_comm_model
 from simulator.engine.counted import CountedRoom
 from simulator.engine.disagreement import Disagreement
 from simulator.engine.hooks import Pace
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
 from simulator.engine.room import Room
-from simulator.failures.pace import CheckpointPace
-from simulator.failures.replay import ClusterFailures, FailureSettings
-from simulator.metrics.fragmentation import Fragmentation
-from simulator.metrics.summary import Summary, summarise
-from simulator.pace import CommPace
+from simulator.failures.checkpoint_pace import CheckpointPace
+from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
 from simulator.prediction import predict_all
-from simulator.traces import Trace, check_against
-from simulator.traces.fit import usable_gpus
+from simulator.traces import JobTrace, check_against
+from simulator.traces.cluster_fit import usable_gpus
 from topology.cluster import Cluster
 from topology.errors import InvalidInput, TraceFormatError
 from topology.flags import HEALTHY
@@ -36,27 +38,28 @@ NO_COST = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What decides, and on what it is told.
+class ReplaySettings:
+    """What decides in a replay, and what it knows: options of ``arnold simulate``."""
 
-    :param policy: name of the queue policy.
-    :param algorithm: name of the placement algorithm, or ``none``.
-    :param predictor: name of how run times are foreseen.
-    :param cost: name of the model of communication, or ``none``.
-    :param level: the level whose domains spread counts; ``None`` = the broadest with more than one domain.
-    :param placement_seconds: time limit of each placement.
-    :param seed: of everything that is drawn.
-    :param failures: what goes wrong; ``None`` = nothing.
-    """
-
-    policy: str = "fifo"
-    algorithm: str = "exact"
-    predictor: str = "oracle"
-    cost: str = NO_COST
-    level: str | None = None
-    placement_seconds: float = 1.0
-    seed: int = 0
-    failures: FailureSettings | None = None
+    policy: str = field(default="fifo", metadata={"metavar": "NAME"})
+    """Which job is tried next, and which may pass others."""
+    algorithm: str = field(default="exact", metadata={"metavar": "NAME"})
+    """Where gangs go; none = GPUs are counted, no nodes."""
+    placement_seconds: Annotated[float, Gt(0)] = field(
+        default=1.0, metadata={"option": "--time-limit", "metavar": "SECONDS"}
+    )
+    """Seconds for each placement; then the best so far."""
+    predictor: str = field(default="oracle", metadata={"metavar": "NAME"})
+    """What the scheduler is told of run times: oracle, estimate, history, boosting."""
+    cost: str = field(default=NO_COST, metadata={"metavar": "NAME"})
+    """What spread costs jobs: none = nothing, spread, alpha-beta, hierarchical, flows. Slow nodes cost the same in all
+    of them."""
+    level: str | None = field(default=None, metadata={"metavar": "NAME", "default": "broadest with several"})
+    """Level whose domains spread counts."""
+    seed: Annotated[int, Interval(ge=0, le=2**31 - 1)] = field(default=0, metadata={"metavar": "N"})
+    """Same seed, same run."""
+    failures: FailureSettings | None = field(default=None, metadata={"option": False})
+    """What goes wrong; ``None`` = nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,24 +69,18 @@ class Replay:
     :param trace: with what was dropped because cluster and trace disagree.
     """
 
-    trace: Trace
+    trace: JobTrace
     cluster: Cluster
-    settings: Settings
+    settings: ReplaySettings
     engine: Engine
-    fragmentation: Fragmentation
 
     @property
     def places(self) -> Cluster | None:
         """The cluster if jobs have places in it; ``None`` = GPUs are only counted."""
         return None if self.settings.algorithm == COUNT_ONLY else self.cluster
 
-    @property
-    def summary(self) -> Summary:
-        """The run so far."""
-        return summarise(self.engine.jobs, self.engine.room.capacity)
 
-
-def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool = False) -> Replay:
+def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, lenient: bool = False) -> Replay:
     """Put a run together.
 
     :param lenient: leave out jobs that the cluster could never hold, and count them.
@@ -104,7 +101,6 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
     trace = _fitting(trace, room, lenient=lenient)
     if policy.reserving and settings.algorithm == COUNT_ONLY:
         _check_without_zones(trace, settings)
-    fragmentation = Fragmentation()
     failures = make_failures(cluster, settings, start=trace.records[0].submit)
     engine = Engine(
         trace.records,
@@ -114,14 +110,26 @@ def prepare(trace: Trace, cluster: Cluster, settings: Settings, *, lenient: bool
         recovery=failures,
         pace=make_pace(settings, room),
         incidents=failures,
-        observers=(fragmentation,) if isinstance(room, PlacedRoom) else (),
     )
     for node in spares:
         room.bring_back(node)
-    return Replay(trace, cluster, settings, engine, fragmentation)
+    return Replay(trace, cluster, settings, engine)
 
 
-def _check_without_zones(trace: Trace, settings: Settings) -> None:
+def fingerprint(settings: object, trace: JobTrace, clusters: Mapping[str, Cluster]) -> str:
+    """Return the SHA-256 of what runs follow from: their settings, jobs and clusters, by name."""
+    digest = hashlib.sha256(repr(settings).encode())
+    for record in trace.records:
+        digest.update(repr(record).encode())
+    for name, cluster in sorted(clusters.items()):
+        digest.update(repr((name, cluster.names, sorted(cluster.flags.items()))).encode())
+        for level in cluster.levels:
+            digest.update(repr((level.name, level.domains)).encode() + level.domain_of.tobytes())
+        digest.update(cluster.gpus.tobytes() + cluster.free_gpus.tobytes())
+    return digest.hexdigest()
+
+
+def _check_without_zones(trace: JobTrace, settings: ReplaySettings) -> None:
     announced = next((record for record in trace.records if record.announced is not None), None)
     if announced is not None:
         raise InvalidInput(
@@ -131,7 +139,7 @@ def _check_without_zones(trace: Trace, settings: Settings) -> None:
         )
 
 
-def make_room(cluster: Cluster, settings: Settings) -> Room:
+def make_room(cluster: Cluster, settings: ReplaySettings) -> Room:
     """The cluster as the engine uses it."""
     if settings.algorithm == COUNT_ONLY:
         return CountedRoom(cluster)
@@ -139,7 +147,7 @@ def make_room(cluster: Cluster, settings: Settings) -> Room:
     return PlacedRoom(cluster, algorithm=load_algorithm(settings.algorithm), limits=limits, level=settings.level)
 
 
-def make_failures(cluster: Cluster, settings: Settings, *, start: float) -> ClusterFailures | None:
+def make_failures(cluster: Cluster, settings: ReplaySettings, *, start: float) -> ClusterFailures | None:
     """What goes wrong with the cluster's nodes; ``None`` = nothing.
 
     :param start: when the replay begins.
@@ -160,12 +168,12 @@ def _sound(cluster: Cluster) -> list[int]:
     return nodes
 
 
-def _spares(cluster: Cluster, settings: Settings) -> tuple[int, ...]:
+def _spares(cluster: Cluster, settings: ReplaySettings) -> tuple[int, ...]:
     """Nodes that wait for others to fail, so that no job may count on them."""
     return () if settings.failures is None else settings.failures.spares_of(_sound(cluster))
 
 
-def make_pace(settings: Settings, room: Room) -> Pace | None:
+def make_pace(settings: ReplaySettings, room: Room) -> Pace | None:
     """How fast jobs run: slowed by communication, slow nodes and checkpoints; ``None`` = as in the trace.
 
     :raises InvalidInput: a model of communication is asked for where GPUs are only counted.
@@ -190,7 +198,7 @@ def _slow_nodes(failures: FailureSettings | None, room: Room) -> bool:
     return isinstance(room, PlacedRoom) and any(flag.slowdown > HEALTHY for flag in room.cluster.flags.values())
 
 
-def _fitting(trace: Trace, room: Room, *, lenient: bool) -> Trace:
+def _fitting(trace: JobTrace, room: Room, *, lenient: bool) -> JobTrace:
     """The trace without jobs that could never run in that room, counted by reason."""
     misfits: dict[str, str] = {}
     for record in trace.records:

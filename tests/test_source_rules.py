@@ -44,7 +44,7 @@ sys.exit(code)
     assert done.stdout.splitlines()[-1] == "imported: []"
 
 
-@pytest.mark.parametrize("package", ["topology.cluster", "scheduler.job", "scheduler.spread", "scheduler.outcome"])
+@pytest.mark.parametrize("package", ["topology.cluster", "scheduler.job", "scheduler.objective", "scheduler.outcome"])
 def test_shared_types_need_no_solver(package: str) -> None:
     """What every module imports brings no solver and nothing that draws along."""
     code = f"""

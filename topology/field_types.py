@@ -1,4 +1,4 @@
-"""What the fields of a dataclass may hold, and what their docstrings say: read from the source, for options and JSON.
+"""What the fields of a dataclass may hold, and their docstrings: from annotations and source, for options and JSON.
 
 One annotation, ``Annotated[float, Interval(gt=0, le=60)]``, serves the constructor (:func:`check_bounds`), the options
 of a command (``arnold.commands.field_options``) and the JSON Schema (pydantic reads the same marks).
@@ -17,11 +17,17 @@ from textwrap import dedent
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, GroupedMetadata, Gt, Le, Lt
+from annotated_types import Ge, GroupedMetadata, Gt, Interval, Le, Lt
 
 from topology.errors import InvalidInput
 
 SIMPLE = (bool, int, float, str)
+
+Count = Annotated[int, Ge(0)]
+AtLeastOne = Annotated[int, Ge(1)]
+NotNegative = Annotated[float, Ge(0)]
+Share = Annotated[float, Interval(ge=0, le=1)]
+Seed = Annotated[int, Interval(ge=0, le=2**31 - 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,7 @@ def _own_docs(kind: type) -> dict[str, str]:
 
 
 def _bounds(marks: Iterable[Any]) -> dict[str, Any]:
-    """The arguments of :class:`FieldType` that marks of ``annotated_types`` stand for."""
+    """Return the arguments of :class:`FieldType` that marks of ``annotated_types`` stand for."""
     found: dict[str, Any] = {}
     for mark in _flat(marks):
         match mark:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EISDIR
+from io import StringIO
 from pathlib import Path
-from typing import overload
+from typing import BinaryIO, overload
 
 from topology.errors import InvalidInput, TooLarge
 
@@ -43,6 +44,10 @@ class Source:
     def at(self, line: int | None = None) -> str:
         """Return where something stands: ``"cluster.csv:12"``, or the name alone."""
         return self.name if line is None else f"{self.name}:{line}"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines with their ends."""
+        return iter(StringIO(self.text, newline=""))
 
 
 class Places(Sequence[str]):
@@ -77,17 +82,17 @@ def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: b
     :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
     """
     name, data = read_bytes(path, max_bytes=max_bytes)
-    if data.startswith(GZIP):
-        data = _unpacked(name, data, max_bytes)
-    return decode_source(name, data, may_be_empty=may_be_empty)
+    return decode_source(name, unpacked(name, data, max_bytes=max_bytes), may_be_empty=may_be_empty)
 
 
-def _unpacked(name: str, data: bytes, max_bytes: int) -> bytes:
-    """Return the content of a gzip file, of one member or several.
+def unpacked(name: str, data: bytes, *, max_bytes: int) -> bytes:
+    """Return the content of a gzip file, of one member or several; other bytes as they are.
 
     :raises InvalidInput: damaged or cut off.
     :raises TooLarge: more than ``max_bytes``; no more than that is ever unpacked.
     """
+    if not data.startswith(GZIP):
+        return data
     text = b""
     while data.startswith(GZIP):
         unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW)
@@ -111,25 +116,44 @@ def read_bytes(path: str | Path, *, max_bytes: int, if_larger: str = _IF_LARGER)
     :raises InvalidInput: missing, a directory, unreadable.
     :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
     """
-    name = "stdin" if str(path) == STDIN else str(path)
-    try:
-        if str(path) == STDIN:
-            if sys.stdin is None:
-                raise InvalidInput("is closed", where=name, fix="pipe the text in, or give a file")
-            data = sys.stdin.buffer.read(max_bytes + 1)
-        else:
-            with Path(path).open("rb") as file:
-                data = file.read(max_bytes + 1)
-    except FileNotFoundError:
-        raise InvalidInput("there is no such file", where=name, fix="check the path") from None
-    except IsADirectoryError:
-        raise InvalidInput("this is a directory", where=name, fix="give the path of a file") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidInput(f"cannot be read: {reason}", where=name, fix="check the path and permissions") from error
+    with opened(path) as (name, file):
+        data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise TooLarge(f"is larger than {max_bytes // 2**20} MB", where=name, fix=if_larger)
     return name, data
+
+
+@contextmanager
+def opened(path: str | Path, *, error: type[InvalidInput] = InvalidInput) -> Iterator[tuple[str, BinaryIO]]:
+    """Open a file, or standard input for ``-``, for as long as it is read.
+
+    :param error: class of the error that is raised.
+    :returns: how errors call it, and its bytes.
+    :raises InvalidInput: missing, a directory, unreadable, when it is opened or while it is read.
+    """
+    name = "stdin" if str(path) == STDIN else str(path)
+    try:
+        if str(path) != STDIN:
+            with _open(path) as file:
+                yield name, file
+        elif sys.stdin is None or sys.stdin.buffer.closed:
+            raise error("is closed", where=name, fix="pipe the data in, or give a file")
+        else:
+            yield name, sys.stdin.buffer
+    except FileNotFoundError:
+        raise error("there is no such file", where=name, fix="check the path") from None
+    except IsADirectoryError:
+        raise error("this is a directory", where=name, fix="give the path of a file") from None
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise error(f"cannot be read: {reason}", where=name, fix="check the path and permissions") from problem
+
+
+def _open(path: str | Path) -> BinaryIO:
+    try:
+        return Path(path).open("rb")
+    except ValueError as problem:  # a zero byte in its name, or what no name of a file can hold
+        raise OSError(str(problem)) from problem
 
 
 def decode_source(name: str, data: bytes, *, may_be_empty: bool = False) -> Source:

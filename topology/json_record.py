@@ -59,6 +59,14 @@ class NullForInfinity:
         )
 
 
+class AsWritten:
+    """Mark of a number that is read as it is written: no text, no truth value, no fraction for a whole number."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Build pydantic's schema of the number, strict."""
+        return {**handler(source), "strict": True}
+
+
 FloatOrInfinity = Annotated[float, NullForInfinity()]
 """A number, or infinity, which JSON has as null."""
 

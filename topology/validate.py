@@ -3,29 +3,63 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, Level
+from topology.flags import HEALTHY
+from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)
-class LevelSummary:
-    """A level in numbers.
+class ClusterSummary(JsonRecord):
+    """The cluster that was read, in a few numbers."""
 
-    :param domains: how many, implicit ones among them.
-    :param smallest: nodes of its smallest domain; ``median`` and ``largest`` likewise.
-    :param implicit_nodes: nodes without a domain of this level, which hang on a broader switch.
-    """
+    source: str
+    """Where it was read from."""
+    nodes: int
+    """Nodes in all."""
+    free: int
+    """Nodes that are idle and not faulty."""
+    flagged: int
+    """Nodes with a flag, faulty ones among them."""
+    levels: Mapping[str, int]
+    """Number of domains of each level, from the broadest to the closest."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSummary(JsonRecord):
+    """A level in numbers."""
 
     name: str
+    """Name of the level."""
     domains: int
+    """How many domains it has, implicit ones among them."""
     smallest: int
+    """Nodes of its smallest domain."""
     median: float
+    """Nodes of its median domain."""
     largest: int
+    """Nodes of its largest domain."""
     implicit_nodes: int
+    """Nodes without a domain of this level; they hang on a broader switch."""
+
+
+def summarise_cluster(cluster: Cluster, source: str) -> ClusterSummary:
+    """Return a cluster in a few numbers.
+
+    :param source: where it was read from.
+    """
+    return ClusterSummary(
+        source=source,
+        nodes=len(cluster),
+        free=int(cluster.idle.sum()),
+        flagged=int((cluster.slowdown > HEALTHY).sum()),
+        levels={level.name: len(level) for level in cluster.levels},
+    )
 
 
 def summarise(cluster: Cluster) -> list[LevelSummary]:

@@ -2,63 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from arnold.commands.command import JsonCommand, document_at
+from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.commands.field_options import options_of, take
 from arnold.commands.instance import FILE, read_cluster, state_options
 from arnold.commands.output import console, emit_json, progress, table
-from arnold.commands.table import CommandRow, LazyGroup
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from simulator.capacity.question import CapacityAnswer, CapacityQuestion
+    from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
 
 QUESTIONS = {
-    "minipods": CommandRow(
-        "simulator.capacity.minipods_question:MinipodsQuestion", "Minipod size and oversubscription."
-    ),
-    "spares": CommandRow("simulator.capacity.spares_question:SparesQuestion", "Spares for a target ETTR."),
-    "reserve": CommandRow(
-        "simulator.capacity.reserve_question:ReserveQuestion", "When a large job fits, what reserving costs."
-    ),
-    "fragmentation": CommandRow(
-        "simulator.capacity.fragmentation_question:FragmentationQuestion", "What still fits, by job shape."
-    ),
-    "grow": CommandRow("simulator.capacity.grow_question:GrowQuestion", "What one more minipod buys."),
+    name: CommandRow(f"simulator.capacity.{name}_question:{name.capitalize()}Question", words)
+    for name, words in {
+        "minipods": "Minipod size and oversubscription.",
+        "spares": "Spares for a target ETTR.",
+        "reserve": "When a large job fits, what reserving costs.",
+        "fragmentation": "What still fits, by job shape.",
+        "grow": "What one more minipod buys.",
+    }.items()
 }
 
-EXAMPLES: Mapping[str, tuple[str, ...]] = {
-    "minipods": (
-        "",
-        "--nodes 4096 --size 128 --size 256 --oversubscription 4 --html minipods.html",
-        "--job 8x16x20 --algorithms exact,gpu-packing --json",
-    ),
-    "spares": (
-        "--nodes 1200 --target 0.9",
-        "--nodes 1200 --failures llama3 --restart hot-update --html spares.html",
-        "--nodes 2048 --failures 6.5 --job-checkpoint-write 30 --repair-hours 48 --json",
-    ),
-    "reserve": (
-        "",
-        "--made 6x32 --job 8x8x14 --html reserve.html",
-        "--notice-hours 8 --load 0.8 --policies arnold,fifo-backfill --json",
-    ),
-    "fragmentation": (
-        "--cluster cluster.csv",
-        "--made 22x93 --busy-share 0.8 --html fragmentation.html",
-        "--cluster topology.conf --busy busy.txt --shape 8x8 --shape 8x16 --json",
-    ),
-    "grow": (
-        "--made 11x93",
-        "--cluster cluster.csv --busy busy.txt --more 1 --more 4 --html grow.html",
-        "--cluster cluster.csv --shape 8x16 --policy priority-age --load 0.8 --json",
-    ),
-}
+EXAMPLES = """
+  arnold capacity minipods
+  arnold capacity minipods --nodes 4096 --size 128 --size 256 --oversubscription 4 --html minipods.html
+  arnold capacity minipods --job 8x16x20 --algorithms exact,gpu-packing --json
+  arnold capacity spares --nodes 1200 --target 0.9
+  arnold capacity spares --nodes 1200 --failures llama3 --restart hot-update --html spares.html
+  arnold capacity spares --nodes 2048 --failures 6.5 --job-checkpoint-write 30 --repair-hours 48 --json
+  arnold capacity reserve
+  arnold capacity reserve --made 6x32 --job 8x8x14 --html reserve.html
+  arnold capacity reserve --notice-hours 8 --load 0.8 --policies arnold,fifo-backfill --json
+  arnold capacity fragmentation --cluster cluster.csv
+  arnold capacity fragmentation --made 22x93 --busy-share 0.8 --html fragmentation.html
+  arnold capacity fragmentation --cluster topology.conf --busy busy.txt --shape 8x8 --shape 8x16 --json
+  arnold capacity grow --made 11x93
+  arnold capacity grow --cluster cluster.csv --busy busy.txt --more 1 --more 4 --html grow.html
+  arnold capacity grow --cluster cluster.csv --shape 8x16 --policy priority-age --load 0.8 --json
+"""
+"""Of all questions; the help of each shows its own."""
 
 
 class QuestionGroup(LazyGroup):
@@ -105,16 +92,16 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
             "--cluster", type=FILE, metavar="FILE", help="The cluster, in any known format; - is stdin."
         )
         ask = given(state_options(ask))
-    lines = "\n".join(f"  arnold capacity {name} {words}".rstrip() for words in EXAMPLES[name])
+    examples = [line for line in EXAMPLES.splitlines() if line.split()[2:3] == [name]]
     document = f"{kind.answer_type.__module__}:{kind.answer_type.__name__}"
     decorate = click.command(
-        name, cls=JsonCommand, document=document, help=getdoc(kind), epilog=f"\b\nExamples:\n{lines}\n"
+        name, cls=JsonCommand, document=document, help=getdoc(kind), epilog="\n".join(["\b\nExamples:", *examples, ""])
     )
     return decorate(ask)
 
 
 def _cluster(*, cluster: str | None, **options: Any) -> dict[str, Any]:
-    """The cluster of a file with what lies over it; what is worth knowing about it is said on standard error.
+    """Read the cluster of a file with what lies over it; notes about it go to standard error.
 
     :raises ArnoldError: a file is unusable, or something is to lie over no file.
     """
@@ -145,7 +132,7 @@ def _show(
 
         write_file(html, answer_page(sheet, answer))
     if svg is not None:
-        from arnold.pages.capacity.chart import picture
+        from arnold.pages.capacity.answer_chart import picture
 
         write_file(svg, picture(sheet.charts[0]))
     if as_json:

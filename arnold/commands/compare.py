@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.instance import cluster_options, job_options, limit_options, limits_of, read_instance
+from arnold.commands.field_options import take
 from arnold.commands.output import console, emit_json, progress, table
 from arnold.commands.place import EXIT_CODES, OUT_OF_TIME
+from arnold.commands.placement_options import instance_options, read_instance
+from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
-    from arnold.commands.instance import Instance
-    from arnold.documents.compare import CompareDocument
+    from arnold.documents.compare_answer import CompareDocument
+    from scheduler.instance import Instance
     from scheduler.outcome import Outcome
     from scheduler.placement.types import PlacementAlgorithm
 
@@ -33,13 +35,12 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
     """Answer ``--list`` at once: it needs no instance.  Options that are missing are noticed after those given."""
     if not wanted or context.resilient_parsing:
         return
-    from arnold.documents.compare import AlgorithmDoc, AlgorithmsDocument
+    from arnold.documents.compare_answer import AlgorithmsDocument, InstalledAlgorithm
     from scheduler.placement.registry import algorithm_names, load_algorithm
 
     names = algorithm_names()
-    document = AlgorithmsDocument(
-        algorithms=[AlgorithmDoc(name=name, summary=load_algorithm(name).summary) for name in names]
-    )
+    installed = tuple(InstalledAlgorithm(name=name, summary=load_algorithm(name).summary) for name in names)
+    document = AlgorithmsDocument(algorithms=installed)
     if context.params.get("as_json"):
         emit_json(document)
     else:
@@ -50,25 +51,23 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
     context.exit()
 
 
-@click.command("compare", cls=JsonCommand, document="arnold.documents.compare:CompareOutput", epilog=EXAMPLES)
-@cluster_options
-@job_options
-@limit_options()
+@click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput", epilog=EXAMPLES)
+@instance_options
 @click.option("--algorithms", metavar="A,B,..", help="Only these  [default: all].")
 @click.option("--list", is_flag=True, expose_value=False, callback=_list_algorithms, help="List the algorithms.")
-def command(*, as_json: bool, algorithms: str | None, time_limit: float, seed: int, workers: int, **inputs: Any) -> int:
+def command(*, as_json: bool, algorithms: str | None, **inputs: Any) -> int:
     """Run every algorithm on one job and one cluster, best first.
 
     The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
     """
-    from arnold.documents.compare import compare_document
+    from arnold.documents.compare_answer import compare_document
     from scheduler.placement.registry import algorithm_names, load_algorithm
 
     names = algorithm_names() if algorithms is None else [name.strip() for name in algorithms.split(",")]
-    chosen = [load_algorithm(name) for name in names]
-    instance = read_instance(**inputs)
-    outcomes = run_all(chosen, instance, time_limit=time_limit, seed=seed, workers=workers)
-    document = compare_document(instance.cluster, instance.job, outcomes, source=instance.source, notes=instance.notes)
+    chosen, limits = [load_algorithm(name) for name in names], take(Limits, inputs)
+    instance = read_instance(inputs)
+    outcomes = run_all(chosen, instance, limits)
+    document = compare_document(instance, outcomes)
     if as_json:
         emit_json(document)
     else:
@@ -81,13 +80,10 @@ def command(*, as_json: bool, algorithms: str | None, time_limit: float, seed: i
     return exit_code(outcomes)
 
 
-def run_all(
-    algorithms: Sequence[PlacementAlgorithm], instance: Instance, *, time_limit: float, seed: int, workers: int
-) -> list[Outcome]:
-    """The outcome of each algorithm, one after the other."""
+def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits: Limits) -> list[Outcome]:
+    """Return the outcome of each algorithm, one after the other."""
     from scheduler.outcome import run
 
-    limits = limits_of(time_limit=time_limit, seed=seed, workers=workers)
     outcomes = []
     with progress(f"Comparing {len(algorithms)} algorithms", total=len(algorithms)) as step:
         for algorithm in algorithms:
@@ -99,7 +95,8 @@ def run_all(
 def print_results(out: Console, document: CompareDocument) -> None:
     """The table, best objective first; below it those that found no placement, with the reason."""
     from arnold.commands.place_text import print_sentences
-    from arnold.documents.words import decimal, status_words
+    from scheduler.phrases import status_words
+    from topology.quantities import decimal
 
     headers = ("algorithm", "objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds", "status")
     spare = ("domains", "flagged", "seconds", "x best")

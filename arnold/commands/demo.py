@@ -5,14 +5,16 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.compare import exit_code, print_results, run_all
-from arnold.commands.instance import FILE, Instance, limit_options
+from arnold.commands.field_options import options_of, take
+from arnold.commands.instance import FILE
 from arnold.commands.output import console, emit_json, progress
+from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
 from topology.files import check_writable, write_file
 
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from arnold.documents.demo import DemoDocument
+    from arnold.documents.compare_answer import DemoDocument
+    from scheduler.instance import Instance
     from scheduler.job import Job
     from scheduler.outcome import Outcome
     from topology.cluster import Cluster
@@ -36,11 +39,11 @@ Examples:
 """
 
 
-@click.command("demo", cls=JsonCommand, document="arnold.documents.demo:DemoDocument", epilog=EXAMPLES)
-@limit_options(seconds=5.0)
+@click.command("demo", cls=JsonCommand, document="arnold.documents.compare_answer:DemoDocument", epilog=EXAMPLES)
+@options_of(Limits, defaults={"seconds": 5.0})
 @click.option("--output", type=FILE, default=PAGE, show_default=True, metavar="FILE", help="The HTML page to write.")
 @click.option("--save", type=FILE, metavar="FOLDER", help="Write files to try the other commands on too.")
-def command(*, as_json: bool, output: str, save: str | None, time_limit: float, seed: int, workers: int) -> int:
+def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> int:
     """See it work: the paper's 9,600-GPU job on a fragmented cluster, placed by every algorithm.
 
     Prints the comparison and writes one self-contained HTML page, which needs no network: the cluster with the job on
@@ -49,30 +52,25 @@ def command(*, as_json: bool, output: str, save: str | None, time_limit: float, 
     --save writes its cluster and job, a trace of a job with a slow node, and a trace of jobs: every file that the
     commands of Arnold's README use. Files of other content that are there already are an error, and stay.
     """
-    from arnold.demo import demo_instance
-    from arnold.documents.compare import compare_document
-    from arnold.documents.demo import DemoDocument
+    from arnold.demo_instance import demo_instance
+    from arnold.documents.compare_answer import DemoDocument, compare_document
     from arnold.pages.placement import placement_page
+    from scheduler.instance import Instance
     from scheduler.placement.registry import algorithm_names, load_algorithm
 
-    cluster, job = demo_instance(seed)
-    instance = Instance(cluster, job, "the demo's cluster", ())
-    files = [] if save is None else _save(save, _files(cluster, job, seed), page=output)
+    limits = take(Limits, options)
+    cluster, job = demo_instance(limits.seed)
+    instance = Instance(cluster, job, "the demo's cluster")
+    files = [] if save is None else _save(save, _files(cluster, job, limits.seed), page=output)
     check_writable(output)
     names = sorted(algorithm_names(), key=lambda name: name != "exact")
     if not sys.stderr.isatty():  # where a terminal shows a bar
-        click.echo(f"Placing the job with {len(names)} algorithms, each for at most {time_limit:g} s", err=True)
-    outcomes = run_all(
-        [load_algorithm(name) for name in names], instance, time_limit=time_limit, seed=seed, workers=workers
-    )
+        click.echo(f"Placing the job with {len(names)} algorithms, each for at most {limits.seconds:g} s", err=True)
+    outcomes = run_all([load_algorithm(name) for name in names], instance, limits)
     with progress("Drawing the page"):
         page = placement_page(cluster, job, outcomes, title="Arnold: 9,600 GPUs on a fragmented cluster")
     write_file(output, page)
-    document = DemoDocument(
-        page=output,
-        files=files,
-        comparison=compare_document(cluster, job, outcomes, source=instance.source),
-    )
+    document = DemoDocument(output, tuple(files), compare_document(instance, outcomes))
     if as_json:
         emit_json(document)
     else:
@@ -121,7 +119,7 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDocument) -> None:
     from arnold.commands.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
-    from arnold.documents.words import verdict
+    from scheduler.phrases import verdict
 
     print_head(out, instance)
     out.print()

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.instance import cluster_options, job_options, limit_options, limits_of, read_instance
+from arnold.commands.field_options import take
 from arnold.commands.output import console, emit_json, progress
 from arnold.commands.place import EXIT_CODES, OUT_OF_TIME, SECONDS_A_CHANGE
+from arnold.commands.placement_options import instance_options, read_instance
+from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.commands.instance import Instance
-    from arnold.documents.explain import ExplainDocument
+    from arnold.documents.explain_answer import ExplainDocument
     from scheduler.explain import CheaperPair
+    from scheduler.instance import Instance
     from scheduler.outcome import Outcome
 
 EXAMPLES = """\b
@@ -28,63 +30,43 @@ Examples:
 """
 
 
-@click.command("explain", cls=JsonCommand, document="arnold.documents.explain:ExplainDocument", epilog=EXAMPLES)
-@cluster_options
-@job_options
-@limit_options()
-def command(*, as_json: bool, time_limit: float, seed: int, workers: int, **inputs: Any) -> int:
+@click.command("explain", cls=JsonCommand, document="arnold.documents.explain_answer:ExplainDocument", epilog=EXAMPLES)
+@instance_options
+def command(*, as_json: bool, **inputs: Any) -> int:
     """Say why a placement cannot be better, or why the job does not fit and what would help.
 
     Every cheaper pair of spreads is shown with what rules it out; every suggestion was verified by solving the changed
     instance. Where nodes are slow, avoiding them and using them are both solved, with predicted step times. Exits 3 if
     the job does not fit, 4 if time ran out with nothing valid.
     """
-    from arnold.documents.explain import explain_document
-    from arnold.documents.words import comparison
-    from scheduler.avoidance import weigh
+    from arnold.documents.explain_answer import explain_document
+    from scheduler.avoidance import comparison, weigh
     from scheduler.explain import cheaper_pairs
     from scheduler.outcome import run
     from scheduler.placement.registry import load_algorithm
     from scheduler.remedies import diagnose
 
-    solver = load_algorithm("exact")
-    instance = read_instance(**inputs)
+    solver, limits = load_algorithm("exact"), take(Limits, inputs)
+    instance = read_instance(inputs)
     cluster, job = instance.cluster, instance.job
     with progress(f"Explaining {job.name}") as say:
-        limits = limits_of(time_limit=time_limit, seed=seed, workers=workers, progress=say)
+        limits = replace(limits, progress=say)
         outcome = run(solver, cluster, job, limits)
         diagnosis = None
         options = weigh(cluster, job, outcome, solver=solver, limits=limits)
         if outcome.status == "infeasible":
-            each = replace(limits, seconds=min(time_limit, SECONDS_A_CHANGE))
+            each = replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
             diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=each)
-    pairs = cheaper_pairs(cluster, job, outcome)
-    document = explain_document(
-        cluster,
-        job,
-        outcome,
-        pairs=pairs,
-        options=options,
-        diagnosis=diagnosis,
-        source=instance.source,
-        notes=instance.notes,
-    )
+    cheaper = cheaper_pairs(cluster, job, outcome)
+    document = explain_document(instance, outcome, cheaper=cheaper, options=options, diagnosis=diagnosis)
     if as_json:
         emit_json(document)
     else:
-        _print(console(), instance, outcome, document, why=_reasons(pairs), compared=comparison(options))
+        _print(console(), instance, outcome, document, compared=comparison(options))
     return EXIT_CODES.get(outcome.status, OUT_OF_TIME)
 
 
-def _print(
-    out: Console,
-    instance: Instance,
-    outcome: Outcome,
-    document: ExplainDocument,
-    *,
-    why: Sequence[str],
-    compared: str,
-) -> None:
+def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument, *, compared: str) -> None:
     from arnold.commands.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
 
     print_head(out, instance)
@@ -93,7 +75,7 @@ def _print(
     if document.diagnosis is not None:
         _print_diagnosis(out, document)
     elif outcome.evaluation is not None:
-        print_sentences(out, _heading(document), why or ["every group touches one domain"])
+        print_sentences(out, _heading(document), _reasons(document.cheaper) or ["every group touches one domain"])
         print_pareto(out, instance, outcome)
     _print_options(out, document, compared)
     if len(document.prices) > len(document.options):
@@ -127,7 +109,8 @@ def _heading(document: ExplainDocument) -> str:
 def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
     """A line for each pair that no other exceeds, with the smaller ones that go with it."""
     from arnold.commands.place_text import LONGEST
-    from arnold.documents.words import decimal, why_not
+    from scheduler.explain import why_not
+    from topology.quantities import decimal
 
     lines = []
     for one in why_not(pairs):

@@ -16,12 +16,12 @@
 The module of the dataclass imports neither click nor this one.  The type of a field says what its option takes:
 ``bool`` is a flag, ``Literal`` a choice of words, ``tuple[T, ...]`` an option that may be repeated, ``Annotated`` with
 marks of ``annotated_types`` a range; a field without a default is a required option.  The docstring under a field is
-its help.  NaN and infinities are refused.  What a type cannot say is in the ``metadata`` of the field (:data:`WORDS`).
+its help.  NaN and infinities are refused.  What a type leaves open is in the ``metadata`` of the field (:data:`WORDS`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from math import inf
 from types import MappingProxyType
@@ -43,27 +43,37 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "option": "name of the option, instead of the field's with dashes; False = the field is no option",
         "metavar": "what stands for the value in the help",
         "help": "the help, instead of the docstring under the field",
-        "default": "words for the default in the help, where the value does not tell",
+        "default": "words for the default in the help, instead of the value",
         "separator": "a tuple is one value whose parts this separates, instead of an option that is repeated",
         "file": "True = names of files, which shells complete",
         "envvar": "environment variable that gives the value where the option does not",
     }
 )
-"""What ``metadata`` of a field may say about its option."""
+"""Keys of a field's ``metadata``, and their meaning for its option."""
 
 
-def options_of(kind: type, *, completions: Mapping[str, Completion] = MappingProxyType({})) -> Callable[[F], F]:
+def options_of(
+    kind: type,
+    *,
+    only: Collection[str] | None = None,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+    completions: Mapping[str, Completion] = MappingProxyType({}),
+) -> Callable[[F], F]:
     """Return a decorator that gives a command one option for each field of a dataclass, in their order.
 
     The command gets the values by the names of the fields; :func:`take` makes the dataclass of them.
 
+    :param only: names of the fields that are options of this command; ``None`` = all.
+    :param defaults: name of a field -> default of this command, instead of the field's.
     :param completions: name of a field -> what completes its value in a shell.
-    :raises TypeError: a field is of a type that no option has, or its metadata says something unknown.
+    :raises TypeError: a field is of a type that no option has, or its metadata has an unknown key.
     """
 
     def decorate(command: F) -> F:
         for field in reversed(_option_fields(kind)):
-            command = _option(kind, field, completions.get(field.name))(command)
+            if only is None or field.name in only:
+                default = defaults.get(field.name, _default(field))
+                command = _option(kind, field, default, completions.get(field.name))(command)
         return command
 
     return decorate
@@ -72,9 +82,10 @@ def options_of(kind: type, *, completions: Mapping[str, Completion] = MappingPro
 def take(kind: type[T], options: dict[str, Any], **others: Any) -> T:
     """Return the dataclass that the options of a command describe; its values are taken out of ``options``.
 
-    :param others: fields that are no options.
+    :param others: fields that are no options of this command; those that are neither have their defaults.
     """
-    return kind(**{field.name: options.pop(field.name) for field in _option_fields(kind)}, **others)
+    given = {field.name: options.pop(field.name) for field in _option_fields(kind) if field.name in options}
+    return kind(**given, **others)
 
 
 def option_names(kind: type) -> dict[str, str]:
@@ -90,16 +101,19 @@ def _name(field: Field[Any]) -> str:
     return str(field.metadata.get("option") or "--" + field.name.replace("_", "-"))
 
 
-def _option(kind: type, field: Field[Any], completion: Completion | None) -> Callable[[F], F]:
+def _default(field: Field[Any]) -> Any:
+    """The default of a field; ``MISSING`` = it has none."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _option(kind: type, field: Field[Any], default: Any, completion: Completion | None) -> Callable[[F], F]:
     where = f"{kind.__name__}.{field.name}"
     if unknown := field.metadata.keys() - WORDS.keys():
-        raise TypeError(f"{where}: metadata {', '.join(sorted(unknown))} says nothing about an option")
-    admitted = field_types(kind).get(field.name)
-    if admitted is None:
-        raise TypeError(f"{where}: no option takes a value of type {field.type}")
+        raise TypeError(f"{where}: no key of metadata is called {', '.join(sorted(unknown))}")
     words, name = field.metadata, _name(field)
-    default = field.default if field.default_factory is MISSING else field.default_factory()
-    separator = words.get("separator")
+    admitted, separator = field_types(kind).get(field.name), words.get("separator")
+    if admitted is None or (separator is not None and (admitted.kind, admitted.many) != (str, True)):
+        raise TypeError(f"{where}: no option takes a value of type {field.type}")
     settings: dict[str, Any] = {
         "type": FILE if words.get("file") else _type(admitted),
         "help": words.get("help") or _help(field_docs(kind).get(field.name, "")),
@@ -121,13 +135,13 @@ def _option(kind: type, field: Field[Any], completion: Completion | None) -> Cal
         settings["required"] = True
     else:
         settings["default"] = separator.join(default) or None if separator is not None else default
-        # False and nothing say nothing in a help; 0, which equals False, does
+        # an empty default is not shown; 0 is, although it equals False
         settings["show_default"] = words.get("default") or not (default is False or default in (None, (), ""))
     return click.option(name, field.name, **settings)
 
 
 def _help(doc: str) -> str:
-    """The first paragraph of a docstring, as a terminal shows it."""
+    """Return the first paragraph of a docstring, as a terminal shows it."""
     return " ".join(doc.partition("\n\n")[0].split()).replace("``", "`")
 
 
@@ -150,5 +164,5 @@ def _finite(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
 
 
 def _parts(value: str | None, separator: str) -> tuple[str, ...]:
-    """The parts of a value, without spaces around them; each once."""
+    """Return the parts of a value, without spaces around them; each once."""
     return () if value is None else tuple(dict.fromkeys(part.strip() for part in value.split(separator)))

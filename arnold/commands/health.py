@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from arnold.commands.table import CommandRow, LazyGroup
+from arnold.commands.command_table import CommandRow, LazyGroup
 
 DETECTORS: Mapping[str, CommandRow] = {
     "peers": CommandRow("arnold.commands.health_peers:peers", "Compare a job's machines by their recorded metrics."),

@@ -60,10 +60,12 @@ def peers(
     query; - is standard input. A machine whose metric stays far from its peers' for minutes is flagged.
     """
     from arnold.documents.peers_answers import peers_document
-    from health.peers import Columns, detect, judge, load_recording
+    from health.peers import SampleColumns, detect, judge, load_recording
 
     settings = settings_of(**decide)
-    columns = Columns(time_column, machine_column, None if metric_column == "none" else metric_column, value_column)
+    columns = SampleColumns(
+        time_column, machine_column, None if metric_column == "none" else metric_column, value_column
+    )
     with progress("Comparing machines") as say:
         recording = load_recording(file, columns=columns, machines=machines_of(nodes), lenient=lenient)
         examined = []

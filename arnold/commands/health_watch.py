@@ -82,7 +82,7 @@ def watch(
 
     from arnold.documents.peers_answers import watch_document
     from health.peers.prometheus import DEFAULT_QUERIES, Endpoint
-    from health.peers.readers.prometheus import MACHINE_LABELS
+    from health.peers.readers.range_query import MACHINE_LABELS
     from health.peers.watch import WatchPlan
     from health.peers.watch import watch as rounds
 

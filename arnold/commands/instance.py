@@ -1,9 +1,8 @@
-"""The options that say what to place where, shared by all commands that do, and what they give."""
+"""The options of commands that read a cluster, and the cluster that they describe."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,8 +11,6 @@ import click
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from scheduler.job import Job
-    from scheduler.placement.types import Limits
     from topology.cluster import Cluster
     from topology.readers import LoadedTopology
 
@@ -21,20 +18,6 @@ FILE = click.Path()
 """Any file name; what is wrong with the file is said by its reader.  Shells complete it."""
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class Instance:
-    """A job and the cluster it is to be placed on.
-
-    :param source: name of the cluster's file.
-    :param notes: what is worth knowing about how the two were read.
-    """
-
-    cluster: Cluster
-    job: Job
-    source: str
-    notes: tuple[str, ...]
 
 
 def finite(_: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
@@ -98,67 +81,6 @@ def gpus_option(command: F) -> F:
     )(command)
 
 
-def job_options(command: F) -> F:
-    """``--job`` and what wins over it."""
-    return _with(
-        command,
-        click.option(
-            "--job", "job_file", required=True, type=FILE, metavar="FILE", help="The job, YAML or JSON; - is stdin."
-        ),
-        click.option(
-            "--alpha", type=float, callback=finite, metavar="SHARE", help="DP affinity, instead of the job's."
-        ),
-        click.option("--level", metavar="NAME", help="Level whose domains spread counts, instead of the job's."),
-        click.option(
-            "--avoid",
-            type=click.Choice(["strict", "price", "ignore"]),
-            help="Slow nodes: never, at a price, or freely.",
-        ),
-        click.option(
-            "--records", type=FILE, metavar="FILE", help="Own measurements, where the job leaves alpha to its model."
-        ),
-    )
-
-
-def limit_options(*, seconds: float = 10.0) -> Callable[[F], F]:
-    """``--time-limit``, ``--seed``, ``--workers``.
-
-    :param seconds: default of the time limit.
-    """
-
-    def decorate(command: F) -> F:
-        return _with(
-            command,
-            click.option(
-                "--time-limit",
-                type=click.FloatRange(min=0, min_open=True),
-                callback=finite,
-                default=seconds,
-                show_default=True,
-                metavar="SECONDS",
-                help="Then the best placement so far and its bound.",
-            ),
-            click.option(
-                "--seed",
-                type=click.IntRange(0, 2**31 - 1),
-                default=0,
-                show_default=True,
-                metavar="N",
-                help="Same seed, same answer.",
-            ),
-            click.option(
-                "--workers",
-                type=click.IntRange(1, 1024),
-                default=2,
-                show_default=True,
-                metavar="N",
-                help="Threads of a solver.",
-            ),
-        )
-
-    return decorate
-
-
 def _with(command: F, *options: Callable[[F], F]) -> F:
     for option in reversed(options):
         command = option(command)
@@ -210,37 +132,3 @@ def check_stdin(inputs: Mapping[str, str | Sequence[str] | None]) -> None:
             where=from_stdin[1],
             fix="give a file for all but one",
         )
-
-
-def read_instance(
-    *,
-    cluster: str,
-    job_file: str,
-    alpha: float | None,
-    level: str | None,
-    avoid: Any,
-    records: str | None,
-    **state: Any,
-) -> Instance:
-    """The instance that ``cluster_options`` and ``job_options`` describe.
-
-    :raises ArnoldError: a file is unusable, or the job names a level that the cluster does not have.
-    """
-    from scheduler.jobfile import Overrides, load_job, load_records
-    from topology.files import read_source
-
-    files = {"--cluster": cluster, "--job": job_file, "--busy": state["busy"], "--flags": state["flags"]}
-    check_stdin({**files, "--records": records})
-    overrides = Overrides(alpha=alpha, level=level, avoid=avoid)
-    measured = () if records is None else load_records(read_source(records))
-    job = load_job(read_source(job_file), overrides=overrides, records=measured)
-    tree, notes = read_cluster(cluster=cluster, **state)
-    job.check_levels(tree)
-    return Instance(tree, job.job, cluster, (*notes, *job.notes))
-
-
-def limits_of(*, time_limit: float, seed: int, workers: int, progress: Callable[[str], None] | None = None) -> Limits:
-    """The limits that ``limit_options`` describe."""
-    from scheduler.placement.types import Limits
-
-    return Limits(seconds=time_limit, seed=seed, workers=workers, progress=progress)

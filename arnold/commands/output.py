@@ -18,7 +18,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.commands.tables import FittedTable
+    from arnold.commands.fitted_table import FittedTable
 
 PLAIN_WIDTH = 120
 """Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON."""
@@ -35,7 +35,7 @@ def to_json(document: object) -> str:
 
 
 def _layout(value: Any, indent: str) -> str:
-    """JSON text that fits on a line as one, else member by member."""
+    """Return JSON text: on one line where it fits, else member by member."""
     line = json.dumps(value, allow_nan=False, ensure_ascii=True)
     if not isinstance(value, dict | list) or len(indent) + len(line) <= PLAIN_WIDTH:
         return line
@@ -50,18 +50,29 @@ def _layout(value: Any, indent: str) -> str:
 
 
 def table(*headers: str, title: str, left: Sequence[str] = (), spare: Sequence[str] = ()) -> FittedTable:
-    """A plain table; the first column, which is never cut, and those in ``left`` are aligned left, the others right.
+    """Return a plain table; the first column, never cut, and those in ``left`` are aligned left, the others right.
 
     :param spare: columns that a narrow terminal may do without, the first to go first.
     """
-    from arnold.commands.tables import FittedTable
+    from arnold.commands.fitted_table import FittedTable
 
     return FittedTable(title, headers, left=left, spare=spare)
 
 
 def plain(text: str) -> str:
-    """Words of others, such as the evidence of a flag, without what would move the cursor or change colours."""
+    """Return words of others, such as the evidence of a flag, without what would move the cursor or change colours."""
     return "".join(character if character.isprintable() else " " for character in text)
+
+
+def save_json(document: object, file: str | None) -> None:
+    """Write a document to a file, if one is named.
+
+    :raises InvalidInput: the file cannot be written.
+    """
+    from topology.files import write_file
+
+    if file is not None:
+        write_file(file, to_json(document) + "\n")
 
 
 def emit_json(document: object) -> None:
@@ -70,7 +81,7 @@ def emit_json(document: object) -> None:
 
 
 def console() -> Console:
-    """The console for text results, on stdout; names of users are never taken for markup."""
+    """Return the console for text results, on stdout; names of users are never taken for markup."""
     from rich.console import Console
 
     class Plain(Console):
@@ -86,7 +97,7 @@ def console() -> Console:
 
 @contextmanager
 def progress(label: str, *, total: int | None = None) -> Iterator[Callable[[str], None]]:
-    """Tell whoever waits at a terminal what is going on; elsewhere keep silent.
+    """Show on a terminal what is going on; elsewhere keep silent.
 
     :param label: what the command is doing.
     :param total: number of steps; ``None`` = unknown, the bar pulses.

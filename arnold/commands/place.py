@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.instance import FILE, cluster_options, job_options, limit_options, limits_of, read_instance
-from arnold.commands.output import console, emit_json, progress, to_json
+from arnold.commands.field_options import take
+from arnold.commands.instance import FILE
+from arnold.commands.output import console, emit_json, progress, save_json
+from arnold.commands.placement_options import instance_options, read_instance
+from scheduler.placement.types import Limits
 from topology.files import write_file
 
 if TYPE_CHECKING:
-    from arnold.commands.instance import Instance
-    from arnold.documents.place import PlaceDocument
+    from arnold.documents.place_answer import PlaceDocument
+    from scheduler.instance import Instance
     from scheduler.outcome import Outcome
-    from scheduler.placement.types import Limits
 
 EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
 OUT_OF_TIME = 4
@@ -43,10 +45,8 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
     return [name for name in algorithm_names() if name.startswith(incomplete)]
 
 
-@click.command("place", cls=JsonCommand, document="arnold.documents.place:PlaceDocument", epilog=EXAMPLES)
-@cluster_options
-@job_options
-@limit_options()
+@click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument", epilog=EXAMPLES)
+@instance_options
 @click.option(
     "--algorithm",
     default="exact",
@@ -57,17 +57,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
 )
 @click.option("--output", type=FILE, metavar="FILE", help="Save the placement as JSON too, for `arnold repair`.")
 @click.option("--html", type=FILE, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
-def command(
-    *,
-    as_json: bool,
-    algorithm: str,
-    output: str | None,
-    html: str | None,
-    time_limit: float,
-    seed: int,
-    workers: int,
-    **inputs: Any,
-) -> int:
+def command(*, as_json: bool, algorithm: str, output: str | None, html: str | None, **inputs: Any) -> int:
     """Find where a job goes, proved optimal or with its gap.
 
     Exits 3 if the job does not fit, 4 if time ran out with nothing valid.
@@ -75,14 +65,18 @@ def command(
     from scheduler.outcome import run
     from scheduler.placement.registry import load_algorithm
 
-    chosen = load_algorithm(algorithm)
-    instance = read_instance(**inputs)
+    chosen, limits = load_algorithm(algorithm), take(Limits, inputs)
+    instance = read_instance(inputs)
     with progress(f"Placing {instance.job.name}") as say:
-        limits = limits_of(time_limit=time_limit, seed=seed, workers=workers, progress=say)
+        limits = replace(limits, progress=say)
         outcome = run(chosen, instance.cluster, instance.job, limits)
         document = _document(instance, outcome, limits)
     if outcome.evaluation is not None:
-        _save(instance, outcome, document, output=output, html=html)
+        save_json(document, output)
+        if html is not None:
+            from arnold.pages.placement import placement_page
+
+            write_file(html, placement_page(instance.cluster, instance.job, [outcome]))
     if as_json:
         emit_json(document)
     else:
@@ -93,7 +87,7 @@ def command(
 
 
 def _document(instance: Instance, outcome: Outcome, limits: Limits) -> PlaceDocument:
-    from arnold.documents.place import place_document
+    from arnold.documents.place_answer import place_document
     from scheduler.placement.registry import load_algorithm
     from scheduler.remedies import fits
 
@@ -101,22 +95,4 @@ def _document(instance: Instance, outcome: Outcome, limits: Limits) -> PlaceDocu
     if outcome.status == "infeasible":
         briefly = replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
         would_fit = fits(instance.cluster.emptied(), instance.job, solver=load_algorithm("exact"), limits=briefly)
-    return place_document(
-        instance.cluster,
-        instance.job,
-        outcome,
-        source=instance.source,
-        notes=instance.notes,
-        would_fit_if_empty=would_fit,
-    )
-
-
-def _save(
-    instance: Instance, outcome: Outcome, document: PlaceDocument, *, output: str | None, html: str | None
-) -> None:
-    if output is not None:
-        write_file(output, to_json(document) + "\n")
-    if html is not None:
-        from arnold.pages.placement import placement_page
-
-        write_file(html, placement_page(instance.cluster, instance.job, [outcome]))
+    return place_document(instance, outcome, would_fit_if_empty=would_fit)

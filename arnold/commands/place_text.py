@@ -11,17 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from arnold.commands.output import plain, table
-from arnold.documents.words import decimal, verdict
 from scheduler.job import FAMILIES
+from scheduler.objective import objective_of
+from scheduler.phrases import verdict
 from scheduler.placement.admission import admissible
-from scheduler.spread import job_level, objective_of
 from topology.capacity import count_nodes
-from topology.drawing.labels import plural
 from topology.hostlist import spell_names
+from topology.quantities import decimal, plural
 
 if TYPE_CHECKING:
-    from arnold.commands.instance import Instance
-    from arnold.documents.place import PlaceDocument
+    from arnold.documents.place_answer import PlaceDocument
+    from scheduler.instance import Instance
     from scheduler.outcome import Outcome
     from topology.flags import NodeFlag
 
@@ -61,7 +61,7 @@ def print_head(out: Console, instance: Instance) -> None:
     grid = job.grid
     size = f": {grid.rows} x {grid.columns} cells, {grid.cells:,} nodes of {job.gpus_per_node} GPUs; "
     out.print(Text(job.name, "bold") + Text(size + f"alpha {decimal(job.alpha)}, beta {decimal(job.beta)}"))
-    level = job_level(cluster, job)
+    level = instance.level
     out.print(
         f"{instance.source}: {len(cluster):,} nodes, {int(admissible(cluster, job).sum()):,} usable; "
         f"spread counts {plural(len(level), level.name)}"
@@ -70,8 +70,7 @@ def print_head(out: Console, instance: Instance) -> None:
 
 def print_pareto(out: Console, instance: Instance, outcome: Outcome) -> None:
     """The corners of the trade between the two spreads."""
-    points = sorted(outcome.proposal.pareto, key=lambda point: (point.dp, point.pp))
-    evaluation = outcome.evaluation
+    points, evaluation = outcome.proposal.corners, outcome.evaluation
     if not points or evaluation is None:
         return
     cost_at = f"at alpha {decimal(instance.job.alpha)}"
@@ -113,8 +112,7 @@ def _print_domains(out: Console, instance: Instance, outcome: Outcome) -> None:
     nodes = outcome.proposal.nodes
     if nodes is None:
         return
-    cluster = instance.cluster
-    level = job_level(cluster, instance.job)
+    cluster, level = instance.cluster, instance.level
     cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))
     usable = count_nodes(level, admissible(cluster, instance.job))
     title = f"Cells in {plural(int(np.count_nonzero(cells)), level.name)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arnold.commands.table import CommandRow, LazyGroup
+from arnold.commands.command_table import CommandRow, LazyGroup
 
 COMMANDS = {
     "evict": CommandRow("arnold.commands.recover_evict:command", "Say which machines to evict, from stack dumps."),

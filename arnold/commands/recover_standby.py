@@ -63,7 +63,7 @@ def command(*, as_json: bool, machines: tuple[int, ...], rate: float, quantile: 
     """
     from arnold.documents.recover_answers import PublishedPools, StandbyDocument
     from health.recovery.standby import PUBLISHED, plan_pool, rates_of_pools
-    from topology.drawing.labels import plural
+    from topology.quantities import plural
 
     pools = [plan_pool(n, rate=rate, quantile=quantile, switch=switch) for n in machines]
     kept = ", ".join(f"{plural(pool.pool, 'machine')} for {pool.machines:,}" for pool in pools)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.instance import FILE, check_stdin, cluster_options, limit_options, limits_of, read_cluster
-from arnold.commands.output import console, emit_json, progress, table, to_json
+from arnold.commands.field_options import options_of, take
+from arnold.commands.instance import FILE, check_stdin, cluster_options, read_cluster
+from arnold.commands.output import console, emit_json, progress, save_json, table
+from scheduler.placement.types import Limits
 from topology.errors import UnknownName, did_you_mean
-from topology.files import write_file
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.repair import RepairDocument
+    from arnold.documents.repair_answer import RepairDocument
     from scheduler.job import Job
     from topology.cluster import Cluster
 
@@ -28,7 +30,7 @@ Examples:
 """
 
 
-@click.command("repair", cls=JsonCommand, document="arnold.documents.repair:RepairDocument", epilog=EXAMPLES)
+@click.command("repair", cls=JsonCommand, document="arnold.documents.repair_answer:RepairDocument", epilog=EXAMPLES)
 @cluster_options
 @click.option("--placement", required=True, type=FILE, metavar="FILE", help="What `arnold place --output` saved.")
 @click.option(
@@ -45,7 +47,7 @@ Examples:
     show_default=True,
     help="What comes first: fewest moved cells, or the best objective.",
 )
-@limit_options()
+@options_of(Limits)
 @click.option("--output", type=FILE, metavar="FILE", help="Save the new placement as JSON too.")
 def command(
     *,
@@ -54,9 +56,6 @@ def command(
     lost: tuple[str, ...],
     prefer: Any,
     output: str | None,
-    time_limit: float,
-    seed: int,
-    workers: int,
     **inputs: Any,
 ) -> None:
     """Replace lost nodes of a placement, moving as little as possible.
@@ -64,21 +63,23 @@ def command(
     Cells that do not move keep their node and every cell keeps its rank. Whether the cluster file shows the job's own
     nodes as in use makes no difference. Exits 3 if too few nodes are left.
     """
-    from arnold.documents.repair import repair_document
-    from scheduler.placement.repair import repair
+    from arnold.documents.repair_answer import repair_document
+    from scheduler.instance import Instance
     from scheduler.placementfile import load_placement
+    from scheduler.repair import repair
     from topology.files import read_source
 
+    limits = take(Limits, inputs)
     check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})
     cluster, notes = read_cluster(**inputs)
     saved = load_placement(read_source(placement), cluster)
     gone = _lost_nodes(lost, cluster)
     with progress(f"Repairing {saved.job.name}") as say:
-        limits = limits_of(time_limit=time_limit, seed=seed, workers=workers, progress=say)
+        limits = replace(limits, progress=say)
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
-    document = repair_document(cluster, saved.job, repaired, lost=gone, source=inputs["cluster"], notes=notes)
-    if output is not None:
-        write_file(output, to_json(document) + "\n")
+    instance = Instance(cluster, saved.job, inputs["cluster"], notes)
+    document = repair_document(instance, repaired, lost=gone)
+    save_json(document, output)
     if as_json:
         emit_json(document)
     else:
@@ -106,8 +107,7 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
 
 def _print(out: Console, job: Job, document: RepairDocument) -> None:
     from arnold.commands.place_text import GOOD, print_sentences
-    from arnold.documents.words import decimal
-    from topology.drawing.labels import plural
+    from topology.quantities import decimal, plural
 
     fewer = "fewer are impossible" if document.moves_proved else f"{document.fewest_moves} at least"
     better = "proved best" if document.objective_proved else f"at least {decimal(document.objective_bound)}"

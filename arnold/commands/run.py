@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import click
 
-from arnold.commands.interrupt import INTERRUPTED
+from arnold.commands.command_table import arnold
+from arnold.commands.interrupts import INTERRUPTED
 from arnold.commands.output import emit_json
 from arnold.commands.streams import settle_streams, silence
-from arnold.commands.table import arnold
 from topology.errors import ArnoldError, TooLarge
 
 FAULT = 1

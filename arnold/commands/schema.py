@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from arnold.commands.command import JsonCommand, document_at
-from arnold.commands.table import arnold, offers
+from arnold.commands.command_table import arnold, offers
 from topology.errors import UnknownName, did_you_mean
 
 OTHERS: Mapping[str, str] = {

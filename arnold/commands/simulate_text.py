@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from arnold.commands.output import console, plain, table
-from arnold.documents.simulate import DistributionDoc, SimulateDocument
+from arnold.documents.simulate_answer import SimulateDocument
+from simulator.engine.loop import Engine
 from simulator.replay import Replay
-from simulator.words import duration, percent
+from simulator.results.distribution import Distribution
+from topology.quantities import duration, percent
 
 
 def show(document: SimulateDocument, replay: Replay) -> None:
@@ -14,7 +20,7 @@ def show(document: SimulateDocument, replay: Replay) -> None:
     span = "nothing ended" if document.makespan_seconds is None else duration(document.makespan_seconds)
     jobs, nodes = f"{document.completed:,} of {document.jobs:,} jobs", f"{len(replay.cluster):,} nodes"
     out.print(f"{jobs} ended under {document.policy} on {nodes} in {span} of simulated time.")
-    times = table("", "mean", "half", "95 %", "99 %", "longest", title="")
+    times = table("", "mean", "half", "95%", "99%", "longest", title="")
     for label, found in (("wait", document.wait_seconds), ("submission to end", document.jct_seconds)):
         if found is not None:
             times.add_row(label, *_cells(found))
@@ -40,5 +46,29 @@ def show(document: SimulateDocument, replay: Replay) -> None:
         out.print(plain(note))
 
 
-def _cells(found: DistributionDoc) -> tuple[str, ...]:
+def _cells(found: Distribution) -> tuple[str, ...]:
     return tuple(duration(value) for value in (found.mean, found.p50, found.p95, found.p99, found.max))
+
+
+@contextmanager
+def run_progress(jobs: int) -> Iterator[Callable[[Engine], None] | None]:
+    """Show a bar with simulated time and jobs left; call it now and then; ``None`` = stderr is no terminal.
+
+    :param jobs: of the run.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=jobs)
+
+        def show(engine: Engine) -> None:
+            past = duration(engine.now - engine.jobs[0].submitted)
+            left = f"{jobs - engine.completed:,} jobs left: {len(engine.line):,} wait, {len(engine.live):,} run"
+            bar.update(task, completed=engine.completed, description=f"{past} simulated, {left}")
+
+        yield show

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,8 +16,9 @@ from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from arnold.documents.straggler_answers import StragglersDocument
-    from health.whatif import Trace
+    from health.whatif import Analysis, Replayed, SlowWorker, Trace
     from health.whatif.worker_nodes import Nodes
+    from topology.flags import NodeFlag
 
 EXAMPLES = """\b
 Examples:
@@ -67,7 +70,6 @@ def command(
 def _analyse(
     file: str, meta: str | None, nodes: str | None, *, lenient: bool, html: str | None, chrome_trace: str | None
 ) -> StragglersDocument:
-    from arnold.commands.stragglers_drawings import write_chrome_trace, write_page
     from arnold.documents.straggler_answers import stragglers_document
     from health import whatif
     from health.whatif.converters import heed, read_statement
@@ -84,9 +86,9 @@ def _analyse(
     flags = whatif.flags_of(workers, analysis)
     notes = [*whatif.notes_on(replayed, analysis), *of_source]
     if html is not None:
-        write_page(html, replayed, analysis, workers=workers, nodes=at, flags=flags, notes=notes)
+        _write_page(html, replayed, analysis, workers=workers, nodes=at, flags=flags, notes=notes)
     if chrome_trace is not None:
-        notes += write_chrome_trace(chrome_trace, replayed, analysis)
+        notes += _write_chrome_trace(chrome_trace, replayed, analysis)
     return stragglers_document(
         analysis,
         source=trace.source,
@@ -97,6 +99,49 @@ def _analyse(
         dropped=dict(replayed.trace.dropped),
         notes=notes,
     )
+
+
+def _write_page(
+    file: str,
+    replayed: Replayed,
+    analysis: Analysis,
+    *,
+    workers: Sequence[SlowWorker],
+    nodes: Mapping[tuple[int, int], str],
+    flags: Sequence[NodeFlag],
+    notes: Sequence[str],
+) -> None:
+    """Write the page of an analysis."""
+    from arnold.pages.stragglers import slowest_step, straggler_page
+    from health import whatif
+    from topology.files import write_file
+
+    words = [whatif.verdict(analysis), *whatif.help_for(replayed, analysis, workers)]
+    page = straggler_page(
+        analysis,
+        whatif.timelines_of(replayed, [slowest_step(analysis)]),
+        title=Path(replayed.trace.source).name,
+        verdict=[words[0][:1].upper() + words[0][1:], *words[1:]],
+        workers=workers,
+        nodes=nodes,
+        flags=flags,
+        notes=notes,
+    )
+    write_file(file, page)
+
+
+def _write_chrome_trace(file: str, replayed: Replayed, analysis: Analysis) -> list[str]:
+    """Write the trace for Perfetto, gzip if the name ends so; says which steps did not fit."""
+    from health import whatif
+    from health.whatif.chrome_trace import chrome_trace, steps_to_export
+    from topology.files import write_file
+
+    steps = steps_to_export(analysis, len(replayed.trace.operations))
+    timelines = whatif.timelines_of(replayed, steps)
+    write_file(file, chrome_trace(timelines, analysis.dp_ranks, packed=file.endswith(".gz")))
+    if len(steps) == len(analysis.steps):
+        return []
+    return [f"{file} has the {len(steps)} slowest of {len(analysis.steps)} steps: a viewer opens no more."]
 
 
 def _read_nodes(file: str, trace: Trace) -> Nodes:

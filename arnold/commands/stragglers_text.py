@@ -9,6 +9,7 @@ from rich.text import Text
 
 from arnold.commands.output import table
 from arnold.commands.place_text import BAD, GOOD, SO_SO, print_sentences
+from topology.quantities import fixed, percent, seconds
 
 if TYPE_CHECKING:
     from arnold.documents.straggler_answers import StragglersDocument
@@ -31,8 +32,8 @@ def print_stragglers(out: Console, document: StragglersDocument) -> None:
         + f"; {len(document.steps)} steps"
     )
     out.print(
-        f"a step takes {document.step_seconds:.4g} s and could take {document.ideal_step_seconds:.4g} s: "
-        f"{max(document.waste, 0.0):.1%} of the time is lost (traced {document.traced_step_seconds:.4g} s)"
+        f"a step takes {seconds(document.step_seconds)} and could take {seconds(document.ideal_step_seconds)}: "
+        f"{percent(max(document.waste, 0.0))} of the time is lost (traced {seconds(document.traced_step_seconds)})"
     )
     out.print(document.why)
     print_sentences(out, "What would help", document.help)
@@ -49,7 +50,7 @@ def _print_flags(out: Console, document: StragglersDocument) -> None:
     if document.flags:
         rows = table("node", "slowdown", "evidence", title="Flags", left=["evidence"])
         for flag in document.flags:
-            rows.add_row(flag.node, "faulty" if flag.kind == "faulty" else f"{flag.slowdown:.2f}", flag.evidence)
+            rows.add_row(flag.node, "faulty" if flag.kind == "faulty" else fixed(flag.slowdown), flag.evidence)
         out.print()
         out.print(rows)
     elif document.slow_workers:
@@ -62,7 +63,7 @@ def _print_optypes(out: Console, document: StragglersDocument) -> None:
     rows = table("operation", "slowdown", title="Operations")
     ordered = sorted(document.by_optype.items(), key=lambda item: -item[1])
     for name, slowdown in ordered:
-        rows.add_row(name, f"{slowdown:.3f}")
+        rows.add_row(name, fixed(slowdown, digits=3))
     out.print()
     out.print(rows)
 
@@ -84,8 +85,8 @@ def _print_workers(out: Console, document: StragglersDocument) -> None:
         slow = factors.get((rank, stage))
         rows.add_row(
             f"dp {rank} / stage {stage}",
-            f"{slowdown:.3f}",
-            f"{slow.factor:.2f}" if slow else "",
+            fixed(slowdown, digits=3),
+            fixed(slow.factor) if slow else "",
             (slow.node or "") if slow else "",
         )
     out.print()
@@ -98,10 +99,8 @@ def _print_stages(out: Console, document: StragglersDocument) -> None:
     if document.job.pp == 1:
         return
     rows = table("stage", "slowdown", title="Stages")
-    for stage, slowdown in enumerate(document.stage_slowdown[:LONGEST]):
-        rows.add_row(str(stage), f"{slowdown:.3f}")
-    if len(document.stage_slowdown) > LONGEST:
-        last = len(document.stage_slowdown) - 1
-        rows.add_row(str(last), f"{document.stage_slowdown[-1]:.3f}")
+    stages = [(str(stage), fixed(slowdown, digits=3)) for stage, slowdown in enumerate(document.stage_slowdown)]
+    for row in [*stages[:LONGEST], *stages[LONGEST:][-1:]]:  # the last stage has the loss, and is looked at first
+        rows.add_row(*row)
     out.print()
     out.print(rows)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.instance import finite, limits_of
+from arnold.commands.command_table import CommandRow, LazyGroup
+from arnold.commands.field_options import options_of, take
+from arnold.commands.instance import finite
 from arnold.commands.output import console, emit_json, progress, table
-from arnold.commands.table import CommandRow, LazyGroup
+from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
-    from arnold.documents.study import FragmentedDocument, LineDoc, RatioDoc, ResultDoc, Table1Document
-    from scheduler.study.sweep import Case, Result
+    from scheduler.study.fragmented import AlgorithmLine, FragmentedStudy
+    from scheduler.study.placement_sweep import Case, CaseResult, CaseResults
+    from scheduler.study.table1 import RatioSummary, Table1
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -49,38 +52,19 @@ def command() -> None:
 
 
 def run_options(*, seconds: float) -> Callable[[F], F]:
-    """``--time-limit``, ``--seed``, ``--workers``, ``--jobs``.
+    """Return a decorator that adds the limits of each run and ``--jobs``.
 
     :param seconds: default of the time limit.
     """
-    options = (
-        click.option(
-            "--time-limit",
-            type=click.FloatRange(min=0, min_open=True),
-            callback=finite,
-            default=seconds,
-            show_default=True,
-            metavar="SECONDS",
-            help="For each algorithm on each cluster.",
-        ),
-        click.option(
-            "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Same seed, same results."
-        ),
-        click.option(
-            "--workers", type=click.IntRange(1, 1024), default=2, show_default=True, help="Threads of a solver."
-        ),
-        click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes."),
-    )
 
     def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
+        processes = click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
+        return options_of(Limits, defaults={"seconds": seconds})(processes(command))
 
     return decorate
 
 
-@click.command("table1", cls=JsonCommand, document="arnold.documents.study:Table1Document", epilog=TABLE1_EXAMPLES)
+@click.command("table1", cls=JsonCommand, document="scheduler.study.table1:Table1", epilog=TABLE1_EXAMPLES)
 @run_options(seconds=10.0)
 @click.option(
     "--unevenness",
@@ -91,62 +75,51 @@ def run_options(*, seconds: float) -> Callable[[F], F]:
     metavar="SHARE",
     help="Minipods differ from the mean by up to this share.",
 )
-def table1(*, as_json: bool, unevenness: float, time_limit: float, seed: int, workers: int, jobs: int) -> None:
+def table1(*, as_json: bool, unevenness: float, jobs: int, **options: Any) -> None:
     """The paper's Table 1: its settings, its program, its baselines, and what is optimal."""
-    from arnold.documents.study import table1_document
     from scheduler.study import table1 as study
 
-    cases = study.cases(unevenness=unevenness, seed=seed)
-    results = _sweep(cases, study.ALGORITHMS, time_limit=time_limit, seed=seed, workers=workers, jobs=jobs)
-    document = table1_document(study.rows(cases, results), unevenness=unevenness, seed=seed)
+    limits = take(Limits, options)
+    cases = study.cases(unevenness=unevenness, seed=limits.seed)
+    found = study.table1(cases, _sweep(cases, study.ALGORITHMS, limits, jobs=jobs))
     if as_json:
-        emit_json(document)
+        emit_json(found)
     else:
-        _print_table1(document)
+        _print_table1(found)
 
 
 @click.command(
-    "fragmented", cls=JsonCommand, document="arnold.documents.study:FragmentedDocument", epilog=FRAGMENTED_EXAMPLES
+    "fragmented", cls=JsonCommand, document="scheduler.study.fragmented:FragmentedStudy", epilog=FRAGMENTED_EXAMPLES
 )
 @run_options(seconds=2.0)
 @click.option("--clusters", type=click.IntRange(1, 100_000), default=10, show_default=True, help="How many.")
 @click.option("--algorithms", metavar="A,B,..", help="Only these, and exact to compare with  [default: all].")
-def fragmented(
-    *, as_json: bool, clusters: int, algorithms: str | None, time_limit: float, seed: int, workers: int, jobs: int
-) -> None:
+def fragmented(*, as_json: bool, clusters: int, algorithms: str | None, jobs: int, **options: Any) -> None:
     """Fragmented clusters, all algorithms side by side."""
-    from arnold.documents.study import fragmented_document
     from scheduler.placement.registry import algorithm_names
     from scheduler.study import fragmented as study
     from scheduler.study.table1 import EXACT
 
     named = algorithm_names() if algorithms is None else tuple(name.strip() for name in algorithms.split(","))
     chosen = tuple(dict.fromkeys((EXACT, *named)))
-    cases = study.cases(clusters, seed)
-    results = _sweep(cases, chosen, time_limit=time_limit, seed=seed, workers=workers, jobs=jobs)
-    best = study.best_modes(results)
-    systems = tuple(dict.fromkeys(result.algorithm for result in best))
-    lines = study.lines([*chosen, *systems], [*results, *best])
-    document = fragmented_document(
-        cases, results, lines[: len(chosen)], lines[len(chosen) :], seed=seed, time_limit=time_limit
-    )
+    limits = take(Limits, options)
+    cases = study.cases(clusters, limits.seed)
+    found = study.fragmented_study(cases, _sweep(cases, chosen, limits, jobs=jobs), limits)
     if as_json:
-        emit_json(document)
+        emit_json(found)
     else:
-        _print_fragmented(document)
+        _print_fragmented(found)
 
 
-def _sweep(
-    cases: Sequence[Case], algorithms: Sequence[str], *, time_limit: float, seed: int, workers: int, jobs: int
-) -> list[Result]:
-    from scheduler.study.sweep import sweep
+def _sweep(cases: Sequence[Case], algorithms: Sequence[str], limits: Limits, *, jobs: int) -> list[CaseResults]:
+    from scheduler.study.executors import local_executor
+    from scheduler.study.placement_sweep import sweep_placements
 
-    limits = limits_of(time_limit=time_limit, seed=seed, workers=workers)
     with progress(f"{len(cases)} cases", total=len(cases) * len(algorithms)) as step:
-        return sweep(cases, algorithms, limits, jobs=jobs, step=step)
+        return sweep_placements(cases, algorithms, limits, local_executor(jobs), step=step)
 
 
-def _print_table1(document: Table1Document) -> None:
+def _print_table1(document: Table1) -> None:
     algorithms = [result.algorithm for result in document.settings[0].results]
     split = f"split unevenly by up to {document.unevenness:.0%}" if document.unevenness else "split evenly"
     # names break at their hyphens: six of them stand side by side
@@ -174,7 +147,7 @@ def _print_table1(document: Table1Document) -> None:
     console().print(rows, "", ratios)
 
 
-def _print_fragmented(document: FragmentedDocument) -> None:
+def _print_fragmented(document: FragmentedStudy) -> None:
     names = "algorithm", "placed", "infeasible", "unsolved", "proved", "objective", "x exact", "at most", "level"
     title = f"{document.clusters} fragmented clusters of seed {document.seed}, {document.time_limit:g} s each"
     spare = ("median s", "mean s", "level", "at most", "unsolved", "infeasible")
@@ -194,7 +167,7 @@ def _print_fragmented(document: FragmentedDocument) -> None:
     )
 
 
-def _line(line: LineDoc) -> tuple[str, ...]:
+def _line(line: AlgorithmLine) -> tuple[str, ...]:
     return (
         line.algorithm,
         str(line.placed),
@@ -210,8 +183,8 @@ def _line(line: LineDoc) -> tuple[str, ...]:
     )
 
 
-def _cell(result: ResultDoc) -> str:
-    from arnold.documents.words import STATUS
+def _cell(result: CaseResult) -> str:
+    from scheduler.phrases import STATUS
 
     if result.spread is None or result.objective is None:
         return STATUS[result.status]
@@ -219,7 +192,7 @@ def _cell(result: ResultDoc) -> str:
     return f"{result.objective:.1f} ({result.spread.dp},{result.spread.pp}){star}"
 
 
-def _ratio(ratio: RatioDoc) -> tuple[str, str]:
+def _ratio(ratio: RatioSummary) -> tuple[str, str]:
     return _number(ratio.largest), _number(ratio.mean)
 
 

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import options_of, take
 from arnold.commands.instance import FILE, finite, gpus_option, load_state
 from arnold.commands.output import console, emit_json, plain, progress
-from arnold.commands.trace_options import take_trace, trace_options
+from arnold.commands.trace_options import TraceOptions
+from simulator.replay import ReplaySettings
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from scheduler.study.executors import Executor
-    from simulator.study.plan import Grid, Inputs
+    from simulator.study.study_plan import Inputs, StudyGrid
 
 EXAMPLES = """\b
 Examples:
@@ -25,12 +27,12 @@ Examples:
 """
 
 
-@click.command("simulate", cls=JsonCommand, document="arnold.documents.study_simulate:StudyDocument", epilog=EXAMPLES)
+@click.command("simulate", cls=JsonCommand, document="arnold.documents.study_answer:StudyDocument", epilog=EXAMPLES)
 @click.option(
     "--cluster", "clusters", required=True, multiple=True, type=FILE, metavar="FILE", help="A cluster; repeat it."
 )
 @gpus_option
-@trace_options
+@options_of(TraceOptions)
 @click.option("--policies", default="fifo,fifo-backfill", show_default=True, metavar="A,B,..", help="Of the queue.")
 @click.option("--algorithms", default="exact", show_default=True, metavar="A,B,..", help="Of placement, or none.")
 @click.option("--loads", default="1", show_default=True, metavar="F,G,..", help="Submissions so many times as dense.")
@@ -42,9 +44,7 @@ Examples:
     metavar="HOURS",
     help="Each seed but 0 draws its own trace from pieces of this length.",
 )
-@click.option("--predictor", default="oracle", show_default=True, metavar="NAME", help="As in `arnold simulate`.")
-@click.option("--cost", default="none", show_default=True, metavar="NAME", help="As in `arnold simulate`.")
-@click.option("--level", metavar="NAME", help="Level whose domains spread counts  [default: broadest with several]")
+@options_of(ReplaySettings, only=("predictor", "cost", "level"))
 @click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N", help="Processes.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of this Dask scheduler instead.")
 @click.option("--out", type=FILE, metavar="FILE", help="Parquet, a row a run; a broken study goes on from it.")
@@ -59,10 +59,10 @@ def command(
     from importlib.metadata import version
 
     from arnold.commands.study_simulate_text import show
-    from arnold.documents.study_simulate import study_document
+    from arnold.documents.study_answer import study_document
     from simulator.study.groups import compare
-    from simulator.study.plan import check_names
-    from simulator.study.sweep import sweep
+    from simulator.study.replay_sweep import sweep
+    from simulator.study.study_plan import check_names
 
     executor = _executor(jobs, dask)
     page = options.pop("html")
@@ -89,18 +89,16 @@ def command(
 
 
 def _executor(jobs: int, dask: str | None) -> Executor:
-    from scheduler.study.executors import Here, Processes
+    from scheduler.study.executors import local_executor
     from simulator.study.on_dask import OnDask
 
-    if dask is not None:
-        return OnDask(dask)
-    return Processes(jobs) if jobs > 1 else Here()
+    return local_executor(jobs) if dask is None else OnDask(dask)
 
 
-def _grid(policies: str, algorithms: str, *, clusters: tuple[str, ...], loads: str, seeds: int) -> Grid:
-    from simulator.study.plan import Grid
+def _grid(policies: str, algorithms: str, *, clusters: tuple[str, ...], loads: str, seeds: int) -> StudyGrid:
+    from simulator.study.study_plan import StudyGrid
 
-    return Grid(_names(policies), _names(algorithms), _cluster_names(clusters), _loads(loads), range(seeds))
+    return StudyGrid(_names(policies), _names(algorithms), _cluster_names(clusters), _loads(loads), range(seeds))
 
 
 def _names(text: str) -> list[str]:
@@ -126,21 +124,18 @@ def _loads(text: str) -> list[float]:
 
 
 def _inputs(options: dict[str, Any]) -> Inputs:
-    from simulator.replay import Settings
-    from simulator.study.plan import Inputs
+    from simulator.study.study_plan import Inputs
 
-    files, hours = options.pop("clusters"), options.pop("resample")
-    gpus = options.pop("gpus_per_node")
-    loaded = [load_state(file, gpus_per_node=gpus) for file in files]
+    files, hours, jobs = options["clusters"], options["resample"], take(TraceOptions, options)
+    loaded = [load_state(file, gpus_per_node=options["gpus_per_node"]) for file in files]
     for file, topology in zip(files, loaded, strict=True):
         for note in topology.notes:
             click.echo(f"{file}: {note}", err=True)
-    trace, lenient = take_trace(options), options.pop("lenient")
     return Inputs(
-        trace=trace,
+        trace=jobs.read(),
         clusters=dict(zip(_cluster_names(files), (topology.cluster for topology in loaded), strict=True)),
-        settings=Settings(**options),
-        lenient=lenient,
+        settings=take(ReplaySettings, options),
+        lenient=jobs.lenient,
         resample=None if hours is None else hours * 3600,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from arnold.commands.output import console, table
 from simulator.study.compared import Comparison, Group, Metric
-from simulator.words import label_of
+from topology.quantities import label_of
 
 
 def show(compared: Comparison) -> None:
@@ -13,7 +13,7 @@ def show(compared: Comparison) -> None:
     several = len(compared.loads) > 1
     times = [metric for metric in compared.differing if metric.kind == "seconds"]
     others = [metric for metric in compared.differing if metric.kind != "seconds"]
-    for metrics, title in ((times, f"{compared.title}: mean over seeds ± half of its 95 % interval"), (others, "")):
+    for metrics, title in ((times, f"{compared.title}: mean over seeds ± half of its 95% interval"), (others, "")):
         if not metrics:
             continue
         load = ("load",) if several else ()

@@ -13,7 +13,7 @@ from arnold.commands.instance import FILE, load_state, state_options
 from arnold.commands.output import console, emit_json, plain, progress, table
 
 if TYPE_CHECKING:
-    from arnold.documents.topology import ValidateDocument
+    from arnold.documents.topology_answer import ValidateDocument
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,7 +50,7 @@ def file_options(function: F) -> F:
 
 
 @command.command(
-    "convert", cls=JsonCommand, document="arnold.documents.topology:ConvertDocument", epilog=CONVERT_EXAMPLES
+    "convert", cls=JsonCommand, document="arnold.documents.topology_answer:ConvertDocument", epilog=CONVERT_EXAMPLES
 )
 @file_options
 @click.option("--to", required=True, metavar="FORMAT", help="csv, slurm-conf, slurm-yaml or topograph.")
@@ -60,7 +60,7 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
 
     What the new format cannot carry is said on standard error and left out.
     """
-    from arnold.documents.topology import convert_document
+    from arnold.documents.topology_answer import convert_document
     from topology.errors import InvalidInput
     from topology.files import write_file
     from topology.writers import TOPOLOGY_WRITERS
@@ -75,21 +75,22 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
     if output is not None:
         write_file(output, rendering.text)
     if as_json:
-        text = rendering.text if output is None else None
-        emit_json(convert_document(topology, file, to=to, output=output, text=text, losses=rendering.notes))
+        emit_json(convert_document(topology, file, rendering, to=to, output=output))
         return
     _print_notes([*topology.notes, *rendering.notes], err=True)
     if output is None:
         click.echo(rendering.text.encode(), nl=False)
 
 
-@command.command("show", cls=JsonCommand, document="arnold.documents.topology:ShowDocument", epilog=SHOW_EXAMPLES)
+@command.command(
+    "show", cls=JsonCommand, document="arnold.documents.topology_answer:ShowTopologyDocument", epilog=SHOW_EXAMPLES
+)
 @file_options
 @click.option("--output", type=FILE, metavar="FILE", help="Draw into this .svg, .png or .html file too.")
 @click.option("--depth", type=click.IntRange(1, 32), help="Levels of the text tree  [default: as many as fit]")
 def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **state: Any) -> None:
     """Show a cluster as a tree with counts, and draw it.  FILE may be - for standard input."""
-    from arnold.documents.topology import show_document
+    from arnold.documents.topology_answer import show_document
     from topology.drawing import draw_cluster
     from topology.text_tree import text_tree
 
@@ -106,7 +107,7 @@ def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **s
 
 
 @command.command(
-    "validate", cls=JsonCommand, document="arnold.documents.topology:ValidateDocument", epilog=VALIDATE_EXAMPLES
+    "validate", cls=JsonCommand, document="arnold.documents.topology_answer:ValidateDocument", epilog=VALIDATE_EXAMPLES
 )
 @file_options
 def validate(*, as_json: bool, file: str, **state: Any) -> None:
@@ -114,7 +115,7 @@ def validate(*, as_json: bool, file: str, **state: Any) -> None:
 
     Exits 0 if it is valid, 2 if not: the message has the line, what is wrong and what to do.
     """
-    from arnold.documents.topology import validate_document
+    from arnold.documents.topology_answer import validate_document
 
     document = validate_document(load_state(file, **state), file)
     if as_json:

@@ -2,56 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import click
-
-from arnold.commands.instance import FILE, finite
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simulator.traces import Trace
-
-F = TypeVar("F", bound=Callable[..., Any])
+    from simulator.traces import JobTrace
 
 
-def trace_options(command: F) -> F:
-    """``--trace`` and what is done to it before it is replayed."""
-    options = (
-        click.option(
-            "--trace", required=True, type=FILE, metavar="FILE", help="The jobs, in any known format; - is stdin."
-        ),
-        click.option("--format", metavar="NAME", help="Format of the trace  [default: recognised by content]"),
-        click.option(
-            "--lenient/--strict", default=False, help="Count rows and jobs that cannot be, or stop at the first."
-        ),
-        click.option(
-            "--merge", type=FILE, multiple=True, metavar="FILE", help="Another trace on the same clock; repeat it."
-        ),
-        click.option(
-            "--window",
-            metavar="START..END",
-            help="Only jobs submitted then: 0..86400, 2017-10-01..2017-10-08, +1d..+8d (after the first).",
-        ),
-        click.option("--max-gpus", type=float, callback=finite, metavar="N", help="Only jobs of at most N GPUs."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """A trace, and what is done to it before it is replayed."""
 
+    trace: str = field(metadata={"file": True})
+    """The jobs, in any known format; - is stdin."""
+    format: str | None = field(default=None, metadata={"metavar": "NAME", "default": "recognised by content"})
+    """Format of the trace."""
+    lenient: bool = field(default=False, metadata={"option": "--lenient/--strict"})
+    """Count rows and jobs that cannot be, or stop at the first."""
+    merge: tuple[str, ...] = field(default=(), metadata={"file": True})
+    """Another trace on the same clock; repeat it."""
+    window: str | None = field(default=None, metadata={"metavar": "START..END"})
+    """Only jobs submitted then: 0..86400, 2017-10-01..2017-10-08, +1d..+8d (after the first)."""
+    max_gpus: float | None = field(default=None, metadata={"metavar": "N"})
+    """Only jobs of at most N GPUs."""
 
-def take_trace(options: dict[str, Any]) -> Trace:
-    """The trace among the options of a command, read, merged and cut; ``lenient`` stays among them.
+    def read(self) -> JobTrace:
+        """Return the trace, merged and cut.
 
-    :raises ArnoldError: a file is unusable, or nothing of it is left.
-    """
-    from simulator.traces import max_gpus, merge, parse_window, read_trace, window
+        :raises ArnoldError: a file is unusable, or nothing of it is left.
+        """
+        from simulator.traces import max_gpus, merge, parse_window, read_trace, window
 
-    path, lenient = options.pop("trace"), options["lenient"]
-    merged, span, most = options.pop("merge"), options.pop("window"), options.pop("max_gpus")
-    trace = read_trace(path, format=options.pop("format"), lenient=lenient)
-    if merged:
-        trace = merge([trace, *(read_trace(other, lenient=lenient) for other in merged)])
-    if span is not None:
-        trace = window(trace, *parse_window(span, trace))
-    return trace if most is None else max_gpus(trace, most)
+        found = read_trace(self.trace, format=self.format, lenient=self.lenient)
+        if self.merge:
+            found = merge([found, *(read_trace(other, lenient=self.lenient) for other in self.merge)])
+        if self.window is not None:
+            found = window(found, *parse_window(self.window, found))
+        return found if self.max_gpus is None else max_gpus(found, self.max_gpus)

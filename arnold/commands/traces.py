@@ -11,7 +11,7 @@ from arnold.commands.instance import FILE
 from arnold.commands.output import console, emit_json, progress, table
 
 if TYPE_CHECKING:
-    from arnold.documents.traces import TracesConvertDocument
+    from arnold.documents.traces_answer import TracesConvertDocument
 
 EXAMPLES = """\b
 Examples:
@@ -26,7 +26,9 @@ def command() -> None:
     """Make op traces for `arnold stragglers` from what other tools record."""
 
 
-@command.command("convert", cls=JsonCommand, document="arnold.documents.traces:TracesConvertDocument", epilog=EXAMPLES)
+@command.command(
+    "convert", cls=JsonCommand, document="arnold.documents.traces_answer:TracesConvertDocument", epilog=EXAMPLES
+)
 @click.argument("files", nargs=-1, required=True, type=FILE)
 @click.option("--meta", required=True, type=FILE, metavar="FILE", help="YAML: dp_size, pp_size, tp_size, vpp_size.")
 @click.option("--output", required=True, type=FILE, metavar="FOLDER", help="Write trace.parquet and meta.yaml here.")
@@ -53,7 +55,7 @@ def convert(
     FILES are the profiler's JSON files, plain or gzip, one for each worker at least; or one log with
     `--timing-log-level 2 --timing-log-option all`. What cannot be recovered is listed with what that disables.
     """
-    from arnold.documents.traces import traces_convert_document
+    from arnold.documents.traces_answer import traces_convert_document
     from health.whatif.converters import convert as convert_files
     from health.whatif.converters import layout_of, write_conversion
     from health.whatif.metadata import read_metadata
@@ -74,7 +76,7 @@ def convert(
 
 
 def _print(document: TracesConvertDocument) -> None:
-    from topology.drawing.labels import plural
+    from topology.quantities import plural
 
     out = console()
     gaps = plural(len(document.missing), "gap") if document.missing else "nothing missing"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from arnold.documents.common import Document
+from dataclasses import dataclass
+
 from topology.errors import ArnoldError
+from topology.json_record import JsonRecord
 
 
-class ErrorDoc(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorDetails(JsonRecord):
     """One error."""
 
     kind: str
@@ -19,13 +22,14 @@ class ErrorDoc(Document):
     """What to do about it."""
 
 
-class ErrorDocument(Document):
+@dataclass(frozen=True, slots=True)
+class ErrorDocument(JsonRecord):
     """The one JSON document of a failed run."""
 
-    error: ErrorDoc
+    error: ErrorDetails
     """What went wrong."""
 
 
 def error_document(error: ArnoldError) -> ErrorDocument:
-    """The document of an error."""
-    return ErrorDocument(error=ErrorDoc(kind=error.kind, message=error.message, where=error.where, fix=error.fix))
+    """Return the document of an error."""
+    return ErrorDocument(ErrorDetails(kind=error.kind, message=error.message, where=error.where, fix=error.fix))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from arnold.documents.error import ErrorDoc, error_document
+from arnold.documents.error import ErrorDetails, error_document
 from arnold.documents.store_answers import RecordDocument
 from health.peers import Examined, PeersVerdict
 from health.peers.watch import WatchRound
@@ -48,7 +48,7 @@ class WatchDocument(JsonRecord):
     """All flags that hold, earlier ones that have not run out among them."""
     notes: tuple[str, ...]
     """What was left out, and what limits the verdict."""
-    error: ErrorDoc | None
+    error: ErrorDetails | None
     """Why nothing could be judged; null = it could."""
     recorded: RecordDocument | None
     """What was written to --store; null = no such option, or nothing could be judged."""

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
-from arnold.documents.common import ClusterDoc, cluster_doc
 from health.recovery.checkpoint_peers import RULES, CheckpointPeer, Peers, Rule
 from health.recovery.dumps import Dropped, Dumps
 from health.recovery.eviction import Unit
@@ -22,6 +21,7 @@ from health.recovery.two_phase_replay import PHASES, ReplayPlan
 from topology.cluster import Cluster
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord
+from topology.validate import ClusterSummary, summarise_cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class CheckpointPeersDocument(JsonRecord):
     """One row for each machine, by node rank."""
     notes: tuple[str, ...]
     """What is worth knowing, one sentence each."""
-    cluster: ClusterDoc
+    cluster: ClusterSummary
     """The cluster as it was read."""
 
 
@@ -235,7 +235,7 @@ def peers_document(
         fatal_pairs=peers.fatal_pairs,
         peers=peers.rows(),
         notes=tuple(notes),
-        cluster=cluster_doc(cluster, source),
+        cluster=summarise_cluster(cluster, source),
     )
 
 

@@ -14,8 +14,8 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from simulator.past.history import ENDED, FAILURE, History
-from simulator.past.series import Series
+from simulator.results.run_history import ENDED, FAILURE, RunHistory
+from simulator.results.time_series import TimeSeries
 
 MOST_EVENTS = 600_000
 """Events that Perfetto still opens with ease; of a longer run the largest attempts are written."""
@@ -25,7 +25,7 @@ _LANES = 1_000
 """Lanes that a node has numbers for."""
 
 
-def attempts_to_export(past: History, *, most_events: int = MOST_EVENTS) -> list[int]:
+def attempts_to_export(past: RunHistory, *, most_events: int = MOST_EVENTS) -> list[int]:
     """Attempts to write, by begin: all, or as many of those with most GPU-seconds as fit."""
     attempts = past.attempts
     size = np.maximum(np.diff(attempts.first), 1)
@@ -35,7 +35,7 @@ def attempts_to_export(past: History, *, most_events: int = MOST_EVENTS) -> list
     return sorted(fitting.tolist(), key=lambda i: (attempts.begin[i], attempts.job[i]))
 
 
-def chrome_trace(past: History, over_time: Series, chosen: Sequence[int], *, packed: bool = False) -> bytes:
+def chrome_trace(past: RunHistory, over_time: TimeSeries, chosen: Sequence[int], *, packed: bool = False) -> bytes:
     """The file.  Same input, same bytes.
 
     :param chosen: attempts, by begin.
@@ -46,7 +46,7 @@ def chrome_trace(past: History, over_time: Series, chosen: Sequence[int], *, pac
     return gzip.compress(document, mtime=0) if packed else document
 
 
-def _events(past: History, over_time: Series, chosen: Sequence[int]) -> Iterator[str]:
+def _events(past: RunHistory, over_time: TimeSeries, chosen: Sequence[int]) -> Iterator[str]:
     yield from _counters(over_time)
     cluster, attempts = past.cluster, past.attempts
     names: Sequence[str] = ("jobs" if cluster is None else "nodes",)
@@ -77,7 +77,7 @@ def _events(past: History, over_time: Series, chosen: Sequence[int]) -> Iterator
             )
 
 
-def _counters(over_time: Series) -> Iterator[str]:
+def _counters(over_time: TimeSeries) -> Iterator[str]:
     yield _json({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "cluster"}})
     columns = (over_time.edges[:-1], over_time.waiting, over_time.held, over_time.away)
     for time, waiting, held, away in zip(*(column.tolist() for column in columns), strict=True):
@@ -85,7 +85,7 @@ def _counters(over_time: Series) -> Iterator[str]:
             yield _json({"ph": "C", "pid": 1, "ts": round(time * 1e6), "name": name, "args": {"": round(value, 3)}})
 
 
-def _tail(past: History, i: int) -> str:
+def _tail(past: RunHistory, i: int) -> str:
     """Name and arguments of an attempt, to the end of its event."""
     attempts = past.attempts
     job = past.jobs[attempts.job[i]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.past.history import History, Spans
+from simulator.results.run_history import RunHistory, Spans
 from topology.cluster import FloatArray, IntArray
 
 MOST_FRAMES, LEAST_FRAMES = 480, 60
@@ -41,7 +41,7 @@ def frame_count(nodes: int) -> int:
     return int(min(MOST_FRAMES, max(LEAST_FRAMES, MOST_CELLS // max(nodes, 1))))
 
 
-def frames(past: History, count: int | None = None) -> Frames:
+def frames(past: RunHistory, count: int | None = None) -> Frames:
     """The cluster at equal distances, in the middle of each part of the run; a job counts from its begin to its end.
 
     :param count: of instants; ``None`` = :func:`frame_count`.

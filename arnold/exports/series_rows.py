@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import isnan
 
 from arnold.exports.tables import Row
-from simulator.past.series import Series
+from simulator.results.time_series import TimeSeries
 
 COLUMNS: Mapping[str, type] = {
     "time": float,
@@ -44,7 +44,7 @@ _FIELDS = {
 """Columns that are called otherwise than the field they come from."""
 
 
-def rows(found: Series, origin: float) -> Iterator[Row]:
+def rows(found: TimeSeries, origin: float) -> Iterator[Row]:
     """The buckets in order; ``None`` = there was nothing of which to take a mean.
 
     :param origin: the first submission, on the trace's clock.

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from scheduler.affinity import Model, affinity
 from scheduler.characterisation import RECORDS
 from scheduler.job import Job, Parallelism
+from scheduler.objective import Evaluation
 from scheduler.outcome import run
-from scheduler.placement.baselines import best_fit
+from scheduler.placement.baselines.fits import tightest_first
 from scheduler.placement.heuristic import Heuristic, by_rank
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.spread import Evaluation
 from simulator.cost.types import PlacedJob
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
@@ -32,7 +32,7 @@ ON_96 = "12 nodes in 2 minipods of 6; tp 4, pp 2, dp 12"
 RANK_ORDER = Heuristic(
     "bin-pack",
     "best-fit that hands its nodes to the job's ranks in order, blind to groups",
-    by_rank(best_fit.list_nodes, "job"),
+    by_rank(tightest_first, "job"),
 )
 
 

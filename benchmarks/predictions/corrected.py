@@ -21,9 +21,9 @@ from benchmarks.predictions.cases import LEVEL, ON_96, Case, Pair, Placed, on_96
 from scheduler.affinity import Model
 from scheduler.characterisation import RECORDS
 from scheduler.job import Job
+from scheduler.objective import evaluate
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
-from scheduler.spread import evaluate
 from simulator.cost.types import PlacedJob
 from topology.cluster import Cluster, IntArray
 from topology.generate import minipods

@@ -15,8 +15,8 @@ from benchmarks.report import section, table
 from simulator.cost.alpha_beta import alpha_beta
 from simulator.cost.calibration import Calibration
 from simulator.cost.counters import spread_counters
-from simulator.cost.flows import SharedFlows
 from simulator.cost.hierarchical import hierarchical
+from simulator.cost.shared_flows import SharedFlows
 from simulator.cost.types import CommModel
 
 MODELS: Mapping[str, Callable[[Calibration], CommModel]] = {

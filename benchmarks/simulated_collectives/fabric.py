@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.simulated_collectives.traced_job import Algorithm
-from health.collectives.flow_counters import DOWN, P2P, RING, UP
+from health.collectives.flow_progress import DOWN, P2P, RING, UP
 from health.collectives.recording import Group
 
 Floats = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from benchmarks.simulated_collectives.fabric import CHUNK_BYTES, Fabric, Slot, slots_of
 from benchmarks.simulated_collectives.traced_job import Act, BenchJob, Fault
-from health.collectives.flow_counters import P2P, RECEIVE
+from health.collectives.flow_progress import P2P, RECEIVE
 from health.collectives.recording import (
     CompletionRow,
     Recording,

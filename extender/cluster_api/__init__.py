@@ -5,10 +5,7 @@ credentials, and passes objects on as bytes; :mod:`extender.cluster_api.api` say
 """
 
 from extender.cluster_api.api import ClusterApi, Document, PatchKind
-from extender.cluster_api.client import HttpApi
-from extender.cluster_api.credentials import Credentials, find_cluster
-from extender.cluster_api.election import Election, Terms
-from extender.cluster_api.errors import (
+from extender.cluster_api.api_errors import (
     Busy,
     ClusterError,
     Conflict,
@@ -19,6 +16,9 @@ from extender.cluster_api.errors import (
     Refused,
     Unreachable,
 )
+from extender.cluster_api.client import HttpApi
+from extender.cluster_api.credentials import Credentials, find_cluster
+from extender.cluster_api.election import Election, LeaseTimes
 from extender.cluster_api.events import EventRecorder, Regarding
 from extender.cluster_api.flow import FlowControl
 from extender.cluster_api.reflector import Reflector, Sink
@@ -41,6 +41,7 @@ __all__ = [
     "Gone",
     "HttpApi",
     "InvalidKubeconfig",
+    "LeaseTimes",
     "NotFound",
     "PatchFailed",
     "PatchKind",
@@ -49,7 +50,6 @@ __all__ = [
     "Regarding",
     "Resource",
     "Sink",
-    "Terms",
     "Unreachable",
     "find_cluster",
 ]

@@ -1,6 +1,6 @@
 """The face of a cluster that the rest of the extender sees: bytes in, bytes out, errors of the house.
 
-Objects cross this line as JSON, decoded by whoever knows which few fields matter.  The client library's generated
+Objects cross this line as JSON, decoded where the few fields that matter are known.  The client library's generated
 models know every field of every kind: a pod of 3 kB takes 0.5 ms and 64 kB in them, 15 microseconds and 3 kB in the
 structs of :mod:`extender.objects`; and the library's informer builds on them, in threads.
 """
@@ -24,12 +24,12 @@ class ClusterApi(Protocol):
     """What can be asked of a cluster.  Every method raises :class:`Unreachable` or a kind of :class:`Refused`."""
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> bytes:
-        """One object."""
+        """Return one object."""
 
     async def page(
         self, resource: Resource, *, namespace: str = "", limit: int = 500, token: str = "", selector: str = ""
     ) -> bytes:
-        """A page of a list.
+        """Return a page of a list.
 
         :param token: ``metadata.continue`` of the page before; empty = the first page.
         :param selector: labels of the objects that are wanted.
@@ -37,8 +37,8 @@ class ClusterApi(Protocol):
         """
 
     def watch(self, resource: Resource, *, version: str, namespace: str = "") -> AsyncIterator[Sequence[bytes]]:
-        """Changes after a version, each a JSON object with ``type`` and ``object``; several at once when they come
-        close together.  Ends when the server ends it, every few minutes.
+        """Yield changes after a version, each a JSON object with ``type`` and ``object``; several when they come close
+        together.  Ends when the server ends it, every few minutes.
         """
 
     async def create(self, resource: Resource, document: Document, *, namespace: str = "") -> bytes:

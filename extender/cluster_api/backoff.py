@@ -14,10 +14,10 @@ class Backoff:
         self._failures = 0
 
     def next(self) -> float:
-        """Seconds to wait after one more failure."""
+        """Return seconds to wait after one more failure."""
         self._failures += 1
         return min(self._longest, self._first * 2.0 ** min(self._failures - 1, 30)) * uniform(1, 1.2)
 
     def reset(self) -> None:
-        """It worked: the next failure is the first again."""
+        """Take the next failure for the first again: it worked."""
         self._failures = 0

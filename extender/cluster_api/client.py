@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from urllib.request import getproxies
 
 from extender.cluster_api.api import Document, PatchKind
-from extender.cluster_api.errors import Busy, ClusterError, Unreachable, refusal
+from extender.cluster_api.api_errors import Busy, ClusterError, Unreachable, refusal
 from extender.cluster_api.flow import FlowControl
 from extender.cluster_api.lines import Lines
 from extender.cluster_api.resource import Resource
@@ -60,7 +60,7 @@ class HttpApi:
         await self._client.close()  # type: ignore[no-untyped-call]
 
     def lane(self, *, rate: float, parallel: int) -> HttpApi:
-        """The same connections with turns of their own: what is urgent does not queue behind what is much.
+        """Return the same connections with turns of their own: what is urgent does not queue behind what is much.
 
         :param rate: writes a second.
         :param parallel: writes under way.
@@ -81,7 +81,7 @@ class HttpApi:
     async def page(
         self, resource: Resource, *, namespace: str = "", limit: int = 500, token: str = "", selector: str = ""
     ) -> bytes:
-        """A page of a list."""
+        """Return a page of a list."""
         query = {"limit": str(limit)}
         if token:
             query["continue"] = token
@@ -90,7 +90,7 @@ class HttpApi:
         return await self._ask("GET", resource.path(namespace=namespace), query=query)
 
     async def watch(self, resource: Resource, *, version: str, namespace: str = "") -> AsyncIterator[Sequence[bytes]]:
-        """Changes after a version."""
+        """Yield changes after a version."""
         from aiohttp import ClientError, ClientTimeout, ServerTimeoutError
 
         path = resource.path(namespace=namespace)

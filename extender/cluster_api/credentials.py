@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from extender.cluster_api.errors import InvalidKubeconfig
+from extender.cluster_api.api_errors import InvalidKubeconfig
 
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
@@ -39,7 +39,7 @@ class Credentials:
 
 
 async def find_cluster(kubeconfig: str | None, *, context: str | None = None) -> Credentials:
-    """The cluster that a kubeconfig names, or that we run in.
+    """Return the cluster that a kubeconfig names, or that we run in.
 
     :param kubeconfig: a file; ``None`` = ``$KUBECONFIG``, then the service account of the pod we run in, then
         ``~/.kube/config``.
@@ -105,7 +105,7 @@ async def _from_file(path: str, context: str | None, *, where: str) -> Credentia
 
 
 def _check(loader: Any, configuration: Configuration) -> None:
-    """What the library takes and we would only learn from the first request.
+    """Check what the library takes and only the first request would show.
 
     :raises ValueError: no server, or a plug-in that gave no token.
     """

@@ -1,10 +1,10 @@
 """One leader among several replicas, by a Lease in the API server.
 
-The algorithm is client-go's: whoever holds the Lease renews it; who sees it unchanged for its whole duration, by its
-own steady clock, takes it with an update that fails if somebody else was faster.  Two things are stricter:
+The algorithm is client-go's: the holder of the Lease renews it; a replica that sees it unchanged for its whole
+duration, by its own steady clock, takes it with an update that fails if another was faster.  Two things are stricter:
 
 - Leading ends by the clock alone: a leader that could not renew for ``renew_deadline`` seconds stops *before* anybody
-  else may start, also while a request hangs.  :attr:`Election.held` is that clock, asked before every write.
+  else may start, also while a request hangs.  :meth:`Election.leads` is that clock, asked before every write.
 - No failure ends the election: neither a refused connection nor an answer that is not JSON.
 
 The client library brings an elector too.  It is not used: a request that hangs holds up its deadline, so that two may
@@ -23,17 +23,17 @@ from time import monotonic
 import msgspec
 
 from extender.cluster_api.api import ClusterApi, Document
-from extender.cluster_api.errors import ClusterError, NotFound
+from extender.cluster_api.api_errors import ClusterError, NotFound
 from extender.cluster_api.resource import LEASES
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseTimes:
     """Seconds of an election.
 
-    :param lease: a Lease that nobody renewed for so long is free.
+    :param lease: a Lease that was not renewed for so long is free.
     :param renew_deadline: a leader that could not renew for so long stops; less than ``lease``, as clocks differ.
     :param retry: pause between two tries.
     """
@@ -76,7 +76,7 @@ class Election:
         name: str,
         namespace: str,
         identity: str,
-        terms: Terms = Terms(),
+        terms: LeaseTimes = LeaseTimes(),
         changed: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -99,9 +99,8 @@ class Election:
         self._failing = False
         self._acquired = ""
 
-    @property
-    def held(self) -> bool:
-        """Whether we lead at this very moment."""
+    def leads(self) -> bool:
+        """Return whether this replica leads, at this very moment."""
         return self._clock() < self._until
 
     async def run(self) -> None:
@@ -111,7 +110,7 @@ class Election:
             await self._sleep(self._terms.retry)
 
     async def step(self) -> None:
-        """One try to take or renew the Lease; never raises a :class:`ClusterError`."""
+        """Try once to take or renew the Lease; never raises a :class:`ClusterError`."""
         started = self._clock()
         try:
             async with asyncio.timeout(self._terms.renew_deadline / 2):
@@ -128,7 +127,7 @@ class Election:
 
     async def release(self) -> None:
         """Let go of the Lease, so that another replica leads at once; gives up quietly."""
-        if not self.held:
+        if not self.leads():
             return
         self._until = float("-inf")
         self._notice()
@@ -191,7 +190,7 @@ class Election:
         }
 
     def _expired(self, lease: _Lease) -> bool:
-        """Whether the Lease has not changed for its whole duration, as we saw it."""
+        """Return whether the Lease has not changed for its whole duration, as we saw it."""
         version = lease.metadata.resource_version
         if self._seen[0] != version:
             self._seen = (version, self._clock())
@@ -201,9 +200,9 @@ class Election:
         return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     def _notice(self) -> None:
-        if self._leading != self.held:
-            self._leading = self.held
-            if self.held:
+        if self._leading != self.leads():
+            self._leading = self.leads()
+            if self.leads():
                 self.leader = self.identity
             logger.info("this replica %s", "leads" if self._leading else "does not lead any more")
             self._changed()

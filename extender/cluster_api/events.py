@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Literal
 
 from extender.cluster_api.api import ClusterApi, Document
-from extender.cluster_api.errors import ClusterError
+from extender.cluster_api.api_errors import ClusterError
 from extender.cluster_api.resource import EVENTS, Resource
 from extender.texts import clip
 
@@ -45,7 +45,7 @@ class Regarding:
     uid: str
 
     def reference(self) -> Document:
-        """As the API wants it."""
+        """Return the reference as the API wants it."""
         group = self.resource.group
         return {
             "apiVersion": f"{group}/{self.resource.version}" if group else self.resource.version,

@@ -20,8 +20,8 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from extender.cluster_api.api import ClusterApi
+from extender.cluster_api.api_errors import ClusterError, Gone, Refused, refusal
 from extender.cluster_api.backoff import Backoff
-from extender.cluster_api.errors import ClusterError, Gone, Refused, refusal
 from extender.cluster_api.resource import Resource
 from topology.errors import InvalidInput
 
@@ -44,13 +44,13 @@ class Sink(Protocol[T_contra]):
     """Where objects go.  All methods are called from the event loop and return at once."""
 
     def replace(self, objects: Iterable[T_contra]) -> None:
-        """These are all objects there are; forget all others."""
+        """Take these for all objects there are; forget all others."""
 
     def put(self, found: T_contra) -> None:
-        """An object is new or has changed."""
+        """Take up an object that is new or has changed."""
 
     def remove(self, namespace: str, name: str) -> None:
-        """An object is there no longer, or says nothing that can be read."""
+        """Forget an object that is there no longer, or says nothing that can be read."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -142,7 +142,7 @@ class Reflector(Generic[T]):
                 await self._sleep(pause)
 
     async def _do_without(self, why: Refused) -> None:
-        """There is no such kind, for us; look again in a while."""
+        """Take the kind for absent, and look again in a while."""
         logger.debug("%s: none, as %s", self.resource.plural, why)
         self._version = None
         self._sink.replace(())
@@ -179,7 +179,7 @@ class Reflector(Generic[T]):
             await self._sleep(self._backoff.next())
 
     def _take(self, line: bytes) -> None:
-        """One change of the watch.
+        """Take up one change of the watch.
 
         :raises Gone: it says that history is lost.
         :raises ClusterError: it says that the watch cannot go on, or is not JSON at all.

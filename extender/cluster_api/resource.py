@@ -25,7 +25,7 @@ class Resource:
         return "/".join(part for part in (self.group, self.version, self.plural) if part)
 
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Path of the collection (of one namespace or of all), of an object or of a part of it."""
+        """Return the path of the collection (of one namespace or of all), of an object or of a part of it."""
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if namespace:
             parts += ["namespaces", namespace]
@@ -33,7 +33,7 @@ class Resource:
         return "/" + "/".join(quote(part, safe="") for part in parts)
 
     def named(self, name: str, namespace: str = "") -> str:
-        """An object as people write it: ``Pod train/worker-0``."""
+        """Return an object as people write it: ``Pod train/worker-0``."""
         return f"{self.kind} {namespace}/{name}" if namespace else f"{self.kind} {name}"
 
 

@@ -11,12 +11,12 @@ from datetime import datetime
 from typing import Literal
 
 from extender.gangs import GangKey
-from extender.objects import Pod
-from extender.plans import Plan
+from extender.plans import GangPlan
+from topology.readers.kubernetes_pods import Pod
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class EventNote:
     """An Event to go with something that happened to a gang.
 
     :param reason: one word, CamelCase.
@@ -35,9 +35,9 @@ class Write:
     :param urgent: others wait for it; else it only tells people more, and may come a little later.
     """
 
-    plan: Plan
+    plan: GangPlan
     urgent: bool = True
-    events: tuple[Say, ...] = ()
+    events: tuple[EventNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class NotifyPod:
     """Tell a pod that came without the gate that it has a node.
 
     Filter refused it while there was no plan, and kube-scheduler asks again only when something happens in the cluster;
@@ -84,7 +84,7 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class RepairPlan:
     """Find other nodes for some ranks, moving as little as possible, and write the plan.
 
     :param plan: as it is.
@@ -92,20 +92,20 @@ class Repair:
     :param else_keep: no other nodes can be had: this plan then; ``None`` = give all nodes back and wait for room.
     """
 
-    plan: Plan
+    plan: GangPlan
     lost: tuple[str, ...]
     why: str
-    else_keep: Plan | None = None
+    else_keep: GangPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
     """Delete a plan whose gang is gone."""
 
-    plan: Plan
+    plan: GangPlan
 
 
-Action = Write | Release | Tell | Recreate | Evict | Repair | Forget
+Action = Write | Release | NotifyPod | Recreate | Evict | RepairPlan | Forget
 
 
 @dataclass(slots=True)
@@ -113,12 +113,12 @@ class Decision:
     """What to do now, and when to think again if nothing happens.
 
     :param wake: the first instant at which the mere passing of time changes something; ``None`` = none.
-    :param hungry: gangs that are complete and have no nodes: the planner's.
+    :param unplaced: gangs that are complete and have no nodes: the planner's.
     """
 
     actions: list[Action] = field(default_factory=list)
     wake: datetime | None = None
-    hungry: list[GangKey] = field(default_factory=list)
+    unplaced: list[GangKey] = field(default_factory=list)
 
     def wake_by(self, instant: datetime) -> None:
         """Think again at this instant at the latest."""

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from datetime import datetime
 
-from extender.controller.actions import Action, Decision, Recreate, Say, Write
+from extender.controller.actions import Action, Decision, EventNote, Recreate, Write
 from extender.controller.obstacles import Obstacles
-from extender.controller.sight import Sight
-from extender.controller.terms import Terms
+from extender.controller.plan_progress import PlanProgress
+from extender.controller.timeouts import Timeouts
 from extender.fleet import Fleet
 from extender.gangs import Gang, GangKey
-from extender.names import GATE
-from extender.objects import Pod
-from extender.plans import Phase, Plan, Spec, canonical_uid
+from extender.kubernetes_names import GATE
+from extender.plans import GangPlan, PlanPhase, PlanSpec, canonical_uid
+from topology.readers.kubernetes_pods import Pod
 
 
-@dataclass(slots=True)
-class Unfit:
+@dataclass(frozen=True, slots=True)
+class UnfitRanks:
     """Ranks that are not bound, by what is wrong with their nodes.
 
     :param move: those to be moved, each with the reason.
-    :param doubtful: those whose node is not Ready, and not lost yet.
+    :param stuck: those that cannot be moved: their pod is pinned to the node and has no controller to make it anew.
+    :param doubtful: those whose node is not Ready and not lost yet.
+    :param wake: when the first of these nodes will be lost.
     """
 
-    move: dict[int, str] = field(default_factory=dict)
-    doubtful: set[int] = field(default_factory=set)
+    move: Mapping[int, str]
+    stuck: Mapping[int, tuple[Pod, str]]
+    doubtful: AbstractSet[int]
+    wake: datetime | None
 
     @property
     def why(self) -> str:
@@ -44,21 +49,18 @@ class Context:
 
     key: GangKey
     fleet: Fleet
-    plans: Mapping[GangKey, Plan]
+    plans: Mapping[GangKey, GangPlan]
     now: datetime
-    terms: Terms
+    terms: Timeouts
     decision: Decision
 
     def do(self, *actions: Action) -> None:
         """Decide on actions."""
         self.decision.actions += actions
 
-    def unfit(self, sight: Sight) -> Unfit:
-        """Ranks that are not bound and cannot have their node, or perhaps not.
-
-        A pod that is pinned there and has no controller to make it anew stays as it is, and with it its rank.
-        """
-        found = Unfit()
+    def unfit_ranks(self, sight: PlanProgress) -> UnfitRanks:
+        """Return the ranks that are not bound and cannot have their node, or perhaps not."""
+        move, stuck, lost_at = dict[int, str](), dict[int, tuple[Pod, str]](), dict[int, datetime]()
         pods = {rank: pod for rank, pod, _ in sight.pods}
         obstacles = Obstacles(self.fleet, sight.gang, sight.plan.spec.gpus_per_node, self.now, self.terms.lost)
         for rank, node in enumerate(sight.plan.nodes):
@@ -66,21 +68,24 @@ class Context:
                 continue
             why, until = obstacles.at(node)
             if until is not None:
-                self.decision.wake_by(until)
-                found.doubtful.add(rank)
-            if not why:
-                continue
+                lost_at[rank] = until
             pod = pods.get(rank)
-            if pod is not None and pod.owner is None and is_pinned(pod, node):
-                self.do(Recreate(self.key, pod, why))
-            else:
-                found.move[rank] = why
-        return found
+            if why and pod is not None and pod.owner is None and is_pinned(pod, node):
+                stuck[rank] = (pod, why)
+            elif why:
+                move[rank] = why
+        return UnfitRanks(move, stuck, lost_at.keys(), min(lost_at.values(), default=None))
 
-    def renewed(self, plan: Plan, gang: Gang) -> Plan:
-        """A plan whose pods get their time once more."""
+    def watch(self, unfit: UnfitRanks) -> None:
+        """Tell the owners of pods that are stuck, and decide again when the next node will be lost."""
+        self.do(*(Recreate(self.key, pod, why) for pod, why in unfit.stuck.values()))
+        if unfit.wake is not None:
+            self.decision.wake_by(unfit.wake)
+
+    def renewed(self, plan: GangPlan, gang: Gang) -> GangPlan:
+        """Return a plan whose pods get their time once more."""
         new = plan.replace(
-            phase=Phase.PLANNED,
+            phase=PlanPhase.PLANNED,
             pods=uids_of(gang),
             expires=self.now + self.terms.bind,
             spec=spec_of(gang, plan.spec),
@@ -89,16 +94,16 @@ class Context:
         )
         return self._undone(new, "Planned", "").with_condition("Planned", True, "Planned", "", self.now)
 
-    def give_back(self, plan: Plan, phase: Phase, reason: str, message: str) -> None:
-        """Promise the nodes to nobody; an expired plan remembers them."""
+    def give_back(self, plan: GangPlan, phase: PlanPhase, reason: str, message: str) -> None:
+        """Promise the nodes no more; an expired plan remembers them."""
         new = plan.replace(phase=phase, reason=reason, message=message, expires=None)
-        if phase is Phase.QUEUED:
+        if phase is PlanPhase.QUEUED:
             new = new.replace(nodes=(), pods=(), spread=None, objective=None, bound=None, gap=None)
         new = self._undone(new, reason, message).with_condition("Planned", False, reason, message, self.now)
-        self.do(Write(new, events=(Say(reason, message, "Warning"),)))
+        self.do(Write(new, events=(EventNote(reason, message, "Warning"),)))
 
-    def _undone(self, plan: Plan, reason: str, message: str) -> Plan:
-        """A plan that does not say any more that its pods are released or bound."""
+    def _undone(self, plan: GangPlan, reason: str, message: str) -> GangPlan:
+        """Return a plan that does not say any more that its pods are released or bound."""
         for kind in ("Released", "Bound"):
             if plan.condition(kind) is not None:
                 plan = plan.with_condition(kind, False, reason, message, self.now)
@@ -106,22 +111,22 @@ class Context:
 
 
 def is_pinned(pod: Pod, node: str) -> bool:
-    """Whether a pod was released to a node and waits for it: a pin cannot be taken off."""
+    """Return whether a pod was released to a node and waits for it: a pin cannot be taken off."""
     return pod.node is None and not pod.gated_by(GATE) and pod.pin == node
 
 
-def spec_of(gang: Gang, before: Spec) -> Spec:
-    """What is asked now; while it cannot be understood, as much as can be told."""
+def spec_of(gang: Gang, before: PlanSpec) -> PlanSpec:
+    """Return what is asked now; while it cannot be understood, as much as can be told."""
     if gang.job is not None:
-        return Spec.of(gang.job, dialect=gang.dialect, priority=gang.priority)
-    return Spec(dialect=gang.dialect, size=gang.size or before.size, priority=gang.priority)
+        return PlanSpec.of(gang.job, dialect=gang.dialect, priority=gang.priority)
+    return PlanSpec(dialect=gang.dialect, size=gang.size or before.size, priority=gang.priority)
 
 
 def uids_of(gang: Gang) -> tuple[str | None, ...]:
-    """UID of each rank's pod, as plans write them."""
+    """Return the UID of each rank's pod, as plans write them."""
     return tuple(None if member is None else canonical_uid(member.pod.uid) for member in gang.members)
 
 
-def nodes_of(plan: Plan, ranks: Iterable[int]) -> tuple[str, ...]:
-    """The nodes of some ranks."""
+def nodes_of(plan: GangPlan, ranks: Iterable[int]) -> tuple[str, ...]:
+    """Return the nodes of some ranks."""
     return tuple(plan.nodes[rank] for rank in ranks)

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from extender.controller.words import counted
+from extender.controller.phrases import counted
 from extender.fleet import Demand, Fleet, Host, demands_of
 from extender.gangs import Gang
-from extender.objects import Pod
+
+
+class Vacancy(str):
+    """What stands for the node of a rank that has none, in a plan that is read off pods; never stored.
+
+    As Kubernetes has no name with a space in it, no node is meant by accident.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, rank: int) -> Vacancy:
+        """Return the vacancy of a rank."""
+        return super().__new__(cls, f"rank {rank}")
 
 
 @dataclass(frozen=True)
@@ -28,10 +41,12 @@ class Obstacles:
     lost: timedelta
 
     def at(self, node: str) -> tuple[str, datetime | None]:
-        """Why a rank that is not bound cannot have a node; empty = it can.
+        """Return why a rank that is not bound cannot have a node; empty = it can.
 
         :returns: the reason, and when a node that is not Ready will be lost.
         """
+        if isinstance(node, Vacancy):
+            return f"{node} has no node", None
         until: datetime | None = None
         if why := self.fleet.ailing(node, self.now):
             since = self.fleet.not_ready_since(node)
@@ -51,17 +66,10 @@ class Obstacles:
         return "", until
 
     def _kept_away(self, host: Host) -> str:
-        """Why an administrator lets no pod of the gang come to a node; empty = they may.
-
-        Taints that Kubernetes sets itself repeat conditions, which are waited for.
-        """
+        """Return why an administrator lets no pod of the gang come to a node; empty = they may."""
         if host.cordoned:
             return "cordoned"
-        if not host.repelling:
-            return ""
-        taints = (taint for taint in host.repelling if not taint.key.startswith("node.kubernetes.io/"))
-        repelled = (taint.key for taint in taints if not all(demand.tolerates(taint) for demand in self._demands))
-        key = next(repelled, None)
+        key = repelling_taint(host, self._demands) if host.repelling else None
         return "" if key is None else f"taint {key}, which the pods do not tolerate"
 
     @cached_property
@@ -74,12 +82,15 @@ class Obstacles:
         held: Counter[str] = Counter()
         for pod in self.gang.pods:
             if pod.node is not None and not pod.terminal:
-                held[pod.node] += _gpus(pod)
+                held[pod.node] += pod.readable_gpus
         return held
 
 
-def _gpus(pod: Pod) -> int:
-    try:
-        return pod.gpus
-    except ValueError:
-        return 0
+def repelling_taint(host: Host, demands: Iterable[Demand]) -> str | None:
+    """Return the key of a taint that keeps some pods away; ``None`` = they may come.
+
+    Taints that Kubernetes sets itself repeat conditions, which are waited for.
+    """
+    taints = [taint for taint in host.repelling if not taint.key.startswith("node.kubernetes.io/")]
+    pods = tuple(demands) if taints else ()
+    return next((taint.key for taint in taints if not all(demand.tolerates(taint) for demand in pods)), None)

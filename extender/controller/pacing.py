@@ -37,7 +37,7 @@ LONGEST_IDLE = 5.0
 """Seconds of that pause at the most."""
 
 
-class Rest:
+class RetryDelay:
     """How long a gang is left alone after failures, longer each time."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Rest:
         self.until = 0.0
 
     def lengthen(self) -> float:
-        """One more failure.
+        """Count one more failure.
 
         :returns: seconds of the rest.
         """
@@ -55,51 +55,51 @@ class Rest:
 
 
 class Reminders:
-    """When each gang was last told why it waits."""
+    """When the plan of each gang that waits was last written."""
 
     def __init__(self) -> None:
-        self._told: dict[GangKey, float] = {}
+        self._written: dict[GangKey, float] = {}
 
-    def told(self, key: GangKey) -> None:
-        """It was, just now."""
-        self._told[key] = monotonic()
+    def written(self, key: GangKey) -> None:
+        """Note that the plan of a gang was written just now."""
+        self._written[key] = monotonic()
 
     def due(self, key: GangKey) -> bool:
-        """Whether it may be told again although nothing but numbers has changed."""
-        return self._told.get(key, float("-inf")) + REMIND <= monotonic()
+        """Return whether its plan may be written again although nothing but numbers has changed."""
+        return self._written.get(key, float("-inf")) + REMIND <= monotonic()
 
     def keep(self, keys: Collection[GangKey]) -> None:
         """Forget all gangs but these."""
-        self._told = {key: at for key, at in self._told.items() if key in keys}
+        self._written = {key: at for key, at in self._written.items() if key in keys}
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class PlanningPass:
     """The last round of planning, whole or a glance at the head of the queue, and when another makes sense.
 
-    :param hungry: the gangs that wanted nodes, as they were.
+    :param unplaced: the gangs that wanted nodes, as they were.
     :param version: of the fleet.
     :param ended: when, on the steady clock.
     :param patience: seconds until the next one if anything has changed.
     """
 
-    hungry: Mapping[GangKey, Gang | None] = field(default_factory=dict)
+    unplaced: Mapping[GangKey, Gang | None] = field(default_factory=dict)
     version: int = -1
     ended: float = float("-inf")
     patience: float = 0.0
 
-    def due(self, hungry: Mapping[GangKey, Gang | None], version: int) -> float:
-        """When to start the next round, on the steady clock."""
-        same = self.version == version and self.hungry.keys() == hungry.keys()
-        if same and all(self.hungry[key] is gang for key, gang in hungry.items()):
+    def due(self, unplaced: Mapping[GangKey, Gang | None], version: int) -> float:
+        """Return when to start the next pass, on the steady clock."""
+        same = self.version == version and self.unplaced.keys() == unplaced.keys()
+        if same and all(self.unplaced[key] is gang for key, gang in unplaced.items()):
             return self.ended + RETHINK
         return self.ended + self.patience
 
     @classmethod
     def after(
-        cls, hungry: Mapping[GangKey, Gang | None], version: int, *, started: float, found: bool, again: bool
-    ) -> Rounds:
-        """A round that ends now.
+        cls, unplaced: Mapping[GangKey, Gang | None], version: int, *, started: float, found: bool, again: bool
+    ) -> PlanningPass:
+        """Return the pass that ends now.
 
         :param found: some gang has nodes now, which may let others through.
         :param again: some gang has to be asked about again, whether anything changes or not.
@@ -107,4 +107,4 @@ class Rounds:
         ended = monotonic()
         if again:
             return cls(ended=ended, patience=AGAIN)
-        return cls(hungry, version, ended, 0.0 if found else min(LONGEST_IDLE, IDLE * (ended - started)))
+        return cls(unplaced, version, ended, 0.0 if found else min(LONGEST_IDLE, IDLE * (ended - started)))

@@ -11,8 +11,8 @@ known as that of a plan when the plan itself is lost.  What was pinned cannot be
 from __future__ import annotations
 
 from extender.cluster_api import Document
-from extender.names import GATE, RELEASED
-from extender.objects import NodeSelector, Pod
+from extender.kubernetes_names import GATE, RELEASED
+from topology.readers.kubernetes_pods import NodeSelector, Pod
 
 NAME_FIELD = "metadata.name"
 
@@ -24,7 +24,7 @@ _TERMS = f"{_REQUIRED}/nodeSelectorTerms"
 
 
 def release_patch(pod: Pod, node: str) -> list[Document]:
-    """JSON patch (RFC 6902) that takes our gate off a pod, pins it to a node and marks it.
+    """Return the JSON patch (RFC 6902) that takes our gate off a pod, pins it to a node and marks it.
 
     :raises ValueError: the pod has no gate of ours.
     """
@@ -46,7 +46,7 @@ def _mark(pod: Pod) -> list[Document]:
 
 
 def _unchanged(pod: Pod) -> Document:
-    """That nobody has written the pod since it was read."""
+    """Return the test that the pod was not written since it was read."""
     return {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version}
 
 
@@ -69,7 +69,7 @@ def _pin(pod: Pod, node: str) -> list[Document]:
 
 
 def _narrowed(required: NodeSelector, field: Document) -> list[Document]:
-    """The field added to every term; an empty one matches no node, and would match ours with a field in it."""
+    """Return the field added to every term; an empty one matches no node, and would match ours with a field in it."""
     operations: list[Document] = []
     for i, term in enumerate(required.node_selector_terms or ()):
         if term.match_fields:

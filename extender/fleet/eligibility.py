@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from extender.objects import NodeSelector, Pod, Requirement, Taint
+from topology.readers.kubernetes_objects import Taint
+from topology.readers.kubernetes_pods import NodeSelector, Pod, Requirement
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 

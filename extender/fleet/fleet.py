@@ -18,9 +18,10 @@ from extender.fleet.hosts import GONE, Host, host_of
 from extender.fleet.table import Problem, Table, make_table
 from extender.fleet.view import Occupancy, Own, View, make_view
 from extender.gangs import GangKey
-from extender.objects import Node, Pod
 from topology.capacity import count_nodes
 from topology.readers.kubernetes_labels import PRESETS
+from topology.readers.kubernetes_objects import NodeObject as Node
+from topology.readers.kubernetes_pods import Pod
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _VIEWS = 32

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from extender.objects import Amounts, Node, Taint, instant
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
 from topology.readers.kubernetes_gpus import quantity
 from topology.readers.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
+from topology.readers.kubernetes_objects import Amounts, Taint, instant
+from topology.readers.kubernetes_objects import NodeObject as Node
 
 GONE = "the node is gone"
 

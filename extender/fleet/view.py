@@ -12,9 +12,9 @@ import numpy as np
 from extender.fleet.eligibility import Demand
 from extender.fleet.hosts import GONE, Host
 from extender.fleet.table import BoolArray, Table
-from extender.objects import Taint
 from topology.cluster import Cluster, IntArray
 from topology.flags import FAULTY, NodeFlag
+from topology.readers.kubernetes_objects import Taint
 from topology.subset import subset
 
 

@@ -6,21 +6,21 @@ users write: contradictions become :class:`InvalidGang` in ``problem``, to be sh
 
 from __future__ import annotations
 
-from extender.gangs.assemble import assemble
+from extender.gangs.gang_assembly import assemble
+from extender.gangs.gang_job import holds_for, understand
 from extender.gangs.hints import Hints, hints_of
-from extender.gangs.jobs import holds_for, understand
 from extender.gangs.recognise import Owners, recognise
-from extender.gangs.types import Asked, Gang, GangKey, InvalidGang, Member, Wish
+from extender.gangs.types import Asked, Gang, GangKey, GangMember, InvalidGang, TopologyRequest
 
 __all__ = [
     "Asked",
     "Gang",
     "GangKey",
+    "GangMember",
     "Hints",
     "InvalidGang",
-    "Member",
     "Owners",
-    "Wish",
+    "TopologyRequest",
     "assemble",
     "hints_of",
     "holds_for",

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from extender.gangs.types import InvalidGang
-from extender.names import EXPECTED_DURATION, PREEMPTIBLE
-from extender.objects import Pod
+from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
+from topology.readers.kubernetes_pods import Pod
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
@@ -27,7 +27,7 @@ _LONGEST = 80
 class Hints:
     """What the pods of one gang say.
 
-    :param seconds: that it is expected to run at most; ``None`` = nobody says.
+    :param seconds: that it is expected to run at most; ``None`` = not known.
     :param preemptible: whether all its pods may be stopped.
     :param doubts: what cannot be read.
     """
@@ -38,7 +38,7 @@ class Hints:
 
 
 def hints_of(pods: Iterable[Pod]) -> Hints:
-    """The hints of some pods: the longest duration that one of them says; preemptible when all of them are."""
+    """Return the hints of some pods: the longest duration that one of them says; preemptible when all of them are."""
     said = dict.fromkeys(
         (_short(annotations.get(EXPECTED_DURATION, "")), _short(annotations.get(PREEMPTIBLE, "")))
         for annotations in (pod.annotations for pod in pods)
@@ -47,13 +47,13 @@ def hints_of(pods: Iterable[Pod]) -> Hints:
 
 
 def _short(text: str) -> str:
-    """A text that can be kept; what is longer than any hint stays as unreadable as it is."""
+    """Return a text that can be kept; what is longer than any hint stays as unreadable as it is."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 @lru_cache(4096)
 def _understood(said: tuple[tuple[str, str], ...]) -> Hints:
-    """What some durations and words about preemption come to; most pods say nothing, and few something of their own."""
+    """Return what durations and words about preemption come to; most pods say nothing, few something of their own."""
     durations = dict.fromkeys(duration for duration, _ in said)
     preemptible = dict.fromkeys(word for _, word in said)
     doubts = list[InvalidGang]()
@@ -68,7 +68,7 @@ def _understood(said: tuple[tuple[str, str], ...]) -> Hints:
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a Go duration (``1h30m``) or of a plain number.
+    """Read the seconds of a Go duration (``1h30m``) or of a plain number.
 
     :raises InvalidGang: neither, or not above 0.
     """

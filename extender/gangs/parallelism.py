@@ -11,7 +11,7 @@ _DEGREE = re.compile(r"\s*([A-Za-z]{1,20})\s*=\s*([0-9]{1,9})\s*")
 
 
 def parse_parallelism(text: str, *, order: str | None = None) -> Parallelism:
-    """Degrees from text; those that are not named are 1.
+    """Return degrees from text; those that are not named are 1.
 
     :param order: dimensions from the fastest running rank to the slowest; default Megatron's.
     :raises InvalidJob: not of the form ``tp=8,pp=8,dp=12``, a degree named twice, unknown or below 1.
@@ -32,5 +32,5 @@ def parse_parallelism(text: str, *, order: str | None = None) -> Parallelism:
 
 
 def format_parallelism(parallelism: Parallelism) -> str:
-    """The degrees as text, all of them."""
+    """Return the degrees as text, all of them."""
     return ",".join(f"{family}={parallelism.degree(family)}" for family in FAMILIES)

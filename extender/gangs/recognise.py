@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from extender.gangs import dialects as d
-from extender.gangs.annotations import asked_by, parse_whole
-from extender.gangs.index import equal_parts, index_of, numbered_by
-from extender.gangs.types import GangKey, InvalidGang, Member, Wish
-from extender.gangs.wishes import wishes_of, wishes_of_group
-from extender.names import GANG, GANG_SIZE, GATE, PARALLELISM
-from extender.objects import Owner, Pod
+from extender.gangs.gang_annotations import asked_by, parse_whole
+from extender.gangs.pod_index import equal_parts, index_of, numbered_by
+from extender.gangs.topology_requests import requests_of, requests_of_group
+from extender.gangs.types import GangKey, GangMember, InvalidGang, TopologyRequest
+from extender.kubernetes_names import GANG, GANG_SIZE, GATE, PARALLELISM
+from extender.objects import Owner
 from extender.texts import LONGEST, clip, short_name
+from topology.readers.kubernetes_pods import Pod
 
 Owners = Mapping[str, Owner]
 """Makers of pods, and PodGroups, that are known: by UID and by ``kind/namespace/name``; none need be."""
@@ -43,10 +44,10 @@ class _Form:
     group: Owner | None = None
 
 
-def recognise(pod: Pod, owners: Owners) -> Member | None:
-    """The gang a pod belongs to, and its place there.
+def recognise(pod: Pod, owners: Owners) -> GangMember | None:
+    """Return the gang a pod belongs to, and its place there.
 
-    :returns: ``None`` when the pod is nobody's member.
+    :returns: ``None`` when the pod is no gang's member.
     """
     form = next((form for form in _forms(pod, owners) if form.declared or _asks(pod)), None)
     if form is None:
@@ -68,11 +69,11 @@ def recognise(pod: Pod, owners: Owners) -> Member | None:
         index = index_of(pod)
     except InvalidGang as error:
         problem = problem or error
-    return Member(
+    return GangMember(
         key=GangKey(pod.namespace, name),
         pod=pod,
         dialect=form.dialect,
-        asked=asked_by(pod.annotations, _wishes(pod, form, owners)),
+        asked=asked_by(pod.annotations, _requests(pod, form, owners)),
         index=index,
         numbered_by=numbered_by(pod),
         parts=equal_parts(pod),
@@ -82,7 +83,7 @@ def recognise(pod: Pod, owners: Owners) -> Member | None:
 
 
 def _asks(pod: Pod) -> bool:
-    """Whether a pod that a controller made by the number is to start with the others.
+    """Return whether a pod that a controller made by the number is to start with the others.
 
     It says so by an annotation or by our gate; a mark is what its release leaves of the gate.  Releases of versions
     before the mark left the pin alone: that is believed of a pod which is there already, and gains nothing by it.
@@ -94,7 +95,7 @@ def _asks(pod: Pod) -> bool:
 
 
 def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:
-    """The ways in which a pod names gangs, the most telling first."""
+    """Yield the ways in which a pod names gangs, the most telling first."""
     labels, annotations, spec = pod.labels, pod.annotations, pod.spec
     controlled = tuple(_controlled(pod, owners))
     if name := labels.get(GANG):
@@ -103,7 +104,7 @@ def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:
         yield _grouped("native-pod-group", pod, name, owners)
     if spec.workload_ref is not None and spec.workload_ref.name:
         parts = (spec.workload_ref.name, spec.workload_ref.pod_group, spec.workload_ref.pod_group_replica_key)
-        # Three names that are each short enough may be too long together; that is nobody's mistake.
+        # Three names that are each short enough may be too long together; that is no mistake of its writer.
         yield _Form("native-workload", short_name("-".join(part for part in parts if part)), True)
     if name := labels.get(d.POD_GROUP):
         yield _grouped("pod-group", pod, name, owners)
@@ -117,7 +118,7 @@ def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:
 
 
 def _controlled(pod: Pod, owners: Owners) -> Iterator[_Form]:
-    """The controllers that make pods by the number; all of them leave labels."""
+    """Yield the controllers that make pods by the number; all of them leave labels."""
     labels = pod.labels
     if (name := labels.get(d.LWS_NAME)) and (group := labels.get(d.LWS_GROUP)):
         yield _Form("lws", f"{name}-{group}", False, parse_whole(pod.annotations.get(d.LWS_SIZE)))
@@ -138,7 +139,7 @@ def _controlled(pod: Pod, owners: Owners) -> Iterator[_Form]:
 
 
 def _grouped(dialect: str, pod: Pod, name: str, owners: Owners) -> _Form:
-    """A pod of a PodGroup: ``schedulingPolicy.gang.minCount`` of the native one, ``minMember`` of the others."""
+    """Return a pod of a PodGroup: ``schedulingPolicy.gang.minCount`` of the native one, ``minMember`` of the others."""
     group = owners.get(f"PodGroup/{pod.namespace}/{name}")
     if group is None:
         return _Form(dialect, name, True)
@@ -147,16 +148,16 @@ def _grouped(dialect: str, pod: Pod, name: str, owners: Owners) -> _Form:
     return _Form(dialect, name, True, native if native is not None else group.spec.min_member, group)
 
 
-def _wishes(pod: Pod, form: _Form, owners: Owners) -> tuple[Wish, ...]:
-    """What peers' dialects ask, on the pod, on its maker, in its PodGroup."""
+def _requests(pod: Pod, form: _Form, owners: Owners) -> tuple[TopologyRequest, ...]:
+    """Return what peers' dialects ask, on the pod, on its maker, in its PodGroup."""
     maker = owners.get(pod.owner.uid) if pod.owner is not None else None
     annotations = pod.annotations if maker is None else {**(maker.metadata.annotations or {}), **pod.annotations}
-    of_group = () if form.group is None else wishes_of_group(form.group)
-    return (*wishes_of(annotations, pod.labels), *of_group)
+    of_group = () if form.group is None else requests_of_group(form.group)
+    return (*requests_of(annotations, pod.labels), *of_group)
 
 
 def _jobset_size(pod: Pod, name: str, owners: Owners) -> int | None:
-    """Pods with GPUs of a JobSet."""
+    """Return the number of pods with GPUs of a JobSet."""
     jobset = owners.get(pod.labels.get(d.JOBSET_UID, "")) or owners.get(f"JobSet/{pod.namespace}/{name}")
     if jobset is None:
         return None

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from extender.objects import START_OF_TIME, Pod
 from scheduler.job import Job
 from topology.errors import InvalidInput
+from topology.readers.kubernetes_objects import START_OF_TIME
+from topology.readers.kubernetes_pods import Pod
 
 
 class GangKey(NamedTuple):
@@ -33,14 +34,14 @@ class InvalidGang(InvalidInput):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TopologyRequest:
     """What a peer's dialect asks of the network.
 
     :param level: node label; ``None`` where the dialect numbers its levels.
     :param hard: what it concerns lies inside one domain of the level; otherwise that level's domains count.
     :param source: the annotation that says so.
     :param tier: number of a level, 1 the closest, where ``level`` is ``None``.
-    :param slice_size: the wish concerns each so many consecutive ranks; ``None`` = the whole gang.
+    :param slice_size: the request concerns each so many consecutive ranks; ``None`` = the whole gang.
     """
 
     level: str | None
@@ -54,7 +55,7 @@ class Wish:
 class Asked:
     """What the annotations of a pod ask for its gang, as written; members of one gang agree.
 
-    :param wishes: peers' dialects.
+    :param requests: peers' dialects.
     """
 
     size: str | None = None
@@ -62,11 +63,11 @@ class Asked:
     alpha: str | None = None
     level: str | None = None
     avoid: str | None = None
-    wishes: tuple[Wish, ...] = ()
+    requests: tuple[TopologyRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GangMember:
     """One pod's part in a gang.
 
     :param dialect: which form of gang this is: ``arnold``, ``jobset``, ``pod-group``, ...
@@ -98,17 +99,17 @@ class Member:
 class Gang:
     """All that is known of a gang from its pods.
 
-    :param size: pods it has when complete; ``None`` = nobody says.
+    :param size: pods it has when complete; ``None`` = not known.
     :param members: by rank, ``None`` where a pod is missing; empty while ranks are not known, which takes all pods
         where controllers number them by several numbers.
     :param pods: all its pods, ended ones too.
     :param done: ranks whose pod has succeeded and is needed no more.
     :param job: what the solver is asked; ``None`` while the gang has a problem, or its size is not known.
-    :param tiers: hard wishes by number, to be resolved against the levels of the cluster.
+    :param tiers: hard requests by number, to be resolved against the levels of the cluster.
     :param notes: what a user should know, one sentence each.
     :param priority: highest of its pods.
     :param created: when the oldest of its pods was.
-    :param seconds: that it is expected to run at most; ``None`` = nobody says.
+    :param seconds: that it is expected to run at most; ``None`` = not known.
     :param preemptible: whether it may be stopped and queued again.
     :param doubts: hints of its pods that cannot be read; they place nothing, so they are no problem.
     :param waits: why it is not complete, one sentence; empty when it is.
@@ -118,10 +119,10 @@ class Gang:
     key: GangKey
     dialect: str
     size: int | None
-    members: tuple[Member | None, ...]
+    members: tuple[GangMember | None, ...]
     pods: tuple[Pod, ...]
     job: Job | None
-    tiers: tuple[Wish, ...] = ()
+    tiers: tuple[TopologyRequest, ...] = ()
     done: frozenset[int] = frozenset()
     notes: tuple[str, ...] = ()
     priority: int = 0

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from extender.cluster_cache import ClusterCache as State
 from extender.queueing import Floor, Waiting
-from extender.state import State
 from scheduler.queue.types import Hold, Keep, QueuePolicy
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from extender.gangs import Gang
-from extender.plans import Plan
+from extender.plans import GangPlan as Plan
 
 HINTS_READ = "HintsRead"
 """Condition: whether what the pods say for the queue policy could be understood; absent where it always could."""

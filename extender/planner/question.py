@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from extender.cluster_cache import ClusterCache as State
 from extender.fleet import Fleet, Own, demands_of
-from extender.gangs import Gang, InvalidGang, Wish, holds_for
+from extender.gangs import Gang, InvalidGang, holds_for
+from extender.gangs import TopologyRequest as Wish
 from extender.planner.claims import Claims, Terms
-from extender.plans import Plan
+from extender.plans import GangPlan as Plan
 from extender.queueing import waiting_gang
-from extender.state import State
 from scheduler.job import Job
 from scheduler.queue.types import QueuePolicy
 from topology.cluster import Cluster

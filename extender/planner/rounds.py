@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from extender.cluster_cache import ClusterCache as State
 from extender.gangs import GangKey
 from extender.planner.claims import Blocked, Claims
 from extender.planner.question import Question, question_of
 from extender.planner.stopping import Stopping, stopping
-from extender.plans import Plan
+from extender.plans import GangPlan as Plan
 from extender.queueing import Waiting, waiting_gang
-from extender.state import State
 from scheduler.queue.priority import PriorityAge
 from scheduler.queue.types import QueuePolicy
 

@@ -11,19 +11,22 @@ from time import perf_counter
 
 import numpy as np
 
-from extender.names import EXPECTED_DURATION, PREEMPTIBLE
+from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
 from extender.planner.claims import Terms
 from extender.planner.doubts import with_doubts
 from extender.planner.question import Question
 from extender.planner.rounds import Answer
-from extender.plans import Phase, Plan, Spec, canonical_uid
+from extender.plans import GangPlan as Plan
+from extender.plans import PlanPhase as Phase
+from extender.plans import PlanSpec as Spec
+from extender.plans import canonical_uid
 from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.registry import load_algorithm
-from scheduler.placement.repair import Repair, repair
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.remedies import fits, nodes_to_free, shares
+from scheduler.repair import Repair, repair
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, Infeasible
 
@@ -86,7 +89,7 @@ def _base(question: Question, job: Job | None) -> Plan:
     gang = question.gang
     before = with_doubts(question.before or Plan(gang.key, Phase.QUEUED), gang, question.now)
     if job is None:
-        return before.replace(spec=replace(before.spec, dialect=gang.dialect, size=gang.size, priority=gang.priority))
+        return before.replace(spec=before.spec.replace(dialect=gang.dialect, size=gang.size, priority=gang.priority))
     return before.replace(spec=Spec.of(job, dialect=gang.dialect, priority=gang.priority))
 
 

@@ -12,12 +12,12 @@ from datetime import datetime
 
 import numpy as np
 
+from extender.cluster_cache import ClusterCache as State
 from extender.gangs import GangKey
-from extender.objects import Pod
 from extender.planner.question import Question
 from extender.queueing import Floor, Running, Waiting, key_of_pod
-from extender.state import State
 from scheduler.queue.types import QueuePolicy
+from topology.readers.kubernetes_pods import Pod
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from extender.cluster_cache import ClusterCache as State
 from extender.fleet import Own
 from extender.gangs import InvalidGang
 from extender.planner.question import placed_in
 from extender.planner.solve import by_cell, by_rank
 from extender.reservations import Reservation
-from extender.state import State
 from scheduler.job import Job
 from scheduler.placement.admission import shortage
 from scheduler.placement.registry import load_algorithm
-from scheduler.placement.repair import repair
 from scheduler.placement.types import Limits
 from scheduler.queue.zone import place_zone
+from scheduler.repair import repair
 from topology.cluster import Cluster
 from topology.errors import ArnoldError
 

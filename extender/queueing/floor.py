@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
+from extender.cluster_cache import ClusterCache as State
 from extender.gangs import GangKey
 from extender.queueing.jobs import Running, running_jobs
 from extender.queueing.reserved import claimed
-from extender.state import State
 from scheduler.queue.types import BoolArray, CapacityReservation
 from scheduler.queue.types import Waiting as WaitingJob
 from topology.cluster import IntArray

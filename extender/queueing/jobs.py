@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import inf
 
+from extender.cluster_cache import ClusterCache as State
 from extender.gangs import Gang, GangKey, hints_of
-from extender.names import SCHEDULER
-from extender.objects import Pod
+from extender.kubernetes_names import SCHEDULER
 from extender.queueing.reserved import claimed, reservation_for
 from extender.reservations import Reservation
-from extender.state import State
+from topology.readers.kubernetes_pods import Pod
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from extender.cluster_cache import ClusterCache as State
 from extender.gangs import Gang, GangKey
 from extender.reservations import Reservation
-from extender.state import State
 
 
 def reservation_for(state: State, gang: Gang) -> Reservation | None:

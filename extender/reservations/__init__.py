@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from extender.reservations.document import decode_reservation, encode_status
 from extender.reservations.reservation import (
-    Ask,
     Reservation,
     ReservationKey,
     ReservationPhase,
+    ReservationSpec,
     Understanding,
+    decode_reservation,
+    encode_reservation,
 )
 
 __all__ = [
-    "Ask",
     "Reservation",
     "ReservationKey",
     "ReservationPhase",
+    "ReservationSpec",
     "Understanding",
     "decode_reservation",
-    "encode_status",
+    "encode_reservation",
 ]

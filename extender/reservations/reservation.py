@@ -7,19 +7,30 @@ restart.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import msgspec
+
 from extender.fleet import Demand
 from extender.gangs import Asked, GangKey, InvalidGang, understand
-from extender.names import GANG_SIZE, GROUP
-from extender.objects import START_OF_TIME, Toleration
-from extender.plans import Condition, with_condition
+from extender.kubernetes_names import GANG_SIZE, GROUP, RESERVATION_KIND
+from extender.plans.custom_resource import (
+    CustomResource,
+    Instant,
+    StoredObject,
+    StoredPart,
+    decode_resource,
+    encode_resource,
+    resource_of,
+    written,
+)
 from scheduler.job import Job
 from topology.readers.kubernetes_gpus import GPU
+from topology.readers.kubernetes_objects import START_OF_TIME, instant
+from topology.readers.kubernetes_pods import Toleration
 
 PATIENCE = timedelta(hours=1)
 """A reservation that does not say when it expires waits for its gang so long after the announced arrival."""
@@ -48,15 +59,19 @@ class ReservationPhase(StrEnum):
     """The gang did not come in time; the zone is given back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class _Selector(StoredPart, frozen=True):
+    match_labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ReservationSpec(StoredPart, frozen=True):
     """What was announced, as a gang's annotations say it.
 
     :param nodes: pods of the gang; may be left out where ``parallelism`` says it.
     :param arrives: when the gang will be submitted.
     :param expires: when the zone is given back; ``None`` = :data:`PATIENCE` after the arrival.
-    :param gang: name of the gang that may use it; empty = see ``labels``.
-    :param labels: the gang whose pods all have these may; without any of the two, the gang of the reservation's name.
+    :param gang: name of the gang that may use it; empty = see ``selector``.
+    :param selector: the gang whose pods all have its labels may; without any of the two, the gang of the reservation's
+        name.
     :param node_selector: labels of the nodes that its pods may use.
     :param tolerations: of its pods; the taint of GPU nodes is tolerated in any case.
     """
@@ -67,12 +82,17 @@ class Ask:
     alpha: float | None = None
     level: str | None = None
     avoid: str | None = None
-    arrives: datetime = START_OF_TIME
-    expires: datetime | None = None
+    arrives: Instant = START_OF_TIME
+    expires: Instant | None = None
     gang: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    node_selector: Mapping[str, str] = field(default_factory=dict)
+    selector: _Selector = _Selector()
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Labels that all pods of the gang have."""
+        return self.selector.match_labels
 
 
 class Understanding(NamedTuple):
@@ -85,37 +105,23 @@ class Understanding(NamedTuple):
     problem: InvalidGang | None
 
 
-@dataclass(frozen=True)
-class Reservation:
+class Reservation(CustomResource, frozen=True):
     """A reservation, and what was decided about it.
 
     :param announced: when it was made.
-    :param zone: names of its nodes in the order of ranks.
-    :param spread: (S, R), the DP and PP spread that the gang will have in its zone.
-    :param bound: no placement on the empty cluster has a smaller objective.
+    :param zone: names of its nodes in the order of ranks, so that a lost one is replaced with the fewest changes.
     :param held_by_others: nodes of the zone that others still have.
-    :param conditions: ``Valid``, ``Heeded``, ``Zoned``, ``Clear``.
+
+    ``spread``, ``objective`` and ``bound`` are those of the gang in its zone, on the empty cluster.  Its conditions are
+    ``Valid``, ``Heeded``, ``Zoned``, ``Clear``.
     """
 
     key: ReservationKey
-    ask: Ask
-    announced: datetime = START_OF_TIME
-    uid: str = ""
-    resource_version: str = ""
-    phase: ReservationPhase = ReservationPhase.ANNOUNCED
+    ask: ReservationSpec = msgspec.field(default=ReservationSpec(), name="spec")
+    announced: Instant = START_OF_TIME
+    phase: ReservationPhase = written(ReservationPhase.ANNOUNCED)
     zone: tuple[str, ...] = ()
-    spread: tuple[int, int] | None = None
-    objective: float | None = None
-    bound: float | None = None
-    gap: float | None = None
     held_by_others: int | None = None
-    reason: str = ""
-    message: str = ""
-    conditions: tuple[Condition, ...] = ()
-
-    def replace(self, **changes: Any) -> Reservation:
-        """A copy with some fields changed."""
-        return replace(self, **changes)
 
     @property
     def held(self) -> bool:
@@ -166,13 +172,9 @@ class Reservation:
             return Understanding(None, InvalidGang(why, reason="NeverHeld", fix="set spec.expires after spec.arrives"))
         return Understanding(found.job, None)
 
-    def with_condition(self, kind: str, status: bool, reason: str, message: str, now: datetime) -> Reservation:
-        """A copy with one condition set; its time changes only when its status does."""
-        return self.replace(conditions=with_condition(self.conditions, kind, status, reason, message, now=now))
-
 
 def _in_words_of_the_spec(error: InvalidGang) -> InvalidGang:
-    """A mistake in what annotations say too, in the names of the fields of the spec."""
+    """Return a mistake that annotations may have too, in the names of the fields of the spec."""
 
     def reworded(text: str) -> str:
         return text.replace(GANG_SIZE, "spec.nodes").replace(f"{GROUP}/", "spec.")
@@ -180,3 +182,28 @@ def _in_words_of_the_spec(error: InvalidGang) -> InvalidGang:
     return InvalidGang(
         reworded(error.message), reason=error.reason, where=reworded(error.where), fix=reworded(error.fix)
     )
+
+
+def encode_reservation(reservation: Reservation) -> dict[str, Any]:
+    """Return the CapacityReservation without its spec, which is the user's, ready to be written as its status."""
+    size, others = len(reservation.zone), reservation.held_by_others
+    clear = None if others is None else f"{size - others}/{size}"
+    document = encode_resource(reservation, RESERVATION_KIND, *reversed(reservation.key), clear=clear)
+    document["status"].pop("announced", None)
+    del document["spec"]
+    return document
+
+
+def decode_reservation(raw: bytes | dict[str, Any]) -> Reservation:
+    """Return the reservation of a CapacityReservation.
+
+    :raises InvalidInput: no CapacityReservation.
+    """
+    fix = "apply manifests/crds, which refuse what is none"
+    return decode_resource(raw, _reservation_of, kind=RESERVATION_KIND, fix=fix)
+
+
+def _reservation_of(document: StoredObject) -> Reservation:
+    meta = document.metadata
+    key, announced = (meta.namespace or "default", meta.name), instant(meta.creation_timestamp)
+    return resource_of(document, Reservation, key=key, announced=announced)

@@ -24,20 +24,20 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from extender.answers.protocol import (
+from extender.cluster_cache import ClusterCache
+from extender.service.extender_metrics import CONTENT_TYPE, Metrics
+from extender.service.request_body import BodyReader
+from extender.verbs.filter_preempt import Refusal, filter_nodes, preempt
+from extender.verbs.protocol import (
     FilterResult,
     decode_filter,
     decode_preempt,
     encode,
     filter_error,
 )
-from extender.answers.verdict import Refusal, filter_nodes, preempt
-from extender.objects import Pod
-from extender.service.intake import Intake
-from extender.service.metrics import CONTENT_TYPE, Metrics
-from extender.state import State
 from scheduler.queue.types import QueuePolicy
 from topology.errors import ArnoldError
+from topology.readers.kubernetes_pods import Pod
 
 logger = logging.getLogger(__name__)
 
@@ -53,15 +53,15 @@ class Backend:
     :param unready: why the cache cannot be trusted, one sentence each; empty = it can.
     """
 
-    state: State
+    state: ClusterCache
     metrics: Metrics
     now: Callable[[], datetime]
     unready: Callable[[], Sequence[str]]
     policy: QueuePolicy
 
 
-def create_app(backend: Backend, intake: Intake, *, mutual_tls: bool) -> Starlette:
-    """The application.
+def create_app(backend: Backend, intake: BodyReader, *, mutual_tls: bool) -> Starlette:
+    """Return the application.
 
     :param mutual_tls: whether only clients with a certificate may ask more than how we are.
     """
@@ -78,7 +78,7 @@ def create_app(backend: Backend, intake: Intake, *, mutual_tls: bool) -> Starlet
 
 
 class _Handlers:
-    def __init__(self, backend: Backend, intake: Intake, *, mutual_tls: bool) -> None:
+    def __init__(self, backend: Backend, intake: BodyReader, *, mutual_tls: bool) -> None:
         self._backend = backend
         self._intake = intake
         self._mutual_tls = mutual_tls

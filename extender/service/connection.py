@@ -1,7 +1,7 @@
 """A connection to the server: uvicorn's, with the limits that it lacks.
 
-Uvicorn bounds neither the time that a request may take to arrive nor the size of its head; whoever sends a byte a
-minute would hold a connection for ever.  Nor does it tell clients apart: whoever reaches the port could use up the
+Uvicorn bounds neither the time that a request may take to arrive nor the size of its head; a client that sends a byte a
+minute would hold a connection for ever.  Nor does it tell clients apart: any that reaches the port could use up the
 connections of kube-scheduler, which has a certificate.  So a client without one gets one answer for each connection,
 and of such connections the newest stay: a probe, which is answered at once, finds a place however many others come.
 """
@@ -33,7 +33,7 @@ class Strangers:
         self._there: dict[Connection, None] = {}
 
     def enter(self, connection: Connection) -> None:
-        """One more is there."""
+        """Let one more connection in."""
         self._there[connection] = None
         if len(self._there) > self._most:
             oldest = next(iter(self._there))
@@ -41,7 +41,7 @@ class Strangers:
             oldest.transport.abort()
 
     def leave(self, connection: Connection) -> None:
-        """It is gone."""
+        """Let a connection go."""
         self._there.pop(connection, None)
 
 
@@ -71,7 +71,7 @@ class Connection(HttpToolsProtocol):
         self._stranger = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """The connection stands; over TLS, after the handshake."""
+        """Note that the connection stands; over TLS, after the handshake."""
         super().connection_made(transport)
         encrypted = transport.get_extra_info("ssl_object")
         shown = encrypted is not None and bool(encrypted.getpeercert())
@@ -85,7 +85,7 @@ class Connection(HttpToolsProtocol):
         self._expect()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came in."""
+        """Take in bytes."""
         super().data_received(data)
         if self._in_head and not self.transport.is_closing():
             self._head += len(data)
@@ -93,19 +93,19 @@ class Connection(HttpToolsProtocol):
                 self._end(b"431 Request Header Fields Too Large")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """Note that the connection is gone."""
         self._arrived()
         self.strangers.leave(self)
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Note the first byte of a request."""
         super().on_message_begin()
         self._in_head, self._head = True, 0
         self._expect()
 
     def on_headers_complete(self) -> None:
-        """Its head is here."""
+        """Note that the head of a request is here."""
         self._in_head = False
         super().on_headers_complete()
         if self._stranger:
@@ -113,12 +113,12 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
-        """All of it is here."""
+        """Note that all of a request is here."""
         self._arrived()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The answer is sent."""
+        """Note that the answer is sent."""
         super().on_response_complete()
         if self._stranger:
             self._hang_up()

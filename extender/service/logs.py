@@ -8,13 +8,11 @@ from __future__ import annotations
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Literal
 
 import msgspec
 
+from extender.service.settings import LogFormat
 from extender.texts import clip
-
-Format = Literal["json", "text"]
 
 LONGEST_MESSAGE, LONGEST_EXTRA = 4096, 512
 """Bytes of a message, and of each key beside it, in one line; traces of faults of ours are written whole."""
@@ -26,7 +24,7 @@ class JsonLines(logging.Formatter):
     """A record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -43,24 +41,24 @@ class TextLines(logging.Formatter):
     """A record for people, its extras behind it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         line = super().format(record)
         extras = [f"{key}={value}" for key, value in _extras(record).items()]
         return f"{line}  [{' '.join(extras)}]" if extras else line
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        """The line without its trace."""
+        """Return the line without its trace."""
         record.message = clip(record.message, LONGEST_MESSAGE)
         return super().formatMessage(record)
 
 
 def _extras(record: logging.LogRecord) -> dict[str, object]:
-    """What was said beside the message."""
+    """Return what was said beside the message."""
     found = ((key, value) for key, value in vars(record).items() if key not in _OWN)
     return {key: clip(value, LONGEST_EXTRA) if isinstance(value, str) else value for key, value in found}
 
 
-def set_up_logs(*, level: str, form: Format) -> None:
+def set_up_logs(*, level: str, form: LogFormat) -> None:
     """Send all logs of this process to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     text = TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")

@@ -1,14 +1,88 @@
-"""What ``arnold extender serve`` is told."""
+"""What ``arnold extender serve`` is told: the fields of :class:`ServeOptions` are its options."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import socket
+from dataclasses import dataclass, field
 from ipaddress import ip_address
+from secrets import token_hex
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from extender.service.intake import MEGABYTE
-from extender.service.logs import Format
-from extender.service.tls import TlsFiles
+from annotated_types import Ge, Gt, Interval
+
+from extender.controller.timeouts import Timeouts
 from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from scheduler.queue.types import QueuePolicy
+
+LogFormat = Literal["json", "text"]
+
+SECONDS = {"metavar": "SECONDS"}
+
+
+def _identity() -> str:
+    """Return a name that no other replica has.
+
+    That of the pod, so that a container which starts again has its predecessor's Lease at once: the kubelet starts it
+    only when the one before has ended.
+    """
+    return os.environ.get("POD_NAME") or f"{socket.gethostname()}_{token_hex(4)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """All there is to set."""
+
+    kubeconfig: str | None = field(default=None, metadata={"file": True, "default": "the pod's service account"})
+    """Cluster and user."""
+    bind: str = field(default="127.0.0.1:8888", metadata={"metavar": "HOST:PORT"})
+    """Where to listen."""
+    levels: str = field(default="auto", metadata={"metavar": "LABEL,.."})
+    """Node labels that are the levels, broad to close; auto: those of a cloud or tool that is known."""
+    tls_cert: str | None = field(default=None, metadata={"file": True})
+    """Our certificate, PEM; needed off loopback."""
+    tls_key: str | None = field(default=None, metadata={"file": True})
+    """Its key, PEM."""
+    client_ca: str | None = field(default=None, metadata={"file": True})
+    """CA of the clients that may ask, PEM."""
+    body_limit: Annotated[int, Ge(1024)] = field(default=64 * 2**20, metadata={"metavar": "BYTES", "default": "64 MiB"})
+    """Longest request.
+
+    The default takes 1,000 nodes of 60 kB in full-node mode.
+    """
+    bind_timeout: Annotated[float, Gt(0)] = field(default=Timeouts.bind.total_seconds(), metadata=SECONDS)
+    """A plan whose pods are not on their nodes by then expires."""
+    lost_after: Annotated[float, Gt(0)] = field(default=Timeouts.lost.total_seconds(), metadata=SECONDS)
+    """A node not Ready for so long is lost to pods that do not run yet."""
+    time_limit: Annotated[float, Gt(0)] = field(default=2.0, metadata=SECONDS)
+    """Of the solver, for one gang; then its best placement so far."""
+    workers: Annotated[int, Interval(ge=1, le=1024)] = field(default=2, metadata={"metavar": "N"})
+    """Threads of the solver."""
+    queue: str = field(default="priority-age", metadata={"metavar": "NAME"})
+    """Who comes first, who may pass."""
+    rate: Annotated[float, Gt(0)] = field(default=1000.0, metadata={"metavar": "N"})
+    """Writes to the API server a second, at most."""
+    drain_timeout: Annotated[float, Gt(0)] = field(default=10.0, metadata=SECONDS)
+    """After SIGTERM, for what is under way."""
+    lease_namespace: str = field(
+        default="kube-system",
+        metadata={"metavar": "NAME", "envvar": "POD_NAMESPACE", "default": "$POD_NAMESPACE, else kube-system"},
+    )
+    """Where the Lease of the leader is."""
+    lease_name: str = field(default="arnold-extender", metadata={"metavar": "NAME"})
+    """Its name."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """What is worth a line on standard error."""
+    log_format: LogFormat = "json"
+    """One JSON object a line, or text."""
+    identity: str = field(default_factory=_identity, metadata={"option": False})
+    """A name that no other replica has."""
+    arrive_seconds: float = field(default=10.0, metadata={"option": False})
+    """A request must be complete so long after its first byte."""
+    parallel: int = field(default=32, metadata={"option": False})
+    """Writes to the API server under way at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,50 +106,8 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """All there is to set.
-
-    :param kubeconfig: a file; ``None`` = the service account, ``$KUBECONFIG`` or the usual place.
-    :param levels: node labels from broad to close; ``None`` = those of the preset that most nodes carry.
-    :param tls: ``None`` = plain HTTP, on loopback only.
-    :param body_limit: bytes of a request.  The default takes 1,000 nodes of 60 kB in full-node mode.
-    :param arrive_seconds: a request must be complete so long after its first byte.
-    :param drain_seconds: after SIGTERM, requests and patches under way may take so long.
-    :param lease_namespace: where the Lease of the leader is.
-    :param identity: a name that no other replica has.
-    :param queue: name of the queue policy, one of those for live clusters.
-    :param bind_seconds: a plan whose pods are not on their nodes after so long expires.
-    :param lost_seconds: a node that is not Ready for so long is lost to pods that do not run on it yet.
-    :param solve_seconds: the solver's time for one gang; then its best placement so far.
-    :param workers: threads of the solver.
-    :param rate: writes to the API server a second, on average.
-    :param parallel: writes under way at once.
-    """
-
-    identity: str
-    kubeconfig: str | None = None
-    bind: Address = Address("127.0.0.1", 8888)
-    levels: tuple[str, ...] | None = None
-    tls: TlsFiles | None = None
-    body_limit: int = 64 * MEGABYTE
-    arrive_seconds: float = 10.0
-    drain_seconds: float = 10.0
-    lease_namespace: str = "kube-system"
-    lease_name: str = "arnold-extender"
-    queue: str = "priority-age"
-    bind_seconds: float = 300.0
-    lost_seconds: float = 30.0
-    solve_seconds: float = 2.0
-    workers: int = 2
-    rate: float = 1000.0
-    parallel: int = 32
-    log_level: str = "info"
-    log_format: Format = "json"
-
-
 def parse_address(text: str) -> Address:
-    """``HOST:PORT`` or ``[IPv6]:PORT``.
+    """Read ``HOST:PORT`` or ``[IPv6]:PORT``.
 
     :raises InvalidInput: it is neither.
     """
@@ -92,7 +124,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_levels(text: str) -> tuple[str, ...] | None:
-    """Node labels from broad to close; ``auto`` = ``None``.
+    """Read node labels from broad to close; ``auto`` = ``None``.
 
     :raises InvalidInput: no label, or one twice.
     """
@@ -108,23 +140,26 @@ def parse_levels(text: str) -> tuple[str, ...] | None:
     return labels
 
 
-def tls_files(bind: Address, *, certificate: str | None, key: str | None, client_ca: str | None) -> TlsFiles | None:
-    """The TLS files that three options name; all or none.
+NOT_LIVE = {
+    "priority-preempt": "it stops jobs at any time, and on a cluster the nodes that one gives back come free one by "
+    "one, minutes apart: single pods would take them before the gang for which it was stopped",
+}
+"""Policies of the simulator that a cluster cannot have, and why."""
 
-    :raises InvalidInput: some are missing, or none is given for an address that others can reach.
+
+def live_policy(name: str) -> QueuePolicy:
+    """Return the policy of that name.
+
+    :raises UnknownName: no installed package offers it.
+    :raises InvalidInput: it is for simulation alone.
     """
-    given = {"--tls-cert": certificate, "--tls-key": key, "--client-ca": client_ca}
-    missing = [option for option, file in given.items() if not file]
-    if certificate and key and client_ca:
-        return TlsFiles(certificate, key, client_ca)
-    if len(missing) < len(given):
+    if name in NOT_LIVE:
         raise InvalidInput(
-            f"{', '.join(missing)} not given", where="--tls-cert", fix="give --tls-cert, --tls-key and --client-ca"
+            f"the queue policy {name} is for simulation alone: {NOT_LIVE[name]}",
+            where="--queue",
+            fix="choose priority-age, and let kube-scheduler preempt single pods; or arnold, which stops preemptible "
+            "ones for gangs that were announced",
         )
-    if not bind.loopback:
-        raise InvalidInput(
-            f"anybody who reaches {bind} could ask the extender, and drop the promises of others",
-            where="--bind",
-            fix="give --tls-cert, --tls-key and --client-ca for mutual TLS, or bind to 127.0.0.1",
-        )
-    return None
+    from scheduler.queue.registry import load_policy
+
+    return load_policy(name, where="--queue")

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from extender.service.settings import Address
 from topology.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
@@ -37,11 +38,11 @@ class TlsFiles:
     client_ca: str
 
     def signature(self) -> Signature:
-        """What changes when a file does; a missing file has a signature too."""
+        """Return what changes when a file does; a missing file has a signature too."""
         return tuple(_signature(path) for path in (self.certificate, self.key, self.client_ca))
 
     def context(self) -> ssl.SSLContext:
-        """A context with what the files hold now.
+        """Return a context with what the files hold now.
 
         :raises InvalidInput: a file is missing or not PEM, or key and certificate do not match.
         """
@@ -123,3 +124,25 @@ def _signature(path: str) -> tuple[int, int, int]:
 def _no_password() -> str:
     """Keep OpenSSL from asking at the terminal."""
     return ""
+
+
+def tls_files(bind: Address, *, certificate: str | None, key: str | None, client_ca: str | None) -> TlsFiles | None:
+    """Return the TLS files that three options name; all or none.
+
+    :raises InvalidInput: some are missing, or none is given for an address that others can reach.
+    """
+    given = {"--tls-cert": certificate, "--tls-key": key, "--client-ca": client_ca}
+    missing = [option for option, file in given.items() if not file]
+    if certificate and key and client_ca:
+        return TlsFiles(certificate, key, client_ca)
+    if len(missing) < len(given):
+        raise InvalidInput(
+            f"{', '.join(missing)} not given", where="--tls-cert", fix="give --tls-cert, --tls-key and --client-ca"
+        )
+    if not bind.loopback:
+        raise InvalidInput(
+            f"anybody who reaches {bind} could ask the extender, and drop the promises of others",
+            where="--bind",
+            fix="give --tls-cert, --tls-key and --client-ca for mutual TLS, or bind to 127.0.0.1",
+        )
+    return None

@@ -5,7 +5,7 @@ and who waits for whom; the counters of the flows of the group that everything w
 """
 
 from health.collectives.diagnosis import Diagnosis, diagnose, diagnose_snapshot
-from health.collectives.diagnosis_words import verdict
+from health.collectives.diagnosis_text import verdict
 from health.collectives.flagging import flags_of, withheld
 from health.collectives.reading import CONVERTER, FORMATS, diagnose_files, read_trace
 from health.collectives.trigger import Settings

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from health.collectives.json_fields import BadRowOfRank, TaintedRanks
 from health.collectives.recording import Completions, Long, Recording, Seconds, States
-from health.collectives.rows import BadRow, Rows
 from topology.files import Source
 
 TOLERATED = 0.5
@@ -28,6 +28,8 @@ FEWEST = 3
 
 LONGEST_PAUSE = 86_400.0
 """Seconds, a day: a rank that is part of a job's collectives is never silent for so long and then goes on."""
+
+STRAY = "its time lies more than a day away from the other rows of its rank: a wrong clock, or another run"
 
 
 class Place(NamedTuple):
@@ -42,7 +44,7 @@ class Place(NamedTuple):
 
 
 def strays(time: Seconds, member: Long) -> npt.NDArray[np.bool_]:
-    """Rows whose time lies more than :data:`LONGEST_PAUSE` away from most rows of their member, by its own clock.
+    """Return the rows whose time is more than :data:`LONGEST_PAUSE` away from most rows of their member, by its clock.
 
     A wrong digit, or a record of another run.  Where two parts are equally large the later one stays.
     """
@@ -73,7 +75,9 @@ class Written:
         self._source.append(place.source)
         self._line.append(place.line)
 
-    def refuse_strays(self, rows: Rows, sources: Sequence[Source], ranks: Sequence[int]) -> npt.NDArray[np.bool_]:
+    def refuse_strays(
+        self, rows: TaintedRanks, sources: Sequence[Source], ranks: Sequence[int]
+    ) -> npt.NDArray[np.bool_]:
         """Refuse the rows that are strays.
 
         :param ranks: of the members.
@@ -82,11 +86,8 @@ class Written:
         """
         found = strays(np.array(self._time, dtype=np.float64), np.array(self._member, dtype=np.int64))
         for i in np.flatnonzero(found).tolist():
-            bad = BadRow(
-                "its time lies more than a day away from the other rows of its rank: a wrong clock, or another run",
-                rank=ranks[self._member[i]],
-            )
-            rows.refuse(sources[self._source[i]], self._line[i], bad)
+            bad = BadRowOfRank(STRAY, ranks[self._member[i]])
+            rows.refuse(bad, sources[self._source[i]].at(self._line[i]))
         return found
 
 

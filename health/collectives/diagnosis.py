@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from health.collectives.clocks import align_clocks, told_of_gaps
-from health.collectives.flow_counters import Blame, Condition, Flow, blame, conditions, flows_at
+from health.collectives.flow_progress import Blame, Condition, Flow, blame, conditions, flows_at
 from health.collectives.recording import Group, Member, Recording
 from health.collectives.slow_ranks import Slow, find_slow
 from health.collectives.stalls import Snapshot, Stall, stalls_at
 from health.collectives.trigger import Alarm, Settings, alarms, looks, too_short
-from health.collectives.wait_graph import Root, find_roots
+from health.collectives.wait_chains import Root, find_roots
 
 Status = Literal["healthy", "failure", "straggler"]
 Certainty = Literal["certain", "likely", "possible"]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from health.collectives.diagnosis import Cause, Culprit, Diagnosis
-from health.collectives.diagnosis_words import blame_sentence
+from health.collectives.diagnosis_text import blame_sentence
 from topology.flags import FAULTY, FlagKind, NodeFlag
 
 SOURCE = "collectives"

@@ -19,9 +19,9 @@ from typing import NamedTuple
 from health.collectives.flight_recorder_dump import Dump, Entry, Pair, read_dump
 from health.collectives.recording import Group, Member
 from health.collectives.stalls import Mismatch, Snapshot, Stall
-from topology.drawing.labels import plural
 from topology.errors import InvalidInput
 from topology.files import Source
+from topology.quantities import plural
 
 Entries = dict[int, list[Entry]]
 """Rank -> what it enqueued in one group."""

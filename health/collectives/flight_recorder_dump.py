@@ -18,9 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from health.collectives.rows import BadRow, Row, integer, listed, nested, parse_object, text
+from health.collectives.json_fields import Row, integer, listed, nested, text
 from topology.errors import InvalidInput
 from topology.files import Source
+from topology.tables.bad_rows import BadRow
+from topology.tables.text_rows import parse_object
 
 STATES = ("scheduled", "started", "completed")
 
@@ -116,7 +118,7 @@ def read_dump(source: Source) -> Dump:
         dump.lost = type(first) is int and first > 0
     except BadRow as bad:
         fix = "get the dump again: as JSON, or its pickle converted where it was written by flight_recorder_to_json.py"
-        raise InvalidInput(bad.reason, where=source.name, fix=fix) from None
+        raise InvalidInput(bad.message, where=source.name, fix=fix) from None
     return dump
 
 

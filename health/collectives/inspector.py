@@ -20,6 +20,7 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from health.collectives.clocks import LONGEST_PAUSE, Place, Written
+from health.collectives.json_fields import Row, TaintedRanks, integer, listed, moment, nested, number, text
 from health.collectives.recording import (
     CompletionRow,
     Group,
@@ -28,9 +29,10 @@ from health.collectives.recording import (
     completions,
     states,
 )
-from health.collectives.rows import BadRow, Row, Rows, integer, listed, moment, nested, number, text
 from topology.errors import InvalidInput
 from topology.files import Source
+from topology.tables.bad_rows import BadRow
+from topology.tables.text_rows import json_objects
 
 VERSIONS = ("v4.0", "v4.1", "v4.2", "v4.3")
 
@@ -73,14 +75,14 @@ def read_inspector(sources: Sequence[Source], *, lenient: bool = False) -> Recor
     :param lenient: drop lines that cannot be used, and say how many.
     :raises InvalidInput: a line cannot be used; another version of the format; no collective in the files.
     """
-    rows, reader = Rows(lenient=lenient), _Reader()
+    rows, reader = TaintedRanks(lenient=lenient), _Reader()
     for i, source in enumerate(sources):
         context = _Context()
-        for line, row in rows.read(source):
+        for line, row in json_objects(source, rows):
             try:
                 reader.take(row, context, Place(i, line))
             except BadRow as bad:
-                rows.refuse(source, line, bad)
+                rows.refuse(bad, source.at(line))
     reader.refuse_strays(rows, sources)
     return reader.recording(rows, sources[0].name)
 
@@ -118,11 +120,11 @@ class _Reader:
         if kind == "coll_perf":
             self._collective(seat, nested(row, kind), metadata, place=place)
 
-    def refuse_strays(self, rows: Rows, sources: Sequence[Source]) -> None:
+    def refuse_strays(self, rows: TaintedRanks, sources: Sequence[Source]) -> None:
         found = self._written.refuse_strays(rows, sources, [seat.rank for seat in self._process])
         self._perf = list(compress(self._perf, ~found))
 
-    def recording(self, rows: Rows, name: str) -> Recording:
+    def recording(self, rows: TaintedRanks, name: str) -> Recording:
         if not self._perf:
             raise InvalidInput(
                 "holds no collective that can be used",
@@ -153,7 +155,7 @@ class _Reader:
             f"the Inspector itself lost {count:,} records ({key})" for key, count in sorted(self._lost.items()) if count
         ]
         tainted = frozenset(range(len(members))) if rows.all_tainted or rows.tainted else frozenset()
-        return Recording(members, groups, tuple(ops), completions(ends), states([]), (*rows.notes(), *notes), tainted)
+        return Recording(members, groups, tuple(ops), completions(ends), states([]), (*rows.counted(), *notes), tainted)
 
     def _members(self) -> tuple[tuple[Member, ...], dict[_Seat, int], list[str]]:
         """Processes as members; a process that holds several ranks of one communicator is several of them."""

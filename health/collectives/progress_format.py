@@ -26,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from itertools import compress
 
 from health.collectives.clocks import LONGEST_PAUSE, Place, Written
+from health.collectives.json_fields import BadRowOfRank, Row, TaintedRanks, integer, listed, moment, text
 from health.collectives.recording import (
     WAYS,
     CompletionRow,
@@ -36,9 +37,10 @@ from health.collectives.recording import (
     completions,
     states,
 )
-from health.collectives.rows import BadRow, Row, Rows, integer, listed, moment, text
 from topology.errors import InvalidInput
 from topology.files import Source
+from topology.tables.bad_rows import BadRow
+from topology.tables.text_rows import json_objects
 
 NAME = "arnold-progress"
 VERSION = 1
@@ -50,13 +52,13 @@ def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> Record
     :param lenient: drop rows that cannot be used, and say how many.
     :raises InvalidInput: a row cannot be used; another version of the format; nothing in the files.
     """
-    rows, reader = Rows(lenient=lenient), _Reader()
+    rows, reader = TaintedRanks(lenient=lenient), _Reader()
     for i, source in enumerate(sources):
-        for line, row in rows.read(source):
+        for line, row in json_objects(source, rows):
             try:
                 reader.take(row, Place(i, line))
             except BadRow as bad:
-                rows.refuse(source, line, bad)
+                rows.refuse(bad, source.at(line))
     reader.refuse_strays(rows, sources)
     return reader.recording(rows, sources[0].name)
 
@@ -136,11 +138,11 @@ class _Reader:
             case other:
                 raise BadRow(f"'type' is {other!r:.40}, not one of format, rank, group, state, done")
 
-    def refuse_strays(self, rows: Rows, sources: Sequence[Source]) -> None:
+    def refuse_strays(self, rows: TaintedRanks, sources: Sequence[Source]) -> None:
         found = self._written.refuse_strays(rows, sources, list(self._member_of))
         self._rows = list(compress(self._rows, ~found))
 
-    def recording(self, rows: Rows, name: str) -> Recording:
+    def recording(self, rows: TaintedRanks, name: str) -> Recording:
         if not self._rows:
             raise InvalidInput(
                 "holds no progress: not one state or done line that can be used",
@@ -155,11 +157,11 @@ class _Reader:
             ops=tuple(self._ops),
             completions=completions(row for row in self._rows if isinstance(row, CompletionRow)),
             states=states(row for row in self._rows if isinstance(row, StateRow)),
-            notes=rows.notes(),
+            notes=rows.counted(),
             tainted=self._tainted(rows),
         )
 
-    def _tainted(self, rows: Rows) -> frozenset[int]:
+    def _tainted(self, rows: TaintedRanks) -> frozenset[int]:
         """Members of whom rows were dropped, and those who share a group with one: the rows may have said who waits."""
         if rows.all_tainted or not rows.tainted <= self._member_of.keys():
             return frozenset(range(len(self._hosts)))
@@ -169,13 +171,13 @@ class _Reader:
     def _rank(self, row: Row) -> None:
         rank, host = integer(row, "rank"), row.get("host") or None
         if host is not None and not isinstance(host, str):
-            raise BadRow("'host' is not a text", rank=rank)
+            raise BadRowOfRank("'host' is not a text", rank)
         known = self._member_of.get(rank)
         if known is None:
             self._member_of[rank] = len(self._hosts)
             self._hosts.append(host)
         elif self._hosts[known] != host:
-            raise BadRow(f"rank {rank} is on {host!r:.60} here and on {self._hosts[known]!r:.60} above", rank=rank)
+            raise BadRowOfRank(f"rank {rank} is on {host!r:.60} here and on {self._hosts[known]!r:.60} above", rank)
 
     def _group(self, row: Row) -> None:
         name, kind = text(row, "comm"), row.get("kind", "")
@@ -220,7 +222,7 @@ class _Reader:
                 )
             self._check_progress(state)
         except BadRow as bad:
-            raise BadRow(bad.reason, rank=rank) from None
+            raise BadRowOfRank(bad.reason, rank) from None
         self._rows.append(state)
         self._written.add(state.time, state.member, place)
 
@@ -238,7 +240,7 @@ class _Reader:
                 raise BadRow("the same rank completes the same collective twice")
             completion = CompletionRow(end, start, group, member, seq, self._op(row), integer(row, "bytes"))
         except BadRow as bad:
-            raise BadRow(bad.reason, rank=rank) from None
+            raise BadRowOfRank(bad.reason, rank) from None
         self._completed.add((group, member, seq))
         self._rows.append(completion)
         self._written.add(completion.end, completion.member, place)

@@ -15,11 +15,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from health.collectives.json_fields import Row, integer, listed, nested, text
 from health.collectives.recording import Group, Member
-from health.collectives.rows import BadRow, Row, integer, listed, nested, parse_object, text
 from health.collectives.stalls import Snapshot, Stall
 from topology.errors import InvalidInput
 from topology.files import Source
+from topology.tables.bad_rows import BadRow
+from topology.tables.text_rows import parse_object
 
 P2P = ("Send", "Recv", "SendRecv")
 """Counts of operations that not all ranks take part in; the others must agree."""
@@ -79,7 +81,7 @@ def _read(source: Source) -> _Answer:
                 raise BadRow(f"communicator {i}: {bad.reason}") from None
     except BadRow as bad:
         raise InvalidInput(
-            bad.reason, where=source.name, fix="get the answer again: ncclras -f json, of NCCL 2.28.7 or later"
+            bad.message, where=source.name, fix="get the answer again: ncclras -f json, of NCCL 2.28.7 or later"
         ) from None
     return answer
 

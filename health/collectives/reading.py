@@ -7,42 +7,43 @@ whatever its author wrote into it.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from health.collectives.diagnosis import Culprit, Diagnosis, diagnose, diagnose_snapshot
 from health.collectives.flight_recorder import read_flight_recorder
 from health.collectives.inspector import read_inspector
+from health.collectives.inspector_prometheus import BANDWIDTH, SECONDS, latecomers, read_prometheus
 from health.collectives.progress_format import NAME, read_progress
-from health.collectives.prometheus import BANDWIDTH, SECONDS, latecomers, read_prometheus
 from health.collectives.ras import read_ras
 from health.collectives.trigger import Settings
 from topology.errors import InvalidInput, UnknownName, did_you_mean
-from topology.files import STDIN, Source, read_source
+from topology.files import MAX_BYTES, Source, decode_source, read_bytes, unpacked
 
 CONVERTER = "flight_recorder_to_json.py"
 """The script that turns pickles into JSON where they were written; it lies beside this module."""
+
+PICKLE, LAST_PROTOCOL = 0x80, 5
+"""First byte of a pickle, and the most that its second, the protocol, may be."""
 
 _HEAD = 100_000
 """Characters that are looked at to recognise a format."""
 
 
 def read_trace(path: str) -> Source:
-    """The text of one file.
+    """Return the text of one file.
 
     :raises InvalidInput: a pickle, or whatever :func:`~topology.files.read_source` refuses.
     :raises TooLarge: as there.
     """
-    head = _first_bytes(path)
-    if len(head) == 2 and head[0] == 0x80 and head[1] <= 5:
+    name, data = read_bytes(path, max_bytes=MAX_BYTES)
+    if len(data) > 1 and data[0] == PICKLE and data[1] <= LAST_PROTOCOL:
         raise InvalidInput(
             "is a pickle, and a pickle from elsewhere can run any program: it is not read",
-            where=path if path != STDIN else "stdin",
+            where=name,
             fix=f"turn it into JSON on the machine that wrote it: python3 {CONVERTER} FILE; "
             f"the script comes with arnold: arnold health collectives --converter > {CONVERTER}",
         )
-    return read_source(path)
+    return decode_source(name, unpacked(name, data, max_bytes=MAX_BYTES))
 
 
 def diagnose_files(
@@ -118,20 +119,6 @@ def _parses(line: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _first_bytes(path: str) -> bytes:
-    """The first two bytes; nothing where they cannot be had without taking them away."""
-    try:
-        if path == STDIN:
-            peek = getattr(getattr(sys.stdin, "buffer", None), "peek", None)
-            return bytes(peek(2)[:2]) if peek is not None else b""
-        if not Path(path).is_file():  # of a pipe nothing can be put back
-            return b""
-        with Path(path).open("rb") as file:
-            return file.read(2)
-    except (OSError, ValueError):
-        return b""
 
 
 def _progress(sources: Sequence[Source], settings: Settings, lenient: bool) -> Diagnosis:

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from health.collectives.flow_counters import Condition, cover, shares
+from health.collectives.flow_progress import Condition, cover, shares
 from health.collectives.recording import Completions, Recording
 
 SlowCause = Literal["slow-before", "slow-inside"]

@@ -26,7 +26,7 @@ from topology.readers.kubernetes_health import (
     Watched,
     instant,
 )
-from topology.readers.kubernetes_objects import Condition, Reported, ReportedList
+from topology.readers.kubernetes_objects import NodeCondition, NodeEvent, NodeObject, read_items
 
 MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))
 """Names of the monitors that are known."""
@@ -75,30 +75,28 @@ def read_reports(source: Source, *, by: str) -> Reports:
     :raises InvalidInput: no such list, or it holds neither nodes nor events about nodes.
     """
     document = load_document(source)
-    if isinstance(document.data, dict) and "items" not in document.data:
-        fix = "give what `kubectl get nodes,events -A -o json` prints"
-        raise InvalidInput("holds no items", where=document.where(), fix=fix)
-    items = document.parse(ReportedList).items
-    nodes = [item for item in items if item.kind == "Node"]
-    events = [item for item in items if item.kind == "Event" and _is_about_a_node(item)]
+    command = "kubectl get nodes,events -A -o json"
+    items = [item for _, item in read_items(document, {"Node": NodeObject, "Event": NodeEvent}, command=command)]
+    nodes = [item for item in items if isinstance(item, NodeObject)]
+    events = [item for item in items if isinstance(item, NodeEvent) and _is_about_a_node(item)]
     if not nodes and not events:
         raise InvalidInput(
             "holds neither nodes nor events about nodes",
             where=document.where("items"),
-            fix="give what `kubectl get nodes,events -A -o json` prints",
+            fix=f"give what `{command}` prints",
         )
     remarks: dict[str, list[_Remark]] = {}
     looked_at: set[str] = set()
-    for item in nodes:
-        for condition, watched in _conditions(item, by):
-            looked_at.add(item.metadata.name)
+    for node in nodes:
+        for condition, watched in _conditions(node, by):
+            looked_at.add(node.name)
             if condition.status == watched.bad:
-                remarks.setdefault(item.metadata.name, []).append(_of_condition(item, condition, watched))
+                remarks.setdefault(node.name, []).append(_of_condition(node, condition, watched))
             elif condition.status not in ("True", "False"):
-                looked_at.discard(item.metadata.name)
+                looked_at.discard(node.name)
                 break
-    for item in events:
-        if (remark := _of_event(item, by)) is not None:
+    for event in events:
+        if (remark := _of_event(event, by)) is not None:
             remarks.setdefault(remark.node, []).append(remark)
     return Reports(
         nodes=len(nodes),
@@ -107,7 +105,7 @@ def read_reports(source: Source, *, by: str) -> Reports:
     )
 
 
-def _conditions(node: Reported, by: str) -> Iterator[tuple[Condition, Watched]]:
+def _conditions(node: NodeObject, by: str) -> Iterator[tuple[NodeCondition, Watched]]:
     """Conditions of a node that the monitor writes."""
     for condition in node.status.conditions or []:
         known = WATCHED.get(condition.type)
@@ -117,18 +115,18 @@ def _conditions(node: Reported, by: str) -> Iterator[tuple[Condition, Watched]]:
             yield condition, known
 
 
-def _of_condition(node: Reported, condition: Condition, watched: Watched) -> _Remark:
+def _of_condition(node: NodeObject, condition: NodeCondition, watched: Watched) -> _Remark:
     since = instant(condition.last_transition_time or "")
     words = condition.type if watched.bad == "True" else f"not {condition.type}"
     return _Remark(node.metadata.name, watched.fault, _with(words, condition.message), since)
 
 
-def _is_about_a_node(event: Reported) -> bool:
+def _is_about_a_node(event: NodeEvent) -> bool:
     about = event.involved_object
     return about is not None and about.kind == "Node" and bool(about.name)
 
 
-def _of_event(event: Reported, by: str) -> _Remark | None:
+def _of_event(event: NodeEvent, by: str) -> _Remark | None:
     """What an event says, if it is one of the monitor's warnings."""
     about, reason = event.involved_object, event.reason or ""
     of_nvsentinel = bool(event.type) and reason == f"{event.type}IsNotHealthy"

@@ -118,10 +118,3 @@ def parse_duration(text: str) -> timedelta:
     if not 0.0 < seconds <= LONGEST.total_seconds():
         raise ValueError(f"{text[:40]!r} is no time such as 90s, 30m, 12h, 1.5d or 2w")
     return timedelta(seconds=seconds)
-
-
-def in_words(time: timedelta) -> str:
-    """The largest unit that fits: ``30 m``, ``1.5 h``, ``2 d``."""
-    seconds = time.total_seconds()
-    unit = next((unit for unit in ("d", "h", "m") if seconds >= _UNITS[unit]), "s")
-    return f"{seconds / _UNITS[unit]:.3g} {unit}"

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from health.flags.rules import MOST_FINDINGS, Rule, in_words
+from health.flags.rules import MOST_FINDINGS, Rule
 from topology.flag_events import LAST, EventName, FlagEvent, HeldFlag
 from topology.flag_log import FlagLog, time_text
 from topology.flags import FAULTY, HEALTHY, NodeFlag
+from topology.quantities import duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str
     recent = [time for time in track.noted if now - time <= rule.within]
     enough = flag.slowdown == FAULTY or (rule.score is not None and flag.score is not None and flag.score >= rule.score)
     if not track.steps and not enough and len(recent) + 1 < rule.raise_after:
-        because = f"{len(recent) + 1} of {rule.raise_after} findings within {in_words(rule.within)}"
+        because = f"{len(recent) + 1} of {rule.raise_after} findings within {duration(rule.within.total_seconds())}"
         return _event(flag, now, "noted", finding=flag, stamp=stamp, because=because)
     relapses = track.relapses if track.steps else _relapses(track, now, rule)
     step = _step(flag, now, rule.quiet_after(relapses))

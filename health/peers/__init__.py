@@ -8,17 +8,17 @@ worth, and when not to believe it.
 from health.peers.denoise import DENOISERS, Denoiser, load_denoiser
 from health.peers.peers_verdict import PeersVerdict, judge
 from health.peers.pipeline import Settings, detect
-from health.peers.readers import Columns, load_recording
+from health.peers.readers import SampleColumns, load_recording
 from health.peers.streams import Recording, Samples
 from health.peers.stretches import Examined, Stretch
 
 __all__ = [
     "DENOISERS",
-    "Columns",
     "Denoiser",
     "Examined",
     "PeersVerdict",
     "Recording",
+    "SampleColumns",
     "Samples",
     "Settings",
     "Stretch",

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from health.peers.metrics import is_step_time, title
 from health.peers.streams import Recording
 from health.peers.stretches import Doubt, Examined, Stretch
-from topology.drawing.labels import plural
 from topology.flags import FAULTY, NodeFlag
+from topology.quantities import number, plural
 
 SOURCE = "peers"
 """Who says so, in flags."""
@@ -102,11 +102,6 @@ def clock(seconds: float, absolute: bool) -> str:
 def instant(seconds: float) -> datetime:
     """Seconds since 1970 as an instant."""
     return datetime.fromtimestamp(seconds, UTC)
-
-
-def number(value: float) -> str:
-    """A measurement as people read it, three digits of it: ``0.42``, ``745``, ``6.1e+10``."""
-    return f"{value:.3g}" if abs(value) < 1000 or abs(value) >= 1e7 else f"{value:,.0f}"
 
 
 def _flag(found: list[Alert], recording: Recording, peers: int) -> NodeFlag:

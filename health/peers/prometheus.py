@@ -10,8 +10,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from health.peers.readers.load import only
-from health.peers.readers.prometheus import MACHINE_LABELS, from_series, matrix
+from health.peers.readers.range_query import MACHINE_LABELS, from_series, matrix
+from health.peers.readers.recording_file import only
 from health.peers.streams import Recording
 from topology.errors import InvalidInput
 

@@ -11,7 +11,7 @@ from threading import Event
 from health.peers.peers_verdict import PeersVerdict, instant, judge
 from health.peers.pipeline import Settings, detect
 from health.peers.prometheus import DEFAULT_QUERIES, Endpoint, EndpointAway
-from health.peers.readers.prometheus import MACHINE_LABELS
+from health.peers.readers.range_query import MACHINE_LABELS
 from topology.errors import ArnoldError
 from topology.flags import NodeFlag
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from health.whatif.analysis_result import Operation
 from health.whatif.checks import check_sizes, drop_rows, faults_of_rows, infer_sizes
-from health.whatif.columns import Columns, read_columns
 from health.whatif.metadata import JobSizes
+from health.whatif.op_columns import OpColumns, read_columns
 from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES, stream_of
 from health.whatif.trace import Trace
 from topology.errors import TooLarge, TraceFormatError
@@ -54,7 +54,7 @@ def read_trace(path: str | Path, *, sizes: JobSizes | None = None, lenient: bool
     return _Assembly(columns, sizes, ranks, dropped, lenient=lenient).trace()
 
 
-def _without_faulty_rows(columns: Columns, dropped: Counter[str]) -> Columns:
+def _without_faulty_rows(columns: OpColumns, dropped: Counter[str]) -> OpColumns:
     bad = np.zeros(len(columns), dtype=np.bool_)
     for fault in faults_of_rows(columns):
         rows = fault.rows[~bad[fault.rows]]
@@ -65,7 +65,7 @@ def _without_faulty_rows(columns: Columns, dropped: Counter[str]) -> Columns:
     return drop_rows(columns, np.flatnonzero(bad)) if bad.any() else columns
 
 
-def _ranks_with_all_stages(columns: Columns, sizes: JobSizes, dropped: Counter[str], *, lenient: bool) -> Columns:
+def _ranks_with_all_stages(columns: OpColumns, sizes: JobSizes, dropped: Counter[str], *, lenient: bool) -> OpColumns:
     """The rows of ranks of which every stage was traced; without ``lenient`` that is all of them.
 
     :raises TraceFormatError: a worker is absent; with ``lenient``, every rank lacks one.
@@ -97,7 +97,9 @@ class _Assembly:
     :ivar step: place of each row's step in ``steps``.
     """
 
-    def __init__(self, columns: Columns, sizes: JobSizes, ranks: int, dropped: Counter[str], *, lenient: bool) -> None:
+    def __init__(
+        self, columns: OpColumns, sizes: JobSizes, ranks: int, dropped: Counter[str], *, lenient: bool
+    ) -> None:
         self.columns, self.sizes, self.dropped, self.lenient = columns, sizes, dropped, lenient
         whole = columns.whole
         self.numbers = int(whole["seq_id"].max()) + 1

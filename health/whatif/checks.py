@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from health.whatif.columns import ABSENT, UNKNOWN, Columns
 from health.whatif.metadata import JobSizes
+from health.whatif.op_columns import ABSENT, UNKNOWN, OpColumns
 from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES
 from topology.errors import TraceFormatError, did_you_mean
 
@@ -30,7 +30,7 @@ class Fault(NamedTuple):
     fix: str
 
 
-def faults_of_rows(columns: Columns) -> Iterator[Fault]:
+def faults_of_rows(columns: OpColumns) -> Iterator[Fault]:
     """Rows that are wrong in themselves."""
     if columns.strange:
         rows = np.flatnonzero(columns.optype == UNKNOWN)
@@ -60,7 +60,7 @@ def faults_of_rows(columns: Columns) -> Iterator[Fault]:
     yield Fault("compute without microbatch", rows, "a forward or backward pass has no microbatch", "write its mb_id")
 
 
-def check_sizes(columns: Columns, sizes: JobSizes) -> int:
+def check_sizes(columns: OpColumns, sizes: JobSizes) -> int:
     """Compare the rows with the metadata.
 
     :returns: number of data-parallel ranks that the job has by the metadata.
@@ -97,18 +97,18 @@ def check_sizes(columns: Columns, sizes: JobSizes) -> int:
     return ranks
 
 
-def infer_sizes(columns: Columns) -> JobSizes:
+def infer_sizes(columns: OpColumns) -> JobSizes:
     """The sizes that the rows show, where no metadata say them."""
     dp, pp, vpp = (max(int(columns.whole[key].max()) + 1, 1) for key in ("dp_rank", "stage", "mc"))
     tp = columns.ranks if dp * pp > 1 else 1
     return JobSizes(dp=dp, pp=pp, vpp=vpp, tp=tp, world=dp * pp * tp)
 
 
-def drop_rows(columns: Columns, bad: Rows) -> Columns:
+def drop_rows(columns: OpColumns, bad: Rows) -> OpColumns:
     """The columns without some rows."""
     keep = np.ones(len(columns), dtype=np.bool_)
     keep[bad] = False
-    return Columns(
+    return OpColumns(
         source=columns.source,
         whole={key: values[keep] for key, values in columns.whole.items()},
         optype=columns.optype[keep],

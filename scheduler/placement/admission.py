@@ -16,13 +16,13 @@ import numpy.typing as npt
 from scheduler.job import Job
 from topology.capacity import shortage_apart
 from topology.cluster import Cluster
-from topology.flags import FAULTY, HEALTHY
+from topology.flags import FAULTY, HEALTHY, NodeFlag
 
 BoolArray = npt.NDArray[np.bool_]
 
 
 def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> BoolArray:
-    """Nodes that may host a cell of the job.
+    """Return nodes that may host a cell of the job.
 
     :param slowest: admit nodes up to this slowdown, 1.0 = no flagged node; default by the job's ``avoid``: 1.0 when
         ``strict``, any otherwise.
@@ -33,8 +33,15 @@ def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> B
     return admitted
 
 
+def flags_of_usable(cluster: Cluster, job: Job) -> tuple[NodeFlag, ...]:
+    """Return flags of the nodes that the job could use if nothing were held against them, by node."""
+    usable = (cluster.gpus == job.gpus_per_node) & (cluster.free_gpus == cluster.gpus)
+    flagged = [flag for i, flag in cluster.flags.items() if usable[i] and flag.slowdown > HEALTHY]
+    return tuple(sorted(flagged, key=lambda flag: flag.node))
+
+
 def shortage(cluster: Cluster, job: Job) -> str:
-    """Why the job cannot fit whatever its shape: fewer admissible nodes than cells, and what holds the others.
+    """Return why the job cannot fit whatever its shape: fewer admissible nodes than cells, and what holds the others.
 
     :returns: one sentence for the user; empty when there are enough nodes, in one trunk where nothing joins the trunks.
     :raises InvalidJob: the job cannot be cut into nodes.

@@ -51,7 +51,7 @@ class Blocks:
 
 
 def blocks_at(cluster: Cluster, job: Job, depth: int) -> Blocks:
-    """The blocks that must stay inside one domain of the level of that depth.
+    """Return the blocks that must stay inside one domain of the level of that depth.
 
     :param depth: index of the level, 0 the broadest; ``len(cluster.levels)`` stands for the nodes themselves.
     :raises UnknownName: a hold names a level that the cluster does not have.
@@ -69,7 +69,7 @@ def blocks_at(cluster: Cluster, job: Job, depth: int) -> Blocks:
 
 
 def capacity_by_level(cluster: Cluster, job: Job, usable: npt.NDArray[np.bool_]) -> tuple[IntArray, ...]:
-    """Cells that each domain can take in whole blocks, for every level.
+    """Return the cells that each domain can take in whole blocks, for every level.
 
     :param usable: shape [nodes].
     :returns: for each level shape [domains]: a multiple of the size of the level's blocks, at most the usable nodes.
@@ -89,7 +89,7 @@ def capacity_by_level(cluster: Cluster, job: Job, usable: npt.NDArray[np.bool_])
 
 
 def _join(first: IntArray, second: IntArray) -> IntArray:
-    """The finest partition that both partitions of the same things refine; classes numbered by first member."""
+    """Return the finest partition that both partitions of the same things refine; classes numbered by first member."""
     label = np.arange(len(first), dtype=np.int32)
     while True:
         before = label

@@ -16,9 +16,9 @@ from typing import Literal
 import numpy as np
 
 from scheduler.job import Grid, Job
+from scheduler.objective import job_level
 from scheduler.placement.admission import BoolArray, admissible, shortage
 from scheduler.placement.types import Limits, Proposal
-from scheduler.spread import job_level
 from topology.cluster import Cluster, IntArray, Level
 from topology.errors import Infeasible
 
@@ -93,7 +93,7 @@ class Heuristic:
 
 
 def by_rank(choose: Callable[[Request], IntArray], order: RankOrder) -> Rule:
-    """The rule of a system that lists nodes and hands them to ranks 0, 1, 2, ... one after another.
+    """Make the rule of a system that lists nodes and hands them to ranks 0, 1, 2, ... one after another.
 
     :param choose: nodes in the order of ranks, shape [cells] or longer.
     """
@@ -106,7 +106,7 @@ def by_rank(choose: Callable[[Request], IntArray], order: RankOrder) -> Rule:
 
 
 def rank_of_cell(grid: Grid, order: RankOrder) -> IntArray:
-    """The rank of each cell, shape [rows, columns]."""
+    """Return the rank of each cell, shape [rows, columns]."""
     if order == "job":
         return grid.node_rank
     ranks = np.arange(grid.cells, dtype=np.int32)

@@ -11,12 +11,12 @@ GROUP = "arnold.placement"
 
 
 def algorithm_names() -> tuple[str, ...]:
-    """Names of all installed algorithms, sorted."""
+    """Return the names of all installed algorithms, sorted."""
     return tuple(sorted(point.name for point in entry_points(group=GROUP)))
 
 
 def load_algorithm(name: str) -> PlacementAlgorithm:
-    """The algorithm of that name; only its own module is imported.
+    """Load the algorithm of that name; only its own module is imported.
 
     :raises UnknownName: no installed package offers it.
     """

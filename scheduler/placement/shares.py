@@ -20,7 +20,7 @@ from topology.cluster import IntArray
 def fewest_domains(
     rows: Rows, count: int, *, free: IntArray, idle: npt.NDArray[np.bool_], domain_of: Sequence[IntArray]
 ) -> Rows:
-    """Nodes for a gang.
+    """Choose nodes for a gang in as few domains as the greedy rule finds.
 
     :param rows: shape [fitting], the nodes with room; at least ``count``.
     :param free: shape [nodes], what is free on each.

@@ -22,7 +22,7 @@ Rows = npt.NDArray[np.signedinteger[Any]]
 def tightest(
     rows: Rows, *, free: IntArray, idle: npt.NDArray[np.bool_], idle_in_domain: Iterable[tuple[IntArray, IntArray]]
 ) -> Rows:
-    """The nodes that fit best, all equally well.
+    """Return the nodes that fit best, all equally well.
 
     :param rows: shape [fitting], the nodes with room.
     :param free: shape [nodes], what is free on each.

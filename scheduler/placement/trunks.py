@@ -13,14 +13,13 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import Evaluation, evaluate, job_level
 from scheduler.placement.admission import admissible, shortage
-from scheduler.placement.exact.price import step_time
-from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation
-from scheduler.spread import Evaluation, evaluate, job_level
+from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
+from scheduler.step_time import slowest_in_use, step_time
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
-from topology.flags import HEALTHY
 from topology.subset import subset
 
 _LEAST_SECONDS = 0.05
@@ -51,7 +50,7 @@ class _Answer:
 
 
 def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-    """What an algorithm proposes; that nothing fits, or that time ran out, is a proposal too.
+    """Return what an algorithm proposes; that nothing fits, or that time ran out, is a proposal too.
 
     :raises InvalidJob: the job cannot be cut into nodes.
     :raises UnknownName: the job names a level that the cluster does not have.
@@ -65,7 +64,7 @@ def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: L
 
 
 def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-    """The best of what an algorithm proposes in each trunk with enough nodes; of equal ones, in the tightest trunk.
+    """Return the best proposal over all trunks with enough nodes; of equal ones, that in the tightest trunk.
 
     :param cluster: with trunks.
     :raises InvalidJob: the job cannot be cut into nodes.
@@ -89,7 +88,7 @@ def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job
 
 
 def _weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) -> _Answer:
-    """A proposal for some nodes of the cluster as one for the cluster.
+    """Return a proposal for some nodes of the cluster as one for the cluster.
 
     :param nodes: indices of the trunk's nodes in the cluster.
     """
@@ -101,7 +100,7 @@ def _weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) ->
         evaluation = evaluate(cluster, job, chosen)
     except InvalidPlacement:
         return _Answer(proposal, None, inf)
-    slowest = max((float(cluster.slowdown[i]) for i in evaluation.flagged), default=HEALTHY)
+    slowest = slowest_in_use(cluster, evaluation)
     return _Answer(proposal, evaluation, step_time(job, objective=evaluation.objective, slowest=slowest))
 
 
@@ -123,24 +122,16 @@ def _together(answers: Sequence[_Answer]) -> Proposal:
 
 
 def _front(proposals: Sequence[Proposal]) -> tuple[ParetoPoint, ...]:
-    """Corners of all fronts that no other corner beats; proved where each trunk's front is."""
+    """Return the corners of all fronts that no other corner beats; proved where each trunk's front is."""
     points = {point for proposal in proposals for point in proposal.pareto}
     all_proved = all(point.proved for point in points) and all(proposal.pareto for proposal in proposals)
-    kept = {
-        (point.dp, point.pp)
-        for point in points
-        if not any(
-            (other.dp, other.pp) != (point.dp, point.pp) and other.dp <= point.dp and other.pp <= point.pp
-            for other in points
-        )
-    }
-    return tuple(ParetoPoint(dp, pp, all_proved) for dp, pp in sorted(kept))
+    return tuple(ParetoPoint(dp, pp, all_proved) for dp, pp in corners((point.dp, point.pp) for point in points))
 
 
 def _refuted_everywhere(best: Proposal, proposals: Sequence[Proposal]) -> tuple[Refutation, ...]:
-    """What rules a pair out in the chosen trunk, where something rules it out in each other trunk too."""
-
-    def refuted(proposal: Proposal, dp: int, pp: int) -> bool:
-        return any(known.pair[0] >= dp and known.pair[1] >= pp for known in proposal.refutations)
-
-    return tuple(known for known in best.refutations if all(refuted(one, *known.pair) for one in proposals))
+    """Return what rules a pair out in the chosen trunk, where something rules it out in each other trunk too."""
+    return tuple(
+        known
+        for known in best.refutations
+        if all(any(other.covers(*known.pair) for other in one.refutations) for one in proposals)
+    )

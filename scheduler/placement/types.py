@@ -1,39 +1,46 @@
 """What every placement algorithm takes and returns.
 
-An algorithm proposes; it never says what its proposal is worth.  ``scheduler.spread`` evaluates every proposal the same
-way, whoever made it.
+An algorithm proposes; it never says what its proposal is worth.  ``scheduler.objective`` evaluates every proposal in
+the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from annotated_types import Ge, Gt, Interval
 
 from scheduler.job import Job
 from topology.cluster import Cluster, IntArray
+from topology.json_record import FloatOrInfinity, JsonRecord
 
 Pair = tuple[int, int]
 """(S, R): DP spread and PP spread."""
 
 
+def corners(pairs: Iterable[Pair]) -> list[Pair]:
+    """Return the Pareto front of some pairs, by S: those that no other one is as good as in both."""
+    known = set(pairs)
+    return sorted(p for p in known if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in known))
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long an algorithm may take, and what makes it repeatable.
+    """How long an algorithm may take, and what makes it repeatable: the options of commands that place."""
 
-    :param seconds: wall-clock limit; an anytime algorithm returns its best placement when it runs out.
-    :param seed: same seed, same answer, as long as time did not run out.
-    :param workers: threads a solver may use.
-    :param progress: called now and then with a short sentence; ``None`` = nobody waits.
-    """
-
-    seconds: float = 10.0
-    seed: int = 0
-    workers: int = 2
-    progress: Callable[[str], None] | None = None
+    seconds: Annotated[float, Gt(0)] = field(default=10.0, metadata={"option": "--time-limit", "metavar": "SECONDS"})
+    """Wall time in seconds; then the best placement so far and its bound."""
+    seed: Annotated[int, Interval(ge=0, le=2**31 - 1)] = field(default=0, metadata={"metavar": "N"})
+    """Same seed, same answer, as long as time does not run out."""
+    workers: Annotated[int, Interval(ge=1, le=1024)] = field(default=2, metadata={"metavar": "N"})
+    """Threads that a solver may use."""
+    progress: Callable[[str], None] | None = field(default=None, metadata={"option": False})
+    """Called now and then with a short sentence; ``None`` = progress is not shown."""
 
     def say(self, message: str) -> None:
-        """Tell whoever waits."""
+        """Show a short sentence about the progress."""
         if self.progress is not None:
             self.progress(message)
 
@@ -50,35 +57,37 @@ class Refutation:
     by: str
     sentence: str
 
+    def covers(self, dp: int, pp: int) -> bool:
+        """Return whether the refutation rules out a pair: one that is as small in both."""
+        return dp <= self.pair[0] and pp <= self.pair[1]
+
 
 @dataclass(frozen=True, slots=True)
-class ParetoPoint:
-    """One corner of the trade between DP and PP spread.
+class ParetoPoint(JsonRecord):
+    """A corner of the trade between DP and PP spread; it does not depend on alpha."""
 
-    :param proved: no placement is at least as good in both and better in one.
-    """
-
-    dp: int
-    pp: int
+    dp: Annotated[int, Ge(1)]
+    """Over all DP groups: S."""
+    pp: Annotated[int, Ge(1)]
+    """Over all PP groups: R."""
     proved: bool
+    """No placement is at least as good in both and better in one."""
 
 
 @dataclass(frozen=True, slots=True)
-class PriceOption:
-    """One way to treat slow nodes, as weighed by ``avoid: price``.
+class PriceOption(JsonRecord):
+    """One way to treat slow nodes, as weighed under ``avoid: price``."""
 
-    :param slowest: nodes up to this slowdown were admitted; 1.0 = none of the flagged ones.
-    :param objective: Eq. 2 of the best placement found that way; ``None`` when the job does not fit that way, or when
-        ``skipped`` says that it could not have won.
-    :param step_time: predicted step time, 1.0 = no spread and no slow node.
-    :param chosen: whether this option was taken.
-    """
-
-    slowest: float
+    slowest: FloatOrInfinity
+    """Nodes up to this slowdown were admitted, 1 = none of the flagged ones; null = any."""
     objective: float | None
+    """Eq. 2 of the best placement found that way; null = none, or the option could not have won."""
     step_time: float | None
+    """Predicted step time, 1 = no spread and no slow node."""
     chosen: bool
+    """Whether this option was taken."""
     sentence: str
+    """The option in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +116,11 @@ class Proposal:
     solve_seconds: float = 0.0
     notes: tuple[str, ...] = ()
     statistics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def corners(self) -> tuple[ParetoPoint, ...]:
+        """Corners of the trade in order of DP spread."""
+        return tuple(sorted(self.pareto, key=lambda point: (point.dp, point.pp)))
 
 
 class PlacementAlgorithm(Protocol):

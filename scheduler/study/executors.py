@@ -84,6 +84,11 @@ class Processes:
                 pool.shutdown(cancel_futures=True)
 
 
+def local_executor(processes: int) -> Executor:
+    """Return what runs a study on this machine: this process, or several of its own."""
+    return Processes(processes) if processes > 1 else Here()
+
+
 class _Termination:
     """SIGTERM ends this process in an orderly way, but never while the pool holds a lock of its own.
 

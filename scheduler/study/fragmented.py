@@ -7,17 +7,22 @@ neighbouring nodes, small jobs anywhere), and a job that wants between a quarter
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean, median
+from typing import Annotated
+
+from annotated_types import Ge
 
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import TOLERANCE
-from scheduler.study.sweep import Result
+from scheduler.placement.types import Limits
+from scheduler.study.placement_sweep import CaseResult, CaseResults
 from scheduler.study.table1 import EXACT, ratio
 from topology.cluster import Cluster
 from topology.generate import fragment, minipods
+from topology.json_record import JsonRecord
 
 MAX_CELLS = 1200
 """The 9,600-GPU job of the paper."""
@@ -56,67 +61,115 @@ def cases(count: int, seed: int) -> list[Fragmented]:
     return [Fragmented(seed, number) for number in range(count)]
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """What one algorithm made of all cases.  ``None`` = of none of them.
-
-    :param placed: cases with a placement.
-    :param infeasible: cases that the algorithm's rule refuses, though every job has nodes enough.
-    :param unsolved: cases without placement or verdict: out of time, gave up, or refused by the evaluator.
-    :param proved: cases proved optimal.
-    :param objective: mean over the cases with a placement.
-    :param mean_ratio: mean of objective over that of ``exact``, over the cases in which both have one.
-    :param largest_ratio: the same, the largest.
-    :param level_with_exact: cases in which the objective is not above that of ``exact``.
-    :param mean_seconds: wall time inside the algorithm.
-    :param median_seconds: the same, the median.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlgorithmLine(JsonRecord):
+    """What one algorithm made of all clusters.  Null = of none of them."""
 
     algorithm: str
-    cases: int
+    """Name of the algorithm, or of a system with its best mode chosen by hand for each job."""
     placed: int
+    """Clusters on which it found a valid placement."""
     infeasible: int
+    """Clusters on which its rule refuses the job, though there are nodes enough."""
     unsolved: int
+    """Clusters on which it ran out of time, gave up, or broke a rule."""
     proved: int
+    """Placements proved optimal."""
     objective: float | None
+    """Mean objective of its placements."""
     mean_ratio: float | None
+    """Mean of objective over that of exact, where both have one."""
     largest_ratio: float | None
+    """Largest of the same."""
     level_with_exact: int
-    mean_seconds: float
-    median_seconds: float
+    """Clusters on which it is no worse than exact."""
+    mean_seconds: Annotated[float, Ge(0)]
+    """Mean wall time of the algorithm alone."""
+    median_seconds: Annotated[float, Ge(0)]
+    """Median of the same."""
 
 
-def best_modes(results: Sequence[Result]) -> list[Result]:
-    """For each system and case the best of its modes, as if someone chose the mode by hand for each job.
+@dataclass(frozen=True, slots=True)
+class ClusterResults(JsonRecord):
+    """One cluster and all that was made of it."""
+
+    cluster: str
+    """Its name."""
+    results: CaseResults
+    """One for each algorithm."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentedStudy(JsonRecord):
+    """Fragmented clusters, all algorithms side by side."""
+
+    seed: int
+    """Seed of clusters, jobs and algorithms."""
+    clusters: int
+    """How many."""
+    time_limit: float
+    """Seconds for each algorithm on each cluster."""
+    lines: tuple[AlgorithmLine, ...]
+    """One for each algorithm."""
+    best_modes: tuple[AlgorithmLine, ...]
+    """One for each system with several modes."""
+    cases: tuple[ClusterResults, ...]
+    """Every single result."""
+
+
+def fragmented_study(cases: Sequence[Fragmented], results: Sequence[CaseResults], limits: Limits) -> FragmentedStudy:
+    """Return what the results of a sweep say.
+
+    :param limits: of the sweep, with the seed of the cases.
+    """
+    return FragmentedStudy(
+        seed=limits.seed,
+        clusters=len(cases),
+        time_limit=limits.seconds,
+        lines=lines(results, results),
+        best_modes=lines(best_modes(results), results),
+        cases=tuple(ClusterResults(case.name, found) for case, found in zip(cases, results, strict=True)),
+    )
+
+
+def best_modes(results: Sequence[CaseResults]) -> list[CaseResults]:
+    """Return for each case and system the best of its modes, as if the mode were chosen by hand for each job.
 
     Time is that of all modes together.  Systems of which fewer than two modes ran are left out.
     """
-    chosen = []
+    return [tuple(_best_modes(found)) for found in results]
+
+
+def _best_modes(results: CaseResults) -> Iterator[CaseResult]:
     for system in SYSTEMS:
-        ran = [result for result in results if result.algorithm.startswith(f"{system}-")]
-        modes = len({result.algorithm for result in ran})
-        for case in sorted({result.case for result in ran}) if modes > 1 else ():
-            of_case = [result for result in ran if result.case == case]
-            best = min(of_case, key=lambda result: inf if result.objective is None else result.objective)
-            seconds = sum(result.seconds for result in of_case)
-            chosen.append(replace(best, algorithm=f"{system}, best of {modes} modes", seconds=seconds))
-    return chosen
+        modes = [result for result in results if result.algorithm.startswith(f"{system}-")]
+        if len(modes) > 1:
+            best = min(modes, key=lambda result: inf if result.objective is None else result.objective)
+            seconds = sum(result.solve_seconds for result in modes)
+            yield replace(best, algorithm=f"{system}, best of {len(modes)} modes", solve_seconds=seconds)
 
 
-def lines(algorithms: Sequence[str], results: Sequence[Result]) -> list[Line]:
-    """One line for each algorithm, in the order given."""
-    exact = {result.case: result.objective for result in results if result.algorithm == EXACT}
-    return [_line(name, [result for result in results if result.algorithm == name], exact) for name in algorithms]
+def lines(results: Sequence[CaseResults], all_results: Sequence[CaseResults]) -> tuple[AlgorithmLine, ...]:
+    """Return one line for each algorithm, in the order of the results.
+
+    :param all_results: of the same cases, with those of ``exact``.
+    """
+    exact = [next((one.objective for one in found if one.algorithm == EXACT), None) for found in all_results]
+    return tuple(_line(of_one, exact) for of_one in zip(*results, strict=True))
 
 
-def _line(name: str, results: Sequence[Result], exact: dict[int, float | None]) -> Line:
+def _line(results: Sequence[CaseResult], exact: Sequence[float | None]) -> AlgorithmLine:
+    """The line of one algorithm.
+
+    :param exact: objective of ``exact`` on each case.
+    """
     worth = [result.objective for result in results if result.objective is not None]
-    ratios = [value for result in results if (value := ratio(result.objective, exact.get(result.case))) is not None]
+    pairs = zip(results, exact, strict=True)
+    ratios = [value for result, best in pairs if (value := ratio(result.objective, best)) is not None]
     infeasible = sum(result.status == "infeasible" for result in results)
-    seconds = [result.seconds for result in results]
-    return Line(
-        algorithm=name,
-        cases=len(results),
+    seconds = [result.solve_seconds for result in results]
+    return AlgorithmLine(
+        algorithm=results[0].algorithm,
         placed=len(worth),
         infeasible=infeasible,
         unsolved=len(results) - len(worth) - infeasible,

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from scheduler.job import Job, Parallelism
-from scheduler.study.sweep import Result
+from scheduler.study.placement_sweep import CaseResult, CaseResults
 from topology.cluster import Cluster
 from topology.generate import paper_cluster
+from topology.json_record import JsonRecord
 
 EXACT = "exact"
 PAPER = "arnold-mip"
@@ -66,43 +67,92 @@ def cases(*, unevenness: float = 0.0, seed: int = 0) -> list[Setting]:
     return [Setting(setting, alpha, unevenness, seed) for setting in PARALLELISM for alpha in ALPHAS]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table.  A ratio is ``None`` where one of its two has no placement.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table1Row(JsonRecord):
+    """One line of the paper's Table 1.  A ratio is null where one of its two has no placement."""
 
-    :param best_baseline: the baseline with the least objective, the first of equal ones.
-    :param baseline_to_paper: best baseline over the paper's program: what the paper published.
-    :param best_fit_to_paper: best-fit over the paper's program; the published numbers follow from this one alone.
-    :param paper_to_exact: the paper's program over the optimum.
-    :param baseline_to_exact: best baseline over the optimum.
-    """
-
-    case: Setting
-    results: Mapping[str, Result]
+    setting: str
+    """i, ii or iii."""
+    alpha: float
+    """DP affinity."""
+    results: CaseResults
+    """exact, the paper's program, its baselines."""
     best_baseline: str | None
+    """The baseline with the least objective, the first of equal ones."""
     baseline_to_paper: float | None
+    """Best baseline over the paper's program, what the paper published."""
     best_fit_to_paper: float | None
+    """best-fit over the paper's program; the published numbers follow from this one alone."""
     paper_to_exact: float | None
+    """The paper's program over exact."""
     baseline_to_exact: float | None
+    """Best baseline over exact."""
+
+    def result(self, algorithm: str) -> CaseResult:
+        """Return what an algorithm made of it."""
+        return next(result for result in self.results if result.algorithm == algorithm)
 
 
-def rows(cases: Sequence[Setting], results: Sequence[Result]) -> list[Row]:
-    """Lines of the table from the results of a sweep."""
-    return [
-        _row(case, {result.algorithm: result for result in results if result.case == number})
-        for number, case in enumerate(cases)
-    ]
+@dataclass(frozen=True, slots=True)
+class RatioSummary(JsonRecord):
+    """A ratio over the whole table; null where no line has it."""
+
+    largest: float | None
+    """Largest over the lines."""
+    mean: float | None
+    """Mean over the lines."""
 
 
-def _row(case: Setting, results: Mapping[str, Result]) -> Row:
-    worth = {name: result.objective for name, result in results.items()}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table1(JsonRecord):
+    """The paper's Table 1, computed."""
+
+    unevenness: float
+    """Minipods differ from the mean by up to this share; the paper does not publish its split."""
+    seed: int
+    """Which uneven split; also the seed of the algorithms."""
+    settings: tuple[Table1Row, ...]
+    """Three settings at three affinities."""
+    published: RatioSummary
+    """Best baseline over Arnold as published."""
+    baseline_to_paper: RatioSummary
+    """The same, computed."""
+    best_fit_to_paper: RatioSummary
+    """best-fit alone over the paper's program."""
+    paper_to_exact: RatioSummary
+    """What the paper's program leaves on the table."""
+    baseline_to_exact: RatioSummary
+    """What the best baseline leaves on the table."""
+
+
+def table1(cases: Sequence[Setting], results: Sequence[CaseResults]) -> Table1:
+    """Return the table of the results of a sweep over :data:`ALGORITHMS`.
+
+    :param cases: of one split.
+    """
+    rows = tuple(_row(case, found) for case, found in zip(cases, results, strict=True))
+    return Table1(
+        unevenness=cases[0].unevenness,
+        seed=cases[0].seed,
+        settings=rows,
+        published=RatioSummary(PUBLISHED_BEST, PUBLISHED_MEAN),
+        baseline_to_paper=summary([row.baseline_to_paper for row in rows]),
+        best_fit_to_paper=summary([row.best_fit_to_paper for row in rows]),
+        paper_to_exact=summary([row.paper_to_exact for row in rows]),
+        baseline_to_exact=summary([row.baseline_to_exact for row in rows]),
+    )
+
+
+def _row(case: Setting, results: CaseResults) -> Table1Row:
+    worth = {result.algorithm: result.objective for result in results}
     placed = {name: objective for name in BASELINES if (objective := worth[name]) is not None}
     best = min(placed, key=placed.__getitem__, default=None)
     baseline = None if best is None else placed[best]
-    return Row(
-        case,
-        results,
-        best,
+    return Table1Row(
+        setting=case.setting,
+        alpha=case.alpha,
+        results=results,
+        best_baseline=best,
         baseline_to_paper=ratio(baseline, worth[PAPER]),
         best_fit_to_paper=ratio(worth["best-fit"], worth[PAPER]),
         paper_to_exact=ratio(worth[PAPER], worth[EXACT]),
@@ -111,19 +161,11 @@ def _row(case: Setting, results: Mapping[str, Result]) -> Row:
 
 
 def ratio(one: float | None, other: float | None) -> float | None:
-    """One objective over another, where both exist."""
+    """Return one objective over another, where both exist."""
     return None if one is None or other is None else one / other
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Largest and mean value of a ratio over the table; ``None`` where no line has it."""
-
-    largest: float | None
-    mean: float | None
-
-
-def summary(ratios: Sequence[float | None]) -> Summary:
-    """Largest and mean of the ratios that exist."""
+def summary(ratios: Sequence[float | None]) -> RatioSummary:
+    """Return the largest and the mean of the ratios that exist."""
     known = [value for value in ratios if value is not None]
-    return Summary(max(known, default=None), fmean(known) if known else None)
+    return RatioSummary(max(known, default=None), fmean(known) if known else None)

@@ -7,8 +7,8 @@ from math import inf
 
 import numpy as np
 
-from simulator.records import JobRecord
-from simulator.shapes import node_size
+from simulator.gang_shape import node_size
+from simulator.job_record import JobRecord
 from simulator.workload import WorkloadSpec, generate
 from topology.cluster import Cluster
 

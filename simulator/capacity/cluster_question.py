@@ -9,12 +9,13 @@ from typing import Annotated
 from annotated_types import Interval
 
 from scheduler.placement.registry import load_algorithm
-from simulator.capacity.job_shape import JobShape, parse_shape, usual_shapes
+from simulator.capacity.capacity_question import A, CapacityQuestion
+from simulator.capacity.job_shape import JobShape, numbers_between_x, parse_shape, usual_shapes
 from simulator.capacity.largest_job import Prober
-from simulator.capacity.question import A, CapacityQuestion, Seed, Share
-from simulator.shapes import node_size
+from simulator.gang_shape import node_size
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
+from topology.field_types import Seed, Share
 from topology.generate import fragment, minipods
 
 NO_OPTION = {"option": False}
@@ -86,7 +87,7 @@ class ShapesQuestion(ClusterQuestion[A]):
         return tuple(parse_shape(shape, gpus_per_node=gpus) for shape in self.shapes) or usual_shapes(gpus)
 
     def prober(self, cluster: Cluster) -> Prober:
-        """Return what asks the exact algorithm for the largest jobs on a cluster."""
+        """Return a prober of a cluster by the exact algorithm."""
         return Prober(cluster, load_algorithm("exact"), seconds=self.time_limit, level=self.level)
 
 
@@ -95,9 +96,8 @@ def parse_minipods(made: str) -> tuple[int, int]:
 
     :raises InvalidInput: not two numbers from 1 to a million.
     """
-    parts = made.lower().split("x")
-    if len(parts) != 2 or not all(part.isdecimal() and 0 < int(part) <= 1_000_000 for part in parts):
-        raise InvalidInput(
-            f"{made[:40]!r} is no size", where="--made", fix="give minipods and the nodes of each, for example 22x93"
-        )
-    return int(parts[0]), int(parts[1])
+    sizes = numbers_between_x(made, 1_000_000, 1_000_000)
+    if sizes is None:
+        fix = "give minipods and the nodes of each, for example 22x93"
+        raise InvalidInput(f"{made[:40]!r} is no size", where="--made", fix=fix)
+    return sizes[0], sizes[1]

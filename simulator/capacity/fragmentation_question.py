@@ -7,37 +7,24 @@ given size are worth now compared with an empty cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
+from scheduler.objective import job_level
 from scheduler.placement.admission import admissible
-from scheduler.spread import job_level
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import NO_OPTION, ShapesQuestion
 from simulator.capacity.job_shape import JobShape
-from simulator.capacity.largest_job import FAMILIES, Family, Prober
-from simulator.capacity.question import AtLeastOne, CapacityAnswer, Count, Share
+from simulator.capacity.largest_job import FAMILIES, Family, LargestJob, Prober
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
 from topology.capacity import count_nodes
-from topology.drawing.labels import plural
+from topology.field_types import AtLeastOne, Count, Share
 from topology.json_record import JsonRecord
-
-
-@dataclass(frozen=True, slots=True)
-class LargestOfFamily(JsonRecord):
-    """The largest job whose groups touch few domains."""
-
-    family: Family
-    """Whose groups."""
-    spread: AtLeastOne
-    """Domains that each of them may touch."""
-    nodes: Count
-    """Nodes of the job; 0 = none fits."""
-    proved: bool
-    """No larger one fits; false = the algorithm ran out of time on a larger one."""
+from topology.quantities import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +59,7 @@ class ShapeLeft(JsonRecord):
     """Pipeline stages."""
     most_nodes: Count
     """Nodes of the largest job whatever its spread."""
-    largest: tuple[LargestOfFamily, ...]
+    largest: tuple[LargestJob, ...]
     """By family and spread."""
     too_small: Count
     """Free nodes in domains with fewer of them than one PP group has."""
@@ -81,7 +68,7 @@ class ShapeLeft(JsonRecord):
     sizes: tuple[SizedJob, ...]
     """Jobs of several sizes."""
 
-    def fitting(self, family: Family, spread: int) -> LargestOfFamily | None:
+    def fitting(self, family: Family, spread: int) -> LargestJob | None:
         """Return the largest job of a family and spread; ``None`` where the shape has no such groups."""
         return next((one for one in self.largest if (one.family, one.spread) == (family, spread)), None)
 
@@ -146,17 +133,13 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
     def _shape(self, now: Prober, empty: Prober, shape: JobShape) -> ShapeLeft:
         probe, most = shape.job(1, level=self.level), now.most_rows(shape)
         free = count_nodes(job_level(self.now, probe), admissible(self.now, probe))
-        largest = []
-        for family in FAMILIES if shape.row > 1 else ("dp",):
-            for spread in self.spreads:
-                found = now.largest(shape, family, spread)
-                largest.append(LargestOfFamily(family, spread, found.rows * shape.row, found.proved))
+        families: tuple[Family, ...] = ("pp", "dp") if shape.row > 1 else ("dp",)
         return ShapeLeft(
             shape=shape.name,
             tp=shape.tp,
             pp=shape.pp,
             most_nodes=most * shape.row,
-            largest=tuple(largest),
+            largest=tuple(now.largest(shape, family, k) for family in families for k in self.spreads),
             too_small=int(free[free < shape.row].sum()),
             left_over=int((free % shape.row).sum()),
             sizes=tuple(self._sized(now, empty, shape, share) for share in self.shares if int(share * most) >= 1),
@@ -205,11 +188,14 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
 
     def sheet(self, answer: FragmentationAnswer) -> Sheet:
         """Return the largest jobs, jobs of several sizes, and the free nodes of each domain."""
-        places = [(family, spread) for family in FAMILIES for spread in self.spreads]
         largest: dict[str, Callable[[ShapeLeft], str]] = {
             "shape": lambda row: row.shape,
             "any spread": lambda row: f"{row.most_nodes:,}",
-            **{f"{family.upper()} <= {spread}": partial(_cell, family, spread) for family, spread in places},
+            **{
+                f"{family.upper()} <= {spread}": partial(_cell, family, spread)
+                for family in FAMILIES
+                for spread in self.spreads
+            },
             f"{answer.level} too small": lambda row: f"{row.too_small:,}",
             "left over": lambda row: f"{row.left_over:,}",
         }
@@ -234,21 +220,24 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         )
 
     def _chart(self, answer: FragmentationAnswer) -> Chart:
-        """PP groups at the left, DP groups at the right, nothing drawn between them."""
-        families = [
-            family for family in FAMILIES if any(one.family == family for s in answer.shapes for one in s.largest)
-        ]
-        columns = [(family, spread) for family in families for spread in self.spreads]
-        # the DP groups stand one place further to the right, with a gap before them
-        place = {column: float(i + (column[0] == "dp")) for i, column in enumerate(columns)}
+        """Return the chart: PP groups at the left, DP groups at the right, a place without points between them."""
+        columns: list[tuple[Family, int] | None] = [("dp", spread) for spread in self.spreads]
+        if any(one.family == "pp" for row in answer.shapes for one in row.largest):
+            columns = [*(("pp", spread) for spread in self.spreads), None, *columns]
         return Chart(
             title="Largest job that still fits",
             x_label="domains that a PP or a DP group may touch",
             y_label="nodes",
-            series=[Series(f"shape {row.shape}", list(_points(row, place))) for row in answer.shapes],
+            series=[
+                Series(
+                    f"shape {row.shape}",
+                    [(x, one.nodes if at and (one := row.fitting(*at)) else None) for x, at in enumerate(columns)],
+                )
+                for row in answer.shapes
+            ],
             floor=0.0,
             ceiling=float(max(answer.free, 1)),
-            ticks=[(x, f"{family.upper()} <= {k}") for (family, k), x in place.items()],
+            ticks=[(x, f"{at[0].upper()} <= {at[1]}") for x, at in enumerate(columns) if at],
         )
 
 
@@ -257,21 +246,11 @@ def _cell(family: Family, spread: int, row: ShapeLeft) -> str:
     return "-" if found is None else f"{'' if found.proved else '>= '}{found.nodes:,}"
 
 
-def _points(row: ShapeLeft, place: dict[tuple[Family, int], float]) -> Iterator[tuple[float, float | None]]:
-    previous = ""
-    for (family, spread), x in place.items():
-        if previous and previous != family:
-            yield x - 0.5, None
-        previous = family
-        found = row.fitting(family, spread)
-        yield x, None if found is None else float(found.nodes)
-
-
 def _chart_of_domains(answer: FragmentationAnswer) -> Chart:
     return Chart(
         title=f"Free nodes of each {answer.level}",
         x_label=f"{answer.level}s, the emptiest first",
         y_label="free nodes",
-        series=(Series("free nodes", [(float(i + 1), float(n)) for i, n in enumerate(answer.free_by_domain)]),),
+        series=(Series("free nodes", list(enumerate(answer.free_by_domain, start=1))),),
         floor=0.0,
     )

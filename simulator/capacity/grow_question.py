@@ -14,24 +14,26 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Interval
 
+from scheduler.objective import job_level
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
-from scheduler.spread import job_level
 from simulator.capacity.background_jobs import DAY, BackgroundJobs, background_jobs
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import ShapesQuestion
-from simulator.capacity.largest_job import Largest
-from simulator.capacity.question import AtLeastOne, CapacityAnswer, Count
+from simulator.capacity.job_shape import JobShape
+from simulator.capacity.largest_job import LargestJob, Prober
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
 from simulator.engine.run import run
-from simulator.metrics.summary import Summary, summarise
+from simulator.results.distribution import Distribution, wait_times
 from topology.cluster import Cluster
-from topology.drawing.labels import plural
 from topology.errors import InvalidInput
+from topology.field_types import AtLeastOne, Count
 from topology.generate import with_domain
 from topology.json_record import JsonRecord
+from topology.quantities import plural
 
 SHARE = 0.9
 """Size of the job whose objective is compared, as a share of the nodes that are free today."""
@@ -171,37 +173,37 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
 
     def _grown(self, cluster: Cluster, more: int) -> GrownCluster:
         prober = self.prober(cluster)
-        shapes = []
-        for shape, rows in zip(self.job_shapes, self.rows_compared, strict=True):
-            most = prober.most_rows(shape)
-            whole = prober.largest(shape, "pp", 1) if shape.row > 1 else Largest(most, proved=True)
-            one = GrownShape(
-                shape=shape.name,
-                most_nodes=most * shape.row,
-                whole_nodes=whole.rows * shape.row,
-                whole_proved=whole.proved,
-                job_nodes=rows * shape.row,
-                objective=prober.place(shape, rows, self.alpha).objective if rows <= most else None,
-            )
-            shapes.append(one)
-        wait = self._replay(cluster).wait
+        wait = self._waits(cluster)
         return GrownCluster(
             more=more,
             nodes=len(cluster),
             free=int(cluster.idle.sum()),
             wait_hours=None if wait is None else wait.mean / 3600.0,
             wait_hours_p95=None if wait is None else wait.p95 / 3600.0,
-            shapes=tuple(shapes),
+            shapes=tuple(self._shape(prober, *one) for one in zip(self.job_shapes, self.rows_compared, strict=True)),
         )
 
-    def _replay(self, cluster: Cluster) -> Summary:
-        """The workload on the empty cluster."""
+    def _shape(self, prober: Prober, shape: JobShape, rows: int) -> GrownShape:
+        most = prober.most_rows(shape)
+        # a PP group of one node is always whole: nothing to search for
+        whole = prober.largest(shape, "pp", 1) if shape.row > 1 else LargestJob("pp", 1, most, proved=True)
+        return GrownShape(
+            shape=shape.name,
+            most_nodes=most * shape.row,
+            whole_nodes=whole.nodes,
+            whole_proved=whole.proved,
+            job_nodes=rows * shape.row,
+            objective=prober.place(shape, rows, self.alpha).objective if rows <= most else None,
+        )
+
+    def _waits(self, cluster: Cluster) -> Distribution | None:
+        """Return how long jobs of the workload wait on the empty cluster."""
         limits, packing = Limits(seed=self.seed, workers=1), load_algorithm("gpu-packing")
         room = PlacedRoom(cluster.emptied(), algorithm=packing, limits=limits, level=self.level)
         engine = Engine(self.workload.records, room, load_policy(self.policy))
         engine.begin()
         run(engine)
-        return summarise(engine.jobs, room.capacity)
+        return wait_times(engine.jobs)
 
     def verdict(self, found: GrowAnswer) -> str:
         """Return what the first cluster that grew has over today's: waits, and the last shape's largest job."""

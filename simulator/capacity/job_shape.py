@@ -5,24 +5,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from scheduler.job import Job, Parallelism
+from scheduler.job import DEFAULT_ALPHA, Job, Parallelism
 from topology.errors import InvalidJob
 
-_SHAPE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
+# bounded, as int() refuses numbers of thousands of digits
+_NUMBER = re.compile(r"[0-9]{1,7}")
 
 
 @dataclass(frozen=True, slots=True)
 class JobShape:
-    """A job without its number of replicas.
-
-    :param tp: tensor-parallel degree, a divisor of the GPUs of a node.
-    :param pp: pipeline stages.
-    :param gpus_per_node: GPUs of the nodes it runs on.
-    """
+    """A job without its number of replicas."""
 
     tp: int = 8
+    """Tensor-parallel degree, a divisor of the GPUs of a node."""
     pp: int = 8
+    """Pipeline stages."""
     gpus_per_node: int = 8
+    """GPUs of the nodes that the job runs on."""
 
     @property
     def name(self) -> str:
@@ -31,11 +30,11 @@ class JobShape:
 
     @property
     def row(self) -> int:
-        """Nodes of one PP group."""
+        """Nodes of one PP group: one for each stage."""
         return self.pp
 
-    def job(self, rows: int, *, alpha: float = 0.5, level: str | None = None) -> Job:
-        """The job with so many PP groups.
+    def job(self, rows: int, *, alpha: float = DEFAULT_ALPHA, level: str | None = None) -> Job:
+        """Return the job with so many PP groups.
 
         :raises InvalidJob: the shape does not cut into nodes.
         """
@@ -49,38 +48,40 @@ class JobShape:
         return Job(f"{rows} x {self.name}", degrees, alpha=alpha, gpus_per_node=self.gpus_per_node, level=level)
 
 
-STAGES = (1, 4, 8, 16)
-"""Pipeline stages of the usual shapes."""
-
-
 def usual_shapes(gpus_per_node: int = 8) -> tuple[JobShape, ...]:
-    """Tensor parallelism over the node, and 1 to 16 pipeline stages."""
-    return tuple(JobShape(gpus_per_node, stages, gpus_per_node) for stages in STAGES)
+    """Return shapes with tensor parallelism over the node, and 1 to 16 pipeline stages."""
+    return tuple(JobShape(gpus_per_node, stages, gpus_per_node) for stages in (1, 4, 8, 16))
 
 
 def parse_shape(text: str, *, gpus_per_node: int = 8) -> JobShape:
-    """``8x16`` as tp 8, pp 16.
+    """Return ``8x16`` as tp 8, pp 16.
 
     :raises InvalidJob: it is nothing of the kind.
     """
-    match = _SHAPE.fullmatch(text.strip().lower())
-    if match is None or "0" in (match[1], match[2]):
+    degrees = numbers_between_x(text, 9_999, 9_999)
+    if degrees is None:
         raise InvalidJob(f"{text[:40]!r} is no shape", where="--shape", fix="give tp and pp, for example 8x16")
-    shape = JobShape(int(match[1]), int(match[2]), gpus_per_node)
+    shape = JobShape(degrees[0], degrees[1], gpus_per_node)
     shape.job(1)
     return shape
 
 
 def parse_job(text: str, *, gpus_per_node: int = 8) -> tuple[JobShape, int]:
-    """``8x16x20`` as a shape of tp 8, pp 16 and 20 PP groups.
+    """Return ``8x16x20`` as a shape of tp 8, pp 16 and 20 PP groups.
 
     :raises InvalidJob: it is nothing of the kind.
     """
-    shape, _, rows = text.strip().lower().rpartition("x")
-    if not (_SHAPE.fullmatch(shape) and rows.isdecimal() and 0 < int(rows) <= 100_000):
-        raise InvalidJob(
-            f"{text[:40]!r} is no job",
-            where="--job",
-            fix="give tp, pp and the number of PP groups, for example 8x16x20",
-        )
-    return parse_shape(shape, gpus_per_node=gpus_per_node), int(rows)
+    sizes = numbers_between_x(text, 9_999, 9_999, 100_000)
+    if sizes is None:
+        fix = "give tp, pp and the number of PP groups, for example 8x16x20"
+        raise InvalidJob(f"{text[:40]!r} is no job", where="--job", fix=fix)
+    return parse_shape(f"{sizes[0]}x{sizes[1]}", gpus_per_node=gpus_per_node), sizes[2]
+
+
+def numbers_between_x(text: str, *limits: int) -> tuple[int, ...] | None:
+    """Return the numbers of a text such as ``22x93``, each from 1 to its limit; ``None`` where it is no such text."""
+    parts = text.strip().lower().split("x")
+    if len(parts) != len(limits) or not all(map(_NUMBER.fullmatch, parts)):
+        return None
+    numbers = tuple(map(int, parts))
+    return numbers if all(0 < number <= limit for number, limit in zip(numbers, limits, strict=True)) else None

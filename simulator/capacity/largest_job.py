@@ -14,6 +14,8 @@ from scheduler.placement.types import Limits, PlacementAlgorithm
 from simulator.capacity.job_shape import JobShape
 from topology.capacity import most_together
 from topology.cluster import Cluster
+from topology.field_types import AtLeastOne, Count
+from topology.json_record import JsonRecord
 
 Family = Literal["dp", "pp"]
 FAMILIES: tuple[Family, ...] = ("pp", "dp")
@@ -23,37 +25,38 @@ ALPHA: dict[Family, float] = {"dp": 1.0, "pp": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Largest:
-    """A job that fits.
+class LargestJob(JsonRecord):
+    """The largest job whose groups touch few domains."""
 
-    :param rows: PP groups; 0 = none fits.
-    :param proved: no larger one fits; else the algorithm ran out of time on a larger one.
-    """
-
-    rows: int
+    family: Family
+    """Whose groups."""
+    spread: AtLeastOne
+    """Domains that each of them may touch."""
+    nodes: Count
+    """Nodes of the job; 0 = none fits."""
     proved: bool
+    """No larger one fits; false = the algorithm ran out of time on a larger one."""
 
 
 @dataclass
 class Prober:
-    """Asks one algorithm about one cluster, and no question twice.
-
-    :param seconds: for each question.
-    """
+    """Places jobs of growing size on one cluster by one algorithm, and none of them twice."""
 
     cluster: Cluster
     algorithm: PlacementAlgorithm
     seconds: float = 0.3
+    """Time limit of each placement."""
     level: str | None = None
+    """Level whose domains count; ``None`` = the broadest with several."""
     seed: int = 0
     _known: dict[tuple[JobShape, int, float], Outcome] = field(default_factory=dict)
 
     def most_rows(self, shape: JobShape) -> int:
-        """PP groups for which there are nodes, whatever their spread."""
+        """Return the number of PP groups for which there are nodes, whatever their spread."""
         return most_together(self.cluster, admissible(self.cluster, shape.job(1))) // shape.row
 
     def place(self, shape: JobShape, rows: int, alpha: float) -> Outcome:
-        """What the algorithm makes of a job.
+        """Return what the algorithm makes of a job.
 
         :raises InvalidJob: the shape does not cut into nodes.
         :raises UnknownName: the cluster has no such level.
@@ -65,8 +68,8 @@ class Prober:
             self._known[key] = run(self.algorithm, self.cluster, job, limits)
         return self._known[key]
 
-    def largest(self, shape: JobShape, family: Family, spread: int) -> Largest:
-        """The largest job whose groups of a family touch at most so many domains."""
+    def largest(self, shape: JobShape, family: Family, spread: int) -> LargestJob:
+        """Return the largest job whose groups of a family touch at most so many domains."""
         low, high, proved = 0, self.most_rows(shape) + 1, True
         while high - low > 1:
             middle = (low + high) // 2
@@ -76,4 +79,4 @@ class Prober:
                 low = middle
             else:
                 high, proved = middle, outcome.status in ("optimal", "infeasible")
-        return Largest(low, proved)
+        return LargestJob(family, spread, low * shape.row, proved)

@@ -1,8 +1,8 @@
 """How large should minipods be, and what does oversubscription between them cost?
 
 For each size of minipod a cluster of the same number of nodes is made and partly used by other jobs; a set of jobs is
-placed on it, each alone, by production algorithms; and a model of communication says how much of the throughput of a
-flat network each keeps under each oversubscription.
+placed on it, each alone, by production algorithms; and a model of communication predicts how much of the throughput of
+a flat network each keeps under each oversubscription.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from annotated_types import Interval
 from scheduler.outcome import run
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits
+from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.minipods_throughput import LEVEL, MEASURED, Placed, model_assumptions, throughput
-from simulator.capacity.question import AtLeastOne, CapacityAnswer, CapacityQuestion, NotNegative, Share
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, known, text_table
-from simulator.intervals import half_width
+from simulator.confidence import half_width
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
+from topology.field_types import AtLeastOne, NotNegative, Share
 from topology.generate import fragment, minipods
 from topology.json_record import JsonRecord
 
@@ -190,7 +191,7 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
         return cluster, job, run(load_algorithm(name), cluster, job, Limits(seconds=self.time_limit, workers=1))
 
     def _cell(self, name: str, size: int, placed: Sequence[Sequence[Placed]], ratio: float | None) -> MinipodCell:
-        """One algorithm, from its placements by seed."""
+        """Return the cell of one algorithm, from its placements by seed."""
         count = max(1, round(self.nodes / size))
         throughputs = [kept for seed in placed if (kept := throughput(seed, ratio if count > 1 else 1.0)) is not None]
         outcomes = [outcome for seed in placed for _, _, outcome in seed]
@@ -243,7 +244,7 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
         )
 
     def _cut_short(self, found: MinipodsAnswer) -> Iterator[str]:
-        """Which algorithms ran out of time, and how often."""
+        """Yield a sentence for each algorithm that ran out of time."""
         for name in self.algorithms:
             share = float(np.mean([found.cell(name, size, None).cut_short for size in self.minipod_sizes]))
             if share:

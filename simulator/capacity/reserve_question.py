@@ -18,19 +18,20 @@ from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits
 from scheduler.queue.registry import load_policy
 from simulator.capacity.background_jobs import BackgroundJobs, background_jobs
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import NO_OPTION, ClusterQuestion
 from simulator.capacity.job_shape import JobShape, parse_job
-from simulator.capacity.question import AtLeastOne, CapacityAnswer, Count
-from simulator.capacity.reserve_replay import HOUR, SAMPLE, ReservePolicy, ReserveSample, large_and_small, replay_policy
+from simulator.capacity.reserve_replay import HOUR, SAMPLE, LargeAndSmall, ReservePolicy, ReserveSample, replay_policy
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
+from simulator.gang_shape import node_size
+from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
-from simulator.records import JobRecord
-from simulator.shapes import node_size
 from topology.capacity import most_together
-from topology.drawing.labels import plural
 from topology.errors import InvalidInput
+from topology.field_types import AtLeastOne, Count
+from topology.quantities import plural
 
 LARGE = "large job"
 HOURS = {"metavar": "HOURS"}
@@ -145,18 +146,18 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
 
     def compute(self, step: Callable[[str], None]) -> ReserveAnswer:
         """Return what one replay for each policy came to."""
-        shape, rows = self.shape_and_rows
-        records = sorted([*self.others.records, self.large], key=lambda record: record.submit)
+        (shape, rows), large = self.shape_and_rows, self.large
+        records = sorted([*self.others.records, large], key=lambda record: record.submit)
         predictions = predict_all(records, self.predictor)
         limits = Limits(seconds=self.time_limit, seed=self.seed, workers=1)
         zone: tuple[int, ...] = ()
         policies = []
         for name in self.policies:
             step(name)
-            room = PlacedRoom(self.empty, algorithm=large_and_small(shape.row * rows), limits=limits)
+            room = PlacedRoom(self.empty, algorithm=LargeAndSmall(shape.row * rows), limits=limits)
             engine = Engine(records, room, load_policy(name), predictions=predictions)
             zone = zone or engine.room.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
-            policies.append(replay_policy(engine, name, self.large, zone=zone, horizon=self.horizon))
+            policies.append(replay_policy(engine, name, large, zone=zone, horizon=self.horizon))
         return ReserveAnswer(
             verdict="",
             assumptions=(),
@@ -242,7 +243,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
         return text_table(f"Hour by hour with {row.policy}", near, columns)
 
     def _clock(self, hours: float) -> str:
-        """The time of day so many hours after the announcement."""
+        """Return the time of day so many hours after the announcement."""
         minutes = round(60 * (self.announced_at + hours)) % (24 * 60)
         return f"{minutes // 60:02d}:{minutes % 60:02d}"
 

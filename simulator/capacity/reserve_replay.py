@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -17,12 +18,12 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.placement.registry import load_algorithm
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
-from simulator.capacity.question import Count, Share
 from simulator.engine.job import UNITS, SimJob
 from simulator.engine.loop import Engine
 from simulator.engine.run import run
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from topology.cluster import Cluster
+from topology.field_types import Count, Share
 from topology.json_record import JsonRecord
 
 HOUR = 3_600.0
@@ -80,8 +81,8 @@ class LargeAndSmall:
 
     least: int
     """Nodes from which on a job is large."""
-    large: PlacementAlgorithm
-    small: PlacementAlgorithm
+    large: PlacementAlgorithm = field(default_factory=partial(load_algorithm, "exact"))
+    small: PlacementAlgorithm = field(default_factory=partial(load_algorithm, "gpu-packing"))
     name: str = "by-size"
     summary: str = "large jobs exactly, small ones packed into as few minipods as possible"
 
@@ -95,14 +96,9 @@ class LargeAndSmall:
         return chosen.place(cluster, job, limits)
 
 
-def large_and_small(least: int) -> LargeAndSmall:
-    """Return the algorithm that is exact from so many nodes on, and packs smaller jobs."""
-    return LargeAndSmall(least, load_algorithm("exact"), load_algorithm("gpu-packing"))
-
-
 @dataclass(slots=True)
 class ZoneRecorder:
-    """Observer of an engine that samples who holds the nodes of a zone."""
+    """Observer of an engine that samples how many nodes of a zone other jobs hold."""
 
     zone: Sequence[int]
     """Nodes, by their indices."""
@@ -173,7 +169,7 @@ def replay_policy(
 
 
 def _wait(others: Sequence[SimJob], begin: float, end: float) -> float:
-    """Mean hours that jobs submitted in a stretch of time waited; 0 where there are none."""
+    """Return the mean hours that jobs submitted in a stretch of time waited; 0 where there are none."""
     waits = [
         (job.first_start - job.submitted) / HOUR
         for job in others

@@ -15,18 +15,19 @@ from typing import Annotated, ClassVar
 from annotated_types import Interval
 
 from health.recovery.standby import standby_pool
-from simulator.capacity.question import AtLeastOne, CapacityAnswer, CapacityQuestion, Count, NotNegative, Seed, Share
+from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
-from simulator.failures.ettr import Losses, best_interval, exact_ettr, first_order_ettr
-from simulator.failures.monte_carlo import Estimate, exponential, simulate_ettr
+from simulator.failures.expected_ettr import Losses, best_interval, exact_ettr, first_order_ettr
+from simulator.failures.monte_carlo import EttrEstimate, exponential, simulate_ettr
 from simulator.failures.rates import DAY, HOUR, MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, FailureRate, failure_rate, mttf
-from simulator.failures.restart import parse_restart
-from simulator.failures.spares import ettr_with_spares, exact_ettr_with_spares, spares_for, waiting_share
+from simulator.failures.restart_delay import parse_restart
+from simulator.failures.spare_nodes import ettr_with_spares, exact_ettr_with_spares, spares_for, waiting_share
 from topology.errors import Infeasible
+from topology.field_types import AtLeastOne, Count, NotNegative, Seed, Share
 from topology.json_record import FloatOrInfinity, JsonRecord
 
 ROWS = 12
-"""Numbers of spares that are told, about."""
+"""Rows of the answer, about."""
 
 SECONDS = {"metavar": "SECONDS"}
 
@@ -158,7 +159,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
 
     @cached_property
     def counts(self) -> list[int]:
-        """Numbers of spares worth telling: from none to where more buy nothing, and the one that suffices."""
+        """Numbers of spares in the answer: from none to where more buy nothing, and the one that suffices."""
         last, needed = 0, self.fewest[0]
         # waiting less than a second in three hours, a further spare is worth nothing
         while waiting_share(last, self.losses.failures * self.repair) > 1e-4:
@@ -265,22 +266,18 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
         }
         rows = answer.rows
         simulated = [(row.spares, row.simulated) for row in rows]
-        chart = Chart(
-            title="ETTR by number of spares",
-            x_label="spares",
-            y_label="ETTR",
-            series=(
-                Series("formula", [(row.spares, row.formula) for row in rows]),
-                Series("Monte Carlo", simulated, shape="dots", errors=[row.half_width for row in rows]),
-                Series("target", [(row.spares, answer.target) for row in (rows[0], rows[-1])], shape="dashes"),
-            ),
-            ceiling=1.0,
-            percent=True,
-            lines=() if answer.needed is None else ((answer.needed, f"{answer.needed} spares"),),
+        series = (
+            Series("formula", [(row.spares, row.formula) for row in rows]),
+            Series("Monte Carlo", simulated, shape="dots", errors=[row.half_width for row in rows]),
+            Series("target", [(row.spares, answer.target) for row in (rows[0], rows[-1])], shape="dashes"),
         )
-        title = f"Spares for a job of {answer.nodes:,} nodes and an ETTR of {answer.target:.1%}"
-        known = TextTable("The job", ("", "value"), list(job.items()))
-        return Sheet(title, (known, text_table("ETTR by number of spares", rows, columns)), (chart,))
+        title = "ETTR by number of spares"
+        mark = () if answer.needed is None else ((answer.needed, f"{answer.needed} spares"),)
+        return Sheet(
+            f"Spares for a job of {answer.nodes:,} nodes and an ETTR of {answer.target:.1%}",
+            (TextTable("The job", ("", "value"), list(job.items())), text_table(title, rows, columns)),
+            (Chart(title, "spares", "ETTR", series, ceiling=1.0, percent=True, lines=mark),),
+        )
 
 
 def _every(answer: SparesAnswer) -> str:
@@ -288,13 +285,9 @@ def _every(answer: SparesAnswer) -> str:
 
 
 @lru_cache(maxsize=1024)
-def monte_carlo(question: SparesQuestion, spares: int) -> Estimate:
-    """Return what the Monte Carlo says of a number of spares; the same question is simulated once."""
+def monte_carlo(question: SparesQuestion, spares: int) -> EttrEstimate:
+    """Return the estimate of the Monte Carlo for a number of spares; the same question is simulated once."""
+    span, repair = question.days * DAY, exponential(question.repair)
     return simulate_ettr(
-        question.losses,
-        span=question.days * DAY,
-        runs=question.runs,
-        seed=question.seed,
-        spares=spares,
-        repair=exponential(question.repair),
+        question.losses, span=span, runs=question.runs, seed=question.seed, spares=spares, repair=repair
     )

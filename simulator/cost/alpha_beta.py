@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.spread import job_level
+from scheduler.objective import job_level
 from simulator.cost.assumptions import of_volumes
 from simulator.cost.bus_bandwidth import BusBandwidth, drawn
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.crossings import columns_at, hops_of, spread_of_rows
+from simulator.cost.group_crossings import columns_at, hops_of, spread_of_rows
 from simulator.cost.independent import Independent
 from simulator.cost.reduction import node_bandwidth, reduction_seconds
 from simulator.cost.step import Communication, pipeline_seconds, step_time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.spread import job_level, spread
+from scheduler.objective import job_level, spread
 from simulator.cost.assumptions import of_compute
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.independent import Independent

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from simulator.cost.assumptions import of_tiers, of_volumes
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.crossings import columns_at, stretch_of_hops
+from simulator.cost.group_crossings import columns_at, stretch_of_hops
 from simulator.cost.independent import Independent
 from simulator.cost.reduction import node_bandwidth, tier_excess
 from simulator.cost.step import Communication, ideal_communication, pipeline_seconds, step_time

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from simulator.cost.crossings import Groups
+from simulator.cost.group_crossings import GroupCrossings
 from simulator.cost.traffic import Traffic
 from simulator.cost.types import PlacedJob
 from topology.cluster import FloatArray
@@ -27,7 +27,7 @@ def node_bandwidth(placed: PlacedJob) -> float:
     return placed.job.gpus_per_node * GPU_BANDWIDTH * 1e9
 
 
-def tier_excess(tiers: Iterable[tuple[Groups, FloatArray | float]]) -> FloatArray:
+def tier_excess(tiers: Iterable[tuple[GroupCrossings, FloatArray | float]]) -> FloatArray:
     """What crossing tiers adds to ``(n - 1) / n``: sum of ``(k - 1) / k * (stretch - stretch of the closer tier) / w``.
 
     With k equal domains of w nodes this is the reduction in turns, inside the domains, between them with w nodes of

@@ -11,7 +11,7 @@ from scheduler.queue.types import BoolArray, Keep, Waiting
 from simulator.engine.disagreement import Disagreement
 from simulator.engine.job import UNITS, SimJob
 from simulator.engine.room import Found, Need
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from topology.cluster import Cluster, IntArray
 
 _PLACES = (0,)

@@ -8,8 +8,8 @@ from enum import IntEnum
 from math import inf
 
 from scheduler.queue.types import Rank
+from simulator.job_record import JobRecord
 from simulator.prediction.types import Prediction
-from simulator.records import JobRecord
 
 UNITS = 100
 """Units of a GPU: GPUs are counted in hundredths, so that shares add up exactly."""

@@ -28,10 +28,10 @@ from simulator.engine.making import make_job
 from simulator.engine.room import Found, Room
 from simulator.engine.stage import Why
 from simulator.engine.turn import Turn
-from simulator.prediction.beforehand import predict_all
-from simulator.prediction.told import Oracle
+from simulator.job_record import JobRecord
+from simulator.prediction.oracle import Oracle
+from simulator.prediction.predicted_trace import predict_all
 from simulator.prediction.types import Prediction
-from simulator.records import JobRecord
 from topology.cluster import IntArray
 
 

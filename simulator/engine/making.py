@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from simulator.engine.job import SimJob
 from simulator.engine.room import Room
+from simulator.job_record import JobRecord
 from simulator.prediction.types import Prediction
-from simulator.records import JobRecord
 
 
 def make_job(key: int, record: JobRecord, room: Room, prediction: Prediction) -> SimJob:

@@ -13,18 +13,18 @@ from math import ceil
 import numpy as np
 
 from scheduler.job import Job, Parallelism
+from scheduler.objective import job_level, spread
 from scheduler.outcome import run
 from scheduler.placement.shares import fewest_domains
 from scheduler.placement.singles import Rows, tightest
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.types import BoolArray, Keep, Waiting
 from scheduler.queue.zone import find_zone
-from scheduler.spread import job_level, spread
 from simulator.engine.disagreement import Disagreement
 from simulator.engine.job import UNITS, SimJob
 from simulator.engine.room import Found, Need
-from simulator.records import JobRecord
-from simulator.shapes import node_size, shape
+from simulator.gang_shape import node_size, shape
+from simulator.job_record import JobRecord
 from topology.capacity import count_nodes, most_together, shortage_apart, together
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob
@@ -69,7 +69,7 @@ class PlacedRoom:
         self._needs: dict[tuple[float, int | None, Parallelism | None], Need] = {}
 
     def need(self, record: JobRecord) -> Need:
-        """Nodes and units on each (``simulator.shapes``), worked out once for all jobs of a shape.
+        """Nodes and units on each (``simulator.gang_shape``), worked out once for all jobs of a shape.
 
         :raises Disagreement: it could not run even if the cluster were empty, or cannot be cut into nodes.
         :raises InvalidTopology: it is a gang, and the cluster has no level.

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from scheduler.queue.types import BoolArray, Keep, Waiting
 from simulator.engine.job import SimJob
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from topology.cluster import IntArray
 
 

@@ -13,16 +13,16 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from simulator.confidence import half_width
 from simulator.failures.checkpointing import Checkpoints
-from simulator.failures.ettr import Losses
-from simulator.intervals import half_width
+from simulator.failures.expected_ettr import Losses
 
 RepairTimes = Callable[[np.random.Generator], float]
 """Draws the seconds of one repair."""
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class EttrEstimate:
     """A mean over independent runs.
 
     :param half_width: of its 95 % confidence interval; 0 with a single run.
@@ -65,7 +65,7 @@ def simulate_ettr(
     seed: int,
     spares: int | None = None,
     repair: RepairTimes | None = None,
-) -> Estimate:
+) -> EttrEstimate:
     """ETTR of a job over independent runs.
 
     :param span: seconds that each run observes.
@@ -76,7 +76,7 @@ def simulate_ettr(
     streams = np.random.SeedSequence(seed).spawn(runs)
     made = [_run(losses, span, np.random.default_rng(stream), spares, repair) for stream in streams]
     ettr = [run.ettr for run in made]
-    return Estimate(
+    return EttrEstimate(
         mean=float(np.mean(ettr)),
         half_width=half_width(ettr),
         runs=runs,

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from simulator.job_record import JobRecord
 from simulator.prediction.features import NUMBERS, Encoder, FloatArray, Request, request_of
-from simulator.prediction.history import History
+from simulator.prediction.similar_jobs import SimilarJobs
 from simulator.prediction.types import Prediction
-from simulator.records import JobRecord
 from topology.errors import InvalidInput
 
 BIN = 600.0
@@ -52,7 +52,7 @@ class Boosting:
         self._bags = bags
         self._horizon = np.inf if horizon is None else horizon
         self._seed = seed
-        self._history = History()
+        self._history = SimilarJobs()
         self._requests: list[Request] = []
         self._bins: list[int] = []
         self._fitted = 0

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 
 FloatArray = npt.NDArray[np.float64]
 Request = tuple[float, int | None, float | None, float | None, float | None, str, str]

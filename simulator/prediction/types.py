@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 
 
 @dataclass(frozen=True, slots=True)

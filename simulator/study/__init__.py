@@ -1,5 +1,5 @@
 """Many replays: policies x algorithms x clusters x scales of load x seeds.
 
-``plan`` says which runs, ``one`` makes one of them a row, ``executors`` where they run, ``sweep`` that none is run
-twice, ``rows`` the file of rows, ``groups`` what they say together.
+``study_plan`` says which runs, ``run_row`` makes a row of each, ``scheduler.study.executors`` where they run,
+``replay_sweep`` that none is run twice, ``study_file`` the file of rows, ``groups`` what they say together.
 """

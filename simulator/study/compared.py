@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+from annotated_types import Ge
 
-from simulator.intervals import half_width
-from simulator.words import Kind
+from simulator.confidence import half_width
 from topology.cluster import FloatArray
+from topology.json_record import JsonRecord
+from topology.quantities import Kind
 
 
 class Metric(NamedTuple):
@@ -41,11 +43,14 @@ METRICS = (
 """In the order in which they are shown."""
 
 
-class Band(NamedTuple):
-    """Mean over seeds and half of its 95 % interval, 0 with one seed."""
+@dataclass(frozen=True, slots=True)
+class Band(JsonRecord):
+    """A number over seeds."""
 
     mean: float
-    half: float
+    """Over the runs of the group."""
+    half: Annotated[float, Ge(0)]
+    """Half of the 95 % interval of the mean, by Student's t; 0 with one run."""
 
     @staticmethod
     def of(values: Sequence[float]) -> Band | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.study.compared import METRICS, Band, Bands, Comparison, Group
-from simulator.study.one import Row
+from simulator.study.run_row import Row
 
 Key = tuple[str, str, str, float]
 

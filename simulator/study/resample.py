@@ -13,12 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulator.records import JobRecord
-from simulator.traces import Trace
+from simulator.job_record import JobRecord
+from simulator.traces import JobTrace
 from topology.errors import InvalidInput
 
 
-def resampled(trace: Trace, seconds: float, seed: int) -> Trace:
+def resampled(trace: JobTrace, seconds: float, seed: int) -> JobTrace:
     """A trace from pieces of another; seed 0 is the trace itself.
 
     Ids get the number of their piece's place: ``id@3``.

@@ -16,14 +16,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from simulator.records import JobRecord, Status
-from simulator.traces.cells import Clock, number, optional, record, status
-from simulator.traces.intake import BadRow, Intake
-from simulator.traces.sifting import jobs_of
-from simulator.traces.source import TraceSource
-from simulator.traces.table import Row, Table, header_of, share
+from simulator.job_record import JobRecord, Status
+from simulator.traces.job_fields import Clock, number, optional, record, status
 from simulator.traces.types import Numbered
 from topology.errors import TraceFormatError
+from topology.tables.bad_rows import BadRow, BadRows
+from topology.tables.byte_stream import ByteStream
+from topology.tables.text_rows import CsvRows, header_of, share
 
 COLUMNS = (
     "job_name",
@@ -65,45 +64,35 @@ class Pai2020:
     summary = f"pai_task_table.csv: {','.join(COLUMNS)}, with or without header"
 
     def likeness(self, head: bytes) -> float:
-        """Whether the first line is the header, or a row as there is none."""
+        """Return whether the first line is the header, or a row as there is none."""
         header = header_of(head)
         if _is_row(header, COLUMNS) or _is_row(header, JOB_COLUMNS) or header == JOB_COLUMNS:
             return 1.0
         return share(header, COLUMNS)
 
-    def read(self, source: TraceSource, intake: Intake) -> Iterator[Numbered]:
-        """The jobs with the lines of their first tasks, in the order of the file."""
+    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+        """Yield the jobs with the lines of their first tasks, in the order of the file."""
         first = header_of(source.head)
         if first == JOB_COLUMNS or _is_row(first, JOB_COLUMNS):
             raise TraceFormatError(
                 "is the job table, which says nothing of GPUs", where=source.at(1), fix="give pai_task_table.csv"
             )
-        table = Table(source, intake, header=COLUMNS if _is_row(first, COLUMNS) else None)
+        table = CsvRows(source, bad_rows, header=COLUMNS if _is_row(first, COLUMNS) else None)
         where = table.need(*COLUMNS[:-1], format=self.name)
         gangs: dict[str, tuple[int, _Gang]] = {}
-        for line, gang in _gangs(table.rows(), where, source, intake):
+        clock = Clock(bad_rows)
+        for line, gang in bad_rows.keep(table, lambda cells: _gang([cells[i] for i in where], clock), source):
             known = gangs.get(gang.name)
             gangs[gang.name] = (line, gang) if known is None else (known[0], _together(known[1], gang))
-        yield from jobs_of(iter(gangs.values()), _job, source=source, intake=intake)
+        yield from bad_rows.keep(gangs.values(), _job, source)
 
 
 def _is_row(cells: Sequence[str], columns: Sequence[str]) -> bool:
     return len(cells) == len(columns) and cells[3] in STATES
 
 
-def _gangs(
-    rows: Iterator[Row], where: Sequence[int], source: TraceSource, intake: Intake
-) -> Iterator[tuple[int, _Gang]]:
-    """Each task as a gang of its own."""
-    clock = Clock(intake)
-    for line, cells in rows:
-        try:
-            yield line, _gang([cells[i] for i in where], clock)
-        except BadRow as bad:
-            intake.refuse(bad, source.at(line))
-
-
 def _gang(cells: Sequence[str], clock: Clock) -> _Gang:
+    """Return a task as a gang of its own."""
     name, task, count, state, start, end, cpus, memory, gpus = cells
     instances = number(count, "inst_num") if count else 1.0
     percent = optional(gpus, "plan_gpu") or 0.0
@@ -127,7 +116,7 @@ def _gang(cells: Sequence[str], clock: Clock) -> _Gang:
 
 
 def _together(a: _Gang, b: _Gang) -> _Gang:
-    """One gang of two tasks; failed when one of them is, completed when both are."""
+    """Return one gang of two tasks; failed when one of them is, completed when both are."""
     if not a.shares or not b.shares:
         return a if a.shares else b
     states = {a.status, b.status}

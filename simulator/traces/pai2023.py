@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from simulator.records import JobRecord
-from simulator.traces.cells import Clock, optional, record, status, whole
-from simulator.traces.intake import BadRow, Intake
-from simulator.traces.sifting import jobs_of
-from simulator.traces.source import TraceSource
-from simulator.traces.table import Table, header_of, share
+from simulator.job_record import JobRecord
+from simulator.traces.job_fields import Clock, optional, record, status, whole
 from simulator.traces.types import Numbered
+from topology.tables.bad_rows import BadRow, BadRows
+from topology.tables.byte_stream import ByteStream
+from topology.tables.text_rows import CsvRows, header_of, share
 
 COLUMNS = (
     "name",
@@ -44,11 +43,11 @@ class Pai2023:
         """Share of the columns that the header has."""
         return share(header_of(head), COLUMNS)
 
-    def read(self, source: TraceSource, intake: Intake) -> Iterator[Numbered]:
+    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
         """The pods with their lines, in the order of the file."""
-        table = Table(source, intake)
+        table = CsvRows(source, bad_rows)
         where = table.need(*COLUMNS, format=self.name)
-        clock = Clock(intake)
+        clock = Clock(bad_rows)
 
         def job(cells: Sequence[str]) -> JobRecord:
             name, cpus, memory, gpus, share_, qos, phase, created, deleted, scheduled = (cells[i] for i in where)
@@ -69,4 +68,4 @@ class Pai2023:
                 status=status(phase),
             )
 
-        yield from jobs_of(table.rows(), job, source=source, intake=intake)
+        yield from bad_rows.keep(table, job, source)

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from simulator.records import JobRecord
-from simulator.traces.cells import Clock, number, record
-from simulator.traces.intake import Intake
-from simulator.traces.sifting import jobs_of
-from simulator.traces.source import TraceSource
-from simulator.traces.table import Table, header_of, share
+from simulator.job_record import JobRecord
+from simulator.traces.job_fields import Clock, number, record
 from simulator.traces.types import Numbered
+from topology.tables.bad_rows import BadRows
+from topology.tables.byte_stream import ByteStream
+from topology.tables.text_rows import CsvRows, header_of, share
 
 COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 
@@ -31,11 +30,11 @@ class Philly:
         """Share of the columns that the header has."""
         return share(header_of(head), COLUMNS)
 
-    def read(self, source: TraceSource, intake: Intake) -> Iterator[Numbered]:
-        """The jobs with their lines, in the order of the file."""
-        table = Table(source, intake)
+    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+        """Yield the jobs with their lines, in the order of the file."""
+        table = CsvRows(source, bad_rows)
         timestamp, duration, gpus, cluster = table.need(*COLUMNS, format=self.name)
-        clock = Clock(intake)
+        clock = Clock(bad_rows)
         place = count(1)
 
         def job(cells: Sequence[str]) -> JobRecord:
@@ -47,4 +46,4 @@ class Philly:
                 queue=cells[cluster],
             )
 
-        yield from jobs_of(table.rows(), job, source=source, intake=intake)
+        yield from bad_rows.keep(table, job, source)

@@ -1,21 +1,28 @@
-"""What Helios and Acme have in common: a row for each job of a Slurm-like queue, from submission to end.
+"""The Slurm logs of Helios (SenseTime, 2020) and Acme (Shanghai AI Laboratory, 2023: clusters Seren and Kalos).
 
-``job_id,user,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue``, where ``queue`` is the
-seconds that the job waited.  The run time is the column ``duration``, from which the published figures are made; a note
-says how many jobs have another one than end_time - start_time (in the example rows of Kalos it includes the wait).
+A row for each job, from submission to end: ``job_id,user,gpu_num,cpu_num,node_num,state,submit_time,start_time,
+end_time,duration,queue``, where ``queue`` is the seconds that the job waited.  Helios adds ``vc``, the virtual cluster;
+its dates have no zone, and more than half of its rows are jobs of CPUs alone.  Acme adds ``type`` instead (Pretrain,
+Evaluation, ...; it becomes the group), ``gpu_time``, and in Kalos ``mem_per_pod_GB``; its dates have UTC offsets.
+
+The run time is the column ``duration``, from which the published figures are made; a note says how many jobs have
+another one than end_time - start_time (in the example rows of Kalos it includes the wait).
+
+Sources: Hu et al., "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU Datacenters", SC
+2021, github.com/S-Lab-System-Group/HeliosData; Hu et al., "Characterization of Large Language Model Development in the
+Datacenter", NSDI 2024, github.com/InternLM/AcmeTrace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from simulator.records import JobRecord
-from simulator.traces.cells import Clock, number, optional, record, status, whole
-from simulator.traces.intake import BadRow, Intake
-from simulator.traces.sifting import jobs_of
-from simulator.traces.source import TraceSource
-from simulator.traces.table import Table
+from simulator.job_record import JobRecord
+from simulator.traces.job_fields import Clock, number, optional, record, status, whole
 from simulator.traces.types import Numbered
+from topology.tables.bad_rows import BadRow, BadRows
+from topology.tables.byte_stream import ByteStream
+from topology.tables.text_rows import CsvRows, header_of, share
 
 REQUIRED = ("job_id", "gpu_num", "node_num", "state", "submit_time", "duration")
 TIMES = ("start_time", "end_time", "queue")
@@ -27,30 +34,67 @@ TOLERANCE = 1.0
 
 GIGABYTE = 2.0**30
 
+ONLY_HELIOS = ("vc",)
+ONLY_ACME = ("type", "gpu_time")
+"""Columns that one of the two has and the other has not."""
 
-class SlurmLog:
-    """Rows of one file to jobs.
 
-    :param queue: the column that becomes ``queue``: the virtual cluster.
+class Helios:
+    """Reader of the Helios trace."""
+
+    name = "helios"
+    summary = "a CSV with job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,...,duration,queue"
+
+    def likeness(self, head: bytes) -> float:
+        """Return the share of the columns that the header has; nothing when it has those of Acme."""
+        header = header_of(head)
+        return 0.0 if any(name in header for name in ONLY_ACME) else share(header, (*COLUMNS, *ONLY_HELIOS))
+
+    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+        """Yield the jobs with their lines, in the order of the file."""
+        return _SlurmLog(CsvRows(source, bad_rows), bad_rows, format=self.name, group="").jobs(source)
+
+
+class Acme:
+    """Reader of the Acme traces."""
+
+    name = "acme"
+    summary = "a CSV with job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,...,duration,queue,gpu_time"
+
+    def likeness(self, head: bytes) -> float:
+        """Return the share of the columns that the header has; nothing without those that Helios has not."""
+        header = header_of(head)
+        return share(header, COLUMNS) if any(name in header for name in ONLY_ACME) else 0.0
+
+    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+        """Yield the jobs with their lines, in the order of the file."""
+        return _SlurmLog(CsvRows(source, bad_rows), bad_rows, format=self.name, group="type").jobs(source)
+
+
+class _SlurmLog:
+    """Makes jobs of the rows of one file.
+
     :param group: the column that becomes ``group``: the kind of job.
     """
 
-    def __init__(self, table: Table, intake: Intake, *, format: str, queue: str, group: str) -> None:
+    def __init__(self, table: CsvRows, bad_rows: BadRows, *, format: str, group: str) -> None:
+        self._table = table
+        self._bad_rows = bad_rows
         self._required = table.need(*REQUIRED, format=format)
         self._optional = {
             name: where
-            for name in ("user", "cpu_num", "start_time", "end_time", "mem_per_pod_GB", queue, group)
+            for name in ("user", "cpu_num", "start_time", "end_time", "mem_per_pod_GB", "vc", group)
             if name and (where := table.find(name)) is not None
         }
-        self._queue, self._group = queue, group
-        self._clock = Clock(intake)
+        self._group = group
+        self._clock = Clock(bad_rows)
         self._other_durations = 0
 
-    def jobs(self, table: Table, source: TraceSource, intake: Intake) -> Iterator[Numbered]:
-        """The jobs with their lines, in the order of the file."""
-        yield from jobs_of(table.rows(), self._job, source=source, intake=intake)
+    def jobs(self, source: ByteStream) -> Iterator[Numbered]:
+        """Yield the jobs with their lines, in the order of the file."""
+        yield from self._bad_rows.keep(self._table, self._job, source)
         if self._other_durations:
-            intake.note(
+            self._bad_rows.note(
                 f"{self._other_durations:,} jobs have a duration other than end_time - start_time: "
                 "the column duration was taken."
             )
@@ -69,7 +113,7 @@ class SlurmLog:
             gpus=amount,
             nodes=count,
             user=self._cell(cells, "user"),
-            queue=self._cell(cells, self._queue),
+            queue=self._cell(cells, "vc"),
             group=self._cell(cells, self._group),
             cpus=optional(self._cell(cells, "cpu_num"), "cpu_num"),
             memory=None if memory is None else memory * (count or 1) * GIGABYTE,

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from simulator.records import JobRecord, Status
-from simulator.traces.cells import MAX_SECONDS, is_number, number, record
-from simulator.traces.intake import BadRow, Intake
-from simulator.traces.sifting import jobs_of
-from simulator.traces.source import TraceSource
+from simulator.job_record import JobRecord, Status
+from simulator.traces.job_fields import MAX_SECONDS, is_number, number, record
 from simulator.traces.types import Numbered
+from topology.tables.bad_rows import BadRow, BadRows
+from topology.tables.byte_stream import ByteStream
 
 FIELDS = 18
 JOB, SUBMIT, RUN, ALLOCATED, REQUESTED, TIME, MEMORY, STATE, USER, GROUP, QUEUE = 0, 1, 3, 4, 7, 8, 9, 10, 11, 12, 14
@@ -40,18 +39,18 @@ class Swf:
             return 0.0
         return 1.0 if len(first) == FIELDS else 0.6 * (len(first) > 4 and head.lstrip().startswith(b";"))
 
-    def read(self, source: TraceSource, intake: Intake) -> Iterator[Numbered]:
-        """The jobs with their lines, in the order of the file."""
-        yield from jobs_of(_rows(source, intake), _job, source=source, intake=intake)
+    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+        """Yield the jobs with their lines, in the order of the file."""
+        yield from bad_rows.keep(_rows(source, bad_rows), _job, source)
 
 
-def _rows(source: TraceSource, intake: Intake) -> Iterator[tuple[int, list[str]]]:
+def _rows(source: ByteStream, bad_rows: BadRows) -> Iterator[tuple[int, list[str]]]:
     for line, text in enumerate(source.lines(), 1):
         fields = text.split(";", 1)[0].split()
         if not fields:
             continue
         if len(fields) == FIELDS and fields[STATE] in PARTS:
-            intake.note("Lines that describe a part of a job (states 2, 3 and 4) were passed over.")
+            bad_rows.note("Lines that describe a part of a job (states 2, 3 and 4) were passed over.")
             continue
         yield line, fields
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from simulator.records import JobRecord
-from simulator.traces.intake import Intake
-from simulator.traces.source import TraceSource
+from simulator.job_record import JobRecord
+from topology.tables.bad_rows import BadRows
+from topology.tables.byte_stream import ByteStream
 
 Numbered = tuple[int, JobRecord]
 """A job and its line in the file, from 1."""
@@ -35,9 +35,9 @@ class TraceReader(Protocol):
         :param head: the first bytes of the file, unpacked, about 64 thousand.
         """
 
-    def read(self, source: TraceSource, intake: Intake) -> Iterator[Numbered]:
+    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
         """The jobs with their lines, in the order of the file.
 
-        :param intake: takes rows that are wrong (``intake.refuse``) and notes to the user.
+        :param bad_rows: takes rows that are wrong (``bad_rows.refuse``) and notes to the user.
         :raises TraceFormatError: the file is not of this format, or damaged; or a row is wrong and reading is strict.
         """

@@ -3,6 +3,6 @@
 from simulator.workload.generate import generate
 from simulator.workload.published import KALOS, Published
 from simulator.workload.spec import WorkloadSpec
-from simulator.workload.summary import summary
+from simulator.workload.trace_figures import summary
 
 __all__ = ["KALOS", "Published", "WorkloadSpec", "generate", "summary"]

@@ -1,6 +1,6 @@
 """A seeded LLM workload with parallelism, fitted to what is published of Kalos.
 
-Beyond the fit (:mod:`simulator.workload.kinds`) a few things are assumed, for those who study prediction and queues:
+Beyond the fit (:mod:`simulator.workload.job_kinds`) a few things are assumed, for studies of prediction and queues:
 
 - *users have habits*: of users of a kind, one runs rather short jobs and another long ones.  A job's user is drawn from
   the quantile of its run time, blurred (``HABIT``), so that run times keep exactly their distribution.  Users with like
@@ -18,9 +18,9 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from simulator.workload.arrivals import DAY, arrivals
-from simulator.workload.kinds import STATUSES, Kind, kinds_of
+from simulator.workload.job_kinds import STATUSES, JobKind, kinds_of
 from simulator.workload.models import grids
 from simulator.workload.published import KALOS
 from simulator.workload.spec import WorkloadSpec
@@ -102,7 +102,7 @@ def check(spec: WorkloadSpec) -> None:
             raise InvalidInput(f"{name} is {getattr(spec, name)}", where=name, fix=fix)
 
 
-def _wanted(spec: WorkloadSpec) -> list[Kind]:
+def _wanted(spec: WorkloadSpec) -> list[JobKind]:
     """The kinds asked for, without sizes that are too large."""
     kinds = []
     for kind in kinds_of(KALOS):
@@ -119,7 +119,7 @@ def _wanted(spec: WorkloadSpec) -> list[Kind]:
     return kinds
 
 
-def _per_day(spec: WorkloadSpec, kinds: Sequence[Kind]) -> float:
+def _per_day(spec: WorkloadSpec, kinds: Sequence[JobKind]) -> float:
     """Jobs a day: as asked for, or such that they ask for the wanted share of the cluster."""
     if spec.load is None or spec.gpus is None:
         return spec.per_day
@@ -127,7 +127,7 @@ def _per_day(spec: WorkloadSpec, kinds: Sequence[Kind]) -> float:
     return spec.load * spec.gpus * DAY / gpu_time
 
 
-def _jobs(kind: Kind, times: FloatArray, generator: np.random.Generator, spec: WorkloadSpec) -> list[JobRecord]:
+def _jobs(kind: JobKind, times: FloatArray, generator: np.random.Generator, spec: WorkloadSpec) -> list[JobRecord]:
     """The jobs of one kind, one for each time of submission; without ids."""
     count = len(times)
     sizes = generator.choice(list(kind.sizes), size=count, p=list(kind.sizes.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simulator.records import Status
+from simulator.job_record import Status
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from extender import node_flags
 from extender.cluster_api import NODES
 from extender.fleet.hosts import host_of
 from extender.node_flags import NodeFlags
-from extender.objects.decoding import decode_node
+from extender.objects import decode_node
 from health.flags import open_ledger
 from tests.extender.fake_cluster import FakeCluster, Opened
 from tests.extender.things import gang_pods, node_json, plan_all, state_of

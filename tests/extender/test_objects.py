@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from extender.objects import START_OF_TIME, decode_node, decode_owner, decode_pod, instant
+from extender.objects import decode_node, decode_owner, decode_pod
 from tests.extender.things import node_json, pod_json
 from topology.errors import InvalidInput
+from topology.readers.kubernetes_objects import START_OF_TIME, instant
 
 
 def box(gpus: int | str | None, **more: Any) -> dict[str, Any]:

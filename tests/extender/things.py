@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
+from extender.cluster_cache import ClusterCache
 from extender.gangs import Gang, GangKey
-from extender.objects import Node, Pod, decode_node, decode_pod
+from extender.objects import decode_node, decode_pod
 from extender.planner import Answer, Round, solve
 from extender.reservations import Reservation, decode_reservation
-from extender.state import State
 from scheduler.placement.types import Limits
 from scheduler.queue.types import QueuePolicy
+from topology.readers.kubernetes_objects import NodeObject
+from topology.readers.kubernetes_pods import Pod
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINIPOD, RACK = "example.com/minipod", "example.com/rack"
@@ -119,19 +121,19 @@ def node_json(name: str, minipod: str = "mp0", rack: str = "r0", *, gpus: int = 
     }
 
 
-def node(name: str, minipod: str = "mp0", rack: str = "r0", **more: Any) -> Node:
+def node(name: str, minipod: str = "mp0", rack: str = "r0", **more: Any) -> NodeObject:
     """A node, decoded; see :func:`node_json`."""
     return decode_node(node_json(name, minipod, rack, **more))
 
 
-def minipods(*sizes: int, **more: Any) -> list[Node]:
+def minipods(*sizes: int, **more: Any) -> list[NodeObject]:
     """Nodes ``m0-0``, ``m0-1``, ... of minipods of these sizes, four to a rack."""
     return [node(f"m{m}-{i}", f"mp{m}", f"mp{m}r{i // 4}", **more) for m, size in enumerate(sizes) for i in range(size)]
 
 
-def state_of(nodes: Iterable[Node], pods: Iterable[Pod] = (), *, levels: list[str] | None = None) -> State:
+def state_of(nodes: Iterable[NodeObject], pods: Iterable[Pod] = (), *, levels: list[str] | None = None) -> ClusterCache:
     """What the cache knows after seeing these."""
-    state = State(levels or [MINIPOD, RACK])
+    state = ClusterCache(levels or [MINIPOD, RACK])
     for one in nodes:
         state.put_node(one)
     for each in pods:
@@ -139,7 +141,7 @@ def state_of(nodes: Iterable[Node], pods: Iterable[Pod] = (), *, levels: list[st
     return state
 
 
-def gang_of(state: State, name: str) -> Gang:
+def gang_of(state: ClusterCache, name: str) -> Gang:
     """A gang that must be there."""
     gang = state.gang(key(name))
     assert gang is not None
@@ -164,7 +166,7 @@ def reservation_json(name: str = "llm", *, hours: float = 4.0, status: Json | No
     }
 
 
-def reserve(state: State, *zone: str, name: str = "llm", **more: Any) -> Reservation:
+def reserve(state: ClusterCache, *zone: str, name: str = "llm", **more: Any) -> Reservation:
     """A reservation with a zone that is held, in the cache; see :func:`reservation_json`."""
     status = {"phase": "Held", "zone": list(zone), "spread": {"dp": 1, "pp": 1}, "objective": 1.0}
     made = decode_reservation(reservation_json(name, status=status, nodes=len(zone), **more))
@@ -172,7 +174,7 @@ def reserve(state: State, *zone: str, name: str = "llm", **more: Any) -> Reserva
     return made
 
 
-def plan_all(state: State, *, now: datetime = NOW, policy: QueuePolicy | None = None) -> dict[str, Answer]:
+def plan_all(state: ClusterCache, *, now: datetime = NOW, policy: QueuePolicy | None = None) -> dict[str, Answer]:
     """One round of planning, every plan put into the state; the answers in the order of the questions."""
     answers = {}
     round_ = Round(policy=policy)

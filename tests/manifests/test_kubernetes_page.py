@@ -8,13 +8,13 @@ from datetime import timedelta
 import pytest
 
 from arnold.commands.extender import serve
-from extender import names
-from extender.cluster_api import Terms as LeaseTerms
-from extender.controller import Terms
-from extender.plans import Phase
+from extender import kubernetes_names as names
+from extender.cluster_api import LeaseTimes as LeaseTerms
+from extender.controller.timeouts import Timeouts
+from extender.plans import PlanPhase
 from extender.reservations import ReservationPhase
-from extender.service.live import NOT_LIVE
-from extender.service.metrics import Metrics
+from extender.service.extender_metrics import Metrics
+from extender.service.settings import NOT_LIVE
 from scheduler.job import Parallelism
 from scheduler.queue.registry import policy_names
 from tests.manifests.rendering import MANIFESTS, read
@@ -76,15 +76,15 @@ def test_every_policy_about_users_is_described() -> None:
     assert described == {thing["metadata"]["name"] for thing in read("base/policies.yaml")}
 
 
-@pytest.mark.parametrize("phase", [*Phase, *ReservationPhase])
-def test_every_phase_is_described(phase: Phase | ReservationPhase) -> None:
+@pytest.mark.parametrize("phase", [*PlanPhase, *ReservationPhase])
+def test_every_phase_is_described(phase: PlanPhase | ReservationPhase) -> None:
     """Each phase has its row."""
     assert f"\n| `{phase.value}` |" in PAGE
 
 
 def test_times_are_those_of_the_program() -> None:
     """The times that the page names are the defaults."""
-    terms = Terms()
+    terms = Timeouts()
     assert (terms.bind, terms.lost) == (timedelta(minutes=5), timedelta(seconds=30))
     assert "pods are not bound in time (5 minutes)" in PAGE
     assert "not `Ready` for 30 seconds" in PAGE

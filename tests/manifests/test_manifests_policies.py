@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender import names
+from extender import kubernetes_names as names
 from tests.e2e.harness.client import ApiError, Object, path
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import container

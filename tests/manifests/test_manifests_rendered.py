@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender import names
+from extender import kubernetes_names as names
 from tests.e2e.harness.client import Object
 from tests.manifests.rendering import MANIFESTS, OVERLAYS, SYSTEM, pick, pod_template, read, render
 from topology.readers.kubernetes_gpus import GPU

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from extender import names
+from extender import kubernetes_names as names
 from tests.e2e.harness.client import ApiError, Client, Object, path
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import container

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.affinity import Record
-from scheduler.job import Count, Hold
-from scheduler.jobfile import MAX_CELLS, JobFile, Overrides, load_job, load_records
+from scheduler.job import Count, Hold, Overrides
+from scheduler.jobfile import MAX_CELLS, JobFile, load_job, load_records
 from topology.build import build_cluster
 from topology.cluster import Node
 from topology.errors import ArnoldError, InvalidInput, InvalidJob, TooLarge, UnknownName

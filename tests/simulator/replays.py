@@ -11,11 +11,11 @@ from simulator.engine.hooks import Incident, Setback
 from simulator.engine.job import SimJob
 from simulator.engine.run import run
 from simulator.engine.stage import Why
-from simulator.past.diary import keep_diary
-from simulator.past.history import History, history
-from simulator.records import JobRecord
-from simulator.replay import COUNT_ONLY, Replay, Settings, prepare
-from simulator.traces import Trace
+from simulator.job_record import JobRecord
+from simulator.replay import COUNT_ONLY, Replay, ReplaySettings, prepare
+from simulator.results.attempt_log import log_attempts
+from simulator.results.run_history import RunHistory, run_history
+from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from topology.cluster import Cluster
 
@@ -103,9 +103,9 @@ def replayed(
     incidents: Sequence[Incident] = (),
     recovery: Any = None,
     pace: Any = None,
-) -> tuple[Replay, History]:
+) -> tuple[Replay, RunHistory]:
     """A run to its end, and its history."""
-    made = prepare(Trace(tuple(records), source="jobs.csv"), cluster or racks(8), Settings(policy, algorithm))
+    made = prepare(JobTrace(tuple(records), source="jobs.csv"), cluster or racks(8), ReplaySettings(policy, algorithm))
     engine = made.engine
     if pace is not None:
         engine.pace = pace
@@ -113,7 +113,7 @@ def replayed(
         engine.recovery = recovery
     if incidents:
         engine.incidents = Planned(incidents)
-    diary = keep_diary(engine)
+    log = log_attempts(engine)
     engine.begin()
     run(engine)
-    return made, history(engine, diary, None if algorithm == COUNT_ONLY else made.cluster)
+    return made, run_history(engine, log, None if algorithm == COUNT_ONLY else made.cluster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.intervals import half_width, quantile
+from simulator.confidence import half_width, quantile
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import Parallelism
-from simulator.records import JobRecord
-from simulator.shapes import node_size, shape
+from simulator.gang_shape import node_size, shape
+from simulator.job_record import JobRecord
 from topology.errors import InvalidJob
 from topology.generate import minipods
 

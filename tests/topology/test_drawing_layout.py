@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
+from topology.drawing.box_packing import best_columns, pack
 from topology.drawing.labels import fit, inventory, labels
-from topology.drawing.layout import MOST_HEIGHT, WIDTH, Frame, Layout, layout
-from topology.drawing.packing import best_columns, pack
+from topology.drawing.layout import MOST_HEIGHT, WIDTH, DomainFrame, Layout, layout
 from topology.drawing.palette import ramp, wheel
 from topology.drawing.simplify import BARS, DETAIL, shapes
 from topology.drawing.sizing import text_width
@@ -41,7 +41,7 @@ def inside(part: tuple[float, ...], whole: tuple[float, ...]) -> bool:
     return all(whole[i] - SLACK <= part[i] and part[i] + part[i + 2] <= whole[i] + whole[i + 2] + SLACK for i in (0, 1))
 
 
-def rectangle(frame: Frame) -> tuple[float, ...]:
+def rectangle(frame: DomainFrame) -> tuple[float, ...]:
     """A frame as (x, y, width, height)."""
     return frame.x, frame.y, frame.width, frame.height
 

@@ -35,12 +35,12 @@ def draw_cluster(cluster: Cluster, output: str | Path, *, title: str = "Cluster"
 
 
 def drawing(cluster: Cluster, kind: str, *, title: str = "Cluster") -> bytes:
-    """The bytes of a drawing.  Same input, same bytes.
+    """Return the bytes of a drawing.  Same input, same bytes.
 
     :param kind: one of :data:`FORMATS`.
     """
+    from topology.drawing.cluster_page import cluster_page
     from topology.drawing.figure import figure_bytes
-    from topology.drawing.page import cluster_page
 
     subtitle = f"{inventory(cluster)}. Beside each name: nodes free for a gang / all nodes."
     if kind == "html":

@@ -39,7 +39,7 @@ def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, sub
     """Draw a cluster into the bytes of a picture.  Same input, same bytes.
 
     The font that comes with the library knows no Chinese or Japanese: such letters are drawn as empty boxes here, and
-    as they should be on the page (:mod:`~topology.drawing.page`).
+    as they should be on the page (:mod:`~topology.drawing.cluster_page`).
 
     :param subtitle: a line below the title.
     """
@@ -90,7 +90,7 @@ def _note(shape: Shape, cluster: Cluster) -> str:
 
 
 def _legend_spots(entries: tuple[tuple[State, int], ...], room: float) -> Iterator[tuple[float, float, State, str]]:
-    """x, y, state and text of each entry, broken into lines."""
+    """Yield x, y, state and text of each entry, broken into lines."""
     x = y = 0.0
     for state, count in entries:
         text = f"{count:,} {state.label}"

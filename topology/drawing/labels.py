@@ -9,6 +9,7 @@ from topology.cluster import Cluster, IntArray
 from topology.drawing.layout import Layout
 from topology.drawing.simplify import Shape
 from topology.drawing.sizing import text_width
+from topology.quantities import plural
 from topology.states import State, count_states
 
 ELLIPSIS = "…"
@@ -35,7 +36,7 @@ class Label:
 
 
 def labels(layout: Layout, note: Callable[[Shape], str]) -> Iterator[Label]:
-    """Labels of all boxes that have room for one: the name, and at the right a note where both fit.
+    """Yield labels of all boxes that have room for one: the name, and at the right a note where both fit.
 
     :param note: what to say of a domain, a few characters.
     """
@@ -52,7 +53,7 @@ def labels(layout: Layout, note: Callable[[Shape], str]) -> Iterator[Label]:
 
 
 def fit(text: str, size: float, room: float) -> str:
-    """A text cut to the room there is, with an ellipsis for what was cut."""
+    """Return a text cut to the room there is, with an ellipsis for what was cut."""
     if text_width(text, size) <= room:
         return text
     for length in range(len(text) - 1, 0, -1):
@@ -62,21 +63,11 @@ def fit(text: str, size: float, room: float) -> str:
 
 
 def legend(states: IntArray) -> tuple[tuple[State, int], ...]:
-    """States that occur and how many nodes are in each, from best to worst."""
+    """Return states that occur and how many nodes are in each, from best to worst."""
     return tuple((State(i), count) for i, count in enumerate(count_states(states)) if count)
 
 
 def inventory(cluster: Cluster) -> str:
-    """One line on the size of a cluster: ``"22 minipods, 528 racks, 2,046 nodes, 16,368 GPUs"``."""
+    """Return one line on the size of a cluster: ``"22 minipods, 528 racks, 2,046 nodes, 16,368 GPUs"``."""
     counts = [(int((~level.implicit).sum()), level.name) for level in cluster.levels]
     return ", ".join(plural(n, noun) for n, noun in [*counts, (len(cluster), "node"), (int(cluster.gpus.sum()), "GPU")])
-
-
-def plural(count: int, noun: str) -> str:
-    """A count and what is counted: ``"1 minipod"``, ``"22 minipods"``."""
-    return f"{count:,} {noun if count == 1 else several(noun)}"
-
-
-def several(noun: str) -> str:
-    """The plural of a noun that follows the rules, as names of levels do: ``"minipods"``, ``"switches"``."""
-    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")

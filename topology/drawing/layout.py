@@ -14,7 +14,7 @@ import numpy as np
 
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.drawing.simplify import DETAIL, Shape, shapes
-from topology.drawing.sizing import BROAD, Block, Sizer
+from topology.drawing.sizing import BROAD, SizedBox, Sizer
 
 WIDTH = 1200.0
 """Default width of a drawing."""
@@ -30,7 +30,7 @@ BAR_SIDES = (10.0, 8.0, 7.0, 6.0, 5.0, 4.5, 4.0, 3.5, 3.0, 2.5, 2.0, 1.6, 1.3, 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
+class DomainFrame:
     """The box of a domain.
 
     :param depth: how many boxes it stands in, 0 for the outermost.
@@ -82,7 +82,7 @@ class Layout:
 
     width: float
     height: float
-    frames: tuple[Frame, ...]
+    frames: tuple[DomainFrame, ...]
     bars: tuple[Bar, ...]
     nodes: IntArray
     x: FloatArray
@@ -111,20 +111,20 @@ def _gap_between(side: float) -> float:
     return 3.0 if side >= 16 else 2.0 if side >= 9 else 1.0
 
 
-def _settle(root: Block, sizer: Sizer, bars: bool) -> Layout:
+def _settle(root: SizedBox, sizer: Sizer, bars: bool) -> Layout:
     """Give every block its place."""
-    frames: list[Frame] = []
+    frames: list[DomainFrame] = []
     merged: list[Bar] = []
     order: list[IntArray] = [root.shape.nodes[:0]]
     xs: list[FloatArray] = [np.zeros(0)]
     ys: list[FloatArray] = [np.zeros(0)]
     pitch = sizer.side + sizer.gap
 
-    def settle(block: Block, x: float, y: float, depth: int, *, boxed: bool) -> None:
+    def settle(block: SizedBox, x: float, y: float, depth: int, *, boxed: bool) -> None:
         if boxed:
             style = block.style
             frames.append(
-                Frame(
+                DomainFrame(
                     block.shape,
                     x,
                     y,

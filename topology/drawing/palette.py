@@ -49,7 +49,7 @@ _STOPS = (
 
 
 def ramp(count: int) -> tuple[str, ...]:
-    """Colours for things in order (pipeline stages, rows): violet over blue, green and yellow to red.
+    """Return colours for things in order (pipeline stages, rows): violet over blue, green and yellow to red.
 
     Lightness differs between neighbours as well as hue.
     """
@@ -65,13 +65,13 @@ def ramp(count: int) -> tuple[str, ...]:
 
 
 def wheel(count: int) -> tuple[str, ...]:
-    """Colours for many names without order (domains): neighbours in the list lie far apart on the wheel of hues."""
+    """Return colours for many names without order (domains): neighbours in the list lie far apart in hue."""
     golden = 137.508
     return tuple(_oklch((0.60, 0.74, 0.50)[i % 3], (0.13, 0.11, 0.11)[i % 3], 250.0 + golden * i) for i in range(count))
 
 
 def _oklch(lightness: float, chroma: float, hue: float) -> str:
-    """An OKLCH colour as sRGB hex, with less chroma where sRGB cannot show it."""
+    """Return an OKLCH colour as sRGB hex, with less chroma where sRGB cannot show it."""
     while True:
         a, b = chroma * cos(hue * pi / 180), chroma * sin(hue * pi / 180)
         long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3

@@ -46,7 +46,7 @@ class Shape:
 
 
 def shapes(cluster: Cluster, *, detail: int = DETAIL) -> tuple[Shape, bool]:
-    """What to draw of a cluster.
+    """Return what to draw of a cluster.
 
     :param detail: nodes up to which each has its own square.
     :returns: the root, and whether nodes are drawn as bars instead of squares.
@@ -58,7 +58,7 @@ def shapes(cluster: Cluster, *, detail: int = DETAIL) -> tuple[Shape, bool]:
 
 
 def _bar_depth(cluster: Cluster) -> int:
-    """How many levels are drawn when the closest drawn ones become bars."""
+    """Return how many levels are drawn when the closest drawn ones become bars."""
     fitting = [depth + 1 for depth, level in enumerate(cluster.levels) if len(level) <= BARS]
     return max(fitting, default=0)
 

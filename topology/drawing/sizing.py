@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from statistics import median, median_high
 
-from topology.drawing.packing import best_columns, pack
+from topology.drawing.box_packing import best_columns, pack
 from topology.drawing.simplify import Shape
 
 NARROW, NORMAL, WIDE = 0.36, 0.62, 1.0
@@ -54,7 +54,7 @@ MOST_LABELS = 600
 
 
 @dataclass(slots=True)
-class Block:
+class SizedBox:
     """A box of known size whose place is not known yet."""
 
     shape: Shape
@@ -63,7 +63,7 @@ class Block:
     style: Style
     header: float = 0.0
     columns: int = 0
-    parts: list[tuple[Block, float, float]] = field(default_factory=list)
+    parts: list[tuple[SizedBox, float, float]] = field(default_factory=list)
 
 
 class Sizer:
@@ -79,7 +79,7 @@ class Sizer:
         self._levels = levels
         self._broad = _broad_level(root)
         self._by_level: dict[str, list[Shape]] = defaultdict(list)
-        self._blocks: dict[int, Block] = {}
+        self._blocks: dict[int, SizedBox] = {}
         self._collect(root)
 
     def _collect(self, shape: Shape) -> None:
@@ -87,8 +87,8 @@ class Sizer:
             self._by_level[child.levels[0]].append(child)
             self._collect(child)
 
-    def root(self, width: float) -> Block:
-        """The whole drawing as a block without a box."""
+    def root(self, width: float) -> SizedBox:
+        """Return the whole drawing as a block without a box."""
         for level in reversed(self._levels):
             if self._by_level[level]:
                 self._measure(self._by_level[level])
@@ -118,16 +118,16 @@ class Sizer:
             return MIDDLE
         return CLOSE if self.side > SMALL_SIDE else TIGHT
 
-    def _fields(self, shapes: list[Shape], style: Style) -> Iterator[Block]:
-        """Contents of domains that hold nodes only."""
+    def _fields(self, shapes: list[Shape], style: Style) -> Iterator[SizedBox]:
+        """Yield contents of domains that hold nodes only."""
         usual = median_high(len(shape.own) for shape in shapes) if shapes else 1
         columns = best_columns(usual)
         for shape in shapes:
             odd = len(shape.own) > MUCH_LARGER * usual
             yield self._nodes_block(shape, best_columns(len(shape.own)) if odd else columns, style)
 
-    def _nests(self, shapes: list[Shape], style: Style) -> Iterator[Block]:
-        """Contents of domains that hold other domains."""
+    def _nests(self, shapes: list[Shape], style: Style) -> Iterator[SizedBox]:
+        """Yield contents of domains that hold other domains."""
         inner = [self._contents(shape, style) for shape in shapes]
         usual = median_high(len(blocks) for blocks in inner) if shapes else 1
         aspect = PAGE_ASPECT if self._around(shape.levels[0] for shape in shapes) else BOX_ASPECT
@@ -138,41 +138,41 @@ class Sizer:
             yield self._filled(shape, blocks, columns, style)
 
     def _around(self, levels: Iterable[str]) -> bool:
-        """Whether boxes of these levels stand around those that divide the cluster, and so are as wide as the page."""
+        """Return whether boxes of these levels stand around those that divide the cluster, as wide as the page."""
         order = list(self._levels)
         return bool(self._broad) and all(order.index(level) < order.index(self._broad) for level in levels)
 
     def _labels_fit(self, siblings: list[Shape], style: Style) -> bool:
-        """Whether the boxes of a level are large enough for their labels to be read and not to drown the nodes."""
+        """Return whether boxes of a level are so large that labels can be read and do not drown the nodes."""
         nodes = median(len(shape.nodes) for shape in siblings)
         area = nodes * (self.side + self.gap) ** 2
         letters = median(len(shape.label) for shape in siblings)
         return len(siblings) <= MOST_LABELS and area >= 4.0 * style.font**2 * letters
 
-    def _contents(self, shape: Shape, style: Style) -> list[Block]:
+    def _contents(self, shape: Shape, style: Style) -> list[SizedBox]:
         inner = [self._blocks[id(child)] for child in shape.children]
         if len(shape.own) and shape.children:
             inner.append(self._nodes_block(shape, best_columns(len(shape.own)), style))
         return inner
 
-    def _nodes_block(self, shape: Shape, columns: int, style: Style) -> Block:
-        """The nodes that stand right in a domain, as a block."""
+    def _nodes_block(self, shape: Shape, columns: int, style: Style) -> SizedBox:
+        """Return the nodes that stand right in a domain, as a block."""
         columns = min(columns, len(shape.own))
         rows = ceil(len(shape.own) / columns)
         pitch = self.side + self.gap
-        return Block(shape, columns * pitch - self.gap, rows * pitch - self.gap, style, columns=columns)
+        return SizedBox(shape, columns * pitch - self.gap, rows * pitch - self.gap, style, columns=columns)
 
-    def _filled(self, shape: Shape, inner: list[Block], columns: int, style: Style) -> Block:
-        """A block with other blocks inside."""
+    def _filled(self, shape: Shape, inner: list[SizedBox], columns: int, style: Style) -> SizedBox:
+        """Return a block with other blocks inside."""
         gap = inner[0].style.gap
         packing = pack([(b.width, b.height) for b in inner], columns=columns, unit=_unit(inner), gap=gap)
         parts = [(block, x, y) for block, (x, y) in zip(inner, packing.spots, strict=True)]
-        return Block(shape, packing.width, packing.height, style, parts=parts)
+        return SizedBox(shape, packing.width, packing.height, style, parts=parts)
 
-    def _close(self, content: Block, style: Style, *, labels: bool, least: float) -> None:
+    def _close(self, content: SizedBox, style: Style, *, labels: bool, least: float) -> None:
         """Put a border, and a label if there are labels, around a block."""
         header = style.font + 6.0 if labels else 0.0
-        self._blocks[id(content.shape)] = Block(
+        self._blocks[id(content.shape)] = SizedBox(
             content.shape,
             max(content.width, least) + 2 * style.padding,
             content.height + 2 * style.padding + header,
@@ -183,21 +183,21 @@ class Sizer:
 
 
 def _broad_level(root: Shape) -> str:
-    """The level that divides the cluster first: below boxes that hold just one box."""
+    """Return the level that divides the cluster first: below boxes that hold just one box."""
     shape = root
     while len(shape.children) == 1 and shape.children[0].children:
         shape = shape.children[0]
     return shape.children[0].levels[0] if shape.children else ""
 
 
-def _unit(blocks: list[Block]) -> float:
-    """Width of a column: that of the widest block that is not out of the ordinary."""
+def _unit(blocks: list[SizedBox]) -> float:
+    """Return the width of a column: that of the widest block that is not out of the ordinary."""
     widths = [block.width for block in blocks]
     return max(width for width in widths if width <= ODD * median_high(widths))
 
 
 def text_width(text: str, size: float) -> float:
-    """About how wide a text is at a size of type."""
+    """Return about how wide a text is at a size of type."""
     narrow = sum(letter in _NARROW_LETTERS for letter in text)
     wide = sum(letter in _WIDE_LETTERS or letter >= "\u2e80" for letter in text)
     return size * (NARROW * narrow + WIDE * wide + NORMAL * (len(text) - narrow - wide))

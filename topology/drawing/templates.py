@@ -5,11 +5,12 @@ A page is one file: style, script, data and drawing are inside, and its content-
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from topology.drawing.palette import DARK, LIGHT
+from topology.quantities import decimal, duration, fixed, label_of, number, percent, plural, seconds, times
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -19,27 +20,40 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 OWN = "topology.drawing"
 
 
-def render(package: str, template: str, *, raw: dict[str, str], **values: Any) -> str:
+def render(
+    package: str,
+    template: str,
+    *,
+    raw: Mapping[str, str] | None = None,
+    styles: Sequence[str] = (),
+    scripts: Sequence[str] = (),
+    **values: Any,
+) -> str:
     """Fill a template.
 
     Pages extend ``frame.html.j2``, which lies here: the head, the heading with the theme switch, style and script.  It
-    puts ``style`` and ``behaviour`` of the page, where there are any, behind those that all pages share (the tooltips
-    read the element ``data``).
+    puts those of the page behind those that all pages share (the tooltips read the element ``data``).  The forms of
+    :mod:`topology.quantities` are filters: ``{{ wait | duration }}``.
 
-    :param package: where the template lies.
+    :param package: where the template lies.  It, its style sheets and scripts, and templates that it uses may lie in
+        the package above too.
     :param raw: values that are markup already and are not escaped.
+    :param styles: names of style sheets.
+    :param scripts: names of scripts.
     :param values: everything else; escaped.
     """
     from markupsafe import Markup
 
-    shared = {"theme": _theme(), "script": asset(OWN, "page.js"), "style": "", "behaviour": ""}
-    markup = {name: Markup(text) for name, text in (shared | raw).items()}
+    code = {"theme": _theme(), "script": source(package, "page.js", *scripts), "style": source(package, *styles)}
+    markup = {name: Markup(text) for name, text in (code | dict(raw or {})).items()}
     return _environment(package).get_template(template).render(markup | {"policy": POLICY} | values)
 
 
-def asset(package: str, name: str) -> str:
-    """Text of a file that lies beside the modules of a package."""
-    return files(package).joinpath(name).read_text(encoding="utf-8")
+def source(package: str, *names: str) -> str:
+    """Return the text of files that lie beside the modules of a package, or in the package above, in one."""
+    environment = _environment(package)
+    assert environment.loader is not None
+    return "".join(environment.loader.get_source(environment, name)[0] for name in names)
 
 
 def _theme() -> str:
@@ -54,9 +68,13 @@ def _theme() -> str:
 def _environment(package: str) -> Environment:
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    return Environment(
-        loader=ChoiceLoader([PackageLoader(one, ".") for one in dict.fromkeys((package, OWN))]),
+    packages = dict.fromkeys((package, package.rpartition(".")[0], OWN))
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(one, ".") for one in packages]),
         autoescape=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
+    forms = (decimal, duration, fixed, label_of, number, percent, plural, seconds, times)
+    environment.filters.update((form.__name__, form) for form in forms)
+    return environment

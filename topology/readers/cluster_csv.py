@@ -72,8 +72,6 @@ def _check_header(header: tuple[str, ...], where: str) -> int:
     for i, name in enumerate(header):
         if not name:
             raise InvalidInput(f"column {i + 1} has no name", where=where, fix="name every column")
-        if name in header[:i]:
-            raise InvalidInput(f"two columns are called {name!r}", where=where, fix="give every column its own name")
     depth = next((i for i, name in enumerate(header[1:]) if name in ATTRIBUTES), len(header) - 1)
     for name in header[1 : depth + 1]:
         if close := get_close_matches(name.lower(), ATTRIBUTES, n=1, cutoff=0.8):

@@ -23,22 +23,22 @@ from datetime import datetime
 from topology.build import build_cluster
 from topology.cluster import MAX_LEVELS, Cluster, Node
 from topology.documents import Document, load_document
-from topology.errors import InvalidInput, InvalidTopology
+from topology.errors import InvalidTopology
 from topology.files import Places, Source
 from topology.flags import FAULTY, NodeFlag
-from topology.readers import kubernetes_health as health
+from topology.readers import kubernetes_objects as objects
 from topology.readers.kubernetes_gpus import GPU, quantity
 from topology.readers.kubernetes_health import SLOWDOWN, annotated_flag, discourages, faults, price_flag, repels
 from topology.readers.kubernetes_labels import check_labels, choose_labels
-from topology.readers.kubernetes_objects import Item, ItemList
+from topology.readers.kubernetes_pods import Pod
 from topology.readers.paths import qualified
 from topology.readers.types import Reading
 
 _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
 _OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
-Taint = tuple[str, str]
-Rule = Callable[[health.Taint], bool]
+KeyAndValue = tuple[str, str]
+Rule = Callable[[objects.Taint], bool]
 
 
 class Kubernetes:
@@ -49,7 +49,7 @@ class Kubernetes:
     chooses_levels = True
 
     def recognises(self, head: str) -> bool:
-        """Its first key is one of a Kubernetes list."""
+        """Return whether the first key is one of a Kubernetes list."""
         return bool(_MARK.match(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
@@ -61,7 +61,7 @@ class Kubernetes:
         """
         listing = _Listing(load_document(source))
         machines = listing.machines()
-        labels = [machine.item.metadata.labels or {} for machine in machines]
+        labels = [machine.node.labels for machine in machines]
         if levels is None:
             chosen, sentence = choose_labels(labels)
             notes = [sentence]
@@ -78,8 +78,9 @@ class Kubernetes:
         places = Places(len(rows), lambda row: machines[row].place)
         cluster = build_cluster(chosen, rows, flags=active, where=places)
         notes += _notes(cluster, chosen, repeated, pool)
-        if left_out := listing.nodes - len(machines):
-            notes.append(f"left out, as they have no {GPU}: {left_out} of {listing.nodes} nodes")
+        nodes = len(listing.nodes)
+        if left_out := nodes - len(machines):
+            notes.append(f"left out, as they have no {GPU}: {left_out} of {nodes} nodes")
         if expired := len(flags) - len(active):
             notes.append(f"annotations {SLOWDOWN} past their end, left out: {expired}")
         return Reading(cluster, tuple(notes))
@@ -94,27 +95,27 @@ class _Machine:
 
     document: Document
     number: int
-    item: Item
+    node: objects.NodeObject
     gpus: int
     allocatable: int
 
     @property
     def name(self) -> str:
-        return self.item.metadata.name
+        return self.node.name
 
     @property
     def place(self) -> str:
         return self.document.where("items", self.number)
 
-    def taints(self, rule: Rule) -> set[Taint]:
-        """Taints to which a rule applies."""
-        return {(taint.key, taint.value or "") for taint in self.item.spec.taints or [] if rule(taint)}
+    def taints(self, rule: Rule) -> set[KeyAndValue]:
+        """Return the taints to which a rule applies."""
+        return {(taint.key, taint.value or "") for taint in self.node.spec.taints or [] if rule(taint)}
 
-    def faults(self, pool: set[Taint]) -> Iterable[str]:
-        """Why no new pod may use it."""
+    def faults(self, pool: set[KeyAndValue]) -> Iterable[str]:
+        """Return why no new pod may use it."""
         return faults(
-            unschedulable=bool(self.item.spec.unschedulable),
-            conditions=self.item.status.conditions or [],
+            unschedulable=bool(self.node.spec.unschedulable),
+            conditions=self.node.status.conditions or [],
             gpus=self.gpus,
             allocatable=self.allocatable,
             repelling=self.taints(repels) - pool,
@@ -126,83 +127,78 @@ class _Listing:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        if isinstance(document.data, dict) and "items" not in document.data:
-            raise InvalidInput(
-                "holds no items", where=document.where(), fix="give what `kubectl get nodes -o json` prints"
-            )
-        self.items = document.parse(ItemList).items
-        self.nodes = sum(item.kind == "Node" for item in self.items)
+        kinds: dict[str, type[objects.Object]] = {"Node": objects.NodeObject, "Pod": Pod}
+        found = list(objects.read_items(document, kinds, command="kubectl get nodes -o json"))
+        self.nodes = [(number, item) for number, item in found if isinstance(item, objects.NodeObject)]
+        self.pods = [(number, item) for number, item in found if isinstance(item, Pod)]
 
     def machines(self) -> list[_Machine]:
-        """All nodes with GPUs."""
+        """Return all nodes with GPUs."""
         found = []
-        for number, item in enumerate(self.items):
-            if item.kind == "Node":
-                capacity = self._gpus(number, "capacity", (item.status.capacity or {}).get(GPU))
-                allocatable = self._gpus(number, "allocatable", (item.status.allocatable or {}).get(GPU))
-                gpus = max(capacity or 0, allocatable or 0)
-                if gpus:
-                    free = gpus if allocatable is None else allocatable
-                    found.append(_Machine(self.document, number, item, gpus, free))
+        for number, node in self.nodes:
+            capacity = self._gpus(number, "capacity", node.status.capacity)
+            allocatable = self._gpus(number, "allocatable", node.status.allocatable)
+            if gpus := max(capacity or 0, allocatable or 0):
+                free = gpus if allocatable is None else allocatable
+                found.append(_Machine(self.document, number, node, gpus, free))
         if not found:
             raise InvalidTopology(
-                f"none of the {self.nodes} nodes has {GPU}",
+                f"none of the {len(self.nodes)} nodes has {GPU}",
                 where=self.document.where("items"),
                 fix="list nodes whose GPU device plugin runs",
             )
         return found
 
     def held_gpus(self) -> Counter[str]:
-        """GPUs that the pods of the file hold on each node."""
+        """Return the GPUs that the pods of the file hold on each node."""
         held: Counter[str] = Counter()
-        for number, item in enumerate(self.items):
-            node = item.spec.node_name
-            if item.kind == "Pod" and node and item.status.phase not in ("Succeeded", "Failed"):
+        for number, pod in self.pods:
+            if pod.node is not None and not pod.terminal:
                 try:
-                    held[node] += item.pod_gpus()
+                    held[pod.node] += pod.gpus
                 except ValueError as error:
                     raise InvalidTopology(
-                        f"pod {item.metadata.name!r}: {error}",
+                        f"pod {pod.name!r}: {error}",
                         where=self.document.where("items", number),
                         fix="write a whole number",
                     ) from None
         return held
 
-    def flags(self, machine: _Machine, pool: set[Taint]) -> Iterable[NodeFlag]:
-        """What Kubernetes and the annotation say against a node."""
+    def flags(self, machine: _Machine, pool: set[KeyAndValue]) -> Iterable[NodeFlag]:
+        """Yield what Kubernetes and the annotation say against a node."""
         if faults := ", ".join(machine.faults(pool)):
             yield NodeFlag(machine.name, "faulty", FAULTY, source="kubernetes", evidence=faults)
         if price := price_flag(machine.name, machine.taints(discourages) - pool):
             yield price
         try:
-            annotated = annotated_flag(machine.name, machine.item.metadata.annotations or {})
+            annotated = annotated_flag(machine.name, machine.node.metadata.annotations or {})
         except InvalidTopology as error:
             place = self.document.where("items", machine.number, "metadata", "annotations", error.where)
             raise InvalidTopology(error.message, where=place, fix=error.fix) from None
         if annotated:
             yield annotated
 
-    def _gpus(self, number: int, field: str, value: object) -> int | None:
+    def _gpus(self, number: int, field: str, amounts: objects.Amounts | None) -> int | None:
         try:
-            return None if value is None else quantity(value)
+            return None if amounts is None or amounts.gpu is None else quantity(amounts.gpu)
         except ValueError as error:
             place = self.document.where("items", number, "status", field, GPU)
             raise InvalidTopology(f"{field}: {error}", where=place, fix="write a whole number") from None
 
 
-def _any(taint: health.Taint) -> bool:
+def _any(taint: objects.Taint) -> bool:
     return repels(taint) or discourages(taint)
 
 
-def _pool_taints(machines: Sequence[_Machine]) -> set[Taint]:
-    """Taints that all of several nodes have, but for those that Kubernetes sets itself."""
+def _pool_taints(machines: Sequence[_Machine]) -> set[KeyAndValue]:
+    """Return taints that all of several nodes have, but for those that Kubernetes sets itself."""
     if len(machines) < 2:
         return set()
     common = set.intersection(*(machine.taints(_any) for machine in machines))
     return {taint for taint in common if not taint[0].startswith(_OWN_TAINTS)}
 
 
-def _notes(cluster: Cluster, labels: Sequence[str], repeated: Sequence[int], pool: set[Taint]) -> list[str]:
+def _notes(cluster: Cluster, labels: Sequence[str], repeated: Sequence[int], pool: set[KeyAndValue]) -> list[str]:
     notes = [
         f"values of {label} below several broader domains, each place a domain of its own: {count}"
         for label, count in zip(labels, repeated, strict=True)

@@ -13,7 +13,7 @@ _WHOLE = re.compile(r"[0-9]{1,9}")
 
 
 def quantity(value: Any) -> int:
-    """A number of GPUs as Kubernetes writes it, ``"8"`` or ``8``.
+    """Read a number of GPUs as Kubernetes writes it, ``"8"`` or ``8``.
 
     :raises ValueError: not a whole number.
     """
@@ -25,7 +25,7 @@ def quantity(value: Any) -> int:
 
 
 def pod_gpus(containers: Iterable[int], init_containers: Iterable[tuple[int, bool]]) -> int:
-    """GPUs a pod holds: of what runs together, or of its hungriest moment before.
+    """Return the GPUs a pod holds: of what runs together, or of its largest moment before.
 
     Init containers run one after the other; those that restart always (sidecars) go on running beside what follows
     (KEP-753, the formula of ``resourcehelper.PodRequests``).

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
 from topology.readers.kubernetes_gpus import GPU
+from topology.readers.kubernetes_objects import NodeCondition, Taint
 
 SLOWDOWN = "arnold.dev/slowdown"
 """Annotation of a node: a factor of at least 1, or ``faulty``."""
@@ -75,41 +75,13 @@ WARNED: Mapping[str, str] = dict.fromkeys(
 """Events about nodes that warn of the node itself, reason -> monitor.  ``OOMKilling`` is the doing of a job."""
 
 
-class Taint(Protocol):
-    """Why pods should stay away."""
-
-    @property
-    def key(self) -> str:
-        """Name of the taint."""
-
-    @property
-    def value(self) -> str | None:
-        """Its value, if any."""
-
-    @property
-    def effect(self) -> str:
-        """NoSchedule, PreferNoSchedule or NoExecute."""
-
-
-class Condition(Protocol):
-    """A finding of the kubelet or of others about a node."""
-
-    @property
-    def type(self) -> str:
-        """What was looked at: Ready, GPUMissing, ..."""
-
-    @property
-    def status(self) -> str:
-        """True, False or Unknown."""
-
-
 def repels(taint: Taint) -> bool:
-    """Whether a taint keeps pods of GPU jobs away that do not tolerate it; they tolerate the taint of GPUs."""
+    """Return whether a taint keeps pods of GPU jobs away that do not tolerate it; they tolerate the taint of GPUs."""
     return taint.effect in ("NoSchedule", "NoExecute") and taint.key != GPU
 
 
-def broken(conditions: Iterable[Condition]) -> Iterator[str]:
-    """What the conditions say is broken, one phrase each."""
+def broken(conditions: Iterable[NodeCondition]) -> Iterator[str]:
+    """Yield what the conditions say is broken, one phrase each."""
     for condition in conditions:
         if condition.type == "Ready" and condition.status != "True":
             yield "not Ready"
@@ -120,12 +92,12 @@ def broken(conditions: Iterable[Condition]) -> Iterator[str]:
 def faults(
     *,
     unschedulable: bool,
-    conditions: Iterable[Condition],
+    conditions: Iterable[NodeCondition],
     gpus: int,
     allocatable: int,
     repelling: Iterable[tuple[str, str]],
 ) -> Iterator[str]:
-    """Why no new pod may use a node, one phrase each.
+    """Yield why no new pod may use a node, one phrase each.
 
     :param gpus: GPUs that the node has.
     :param allocatable: GPUs that its device plugin offers.
@@ -141,12 +113,12 @@ def faults(
 
 
 def discourages(taint: Taint) -> bool:
-    """Whether a taint asks pods of GPU jobs that do not tolerate it to stay away if they can."""
+    """Return whether a taint asks pods of GPU jobs that do not tolerate it to stay away if they can."""
     return taint.effect == "PreferNoSchedule" and taint.key != GPU
 
 
 def price_flag(node: str, discouraging: Iterable[tuple[str, str]]) -> NodeFlag | None:
-    """What taints PreferNoSchedule cost.
+    """Return what taints PreferNoSchedule cost.
 
     :param discouraging: those (key, value) that the job does not tolerate.
     """
@@ -158,7 +130,7 @@ def price_flag(node: str, discouraging: Iterable[tuple[str, str]]) -> NodeFlag |
 
 
 def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None:
-    """The flag in a node's annotations.
+    """Return the flag in a node's annotations.
 
     :raises InvalidTopology: the annotations are not as documented; ``where`` is the annotation.
     """
@@ -180,7 +152,7 @@ def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None
 
 
 def instant(text: str) -> datetime | None:
-    """A time with a time zone; ``None`` = it is none."""
+    """Read a time with a time zone; ``None`` = it is none."""
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:

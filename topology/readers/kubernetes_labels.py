@@ -15,7 +15,7 @@ Labels = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Preset:
+class LabelPreset:
     """A family of labels.
 
     :param labels: from broad to close; a cluster may lack some of them.
@@ -34,23 +34,23 @@ _COREWEAVE = "backend.coreweave.cloud"
 
 PRESETS = (
     # docs.nvidia.com/topograph, node labels and annotations: v1.0, v0.4, v0.1
-    Preset("topograph", (*_TIERS, "accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")),
-    Preset("topograph-0.4", tuple(f"{_TOPOGRAPH}/{layer}" for layer in ("core", "spine", "leaf", "accelerator"))),
-    Preset(
+    LabelPreset("topograph", (*_TIERS, "accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")),
+    LabelPreset("topograph-0.4", tuple(f"{_TOPOGRAPH}/{layer}" for layer in ("core", "spine", "leaf", "accelerator"))),
+    LabelPreset(
         "topograph-0.1", tuple(f"{_TOPOGRAPH}/{layer}" for layer in ("datacenter", "spine", "block", "accelerator"))
     ),
     # docs.aws.amazon.com/eks, network topology labels: layer 1 is the broadest; some instance types have a fourth
-    Preset("aws", tuple(f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3, 4))),
-    Preset("gke", tuple(f"{_GKE}-{layer}" for layer in ("block", "subblock", "host"))),
-    Preset("oci", tuple(f"oci.oraclecloud.com/host.{layer}" for layer in ("network_block_id", "rack_id"))),
-    Preset("coreweave", tuple(f"{_COREWEAVE}/{layer}" for layer in ("fabric", "superpod", "leafgroup"))),
-    Preset("gpu-clique", ("nvidia.com/gpu.clique",), fallback=True),
-    Preset("zone", ("topology.kubernetes.io/zone",), fallback=True),
+    LabelPreset("aws", tuple(f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3, 4))),
+    LabelPreset("gke", tuple(f"{_GKE}-{layer}" for layer in ("block", "subblock", "host"))),
+    LabelPreset("oci", tuple(f"oci.oraclecloud.com/host.{layer}" for layer in ("network_block_id", "rack_id"))),
+    LabelPreset("coreweave", tuple(f"{_COREWEAVE}/{layer}" for layer in ("fabric", "superpod", "leafgroup"))),
+    LabelPreset("gpu-clique", ("nvidia.com/gpu.clique",), fallback=True),
+    LabelPreset("zone", ("topology.kubernetes.io/zone",), fallback=True),
 )
 
 
 def choose_labels(nodes: Sequence[Labels]) -> tuple[tuple[str, ...], str]:
-    """The labels of the preset that most nodes carry, and a sentence that says so.
+    """Return the labels of the preset that most nodes carry, and a sentence that says so.
 
     Of two presets on as many nodes, the one with more labels wins; labels that no node carries are left out.
 
@@ -74,7 +74,7 @@ def choose_labels(nodes: Sequence[Labels]) -> tuple[tuple[str, ...], str]:
 
 
 def check_labels(labels: Sequence[str], nodes: Sequence[Labels]) -> tuple[str, ...]:
-    """The labels that the user named, each carried by some node.
+    """Return the labels that the user named, each carried by some node.
 
     :raises UnknownName: no node carries one of them.
     """

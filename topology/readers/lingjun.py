@@ -14,8 +14,9 @@ from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, Node
 from topology.errors import InvalidInput
 from topology.files import Source
-from topology.readers.csv_table import read_header, read_table
+from topology.readers.csv_table import read_table
 from topology.readers.types import Reading
+from topology.tables.text_rows import header_of
 
 COLUMNS = ("ip", "DSW", "PSW", "ASW")
 LEVELS = ("dsw", "psw", "asw")
@@ -30,7 +31,7 @@ class Lingjun:
 
     def recognises(self, head: str) -> bool:
         """Return whether the first line is the data set's."""
-        return read_header(head) == COLUMNS
+        return header_of(head) == COLUMNS
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the table.

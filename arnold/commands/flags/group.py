@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from arnold.commands.table import CommandRow, LazyGroup
+from arnold.commands.command_table import CommandRow, LazyGroup
 
 COMMANDS: Mapping[str, CommandRow] = {
     "record": CommandRow("arnold.commands.flags.record:record", "Take findings of detectors into a flag store."),

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from arnold.pages.capacity.chart import COLOURS, chart_svg
-from simulator.capacity.question import CapacityAnswer
+from arnold.pages.capacity.answer_chart import chart_of
+from arnold.pages.cards import card_of
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.sheet import Sheet
-from topology.drawing.templates import asset, render
-
-OWN = "arnold.pages.capacity"
-SHARED = "arnold.pages"
-"""Where the style sheet that all pages share lies."""
+from topology.drawing.templates import render
 
 
 def answer_page(sheet: Sheet, answer: CapacityAnswer) -> str:
     """Return one self-contained page; same input, same text."""
-    keys = [[(series.name, i % COLOURS) for i, series in enumerate(chart.series)] for chart in sheet.charts]
     return render(
-        OWN,
+        "arnold.pages.capacity",
         "capacity.html.j2",
-        raw={"style": asset(SHARED, "pages.css") + asset(OWN, "chart.css") + asset(OWN, "capacity.css")},
+        styles=("pages.css", "charts.css", "capacity.css"),
         title=sheet.title,
         verdict=answer.verdict,
-        charts=list(zip(sheet.charts, keys, strict=True)),
-        drawn=[chart_svg(chart) for chart in sheet.charts],
+        charts=[card_of(chart_of(chart)) for chart in sheet.charts],
         tables=sheet.tables,
         assumptions=list(answer.assumptions),
         data={},

@@ -15,9 +15,10 @@ from math import ceil
 
 import numpy as np
 
+from arnold.pages.axis import cells_between
 from topology.cluster import IntArray
+from topology.drawing.elements import label, number, rect, svg
 from topology.drawing.sizing import text_width
-from topology.drawing.svg import number
 
 WIDTH = 1140.0
 """Of all blocks side by side, gaps included: what a page on a laptop has."""
@@ -45,8 +46,8 @@ FONT = 10.0
 FEW = 10
 """Rows of a block up to which each has its number, if there is room."""
 
-STEPS = (1, 2, 5, 10, 20, 25, 50, 100, 250, 500, 1000)
-"""Rows, or stages, between two numbers of an axis."""
+TIDY = 5
+"""Blocks of more rows have a multiple of it, so that the next one begins with a number that its axis has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class _Plan:
 
 
 def _plan(rows: int, columns: int) -> _Plan:
-    """The largest cells with which the whole job fits; beyond that small ones, and as high as it gets."""
+    """Return the largest cells with which the whole job fits; beyond that small ones, and as high as it gets."""
     for height in HEIGHTS:
         for line in LINES:
             blocks = ceil(rows / max(1, int((height - TOP) / line)))
@@ -96,16 +97,14 @@ def _plan(rows: int, columns: int) -> _Plan:
 
 
 def _tidy(rows: int) -> int:
-    """Rows of a block, so that the next one begins with a number that its axis has."""
-    return rows if rows <= STEPS[2] else ceil(rows / STEPS[2]) * STEPS[2]
+    return rows if rows <= TIDY else ceil(rows / TIDY) * TIDY
 
 
 def grid_drawing(runs: Sequence[IntArray], names: Sequence[str], colours: Sequence[str], *, title: str) -> str:
-    """The grid as ``<svg>`` blocks in one ``<div>``, coloured for the first run, with labels for every run (those of
-    others hidden).
+    """Return the grid as ``<svg>`` blocks in one ``<div>``, coloured for the first run, with labels for every run.
 
     Cell (row, column) is the (row * columns + column)-th ``<rect class="g">``; the labels of run i are in
-    ``<g data-labels="i">``, one in each block.
+    ``<g data-labels="i">``, one in each block, hidden but for the first run.
 
     :param runs: for each placement shape [rows, columns], the domain of each cell.
     :param names: of the domains.
@@ -125,39 +124,25 @@ def grid_drawing(runs: Sequence[IntArray], names: Sequence[str], colours: Sequen
 def _block(plan: _Plan, rows: range, domains: IntArray, colours: Sequence[str], labels: Sequence[Sequence[str]]) -> str:
     height = TOP + len(rows) * plan.line + RIGHT
     title = f"Row {rows[0]}" if len(rows) == 1 else f"Rows {rows[0]} to {rows[-1]}"
-    size = f'width="{number(plan.pitch - 0.7)}" height="{number(plan.line - 0.7)}"'
-    parts = [
-        f'<svg class="grid" viewBox="0 0 {number(plan.width)} {number(height)}" width="{number(plan.width)}" '
-        f'height="{number(height)}" role="img" aria-label="{title}">',
-        *_axes(plan, rows),
-    ]
+    parts = list(_axes(plan, rows))
     for row in rows:
-        y = number(plan.y(row))
         for column in range(plan.columns):
             colour = colours[domains[row, column]]
-            parts.append(f'<rect class="g" x="{number(plan.x(column))}" y="{y}" {size} fill="{colour}"/>')
+            x, y = plan.x(column), plan.y(row)
+            parts.append(rect(x, y, plan.pitch - 0.7, plan.line - 0.7, "g", fill=colour))
     for i, texts in enumerate(labels):
         parts += [f'<g data-labels="{i}"{" hidden" if i else ""}>', *texts, "</g>"]
-    return "\n".join([*parts, "</svg>"])
+    return svg("grid", plan.width, height, parts, title=title)
 
 
 def _axes(plan: _Plan, rows: range) -> Iterator[str]:
-    """Numbers of rows at the left, numbers of stages above."""
-    every = FONT if plan.each <= FEW else 3 * FONT
-    for row in range(rows[0], rows[-1] + 1, _step(plan.line, every)):
-        yield _mark(LEFT - 6, plan.y(row) + plan.line / 2 + 3.2, str(row), "end")
-    for column in range(0, plan.columns, _step(plan.pitch, 6.0 + text_width(str(plan.columns), FONT))):
-        yield _mark(plan.x(column) + plan.pitch / 2, TOP - 5, str(column), "middle")
-
-
-def _step(pitch: float, room: float) -> int:
-    """Cells from one number to the next, for numbers that take so much room."""
-    return next((step for step in STEPS if step * pitch >= room), STEPS[-1])
-
-
-def _mark(x: float, y: float, text: str, anchor: str) -> str:
-    place = f'x="{number(x)}" y="{number(y)}" font-size="{number(FONT)}" text-anchor="{anchor}"'
-    return f'<text class="note" {place}>{text}</text>'
+    """Yield numbers of rows at the left, numbers of stages above."""
+    room = FONT if plan.each <= FEW else 3 * FONT
+    for row in rows[:: cells_between(plan.line, room)]:
+        middle = plan.y(row) + plan.line / 2 + 3.2
+        yield label(LEFT - 6, middle, str(row), kind="note", size=FONT, anchor="end")
+    for column in range(0, plan.columns, cells_between(plan.pitch, 6.0 + text_width(str(plan.columns), FONT))):
+        yield label(plan.x(column) + plan.pitch / 2, TOP - 5, str(column), kind="note", size=FONT, anchor="middle")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +161,7 @@ class _Patch:
 
 
 def _labels(plan: _Plan, domains: IntArray, names: Sequence[str]) -> list[list[str]]:
-    """For each block the names of domains, each once in the job: in the middle of its largest patch, where it fits."""
+    """Return for each block the names of domains: each once in the job, in its largest patch, where it fits."""
     largest: dict[int, tuple[int, _Patch]] = {}
     for i, rows in enumerate(plan.blocks):
         for patch in _patches(domains, rows):
@@ -187,15 +172,12 @@ def _labels(plan: _Plan, domains: IntArray, names: Sequence[str]) -> list[list[s
         width, height = (patch.stop - patch.first) * plan.pitch, (patch.bottom - patch.top) * plan.line
         if height >= FONT + 1 and text_width(names[domain], FONT) + 6 <= width:
             x, y = plan.x((patch.first + patch.stop) / 2), plan.y(patch.top) + height / 2 + 3.4
-            found[i].append(
-                f'<text class="tag" x="{number(x)}" y="{number(y)}" font-size="{number(FONT)}">'
-                f"{escape(names[domain])}</text>"
-            )
+            found[i].append(label(x, y, names[domain], kind="tag", size=FONT))
     return found
 
 
 def _patches(domains: IntArray, rows: range) -> Iterator[_Patch]:
-    """Rectangles of one domain in a block: stretches of a row that span the same columns in the rows below belong
+    """Yield rectangles of one domain in a block: stretches of a row that span the same columns in the rows below belong
     together.
     """
     open_runs: dict[tuple[int, int, int], int] = {}
@@ -208,7 +190,7 @@ def _patches(domains: IntArray, rows: range) -> Iterator[_Patch]:
 
 
 def _runs(row: IntArray) -> Iterator[tuple[int, int, int]]:
-    """Stretches of one domain in a row: first column, column after the last, domain."""
+    """Yield stretches of one domain in a row: first column, column after the last, domain."""
     borders = [0, *(int(cut) + 1 for cut in np.flatnonzero(np.diff(row))), len(row)]
     for first, stop in pairwise(borders):
         yield first, stop, int(row[first])

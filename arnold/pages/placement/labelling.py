@@ -18,7 +18,7 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class LabelledPoint:
     """A point that wants a label.
 
     :param radius: of the dot drawn there.
@@ -40,10 +40,10 @@ class PlacedLabel:
 
     x: float
     y: float
-    point: Point
+    point: LabelledPoint
 
 
-def place_labels(points: Sequence[Point], *, within: Box, lines: Sequence[Box] = ()) -> Iterator[PlacedLabel]:
+def place_labels(points: Sequence[LabelledPoint], *, within: Box, lines: Sequence[Box] = ()) -> Iterator[PlacedLabel]:
     """Place labels, the first points first; a label that finds no room is left out.
 
     :param within: where labels may stand.
@@ -62,8 +62,8 @@ def place_labels(points: Sequence[Point], *, within: Box, lines: Sequence[Box] =
                 break
 
 
-def _places(point: Point, width: float) -> Iterator[tuple[float, float]]:
-    """Left end and base line of the places around a point, the best first."""
+def _places(point: LabelledPoint, width: float) -> Iterator[tuple[float, float]]:
+    """Yield left end and base line of the places around a point, the best first."""
     aside, low, high = point.radius + 3, point.size * 0.9 + point.radius + 2, point.radius + 5
     yield point.x + aside, point.y - high + 2
     yield point.x + aside, point.y + 0.35 * point.size

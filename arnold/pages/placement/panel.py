@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arnold.documents.words import decimal
-from arnold.pages.placement.words import beside, seconds, verdict
 from scheduler.explain import CheaperPair
 from scheduler.job import FAMILIES, Job
+from scheduler.objective import Evaluation, job_level, objective_of
 from scheduler.outcome import TOLERANCE, Outcome
-from scheduler.spread import job_level, objective_of
-from topology.cluster import Cluster
-from topology.drawing.labels import plural, several
+from scheduler.phrases import status_words
+from topology.cluster import Cluster, Level
+from topology.quantities import decimal, fixed, percent, plural, seconds, several
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +32,13 @@ class Panel:
 
 
 def panel(cluster: Cluster, job: Job, outcome: Outcome, *, main: Outcome, cheaper: Sequence[CheaperPair]) -> Panel:
-    """What a page says of one of its outcomes.
+    """Return what a page says of one of its outcomes.
 
     :param main: the outcome that the page is about; its bound holds for all.
     :param cheaper: pairs of spreads that would cost less than the placement of ``main``.
     """
     level = job_level(cluster, job)
-    words = verdict(job, outcome, level, cheaper) if outcome is main else beside(job, outcome, level, main)
+    words = _verdict(job, outcome, level, cheaper) if outcome is main else _beside(job, outcome, level, main)
     spreads = {} if outcome.evaluation is None else outcome.evaluation.by_level
     return Panel(
         words,
@@ -74,3 +73,52 @@ def _facts(cluster: Cluster, job: Job, outcome: Outcome, *, bound: float | None)
         noun = "flagged node" if avoided == 1 else "flagged nodes"
         facts.append((str(avoided), f"{noun} avoided", f"{len(worth.flagged)} of {len(flagged)} used"))
     return facts
+
+
+def _verdict(job: Job, outcome: Outcome, level: Level, cheaper: Sequence[CheaperPair]) -> str:
+    """Return what is known about the placement, in a few sentences.
+
+    :param level: the level that spread counts.
+    :param cheaper: pairs of spreads that would cost less.
+    """
+    if outcome.evaluation is None or outcome.bound is None or outcome.gap is None:
+        return f"No placement: {outcome.reason}."
+    start = _spreads(job, outcome.evaluation, level)
+    if outcome.status != "optimal":
+        return (
+            f"{start}{_stopped(outcome)} Not proved optimal: no placement can have an objective below "
+            f"{decimal(outcome.bound)}, so the best possible is at most {percent(outcome.gap)} lower than this one."
+        )
+    how = ""
+    if cheaper and all(pair.refuted is not None for pair in cheaper):
+        each = "The one cheaper pair" if len(cheaper) == 1 else f"Each of the {len(cheaper):,} cheaper pairs"
+        how = f" {each} of spreads was refuted."
+    return f"{start} Proved optimal: no valid placement has a smaller objective.{how}"
+
+
+def _beside(job: Job, outcome: Outcome, level: Level, main: Outcome) -> str:
+    """Return what is to be said of the placement of another algorithm, in a few sentences.
+
+    :param main: the outcome that the page is about.
+    """
+    if outcome.evaluation is None or main.evaluation is None:
+        return f"No placement: {outcome.reason or main.reason}."
+    mine, other = outcome.evaluation.objective, main.evaluation.objective
+    times = "the same as that of" if abs(mine - other) <= TOLERANCE else f"{fixed(mine / other)} times that of"
+    return (
+        f"{_spreads(job, outcome.evaluation, level)}{_stopped(outcome)} Objective {decimal(mine)}, {times} "
+        f"{main.algorithm} ({decimal(other)}, {status_words(main.status, main.stopped_at)})."
+    )
+
+
+def _spreads(job: Job, worth: Evaluation, level: Level) -> str:
+    return (
+        f"{plural(job.grid.cells, 'node')} on {plural(len(worth.domains), level.name)}: a DP group touches at most "
+        f"{plural(worth.dp, level.name)}, a PP group at most {plural(worth.pp, level.name)}."
+    )
+
+
+def _stopped(outcome: Outcome) -> str:
+    if outcome.stopped_at is None:
+        return ""
+    return f" {status_words(outcome.status, outcome.stopped_at).capitalize()}."

@@ -40,10 +40,7 @@ function draw() {
     row.classList.toggle("on", on);
     row.querySelector("button").setAttribute("aria-pressed", String(on));
   });
-  document.querySelectorAll("[data-key]").forEach((key) => { key.hidden = key.dataset.key !== mode; });
-  document.querySelectorAll("[data-mode]").forEach((button) => {
-    button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
-  });
+  showMode(mode);
 }
 
 // The sentence, the tiles and the spread at every level.
@@ -147,9 +144,7 @@ tipOf.push((element) => {
 
 document.addEventListener("pointermove", follow);
 document.addEventListener("pointerdown", follow);
-document.querySelectorAll("[data-mode]").forEach((button) => {
-  button.addEventListener("click", () => { mode = button.dataset.mode; draw(); });
-});
+onMode((chosen) => { mode = chosen; draw(); });
 document.querySelectorAll("tr[data-run]").forEach((row) => {
   row.addEventListener("click", () => {
     choose(Number(row.dataset.run));

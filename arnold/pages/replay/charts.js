@@ -1,4 +1,5 @@
-// What charts over time say when the pointer rests on them.  Times are seconds since the first submission.
+// What charts over time say when the pointer rests on them, in numbers as topology/quantities.py writes them.  Times are
+// seconds since the first submission.
 function short(value) {
   return Math.abs(value) >= 100 || Number.isInteger(value)
     ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
@@ -6,10 +7,9 @@ function short(value) {
 
 function spoken(seconds) {
   if (seconds === null) return "-";
-  for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"]]) {
-    if (Math.abs(seconds) >= size) return `${short(seconds / size)} ${unit}`;
-  }
-  return `${short(seconds)} s`;
+  const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"], [0.001, "ms"]];
+  const [size, unit] = units.find((one) => Math.abs(seconds) >= one[0]) || [1, "s"];
+  return `${short(seconds / size)} ${unit}`;
 }
 
 function clock(seconds) {
@@ -21,7 +21,7 @@ function clock(seconds) {
 
 function worth(value, kind) {
   if (value === null) return "-";
-  if (kind === "share") return `${(100 * value).toFixed(1)} %`;
+  if (kind === "share") return `${(100 * value).toFixed(1)}%`;
   return kind === "seconds" ? spoken(value) : short(value);
 }
 

@@ -2,66 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
-from arnold.pages.replay.chart import Line, TimeChart, time_chart
-from arnold.pages.replay.ranges import Curve, Entry, load_chart, range_chart
-from simulator.study.compared import Bands, Comparison, Group, Metric
-from simulator.words import Kind
+from arnold.pages.cards import ChartCard, card_of
+from arnold.pages.line_chart import ChartLine, LineChart
+from arnold.pages.row_chart import ChartRow, row_chart
+from simulator.study.compared import Band, Comparison, Group, Metric
+from topology.quantities import Kind, label_of, plural
 
 MOST_DRAWN = 8
 """Groups that are drawn: as many as there are colours."""
 
 
-class Part(NamedTuple):
-    """A drawing with its words.
-
-    :param keys: colour and name of what is drawn, where that is not written beside it.
-    """
-
-    title: str
-    note: str
-    drawing: str
-    keys: Sequence[tuple[int, str]]
-
-
-def comparison_parts(compared: Comparison) -> tuple[list[Part], dict[str, Any]]:
-    """The drawings, and what the script of the page knows of them, by chart."""
+def comparison_cards(compared: Comparison) -> tuple[list[ChartCard], dict[str, Any]]:
+    """Return the drawings, and what the script of the page knows of them, by chart."""
     colours = {name: i for i, name in enumerate(compared.names[:MOST_DRAWN])}
-    parts = [part for metric in compared.differing if (part := _metric(compared, metric, colours)) is not None]
+    cards = [card for metric in compared.differing if (card := _metric(compared, metric, colours)) is not None]
     charts = list(_over_time(compared, colours))
-    keys = [(colour, name) for name, colour in colours.items()]
-    parts += [Part(chart.title, chart.note, time_chart(chart), keys) for chart in charts]
-    data = {chart.key: chart.data | {"edges": chart.edges.tolist()} for chart in charts}
-    return parts, data
+    data = {chart.key: chart.data | {"edges": list(chart.lines[0].places)} for chart in charts}
+    return [*cards, *map(card_of, charts)], data
 
 
-def _metric(compared: Comparison, metric: Metric, colours: dict[str, int]) -> Part | None:
-    groups = [group for group in compared.groups if group.name in colours and group.bands.get(metric.column)]
-    if not groups:
+def in_words(band: Band, kind: Kind) -> str:
+    """Return a mean and half of its interval."""
+    return f"{label_of(band.mean, kind)} ± {label_of(band.half, kind)}" if band.half else label_of(band.mean, kind)
+
+
+def _metric(compared: Comparison, metric: Metric, colours: Mapping[str, int]) -> ChartCard | None:
+    found = [(group, band) for group in compared.groups if (band := group.bands.get(metric.column))]
+    found = [(group, band) for group, band in found if group.name in colours]
+    if not found:
         return None
-    note = f"{'Less' if metric.better == 'less' else 'More'} is better. Mean over seeds and its 95 % interval."
+    note = f"{'Less' if metric.better == 'less' else 'More'} is better. Mean over seeds and its 95% interval."
     if len(compared.loads) == 1:
-        entries = [Entry(group.name, colours[group.name], _band(group, metric), group.seeds) for group in groups]
-        return Part(metric.title, note, range_chart(metric.title, metric.kind, entries), ())
-    curves = [
-        Curve(name, colour, [(group.load, _band(group, metric)) for group in groups if group.name == name])
+        rows = [_row(group, band, metric.kind, colours[group.name]) for group, band in found]
+        return ChartCard(metric.title, note, row_chart(rows, name="range", title=metric.title, kind=metric.kind))
+    lines = [
+        _curve(name, colour, [(group.load, band) for group, band in found if group.name == name], metric.kind)
         for name, colour in colours.items()
-        if any(group.name == name for group in groups)
     ]
-    keys = [(curve.colour, curve.name) for curve in curves]
-    drawing = load_chart(metric.title, metric.kind, curves)
-    return Part(metric.title, f"By scale of load. {note}", drawing, keys)
+    ticks = [(load, f"{load:g}x") for load in compared.loads]
+    drawn = [line for line in lines if line.places]
+    return card_of(LineChart(metric.title, drawn, metric.kind, note=f"By scale of load. {note}", ticks=ticks))
 
 
-def _band(group: Group, metric: Metric) -> Any:
-    return group.bands[metric.column]
+def _row(group: Group, band: Band, kind: Kind, colour: int) -> ChartRow:
+    tip = f"{group.name}\n{in_words(band, kind)}\n{plural(group.seeds, 'run')}"
+    stem = (band.mean - band.half, band.mean + band.half)
+    return ChartRow(group.name, f"l{colour}", band.mean, stem, tip)
 
 
-def _over_time(compared: Comparison, colours: dict[str, int]) -> Iterator[TimeChart]:
+def _curve(name: str, colour: int, points: list[tuple[float, Band]], kind: Kind) -> ChartLine:
+    bands = [band for _, band in points]
+    return ChartLine(
+        name,
+        colour,
+        [load for load, _ in points],
+        [band.mean for band in bands],
+        band=([max(band.mean - band.half, 0.0) for band in bands], [band.mean + band.half for band in bands]),
+        tips=[f"{name}, load {load:g}\n{in_words(band, kind)}" for load, band in points],
+    )
+
+
+def _over_time(compared: Comparison, colours: Mapping[str, int]) -> Iterator[LineChart]:
     load = compared.loads[-1]
     groups = [group for group in compared.groups if group.load == load and group.name in colours]
     said = f" At load {load:g}." if len(compared.loads) > 1 else ""
@@ -70,12 +76,13 @@ def _over_time(compared: Comparison, colours: dict[str, int]) -> Iterator[TimeCh
         ("allocation", "Utilisation over time", "Share of GPUs that jobs hold, in the same time.", "share"),
     )
     for name, title, note, kind in kinds:
-        found: list[tuple[Group, Bands]] = [(g, bands) for g in groups if (bands := getattr(g, name)) is not None]
-        if not found:
-            continue
-        buckets = len(found[0][1].mean)
-        lines = tuple(
-            Line(group.name, colours[group.name], bands.mean, low=bands.low, high=bands.high) for group, bands in found
-        )
-        edges = np.linspace(0.0, compared.windows[load], buckets + 1)
-        yield TimeChart(f"c-{name}", title, note + said + " Bands: 95 % over seeds.", kind, edges, lines)
+        lines = []
+        for group in groups:
+            if (bands := getattr(group, name)) is None:
+                continue
+            edges = np.linspace(0.0, compared.windows[load], len(bands.mean) + 1).tolist()
+            ends = (bands.low.tolist(), bands.high.tolist())
+            colour = colours[group.name]
+            lines.append(ChartLine(group.name, colour, edges, bands.mean.tolist(), shape="step", band=ends))
+        if lines:
+            yield LineChart(title, lines, kind, f"c-{name}", f"{note}{said} Bands: 95% over seeds.")

@@ -13,7 +13,7 @@ MOST_JOBS = 4_000
 
 
 def chosen_jobs(jobs: Sequence[SimJob], most: int = MOST_JOBS) -> list[SimJob]:
-    """Half of the table for those that waited longest, half for those with most GPU time; in order of submission."""
+    """Return jobs in order of submission: half are those that waited longest, half those with most GPU time."""
     if len(jobs) <= most:
         return list(jobs)
     by_wait = sorted(jobs, key=lambda job: (-_wait(job), job.key))[: most // 2]
@@ -24,7 +24,7 @@ def chosen_jobs(jobs: Sequence[SimJob], most: int = MOST_JOBS) -> list[SimJob]:
 
 
 def job_data(jobs: Sequence[SimJob], origin: float) -> dict[str, list[Any]]:
-    """Columns; times in seconds since the first submission."""
+    """Return columns; times in seconds since the first submission."""
     return {
         "id": [job.record.job_id for job in jobs],
         "user": [job.record.user for job in jobs],

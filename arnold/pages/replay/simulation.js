@@ -53,10 +53,7 @@ function draw() {
   }
   slider.setAttribute("aria-valuetext", clock(time));
   moveCursors(time);
-  document.querySelectorAll("[data-mode]").forEach((button) => {
-    button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
-  });
-  document.querySelectorAll("[data-key]").forEach((key) => { key.hidden = key.dataset.key !== mode; });
+  showMode(mode);
 }
 
 function moveCursors(time) {
@@ -76,9 +73,9 @@ moreLines.push((i) => {
   if (share === 255) return ["away: no job may use it"];
   if (!job) return ["idle"];
   const place = cells.named.get(job - 1);
-  if (place === undefined) return [`${share} % in use`];
+  if (place === undefined) return [`${share}% in use`];
   const info = cells.info;
-  const lines = [`${share} % in use`, `job ${info.id[place]}: ${short(info.gpus[place])} GPUs, waited ${spoken(info.wait[place])}`];
+  const lines = [`${share}% in use`, `job ${info.id[place]}: ${short(info.gpus[place])} GPUs, waited ${spoken(info.wait[place])}`];
   if (info.spread[place]) lines.push(`DP spread ${info.spread[place]}`);
   return lines;
 });
@@ -115,9 +112,7 @@ async function startMap() {
   info.place.forEach((job, place) => cells.named.set(job, place));
   slider.addEventListener("input", () => show(Number(slider.value)));
   document.getElementById("play").addEventListener("click", play);
-  document.querySelectorAll("[data-mode]").forEach((button) => {
-    button.addEventListener("click", () => { mode = button.dataset.mode; draw(); });
-  });
+  onMode((chosen) => { mode = chosen; draw(); });
   document.querySelectorAll("svg.time .hit").forEach((hit) => hit.addEventListener("click", (event) => {
     const chart = page.charts[hit.closest("svg").dataset.chart];
     if (chart.edges) return;

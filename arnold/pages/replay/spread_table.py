@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.past.history import ENDED, History
+from simulator.results.run_history import ENDED, RunHistory
 
 
 class SpreadRow(NamedTuple):
@@ -24,8 +24,8 @@ class SpreadRow(NamedTuple):
     length: float
 
 
-def spread_rows(past: History) -> list[SpreadRow]:
-    """A row for each DP spread that occurs."""
+def spread_rows(past: RunHistory) -> list[SpreadRow]:
+    """Return a row for each DP spread that occurs."""
     attempts = past.attempts
     ended = (attempts.why == ENDED) & (attempts.dp > 0)
     hours = attempts.gpus * (attempts.end - attempts.begin) / 3600

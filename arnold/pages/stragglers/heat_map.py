@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arnold.pages.stragglers.words import plain, times
-from topology.drawing.svg import number
+from arnold.pages.axis import cells_between
+from topology.drawing.elements import label, rect, svg
+from topology.quantities import fixed, times
 
 WIDTH = 620.0
 LEFT, TOP, RIGHT, GAP = 58.0, 30.0, 8.0, 14.0
@@ -60,7 +60,7 @@ class _Plan:
 
 
 def heat_map(slowdown: NDArray[np.float64], ranks: Sequence[int], nodes: Mapping[tuple[int, int], str]) -> str:
-    """The map as one ``<svg>``; a cell is a ``<rect class="w">`` with the words of its tooltip.
+    """Return the map as one ``<svg>``; a cell is a ``<rect class="w">`` with the words of its tooltip.
 
     :param slowdown: float [dp, pp], S_w.
     :param ranks: numbers of the data-parallel ranks.
@@ -77,29 +77,17 @@ def heat_map(slowdown: NDArray[np.float64], ranks: Sequence[int], nodes: Mapping
     title = (
         f"Slowdown by worker; the worst is dp {ranks[worst[0]]}, stage {worst[1]} with {times(float(slowdown[worst]))}"
     )
-    top = top_of(slowdown)
-    parts = [
-        f'<svg class="heat" viewBox="0 0 {number(width)} {number(height)}" width="{number(width)}" '
-        f'height="{number(height)}" style="max-width:{number(width)}px" role="img" aria-label="{escape(title)}">',
-        *_axes(plan, ranks),
-        *(
-            _cell(plan, (i, j), float(slowdown[i, j]), tip=_tip(ranks[i], j, nodes, float(slowdown[i, j])), top=top)
-            for i in range(dp)
-            for j in range(pp)
-        ),
-        *(_values(plan, slowdown) if plan.pitch >= NAMED and plan.line >= 16 else ()),
-        "</svg>",
-    ]
-    return "\n".join(parts)
+    parts = [*_axes(plan, ranks), *_cells(plan, slowdown, ranks, nodes)]
+    return svg("chart heat", width, height, parts, title=title, style=f"max-width:{width:.0f}px")
 
 
 def top_of(slowdown: NDArray[np.float64]) -> float:
-    """The slowdown that has the last colour: the worst, but 1.1 at least, lest noise look like fire."""
+    """Return the slowdown that has the last colour: the worst, but 1.1 at least, lest noise look like fire."""
     return max(1.1, float(slowdown.max()))
 
 
 def shade(share: float) -> str:
-    """Colour at a share, 0 to 1, of the scale, as CSS that follows the theme."""
+    """Return the colour at a share, 0 to 1, of the scale, as CSS that follows the theme."""
     place = min(max(share, 0.0), 1.0) * (len(SCALE) - 1)
     lower = min(int(place), len(SCALE) - 2)
     percent = round(100 * (place - lower))
@@ -111,35 +99,29 @@ def _tip(rank: int, stage: int, nodes: Mapping[tuple[int, int], str], value: flo
     return f"dp {rank}, stage {stage}\nS_w {times(value)}" + (f"\non {node}" if node else "")
 
 
-def _cell(plan: _Plan, cell: tuple[int, int], value: float, *, tip: str, top: float) -> str:
-    dp, stage = cell
-    return (
-        f'<rect class="w" x="{number(plan.x(dp))}" y="{number(plan.y(dp, stage))}" '
-        f'width="{number(plan.pitch - 1)}" height="{number(plan.line - 1)}" rx="{number(min(3, plan.pitch / 8))}" '
-        f'style="fill:{shade((value - 1) / (top - 1))}" data-tip="{escape(tip)}"/>'
-    )
-
-
-def _values(plan: _Plan, slowdown: NDArray[np.float64]) -> Iterator[str]:
-    size = number(min(12.5, plan.pitch / 3.4))
-    for dp in range(plan.dp):
-        for stage in range(plan.pp):
-            x, y = number(plan.x(dp) + plan.pitch / 2 - 0.5), number(plan.y(dp, stage + 0.5) + 4)
-            share = (slowdown[dp, stage] - 1) / (top_of(slowdown) - 1)
+def _cells(
+    plan: _Plan, slowdown: NDArray[np.float64], ranks: Sequence[int], nodes: Mapping[tuple[int, int], str]
+) -> Iterator[str]:
+    """Yield a rectangle for each worker, and its number where it has room."""
+    top = top_of(slowdown)
+    named = plan.pitch >= NAMED and plan.line >= 16
+    width, height = plan.pitch - 1, plan.line - 1
+    for (dp, stage), value in np.ndenumerate(slowdown):
+        x, y, share = plan.x(dp), plan.y(dp, stage), (float(value) - 1) / (top - 1)
+        tip = _tip(ranks[dp], stage, nodes, float(value))
+        yield rect(x, y, width, height, "w", rx=min(3, plan.pitch / 8), style=f"fill:{shade(share)}", tip=tip)
+        if named:
             kind = "value" if share <= PALE else "value warm" if share <= WARM else "value hot"
-            text = plain(float(slowdown[dp, stage]))
-            yield f'<text class="{kind}" x="{x}" y="{y}" font-size="{size}" text-anchor="middle">{text}</text>'
+            middle = plan.y(dp, stage + 0.5) + 4
+            size = min(12.5, plan.pitch / 3.4)
+            yield label(x + width / 2, middle, fixed(float(value)), kind=kind, size=size, anchor="middle")
 
 
 def _axes(plan: _Plan, ranks: Sequence[int]) -> Iterator[str]:
-    every = ceil(12 / plan.line)
-    step = next((n for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if n * plan.pitch >= 26), plan.dp)
-    yield f'<text class="note" x="{number(LEFT)}" y="11" font-size="11">data-parallel rank</text>'
-    for dp in range(0, plan.dp, step):
-        x, y = number(plan.x(dp) + plan.pitch / 2), number(plan.y(dp, 0) - 6)
-        yield f'<text class="note" x="{x}" y="{y}" font-size="11" text-anchor="middle">{ranks[dp]}</text>'
+    yield label(LEFT, 11, "data-parallel rank", size=11)
+    for dp in range(0, plan.dp, cells_between(plan.pitch, 26)):
+        yield label(plan.x(dp) + plan.pitch / 2, plan.y(dp, 0) - 6, str(ranks[dp]), size=11, anchor="middle")
     for strip in range(plan.strips):
-        for stage in range(0, plan.pp, every):
-            y = number(plan.y(strip * plan.per_strip, stage + 0.5) + 3.6)
-            x = number(LEFT - 8)
-            yield f'<text class="note" x="{x}" y="{y}" font-size="11" text-anchor="end">stage {stage}</text>'
+        for stage in range(0, plan.pp, cells_between(plan.line, 12)):
+            y = plan.y(strip * plan.per_strip, stage + 0.5) + 3.6
+            yield label(LEFT - 8, y, f"stage {stage}", size=11, anchor="end")

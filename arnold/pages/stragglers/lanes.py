@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
-from math import floor, log10
 
 import numpy as np
 
-from arnold.pages.stragglers.words import seconds
+from arnold.pages.axis import cells_between, round_ticks
+from arnold.pages.plot import Plot
 from health.whatif.analysis_result import Operation, Timeline
-from topology.drawing.svg import number
+from topology.drawing.elements import label, line, rect, svg
+from topology.quantities import seconds
 
 WIDTH, LEFT, RIGHT = 1260.0, 62.0, 14.0
 HEAD, FOOT, GAP = 26.0, 24.0, 10.0
@@ -60,52 +60,39 @@ class _Mark:
 
 
 def lanes_drawing(pipelines: Sequence[Pipeline], *, title: str) -> str:
-    """The panels as one ``<svg>``.
+    """Return the panels as one ``<svg>``.
 
     :param title: what a screen reader says.
     """
     stages = sorted({operation.stage for operation in pipelines[0].timeline.operations})
-    line = min(HIGHEST, max(LOWEST, ALL_HEIGHT / len(stages)))
-    panel = HEAD + line * len(stages) + GAP
-    height = panel * len(pipelines) + FOOT
+    pitch = min(HIGHEST, max(LOWEST, ALL_HEIGHT / len(stages)))
+    panel = HEAD + pitch * len(stages) + GAP
     span = max(pipeline.end for pipeline in pipelines) or 1.0
-    scale = (WIDTH - LEFT - RIGHT) / span
-    parts = [
-        f'<svg class="lanes" viewBox="0 0 {number(WIDTH)} {number(height)}" width="{number(WIDTH)}" '
-        f'height="{number(height)}" role="img" aria-label="{escape(title)}">',
-        *_axis(span, scale, height),
-    ]
+    plot = Plot(WIDTH, panel * len(pipelines) + FOOT, (LEFT, RIGHT, HEAD, FOOT), (0.0, span))
+    parts = list(plot.x_axis(round_ticks(0.0, span, most=10, kind="seconds")))
     for place, pipeline in enumerate(pipelines):
-        parts.extend(_panel(pipeline, stages, top=place * panel, line=line, scale=scale))
-    return "\n".join([*parts, "</svg>"])
+        parts.extend(_panel(pipeline, stages, plot, top=place * panel + HEAD, pitch=pitch))
+    return svg("chart lanes", plot.width, plot.height, parts, title=title)
 
 
-def _panel(pipeline: Pipeline, stages: Sequence[int], *, top: float, line: float, scale: float) -> Iterator[str]:
-    left, edge = number(LEFT), number(LEFT - 8)
-    yield f'<text class="name" x="{left}" y="{number(top + 17)}" font-size="12.5">{escape(pipeline.label)}</text>'
-    every = max(1, round(11 / line))
+def _panel(pipeline: Pipeline, stages: Sequence[int], plot: Plot, *, top: float, pitch: float) -> Iterator[str]:
+    """Yield a line for each stage, below each other."""
+    x, height, every = plot.x, pitch - 1.5, cells_between(pitch, 11)
+    end, scale = x(pipeline.end), (plot.right - LEFT) / plot.across[1]
+    yield label(LEFT, top - 9, pipeline.label, kind="name", size=12.5)
     for row, stage in enumerate(stages):
-        y = top + HEAD + row * line
-        yield (
-            f'<rect class="lane" x="{left}" y="{number(y)}" width="{number(pipeline.end * scale)}" '
-            f'height="{number(line - 1.5)}"/>'
-        )
+        y = top + row * pitch
+        yield rect(LEFT, y, end - LEFT, height, "lane")
         if row % every == 0:
-            middle = number(y + line / 2 + 3)
-            yield f'<text class="note" x="{edge}" y="{middle}" font-size="11" text-anchor="end">stage {stage}</text>'
+            yield label(LEFT - 8, y + pitch / 2 + 3, f"stage {stage}", size=11, anchor="end")
         for mark in _joined(list(_marks(pipeline, stage)), scale):
-            x, width = LEFT + mark.start * scale, max((mark.end - mark.start) * scale, 0.4)
-            yield (
-                f'<rect class="{mark.kind}" x="{number(x)}" y="{number(y)}" width="{number(width)}" '
-                f'height="{number(line - 1.5)}" data-tip="{escape(mark.tip)}"/>'
-            )
-    end = number(LEFT + pipeline.end * scale)
-    bottom = number(top + HEAD + line * len(stages))
-    yield f'<line class="finish" x1="{end}" y1="{number(top + HEAD - 5)}" x2="{end}" y2="{bottom}"/>'
+            width = max(x(mark.end) - x(mark.start), 0.4)
+            yield rect(x(mark.start), y, width, height, mark.kind, tip=mark.tip)
+    yield line((end, top - 5), (end, top + pitch * len(stages)), "finish")
 
 
 def _marks(pipeline: Pipeline, stage: int) -> Iterator[_Mark]:
-    """What one stage does, by time."""
+    """Yield what one stage does, by time."""
     timeline = pipeline.timeline
     start, end = (times[:, pipeline.dp, pipeline.step] for times in (timeline.start, timeline.end))
     chosen = [
@@ -130,7 +117,7 @@ def _tip(operation: Operation, took: float) -> str:
 
 
 def _joined(marks: Sequence[_Mark], scale: float) -> Iterator[_Mark]:
-    """Marks too narrow to be told apart, put together with their neighbours of the same kind."""
+    """Yield marks, those too narrow to be told apart put together with their neighbours of the same kind."""
     last: _Mark | None = None
     for mark in marks:
         if last is not None:
@@ -142,16 +129,3 @@ def _joined(marks: Sequence[_Mark], scale: float) -> Iterator[_Mark]:
         last = mark
     if last is not None:
         yield last
-
-
-def _axis(span: float, scale: float, height: float) -> Iterator[str]:
-    rough = span / 10
-    power = 10.0 ** floor(log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
-    for tick in range(int(span / step) + 1):
-        x = number(LEFT + tick * step * scale)
-        yield f'<line class="rule" x1="{x}" y1="{number(HEAD)}" x2="{x}" y2="{number(height - FOOT)}"/>'
-        yield (
-            f'<text class="note" x="{x}" y="{number(height - 8)}" font-size="11" '
-            f'text-anchor="middle">{seconds(tick * step) if tick else "0"}</text>'
-        )

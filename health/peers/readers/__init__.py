@@ -3,7 +3,7 @@
 A file is known by its content, not by its name.  Nothing is ever unpickled.
 """
 
-from health.peers.readers.load import load_recording
-from health.peers.readers.table import Columns
+from health.peers.readers.recording_file import load_recording
+from health.peers.readers.sample_table import SampleColumns
 
-__all__ = ["Columns", "load_recording"]
+__all__ = ["SampleColumns", "load_recording"]

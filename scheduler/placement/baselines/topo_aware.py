@@ -7,7 +7,7 @@ arXiv 2509.15940.
 - The physical graph is the tree of switches.  Its cheapest cut severs links of the broadest switch, so siblings under
   that switch are dealt into two parts of nearly equal free capacity; a part of one domain is opened one level closer.
 - The job graph has a node for each cell, a ring along each DP group (weight alpha) and a chain along each PP group
-  (weight beta): who talks to whom, and how much it matters.
+  (weight beta): which cells talk to each other, and how much it matters.
 - Where the cells fit into one part they stay together (nothing is cut), in the smaller part that holds them.
   Otherwise the cut is the cheapest prefix of the cells in row order or in column order that both parts can hold: in a
   grid graph the small cuts run along rows or along columns.
@@ -25,7 +25,7 @@ from topology.cluster import FloatArray, IntArray
 
 
 def topo_aware() -> Heuristic:
-    """The paper's baseline of that name."""
+    """Make the paper's baseline topo-aware."""
     return Heuristic("topo-aware", "recursive bipartition of cluster and job together (Amaral et al.)", place_cells)
 
 
@@ -49,7 +49,7 @@ def place_cells(request: Request) -> IntArray:
 
 
 def _children(request: Request, nodes: IntArray, depth: int) -> list[IntArray]:
-    """The nodes, grouped by their domain at a level."""
+    """Return the nodes, grouped by their domain at a level."""
     domain_of = request.cluster.levels[depth].domain_of[nodes]
     order = np.argsort(domain_of, kind="stable")
     starts = np.flatnonzero(np.diff(domain_of[order])) + 1
@@ -57,7 +57,7 @@ def _children(request: Request, nodes: IntArray, depth: int) -> list[IntArray]:
 
 
 def _halves(siblings: list[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
-    """Two parts of nearly equal capacity: the largest domain first, each to the lighter part."""
+    """Return two parts of nearly equal capacity: the largest domain first, each to the lighter part."""
     parts: tuple[list[IntArray], list[IntArray]] = ([], [])
     sizes = [0, 0]
     for domain in sorted(siblings, key=len, reverse=True):
@@ -68,7 +68,7 @@ def _halves(siblings: list[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
 
 
 def _split_cells(request: Request, cells: IntArray, room: int, other_room: int) -> tuple[IntArray, IntArray]:
-    """Cells for the one part and for the other, as many as they hold."""
+    """Return the cells for the one part and for the other, as many as they hold."""
     nothing = cells[:0]
     count = len(cells)
     if count <= min(room, other_room):
@@ -91,7 +91,7 @@ def _split_cells(request: Request, cells: IntArray, room: int, other_room: int) 
 
 
 def _cut_of_prefixes(request: Request, swept: IntArray) -> FloatArray:
-    """Weight of the edges between the first n cells and the rest, shape [cells + 1]."""
+    """Return the weight of the edges between the first n cells and the rest, shape [cells + 1]."""
     grid, job = request.grid, request.job
     position = np.full((grid.rows, grid.columns), -1)
     position.ravel()[swept] = np.arange(len(swept))

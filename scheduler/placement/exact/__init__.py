@@ -1,1 +1,1 @@
-"""Exact placement of a grid of cells on domains: bounds, constructions, and the walk over pairs (S, R)."""
+"""Exact placement of a grid of cells on domains: bounds, constructions, and the search over pairs (S, R)."""

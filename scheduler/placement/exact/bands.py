@@ -1,8 +1,14 @@
-"""Column bands, the workhorse among the constructions.
+"""Bands, the workhorse among the constructions.
 
-Cut the columns into b <= R bands of widths w_1 >= ... >= w_b.  In each band every row lies in one domain, so a row
-touches at most b domains; with at most S domains in each band a column touches at most S.  What is left to choose is
-how many rows each domain hosts in each band: K * b integers, milliseconds for CP-SAT, whatever the number of nodes.
+**Column bands.**  Cut the columns into b <= R bands of widths w_1 >= ... >= w_b.  In each band every row lies in one
+domain, so a row touches at most b domains; with at most S domains in each band a column touches at most S.  What is
+left to choose is how many rows each domain hosts in each band: K * b integers, milliseconds for CP-SAT, whatever the
+number of nodes.
+
+**Ragged bands**, for clusters so full that whole rows of a band cannot be cut out of the domains: a domain gives a band
+any number of cells, laid row after row, so that two domains may share a row of the band.  Nothing is wasted, at the
+price of one: with b bands a row touches b domains, and one more where a boundary falls into it.  Turning each band's
+rows against the others keeps two boundaries out of one row: R = b + 1.
 """
 
 from __future__ import annotations
@@ -12,12 +18,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from scheduler.placement.exact.cpsat import Slice, solve
+from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from topology.cluster import IntArray
 
 
 def partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """All ways to write a number as that many positive parts in descending order, the most even first."""
+    """Yield all ways to write a number as that many positive parts in descending order, the most even first."""
 
     def with_largest(left: int, parts: int, largest: int) -> Iterator[tuple[int, ...]]:
         if parts == 1:
@@ -34,13 +41,13 @@ def partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 def column_bands(
     problem: GridProblem, *, dp: int, widths: Sequence[int], limit: Slice, whole: bool = False
 ) -> IntArray | None:
-    """A placement with these column bands and at most ``dp`` domains in each.
+    """Return a placement with these column bands and at most ``dp`` domains in each.
 
     :param widths: widths of the bands, sum = columns.
     :param whole: each domain serves one band only, with all the rows it can: faster on clusters of many nodes.
     :returns: shape [rows, columns], the domain of each cell; ``None`` when none was found.
     """
-    rows_in = _binary(problem, dp, widths, limit) if whole else _shared(problem, dp, widths, limit)
+    rows_in = _one_band_each(problem, dp, widths, limit) if whole else _shared(problem, dp, widths, limit)
     if rows_in is None:
         return None
     cells = np.empty((problem.rows, problem.columns), dtype=np.int32)
@@ -53,10 +60,11 @@ def column_bands(
 
 
 def _shared(problem: GridProblem, dp: int, widths: Sequence[int], limit: Slice) -> IntArray | None:
-    """Rows that each domain hosts in each band, shape [domains, bands]; a domain may serve several bands."""
+    """Return the rows that each domain hosts in each band, shape [domains, bands]; a domain may serve several bands."""
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
+    # S domains in each of b bands are at most S * b, and the largest do as well as any
     capacities = problem.capacities[: dp * len(widths)]
     hosts: dict[tuple[int, int], cp_model.IntVar] = {}
     for band, width in enumerate(widths):
@@ -69,10 +77,13 @@ def _shared(problem: GridProblem, dp: int, widths: Sequence[int], limit: Slice) 
                 uses.append(use)
         if not uses:
             return None
+        # every row of the band lies in a domain
         model.add(sum(hosts[k, band] for k in range(len(capacities)) if (k, band) in hosts) == problem.rows)
+        # a column of the band touches all domains of the band
         model.add(sum(uses) <= dp)
     for k, capacity in enumerate(capacities):
         load = [width * hosts[k, band] for band, width in enumerate(widths) if (k, band) in hosts]
+        # one band alone is within the capacity by the bound of its variable
         if len(load) > 1:
             model.add(sum(load) <= capacity)
     answer, solver = solve(model, limit)
@@ -84,8 +95,8 @@ def _shared(problem: GridProblem, dp: int, widths: Sequence[int], limit: Slice) 
     return rows_in
 
 
-def _binary(problem: GridProblem, dp: int, widths: Sequence[int], limit: Slice) -> IntArray | None:
-    """The same with each domain in one band: a choice of band for each domain, equal bands in descending order."""
+def _one_band_each(problem: GridProblem, dp: int, widths: Sequence[int], limit: Slice) -> IntArray | None:
+    """Return the same with each domain in one band: booleans instead of rows, and nothing to pack into a domain."""
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
@@ -99,6 +110,7 @@ def _binary(problem: GridProblem, dp: int, widths: Sequence[int], limit: Slice) 
         here = [k for k in range(len(problem.capacities)) if (k, band) in serves]
         if not here:
             return None
+        # all rows that the domains of the band can host; what they host beyond D is left free below
         rows = sum(min(problem.rows, problem.capacities[k] // width) * serves[k, band] for k in here)
         model.add(rows >= problem.rows)
         model.add(sum(serves[k, band] for k in here) <= dp)
@@ -113,3 +125,62 @@ def _binary(problem: GridProblem, dp: int, widths: Sequence[int], limit: Slice) 
                 rows_in[k, band] = min(left, problem.capacities[k] // width)
                 left -= int(rows_in[k, band])
     return rows_in
+
+
+def ragged_bands(
+    problem: GridProblem, *, dp: int, widths: Sequence[int], limit: Slice, params: ExactParams = DEFAULTS
+) -> IntArray | None:
+    """Return a placement with these bands, ragged, and at most ``dp`` domains in each.
+
+    :param widths: widths of the bands, sum = columns.
+    :returns: shape [rows, columns], the domain of each cell; ``None`` when none was found.
+    """
+    cells_in = _share_out(problem, dp, widths, limit)
+    if cells_in is None:
+        return None
+    cells = np.empty((problem.rows, problem.columns), dtype=np.int32)
+    domains_in_row = np.zeros(problem.rows, dtype=np.int32)
+    left = 0
+    for band, width in enumerate(widths):
+        used = np.flatnonzero(cells_in[:, band]).astype(np.int32)
+        laid = np.repeat(used, cells_in[used, band]).reshape(problem.rows, width)
+        touched = 1 + (np.diff(laid, axis=1) != 0).sum(axis=1).astype(np.int32)
+        turn = _best_turn(domains_in_row, touched, params)
+        domains_in_row += np.roll(touched, turn)
+        cells[:, left : left + width] = np.roll(laid, turn, axis=0)
+        left += width
+    return cells
+
+
+def _best_turn(so_far: IntArray, touched: IntArray, params: ExactParams) -> int:
+    """Return the rows by which to turn a band so that the fullest row is least full, and few rows are.
+
+    :param so_far: shape [rows], domains that each row touches in the bands before.
+    :param touched: shape [rows], domains that each row of this band touches, before turning.
+    """
+    rows = len(so_far)
+    steps = np.unique(np.linspace(0, rows - 1, min(rows, params.ragged_turns)).astype(int))
+    totals = [np.sort(so_far + np.roll(touched, step))[::-1] for step in steps]
+    return int(steps[min(range(len(steps)), key=lambda i: tuple(totals[i][: params.ragged_rows]))])
+
+
+def _share_out(problem: GridProblem, dp: int, widths: Sequence[int], limit: Slice) -> IntArray | None:
+    """Return the cells that each domain gives to each band, shape [domains, bands]."""
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    capacities = problem.capacities[: dp * len(widths)]
+    gives = [[model.new_int_var(0, capacity, "") for _ in widths] for capacity in capacities]
+    uses = [[model.new_bool_var("") for _ in widths] for _ in capacities]
+    for k, capacity in enumerate(capacities):
+        model.add(sum(gives[k]) <= capacity)
+        for cells, use in zip(gives[k], uses[k], strict=True):
+            model.add(cells <= capacity * use)
+    for band, width in enumerate(widths):
+        model.add(sum(cells[band] for cells in gives) == problem.rows * width)
+        # a column of the band touches at most all domains of the band
+        model.add(sum(use[band] for use in uses) <= dp)
+    answer, solver = solve(model, limit)
+    if answer != "yes":
+        return None
+    return np.array([[solver.value(cells) for cells in row] for row in gives], dtype=np.int32)

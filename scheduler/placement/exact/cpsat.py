@@ -33,25 +33,24 @@ class Slice:
     light: bool = False
 
 
-def solve(
-    model: cp_model.CpModel,
-    limit: Slice,
-    callback: cp_model.CpSolverSolutionCallback | None = None,
-) -> tuple[Answer, cp_model.CpSolver]:
+def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSolver]:
     """Search for any solution (or the best, when the model has an objective)."""
     from ortools.sat.python import cp_model
 
     solver = cp_model.CpSolver()
+    # several workers race each other: the answer would depend on the machine
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = limit.seed
     solver.parameters.max_deterministic_time = limit.effort
+    # CP-SAT refuses a limit that is not positive
     solver.parameters.max_time_in_seconds = max(0.001, limit.wall)
     solver.parameters.linearization_level = limit.linearization
     if limit.light:
+        # these steps take longer than the search they shorten when a model is small
         solver.parameters.cp_model_probing_level = 0
         solver.parameters.symmetry_level = 0
         solver.parameters.max_presolve_iterations = 1
-    status = solver.solve(model, callback)
+    status = solver.solve(model)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return "yes", solver
     return ("no" if status == cp_model.INFEASIBLE else "unknown"), solver

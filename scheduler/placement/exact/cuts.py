@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ortools.linear_solver import pywraplp
 
 Rows = dict[tuple[int, int], "pywraplp.Variable"]
-"""Rows that a domain hosts on one side with so many of their cells."""
+"""Rows that a domain hosts on one side, by (domain, how many cells of each)."""
 
 
 def cut_rows(problem: GridProblem, *, dp: int, seconds: float, nodes: int, seed: int) -> IntArray | None:
-    """A placement in which every row touches at most two domains and every column at most ``dp``.
+    """Return a placement in which every row touches at most two domains and every column at most ``dp``.
 
     :param seconds: limit of wall clock.
     :param nodes: limit in nodes of the branch-and-bound tree, the same whatever the clock says.
@@ -36,12 +36,14 @@ def cut_rows(problem: GridProblem, *, dp: int, seconds: float, nodes: int, seed:
     solver = pywraplp.Solver.CreateSolver("SCIP")
     left, right = _sides(solver, problem, dp)
     columns = problem.columns
+    # rows cut at each column, counted by their left parts: as many right parts have the rest of the width
     at_cut = [sum(rows for (_, width), rows in left.items() if width == cut) for cut in range(1, columns)]
     for cut, rows in enumerate(at_cut, start=1):
         solver.Add(rows == sum(v for (_, width), v in right.items() if width == columns - cut))
+    # a row that is not cut lies on a domain of either side
     whole = sum(rows for side in (left, right) for (_, width), rows in side.items() if width == columns)
     solver.Add(sum(at_cut) + whole == problem.rows)
-    solver.SetTimeLimit(max(1, int(1000 * seconds)))
+    solver.SetTimeLimit(max(1, int(1000 * seconds)))  # milliseconds, at least one
     solver.SetSolverSpecificParametersAsString(
         f"limits/totalnodes = {nodes}\nrandomization/randomseedshift = {seed}\nlimits/solutions = 1"
     )
@@ -51,7 +53,11 @@ def cut_rows(problem: GridProblem, *, dp: int, seconds: float, nodes: int, seed:
 
 
 def _sides(solver: pywraplp.Solver, problem: GridProblem, dp: int) -> tuple[Rows, Rows]:
-    """Rows of each domain and width on either side, within capacities and at most ``dp`` domains in a column."""
+    """Add the rows of each domain and width on either side, within capacities, at most ``dp`` domains in a column.
+
+    ``reaches[side][q - 1]`` says whether the domain lies on the side and serves q columns or more there; so its width
+    is q where that is true for q and false for q + 1.
+    """
     rows, columns = problem.rows, problem.columns
     left: Rows = {}
     right: Rows = {}
@@ -60,6 +66,7 @@ def _sides(solver: pywraplp.Solver, problem: GridProblem, dp: int) -> tuple[Rows
         load = []
         widest = min(columns, capacity)
         reaches = [[solver.BoolVar("") for _ in range(widest)] for _ in range(2)]
+        # on one side, or unused
         solver.Add(reaches[0][0] + reaches[1][0] <= 1)
         for side, reach in zip((left, right), reaches, strict=True):
             for width in range(1, widest + 1):
@@ -67,9 +74,11 @@ def _sides(solver: pywraplp.Solver, problem: GridProblem, dp: int) -> tuple[Rows
                     solver.Add(reach[width] <= reach[width - 1])
                 most = min(rows, capacity // width)
                 hosted = side[k, width] = solver.IntVar(0, most, "")
+                # rows with so many cells only where the domain is so wide or wider by one
                 too_wide = reach[width + 1] if width + 1 < widest else 0
                 solver.Add(hosted <= most * (reach[width - 1] - too_wide))
                 load.append(width * hosted)
+                # on the left it serves columns 0 .. q - 1, on the right the last q
                 serving[width - 1 if side is left else columns - width].append(reach[width - 1])
         solver.Add(sum(load) <= capacity)
     for domains in serving:
@@ -78,7 +87,7 @@ def _sides(solver: pywraplp.Solver, problem: GridProblem, dp: int) -> tuple[Rows
 
 
 def _lay_out(problem: GridProblem, left: dict[tuple[int, int], int], right: dict[tuple[int, int], int]) -> IntArray:
-    """Rows of equal cut together, the domains of either side one after another."""
+    """Lay rows of equal cut together, the domains of either side one after another; rows that are not cut come last."""
     columns = problem.columns
     cells = np.empty((problem.rows, columns), dtype=np.int32)
     filled: dict[tuple[bool, int], int] = defaultdict(int)
@@ -87,7 +96,7 @@ def _lay_out(problem: GridProblem, left: dict[tuple[int, int], int], right: dict
         for (k, width), count in side.items():
             cut = width if is_left else columns - width
             start = int(first[-1]) if width == columns else int(first[cut - 1])
-            # whole rows of both sides share the last block
+            # whole rows of both sides share one block
             block = (True, columns) if width == columns else (is_left, cut)
             start += filled[block]
             filled[block] += count

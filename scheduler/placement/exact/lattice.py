@@ -1,23 +1,34 @@
-"""What is known about the pairs (S, R): which are refuted, which are built, and which are still open.
+"""The lattice of pairs (S, R): which are refuted, which are built, and which are still open; and the state of a search.
 
 Feasibility is monotone, so a refutation holds for all pairs below it and a construction for all pairs above it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TypeVar
 
+from scheduler.placement.exact.bounds import RectangleBound
+from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.types import Pair, ParetoPoint, Refutation
+from scheduler.placement.types import Limits, Pair, ParetoPoint, Refutation, corners
 from topology.cluster import IntArray
 
+T = TypeVar("T")
+
 _SAME = 1e-9
+"""Costs closer than this are equal: they are sums of two products of small integers and affinities."""
+
 _DRIFT = 1e-6
+"""Weight of a spread without affinity: too small to be worth a unit of the other, enough to break ties."""
 
 
 @dataclass
 class Lattice:
-    """The state of a walk; grows only.
+    """What is known of each pair; grows only.
 
     :param alpha: weight of S; :param beta: weight of R.
     """
@@ -30,15 +41,15 @@ class Lattice:
     builders: dict[Pair, str] = field(default_factory=dict)
 
     def cost(self, pair: Pair) -> float:
-        """Eq. 2 of a pair."""
+        """Return Eq. 2 of a pair."""
         return self.alpha * pair[0] + self.beta * pair[1]
 
     def is_refuted(self, pair: Pair) -> bool:
-        """Whether no placement is as good as the pair in both."""
-        return any(pair[0] <= r.pair[0] and pair[1] <= r.pair[1] for r in self.refutations)
+        """Return whether no placement is as good as the pair in both."""
+        return any(refutation.covers(*pair) for refutation in self.refutations)
 
     def is_built(self, pair: Pair) -> bool:
-        """Whether a placement as good as the pair is known."""
+        """Return whether a placement as good as the pair is known."""
         return any(pair[0] >= dp and pair[1] >= pp for dp, pp in self.built)
 
     def refute(self, pair: Pair, by: str, sentence: str) -> None:
@@ -51,7 +62,7 @@ class Lattice:
 
         :raises AssertionError: the placement does not fit the capacities, a fault of its maker.
         """
-        if not self.problem.holds(cells):
+        if not self.problem.fits(cells):
             raise AssertionError(f"{by} made a placement that does not fit")
         pair = self.problem.pair_of(cells)
         if not self.is_built(pair):
@@ -70,24 +81,23 @@ class Lattice:
         return self.bound() >= self.cost(self.best) - _SAME
 
     def undecided(self) -> list[Pair]:
-        """All pairs neither refuted nor built, by cost."""
+        """Return all pairs neither refuted nor built, by cost."""
         dp, pp = self.problem.largest_pair
         pairs = ((s, r) for s in range(1, dp + 1) for r in range(1, pp + 1))
         return sorted((p for p in pairs if not self.is_refuted(p) and not self.is_built(p)), key=self._order)
 
     def open(self) -> list[Pair]:
-        """Undecided pairs that would be better than the best one built, by cost."""
+        """Return the undecided pairs that would be better than the best one built, by cost."""
         limit = self._worth(self.best) - _SAME
         return [pair for pair in self.undecided() if self._worth(pair) < limit]
 
     def bound(self) -> float:
-        """Certified: no placement costs less."""
+        """Return the certified bound: no placement costs less."""
         return min(self.cost(pair) for pair in [*self.open(), self.best])
 
     def pareto(self) -> tuple[ParetoPoint, ...]:
-        """Corners built, by S; proved where nothing better in one and as good in the other is left undecided."""
-        corners = [p for p in self.built if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in self.built)]
-        return tuple(ParetoPoint(dp, pp, self._is_corner(dp, pp)) for dp, pp in sorted(corners))
+        """Return the corners built, by S; proved where no undecided pair is better in one and as good in the other."""
+        return tuple(ParetoPoint(dp, pp, self._is_corner(dp, pp)) for dp, pp in corners(self.built))
 
     def _is_corner(self, dp: int, pp: int) -> bool:
         left_refuted = dp == 1 or self.is_refuted((dp - 1, pp))
@@ -95,9 +105,75 @@ class Lattice:
         return left_refuted and below_refuted
 
     def _worth(self, pair: Pair) -> float:
-        """The cost; where one affinity is zero its spread would be free to drift, so there it weighs a little."""
+        """Return the cost; where one affinity is zero its spread would be free to drift, so it weighs a little."""
         drift = _DRIFT if self.alpha in (0.0, 1.0) else 0.0
         return self.cost(pair) + drift * sum(pair)
 
     def _order(self, pair: Pair) -> tuple[float, int, Pair]:
         return round(self._worth(pair), 9), max(pair), pair
+
+
+@dataclass(frozen=True, slots=True)
+class GridView:
+    """The problem or its transpose: ``turn`` takes pairs from one to the other, ``back`` cells."""
+
+    problem: GridProblem
+    transposed: bool
+
+    def turn(self, pair: Pair) -> Pair:
+        """Return a pair of the problem as the view sees it, or back again."""
+        return (pair[1], pair[0]) if self.transposed else pair
+
+    def back(self, cells: IntArray) -> IntArray:
+        """Return cells of the view as cells of the problem."""
+        return cells.T if self.transposed else cells
+
+
+class PairSearch:
+    """The state that all methods of one search share: the lattice, both views of the problem, and the clock."""
+
+    def __init__(self, lattice: Lattice, limits: Limits, params: ExactParams = DEFAULTS) -> None:
+        self.lattice = lattice
+        self.problem = lattice.problem
+        self.views = (GridView(self.problem, False), GridView(self.problem.transposed, True))
+        self.limits = limits
+        self.params = params
+        self.table: RectangleBound | None = None
+        self.stopped = False
+        """Whether time ran out with methods left to try."""
+        self._end = perf_counter() + limits.seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds left."""
+        return self._end - perf_counter()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the search ended by itself: the cheapest pair is proved, or nothing was left to try in time."""
+        return self.lattice.proved or not self.stopped
+
+    def extend(self, seconds: float) -> None:
+        """Let the search go on for so many seconds from now."""
+        self._end = perf_counter() + seconds
+
+    def build(self, view: GridView, cells: IntArray, by: str) -> None:
+        """Take in a placement made on one of the views."""
+        self.lattice.build(view.back(cells), f"{by}, transposed" if view.transposed else by)
+
+    def side_by_side(self, searches: Sequence[Callable[[], T]]) -> list[T]:
+        """Run searches at once, as many as ``limits.workers`` allows up to two; results in the order of the searches.
+
+        A solve releases the interpreter lock, so threads are enough.
+        """
+        together = min(2, self.limits.workers, len(searches))
+        if together < 2:
+            return [search() for search in searches]
+        with ThreadPoolExecutor(max_workers=together) as pool:
+            return list(pool.map(lambda search: search(), searches))
+
+    def spare_rows(self, view: GridView, pair: Pair) -> int:
+        """Return the row touches of the view to spare for a pair; all rows where the rectangle table does not reach."""
+        if self.table is None or not self.table.knows(pair):
+            return view.problem.rows
+        return self.table.spare_columns(pair) if view.transposed else self.table.spare_rows(pair)

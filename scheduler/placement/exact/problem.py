@@ -1,7 +1,10 @@
-"""The abstract problem: a grid of cells, and domains that hold so many of them.
+"""The abstract problem, and how a job on a cluster becomes one: a grid of cells, and domains that hold so many of them.
 
 S is the largest number of domains a column touches (DP spread), R the largest number a row touches (PP spread).  A pair
 (S, R) is *feasible* when some assignment of cells to domains keeps both; feasibility is monotone in S and in R.
+
+With hard constraints the cells that must stay together are *blocks* (see :mod:`scheduler.placement.blocks`): the grid
+is one of blocks, a domain takes whole blocks, and S and R are the same as those of the cells.
 """
 
 from __future__ import annotations
@@ -11,9 +14,14 @@ from functools import cached_property
 
 import numpy as np
 
+from scheduler.job import Job
+from scheduler.objective import job_level, spread
+from scheduler.placement.admission import BoolArray, admissible, shortage
+from scheduler.placement.blocks import Blocks, blocks_at, capacity_by_level
 from scheduler.placement.types import Pair
-from scheduler.spread import spread
-from topology.cluster import IntArray
+from topology.capacity import count_nodes
+from topology.cluster import Cluster, IntArray, Level
+from topology.flags import HEALTHY
 
 
 @dataclass(frozen=True)
@@ -45,16 +53,114 @@ class GridProblem:
         return GridProblem(self.columns, self.rows, self.capacities)
 
     def pair_of(self, cells: IntArray) -> Pair:
-        """(S, R) of an assignment, as the evaluator counts spread.
+        """Return (S, R) of an assignment, as the evaluator counts spread.
 
         :param cells: shape [rows, columns], the domain of each cell.
         """
         position = np.indices(cells.shape, dtype=np.int32)
         return spread(position[1], cells), spread(position[0], cells)
 
-    def holds(self, cells: IntArray) -> bool:
-        """Whether an assignment has the right shape and fits the capacities."""
+    def fits(self, cells: IntArray) -> bool:
+        """Return whether an assignment has the right shape and keeps to the capacities."""
         if cells.shape != (self.rows, self.columns) or cells.min() < 0 or cells.max() >= len(self.capacities):
             return False
         used = np.bincount(cells.ravel(), minlength=len(self.capacities))
         return bool((used <= np.asarray(self.capacities)).all())
+
+
+@dataclass(frozen=True)
+class GridReduction:
+    """One job on one cluster, with nodes up to some slowdown admitted, reduced to a grid problem; and the way back.
+
+    :param slowest: slowdown up to which nodes are admitted, 1.0 = no flagged node.
+    """
+
+    cluster: Cluster
+    job: Job
+    slowest: float
+
+    @cached_property
+    def level(self) -> Level:
+        """The level at which spread counts."""
+        return job_level(self.cluster, self.job)
+
+    @cached_property
+    def admitted(self) -> BoolArray:
+        """Shape [nodes]."""
+        return admissible(self.cluster, self.job, slowest=self.slowest)
+
+    @cached_property
+    def healthy(self) -> IntArray:
+        """Shape [domains]: admitted nodes without a flag."""
+        return count_nodes(self.level, self.admitted & (self.cluster.slowdown <= HEALTHY))
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """What stays together in a domain of the level."""
+        return blocks_at(self.cluster, self.job, self.cluster.level_index(self.level.name))
+
+    @cached_property
+    def room(self) -> IntArray:
+        """Shape [domains]: blocks that each domain can take."""
+        depth = self.cluster.level_index(self.level.name)
+        return capacity_by_level(self.cluster, self.job, self.admitted)[depth] // self.blocks.size
+
+    @cached_property
+    def domains(self) -> IntArray:
+        """Domains with room, the roomiest first: those that the grid problem numbers."""
+        order = np.argsort(-self.room, kind="stable")
+        return order[self.room[order] > 0].astype(np.int32)
+
+    @cached_property
+    def problem(self) -> GridProblem:
+        """The grid of blocks on the domains with room."""
+        return GridProblem(self.blocks.rows, self.blocks.columns, tuple(int(c) for c in self.room[self.domains]))
+
+    @property
+    def refusal(self) -> str:
+        """Why no placement exists whatever the search does; empty when the blocks can be counted out."""
+        too_few = self.problem.cells > int(self.room.sum())
+        if not self.admitted.any() or (too_few and not self.job.holds):
+            return shortage(self.cluster, self.job) or (
+                f"the job needs {self.job.grid.cells} free nodes, and {int(self.admitted.sum())} are no slower than "
+                f"{self.slowest:g}"
+            )
+        if too_few:
+            held = " and ".join(f"every {hold.family} group inside one {hold.level}" for hold in self.job.holds)
+            return (
+                f"holding {held} makes {self.problem.cells} blocks of {self.blocks.size} nodes, and the free nodes "
+                f"have room for {int(self.room.sum())} such blocks"
+            )
+        return ""
+
+    def domain_of_cell(self, part_of_block: IntArray) -> IntArray:
+        """Match the parts of a placement to real domains: fewest flagged nodes first, then best fit.
+
+        A placement with some (S, R) stays one when the cells of a domain move together to another domain with room for
+        them.  Of all matchings of parts to domains the one with fewest flagged nodes is taken, then the one with least
+        room in the domains touched, so that large free domains stay whole.
+
+        :param part_of_block: shape [rows, columns] of blocks: domains as the grid problem numbers them, read as parts.
+        :returns: shape [rows, columns] of cells, the domain of each by its index at the job's level.
+        """
+        from ortools.graph.python import linear_sum_assignment
+
+        parts, sizes = np.unique(part_of_block, return_counts=True)
+        room = self.room[self.domains].astype(np.int64)
+        part, domain = np.nonzero(sizes[:, None] <= room[None, :])
+        flagged = np.maximum(sizes[part] * self.blocks.size - self.healthy[self.domains].astype(np.int64)[domain], 0)
+        # one flagged node costs more than all room together, which makes the order lexicographic
+        cost = flagged * (int(room.sum()) * self.blocks.size + 1) + room[domain] * self.blocks.size
+        assignment = linear_sum_assignment.SimpleLinearSumAssignment()
+        assignment.add_arcs_with_cost(part, domain, cost)
+        # the solver wants as many parts as domains: those beyond the real ones are empty and may go anywhere for free
+        if len(idle := np.arange(len(parts), len(room))):
+            anywhere = np.tile(np.arange(len(room)), len(idle))
+            assignment.add_arcs_with_cost(np.repeat(idle, len(room)), anywhere, np.zeros(len(anywhere), dtype=np.int64))
+        if assignment.solve() != assignment.OPTIMAL:
+            raise AssertionError("the parts came from these domains, so they fit")
+        domain_of_part = np.zeros(int(parts.max()) + 1, dtype=np.int32)
+        for i, p in enumerate(parts):
+            domain_of_part[p] = self.domains[assignment.right_mate(i)]
+        domain_of_block = domain_of_part[part_of_block]
+        return domain_of_block[self.blocks.row_of[:, None], self.blocks.column_of[None, :]]

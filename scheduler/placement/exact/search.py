@@ -1,69 +1,150 @@
-"""The lattice walk: refute and build pairs (S, R) until the cheapest one is proved, or time runs out.
+"""The schedule of the search: refute and build pairs (S, R) until the cheapest one is proved, or time runs out.
 
-Cheap things first, each applied to all open pairs before anything dearer is tried.  Limits are in deterministic time,
-so the same seed gives the same answer unless the wall clock runs out first.
+Cheap things first, each applied to all open pairs before anything dearer is tried: what counting refutes, then short
+constructions, then longer ones, then the width profiles.  Limits are in deterministic time, so the same seed gives the
+same answer unless the wall clock runs out first.
 """
 
 from __future__ import annotations
 
-from scheduler.placement.exact import build, refute
-from scheduler.placement.exact.lattice import Lattice
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.rounds import Rounds
-from scheduler.placement.exact.walk import Walk
-from scheduler.placement.types import Limits
+from collections.abc import Sequence
 
-_STAGES = (
-    refute.count_edges,
-    refute.apply_closed_forms,
-    build.build_cheapest,
-    refute.count_rectangles_if_quick,
-    build.build_few_bands,
-    refute.count_rectangles,
-    build.build_cut_rows,
-    build.build_more_bands,
+from scheduler.placement.exact import constructions
+from scheduler.placement.exact.bounds import (
+    CoverageBound,
+    RectangleBound,
+    contiguous,
+    fewest_domains,
+    product_bound,
+    whole_columns,
 )
+from scheduler.placement.exact.lattice import PairSearch
+from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.profile_search import enumerate_profiles
+from scheduler.placement.types import Pair
 
 
-class Search:
-    """One walk.  :meth:`run` does it all; the result is the lattice.
+def search_pairs(search: PairSearch) -> None:
+    """Search until the cheapest pair is proved, nothing is left to try, or time runs out.
 
-    :param alpha: weight of S.
-    :param beta: weight of R.
+    :raises ValueError: the domains hold fewer cells than the grid has; a fault of the caller.
     """
+    if sum(search.problem.capacities) < search.problem.cells:
+        raise ValueError("the grid does not fit; the caller counts capacities first")
+    for stage in STAGES:
+        stage(search)
+        if not search.lattice.open():
+            break
+    if not search.lattice.proved:
+        enumerate_profiles(search)
+    search.stopped = search.left <= 0
 
-    def __init__(self, problem: GridProblem, *, alpha: float, beta: float, limits: Limits) -> None:
-        self._walk = Walk(problem, alpha=alpha, beta=beta, limits=limits)
-        self._in_time = False
 
-    @property
-    def lattice(self) -> Lattice:
-        """What is known so far."""
-        return self._walk.lattice
+def fill_front(search: PairSearch, *, seconds: float) -> None:
+    """Build and refute pairs that the best one did not need, for the Pareto front, with cheap methods only."""
+    search.extend(seconds)
+    apply_coverage(search, search.lattice.undecided())
+    constructions.build_front(search)
 
-    @property
-    def complete(self) -> bool:
-        """Whether the search ended by itself: the cheapest pair is proved, or nothing was left to try in time."""
-        return self.lattice.proved or self._in_time
 
-    def run(self) -> Lattice:
-        """Walk until the cheapest pair is proved or time runs out.
+def count_edges(search: PairSearch) -> None:
+    """Settle S = 1 and R = 1 by counting, and fill the domains one by one: a placement exists from the start."""
+    most = search.problem.largest_pair
+    for view in search.views:
+        problem, longest = view.problem, view.turn(most)
+        cells = whole_columns(problem)
+        if cells is not None:
+            search.build(view, cells, "whole columns")
+        fewest = fewest_domains(problem.columns, [c // problem.rows for c in problem.capacities])
+        refuted = (1, longest[1] if fewest is None else fewest - 1)
+        search.lattice.refute(view.turn(refuted), "edges", _edge(problem, refuted, transposed=view.transposed))
+        search.build(view, contiguous(problem), "contiguous fill")
 
-        :raises ValueError: the domains hold fewer cells than the grid has; a fault of the caller.
-        """
-        if sum(self._walk.problem.capacities) < self._walk.problem.cells:
-            raise ValueError("the grid does not fit; the caller counts capacities first")
-        for stage in _STAGES:
-            stage(self._walk)
-            if not self.lattice.open():
-                break
-        if not self.lattice.proved:
-            Rounds(self._walk).run()
-        self._in_time = self._walk.left > 0
-        return self.lattice
 
-    def fill_front(self, *, seconds: float) -> None:
-        """Build and refute pairs that the best one did not need, for the Pareto front, with cheap methods only."""
-        self._walk.extend(seconds)
-        refute.apply_coverage(self._walk, self.lattice.undecided())
-        build.build_front(self._walk)
+def apply_closed_forms(search: PairSearch) -> None:
+    """Apply the product bound to every S, then the coverage bound to what it leaves open."""
+    least = product_bound(search.problem)
+    most_dp, most_pp = search.problem.largest_pair
+    for dp in range(1, most_dp + 1):
+        # the largest R with S * R below the bound
+        pp = min(most_pp, -int(-least // dp) - 1)
+        sentence = (
+            f"DP spread x PP spread is at least {least:.2f} on this cluster, however the cells are arranged, and "
+            f"{dp} x {pp} = {dp * pp}"
+        )
+        search.lattice.refute((dp, pp), "product", sentence)
+    apply_coverage(search, search.lattice.open())
+
+
+def apply_coverage(search: PairSearch, pairs: Sequence[Pair]) -> None:
+    """Apply the coverage bound to some pairs, dearest first, as a refutation holds for all pairs below."""
+    if not pairs:
+        return
+    coverage = CoverageBound(search.problem, search.params)
+    for pair in reversed(pairs):
+        if not search.lattice.is_refuted(pair) and coverage.refutes(*pair):
+            covered = int(coverage.coverable(*pair))
+            search.lattice.refute(pair, "coverage", _too_few_covered(search.problem, pair, covered))
+
+
+def count_rectangles_if_quick(search: PairSearch) -> None:
+    """Make the rectangle table where that takes less time than a search."""
+    if RectangleBound.work(search.problem, search.lattice.open()) < search.params.quick_table:
+        count_rectangles(search)
+
+
+def count_rectangles(search: PairSearch) -> None:
+    """Make the exact rectangle table, for as many open pairs, from the cheapest, as time allows."""
+    pairs = [p for p in search.lattice.open() if search.table is None or not search.table.knows(p)]
+    params = search.params
+    seconds = min(params.table_share * search.limits.seconds, search.left - params.table_reserve)
+    allowed = params.table_speed * max(0.0, seconds)
+    while pairs and RectangleBound.work(search.problem, pairs) > allowed:
+        pairs = pairs[: len(pairs) // 2]
+    if not pairs:
+        return
+    search.limits.say("counting rectangles")
+    search.table = RectangleBound(search.problem, pairs)
+    for pair in reversed(pairs):
+        if search.table.refutes(pair):
+            covered = search.table.most_cells(pair)
+            search.lattice.refute(pair, "rectangles", _too_few_covered(search.problem, pair, covered))
+
+
+STAGES = (
+    count_edges,
+    apply_closed_forms,
+    constructions.build_cheapest,
+    count_rectangles_if_quick,
+    constructions.build_few_bands,
+    count_rectangles,
+    constructions.build_cut_rows,
+    constructions.build_more_bands,
+)
+"""The methods in order, each applied to all open pairs; the width profiles come after them."""
+
+
+def _edge(problem: GridProblem, pair: Pair, *, transposed: bool) -> str:
+    """Return why spread 1 in one family is impossible: whole groups fit into too few domains.
+
+    :param problem: rows and columns exchanged when transposed, like the pair.
+    """
+    family, other = ("PP", "DP") if transposed else ("DP", "PP")
+    whole = sum(c // problem.rows for c in problem.capacities)
+    if whole < problem.columns:
+        return (
+            f"{family} spread 1 puts each of the {problem.columns} {family} groups of {problem.rows} nodes whole into "
+            f"one domain, and the domains have room for {whole} whole groups only"
+        )
+    return (
+        f"with {family} spread 1 whole {family} groups fill the domains, and {problem.columns} of them need more than "
+        f"{pair[1]} domains, all of which every {other} group touches"
+    )
+
+
+def _too_few_covered(problem: GridProblem, pair: Pair, covered: int) -> str:
+    """Return why a pair cannot cover all cells, by the coverage or the rectangle bound."""
+    return (
+        f"if no DP group touches more than {pair[0]} domains and no PP group more than {pair[1]}, the domains can hold "
+        f"at most {covered} of the {problem.cells} cells"
+    )

@@ -14,9 +14,8 @@ import numpy as np
 
 from scheduler.job import Job
 from scheduler.placement.admission import BoolArray
-from scheduler.placement.seating.nodes import seat_on_nodes
-from scheduler.placement.seating.pool import choose_pool
 from scheduler.placement.seating.refine import GridSolver, refine
+from scheduler.placement.seating.seats import choose_pool, seat_on_nodes
 from topology.cluster import Cluster, IntArray, Level
 
 __all__ = ["GridSolver", "seat"]

@@ -48,7 +48,7 @@ class Filling:
 
 
 def measure(parcel: Parcel, child: IntArray) -> Filling:
-    """A filling with its spread."""
+    """Measure the spread of a filling."""
     child_of_cell = child[parcel.block_of_cell]
     children = len(parcel.capacities)
     return Filling(
@@ -59,20 +59,14 @@ def measure(parcel: Parcel, child: IntArray) -> Filling:
 
 
 def local_score(filling: Filling, weights: Weights) -> Score:
-    """How good a filling is when nothing is known of the other domains; less is better."""
+    """Return how good a filling is when nothing is known of the other domains; less is better."""
     worst = {family: float(touched.max()) for family, touched in filling.touched.items()}
     mean = {family: float(touched.mean()) for family, touched in filling.touched.items()}
-    return (
-        _weigh(weights.soft, worst),
-        _weigh(weights.affinity, worst),
-        _weigh(weights.affinity, mean),
-        sum(mean.values()),
-        filling.used,
-    )
+    return _rated(worst, mean, filling.used, weights)
 
 
 def without_twins(fillings: Iterable[Filling]) -> list[Filling]:
-    """The fillings that differ in spread; the first of each kind."""
+    """Return the fillings that differ in spread; the first of each kind."""
     distinct: dict[tuple[bytes, ...], Filling] = {}
     for filling in fillings:
         distinct.setdefault(tuple(touched.tobytes() for touched in filling.touched.values()), filling)
@@ -86,7 +80,7 @@ def choose_fillings(
     weights: Weights,
     group_counts: Mapping[Family, int],
 ) -> list[Filling]:
-    """One filling for each parcel.
+    """Choose one filling for each parcel.
 
     :param options: for each parcel its fillings, the best by :func:`local_score` first.
     :param group_counts: family -> number of groups of the whole job.
@@ -118,20 +112,25 @@ def _add(totals: Mapping[Family, IntArray], parcel: Parcel, filling: Filling, si
 def _score(
     totals: Mapping[Family, IntArray], others: Mapping[Family, int], parcel: Parcel, filling: Filling, weights: Weights
 ) -> Score:
-    """Score of the whole job with this filling; ``others`` is the worst spread without the parcel."""
+    """Return the score of the whole job with this filling; ``others`` is the worst spread without the parcel."""
     worst, mean = {}, {}
     for family, total in totals.items():
         touched = filling.touched[family]
         worst[family] = float(max(others[family], int((total[parcel.groups[family].ids] + touched).max())))
         mean[family] = float(touched.sum()) / len(total)
+    return _rated(worst, mean, filling.used, weights)
+
+
+def _rated(worst: Mapping[Family, float], mean: Mapping[Family, float], used: int, weights: Weights) -> Score:
+    """Return the score of spreads: soft terms, Eq. 2 of the worst, then of the mean, then touches and children."""
+
+    def weighed(by: Mapping[Family, float], spreads: Mapping[Family, float]) -> float:
+        return sum(weight * spreads[family] for family, weight in by.items())
+
     return (
-        _weigh(weights.soft, worst),
-        _weigh(weights.affinity, worst),
-        _weigh(weights.affinity, mean),
+        weighed(weights.soft, worst),
+        weighed(weights.affinity, worst),
+        weighed(weights.affinity, mean),
         sum(mean.values()),
-        filling.used,
+        used,
     )
-
-
-def _weigh(weights: Mapping[Family, float], spreads: Mapping[Family, float]) -> float:
-    return sum(weight * spreads[family] for family, weight in weights.items())

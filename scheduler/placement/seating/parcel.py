@@ -14,7 +14,7 @@ from topology.cluster import IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class ParcelGroups:
     """The communication groups of one family that have cells in a parcel.
 
     :param ids: shape [groups], their numbers in the whole job.
@@ -25,7 +25,7 @@ class Groups:
     of_cell: IntArray
 
     def touched(self, child_of_cell: IntArray, children: int) -> IntArray:
-        """How many children each group touches, shape [groups]."""
+        """Return how many children each group touches, shape [groups]."""
         touches = np.zeros((len(self.ids), children), dtype=np.bool_)
         touches[self.of_cell, child_of_cell] = True
         count: IntArray = np.count_nonzero(touches, axis=1).astype(np.int32)
@@ -47,7 +47,7 @@ class Parcel:
     columns: IntArray
     capacities: IntArray
     block_of_cell: IntArray
-    groups: Mapping[Family, Groups]
+    groups: Mapping[Family, ParcelGroups]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -105,7 +105,7 @@ class Parcel:
 
 
 def extent(piece: IntArray, position: IntArray) -> IntArray:
-    """Rows (or columns) of the piece of each block, shape [blocks].
+    """Return the rows (or columns) of the piece of each block, shape [blocks].
 
     :param piece: shape [blocks].
     :param position: shape [blocks], row (or column) of each block within its piece.
@@ -116,12 +116,12 @@ def extent(piece: IntArray, position: IntArray) -> IntArray:
 
 
 def _number(values: IntArray) -> IntArray:
-    """The values replaced by their rank among the distinct ones."""
+    """Replace the values by their rank among the distinct ones."""
     return np.unique(values, return_inverse=True)[1].astype(np.int32)
 
 
 def _number_rows(mask: npt.NDArray[np.bool_]) -> IntArray:
-    """The kind of each row of a table, equal rows alike; kinds numbered by first appearance."""
+    """Return the kind of each row of a table, equal rows alike; kinds numbered by first appearance."""
     packed = np.packbits(mask, axis=1)
     _, first, kind = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[kind.ravel()].astype(np.int32)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.job import FAMILIES, Family, Job
+from scheduler.objective import spread
 from scheduler.placement.admission import BoolArray
 from scheduler.placement.blocks import Blocks, blocks_at, capacity_by_level
 from scheduler.placement.seating.choose import (
@@ -20,9 +21,8 @@ from scheduler.placement.seating.choose import (
     measure,
     without_twins,
 )
-from scheduler.placement.seating.parcel import Groups, Parcel
+from scheduler.placement.seating.parcel import Parcel, ParcelGroups
 from scheduler.placement.seating.shelves import shelf_fillings
-from scheduler.spread import spread
 from topology.cluster import Cluster, IntArray, Level
 
 GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
@@ -95,7 +95,7 @@ def refine(
 
 
 def _families(job: Job) -> list[Family]:
-    """The families that tell one filling from another: DP and PP, and those with groups of several cells."""
+    """Return the families that tell one filling from another: DP and PP, and those with groups of several cells."""
     return [family for family in FAMILIES if family in ("dp", "pp") or _group_count(job, family) < job.grid.cells]
 
 
@@ -108,7 +108,7 @@ def _soft_weight(job: Job, family: Family, level: Level) -> float:
 
 
 def _sites(job: Job, closer: Level, blocks: Blocks, *, domain_of_cell: IntArray, capacity: IntArray) -> Iterator[_Site]:
-    """The parcel of every domain that holds cells, in order of the domains."""
+    """Yield the parcel of every domain that holds cells, in order of the domains."""
     groups = {family: job.grid.groups[family].ravel() for family in _families(job)}
     block_of = blocks.of_cell.ravel()
     by_domain = np.argsort(domain_of_cell.ravel(), kind="stable")
@@ -131,13 +131,13 @@ def _sites(job: Job, closer: Level, blocks: Blocks, *, domain_of_cell: IntArray,
         yield _Site(parcel, cells, children.astype(np.int32))
 
 
-def _groups(of_cell: IntArray) -> Groups:
+def _groups(of_cell: IntArray) -> ParcelGroups:
     ids, inner = np.unique(of_cell, return_inverse=True)
-    return Groups(ids, inner.astype(np.int32))
+    return ParcelGroups(ids, inner.astype(np.int32))
 
 
 def _scaled(weights: Weights, job: Job, domain_of_cell: IntArray) -> Weights:
-    """Weights for one domain on its own: a column touches S domains, so a child more in each of them costs S times."""
+    """Return weights for one domain alone: a column touches S domains, so a child more in each costs S times."""
     groups = job.grid.groups
     scaled = {family: weight * spread(groups[family], domain_of_cell) for family, weight in weights.affinity.items()}
     return Weights(weights.soft, scaled)
@@ -152,7 +152,7 @@ class _Exact:
         self._deadline = deadline
 
     def filling(self, parcel: Parcel, *, others: int) -> IntArray | None:
-        """Shape [blocks], the child of each block: the rectangles of the parcel solved one after another, the largest
+        """Return the child of each block, shape [blocks]: the rectangles of the parcel solved one by one, the largest
         first, each on what the ones before left.
 
         :param others: number of parcels that share the time that is left.
@@ -181,7 +181,7 @@ class _Exact:
 
 
 def _options(parcel: Parcel, weights: Weights, exact: _Exact, *, others: int) -> list[Filling]:
-    """Fillings of one parcel, the best first."""
+    """Return the fillings of one parcel, the best first."""
     if len(parcel) <= parcel.capacities[0]:
         return [measure(parcel, np.zeros(len(parcel), dtype=np.int32))]
     fillings = [measure(parcel, child) for child in shelf_fillings(parcel)]
@@ -193,7 +193,7 @@ def _options(parcel: Parcel, weights: Weights, exact: _Exact, *, others: int) ->
 
 
 def _best_fit(child: IntArray, capacities: IntArray, total: IntArray) -> IntArray:
-    """The same filling on the children that leave the most for others: loads go, the largest first, to the child with
+    """Move the filling to the children that leave the most for others: loads go, the largest first, to the child with
     the least room left over, and a child that is all free is not broken into while another fits.
 
     :param child: shape [blocks].

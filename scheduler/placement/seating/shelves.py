@@ -23,7 +23,7 @@ _MOST_WHOLE = 8
 
 
 def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
-    """Fillings of the children, shape [blocks] each: the child of each block."""
+    """Yield fillings of the children, shape [blocks] each: the child of each block."""
     piece, row, column = parcel.pieces
     for across, along in ((row, column), (column, row)):
         depth = extent(piece, across)
@@ -35,7 +35,7 @@ def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
 
 
 def _band_counts(most: int) -> list[int]:
-    """Numbers of bands that cut ``most`` lines in really different ways: one for each height of a band."""
+    """Return the numbers of bands that cut ``most`` lines in really different ways: one for each height of a band."""
     counts = sorted({-(-most // -(-most // bands)) for bands in range(1, most + 1)})
     if len(counts) <= _MOST_BANDS:
         return counts
@@ -50,7 +50,7 @@ def _to_the_brim(parcel: Parcel, piece: IntArray, band: IntArray, along: IntArra
 
 
 def _in_segments(parcel: Parcel, piece: IntArray, band: IntArray, along: IntArray) -> IntArray | None:
-    """Each segment whole in one child; ``None`` when the children have not that many segments."""
+    """Put each segment whole in one child; ``None`` when the children have not that many segments."""
     child = np.empty(len(parcel), dtype=np.int32)
     left = parcel.capacities.copy()
     shelf = piece * (int(band.max()) + 1) + band

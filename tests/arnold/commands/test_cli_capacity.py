@@ -13,10 +13,10 @@ import pytest
 from arnold.commands.capacity_questions import QUESTIONS as COMMANDS
 from arnold.commands.command import document_at
 from arnold.commands.field_options import option_names
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.fragmentation_question import FragmentationAnswer
 from simulator.capacity.grow_question import GrowAnswer
 from simulator.capacity.minipods_question import MinipodsAnswer
-from simulator.capacity.question import CapacityAnswer
 from simulator.capacity.reserve_question import ReserveAnswer
 from simulator.capacity.spares_question import SparesAnswer
 from topology.field_types import field_docs

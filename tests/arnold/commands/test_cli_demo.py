@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from arnold.demo import demo_instance
 from arnold.demo_files import SLOW, SLOWDOWN, demo_files
+from arnold.demo_instance import demo_instance
 from arnold.demo_jobs import LARGEST, demo_jobs
 from scheduler.jobfile import load_job
 from simulator.traces import read_trace

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from arnold.documents.compare import CompareOutput
-from arnold.documents.explain import ExplainDocument
+from arnold.documents.compare_answer import CompareOutput
+from arnold.documents.explain_answer import ExplainDocument
 
 Arnold = Callable[..., Any]
 
@@ -148,7 +148,7 @@ def test_demo_makes_a_page_and_files_to_play_with(
 
 def test_the_demo_is_the_papers_largest_setting() -> None:
     """2,046 nodes in 22 minipods, 30 % in use, 12 flagged; 150 x 8 cells are 9,600 GPUs; the same seed, the same."""
-    from arnold.demo import demo_instance
+    from arnold.demo_instance import demo_instance
 
     cluster, job = demo_instance(0)
     assert (len(cluster), len(cluster.default_level())) == (2046, 22)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from arnold.documents.explain import ExplainDocument
-from arnold.documents.place import PlaceDocument
+from arnold.documents.explain_answer import ExplainDocument
+from arnold.documents.place_answer import PlaceDocument
 from arnold.documents.store_answers import HeldFlagsDocument, ImportDocument, RecordDocument, WhyFlaggedDocument
 from health.flags.store import Compaction
 from topology.overlay import read_flags

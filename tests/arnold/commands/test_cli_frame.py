@@ -29,7 +29,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_every_command_of_the_table_explains_itself(arnold: Arnold) -> None:
     """Each command in the table can be imported, and its help has examples."""
-    from arnold.commands.table import COMMANDS
+    from arnold.commands.command_table import COMMANDS
 
     for name in COMMANDS:
         ran = arnold(name, "--help")
@@ -106,7 +106,7 @@ def test_control_c_ends_quietly(arnold: Arnold, cluster_file: Path, job_file: Pa
 DEAF = """
 import hashlib
 import signal
-from arnold.commands.interrupt import watch_for_interrupts
+from arnold.commands.interrupts import watch_for_interrupts
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 watch_for_interrupts()
@@ -140,7 +140,7 @@ def test_a_background_job_goes_on_ignoring_control_c() -> None:
     """A program that was started to ignore SIGINT, as by ``nohup`` or a shell's ``&``, is not interrupted."""
     program = (
         "import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN);"
-        "from arnold.commands.interrupt import GRACE, watch_for_interrupts; watch_for_interrupts();"
+        "from arnold.commands.interrupts import GRACE, watch_for_interrupts; watch_for_interrupts();"
         "os.kill(os.getpid(), signal.SIGINT); time.sleep(GRACE + 0.5); print('still here')"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

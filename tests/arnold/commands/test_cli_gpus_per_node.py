@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from arnold.commands.table import arnold as root
+from arnold.commands.command_table import arnold as root
 
 Arnold = Callable[..., Any]
 

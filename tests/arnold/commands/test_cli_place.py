@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from arnold.documents.place import PlaceDocument
+from arnold.documents.place_answer import PlaceDocument
+from topology.json_record import json_data, read_json
 
 Arnold = Callable[..., Any]
 
@@ -56,8 +57,7 @@ def test_the_document_has_the_keys_of_the_contract(place: Arnold) -> None:
         "status", "algorithm", "spread", "objective", "bound", "gap", "alpha", "beta", "solve_seconds", "pareto",
         "spread_by_level", "avoided", "used_flagged", "domains", "assignment", "job", "cluster", "notes", "prices",
     } <= set(ran.json)  # fmt: skip
-    again = PlaceDocument.model_validate_json(ran.out)
-    assert json.loads(again.model_dump_json()) == ran.json
+    assert json_data(PlaceDocument, read_json(PlaceDocument, ran.json)) == ran.json
 
 
 def test_flagged_nodes_are_listed(place: Arnold) -> None:

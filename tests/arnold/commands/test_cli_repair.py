@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from arnold.documents.repair import RepairDocument
+from arnold.documents.repair_answer import RepairDocument
+from topology.json_record import json_data, read_json
 
 Arnold = Callable[..., Any]
 Document = dict[str, Any]
@@ -43,8 +44,7 @@ def test_only_the_lost_cell_moves(repair: Arnold, placement: Path) -> None:
     assert after[1, 1] in {"n5", "n6"}
     assert [(move["source"], move["target"]) for move in ran.json["moves"]] == [("n4", after[1, 1])]
     assert ran.json["moves_proved"] is True
-    again = RepairDocument.model_validate_json(ran.out)
-    assert json.loads(again.model_dump_json()) == ran.json
+    assert json_data(RepairDocument, read_json(RepairDocument, ran.json)) == ran.json
 
 
 def test_a_repair_can_be_repaired(repair: Arnold, arnold: Arnold, cluster_file: Path, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from arnold.commands.fitted_table import FittedTable
 from arnold.commands.output import table
-from arnold.commands.tables import FittedTable
 from scheduler.placement.registry import algorithm_names
 
 Arnold = Callable[..., Any]

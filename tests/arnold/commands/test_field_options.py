@@ -169,7 +169,8 @@ def _class(**fields: Any) -> Callable[[], type]:
     ("made", "message"),
     [
         (_class(x=(dict, field(default_factory=dict))), "Odd.x: no option takes a value of type"),
-        (_class(x=(int, field(default=1, metadata={"metvar": "N"}))), "Odd.x: metadata metvar says nothing"),
+        (_class(x=(tuple[int, ...], field(default=(), metadata={"separator": ","}))), "Odd.x: no option takes a value"),
+        (_class(x=(int, field(default=1, metadata={"metvar": "N"}))), "Odd.x: no key of metadata is called metvar"),
     ],
 )
 def test_fields_that_are_no_option(made: Callable[[], type], message: str) -> None:

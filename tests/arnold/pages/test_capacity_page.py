@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from arnold.pages.capacity.answer_chart import chart_of, picture
 from arnold.pages.capacity.answer_page import answer_page
-from arnold.pages.capacity.axes import axes_of, round_ticks
-from arnold.pages.capacity.chart import picture
-from simulator.capacity.question import CapacityAnswer
+from arnold.pages.line_chart import plot_of
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable
 
 NAME = '<script>"&'
@@ -42,9 +39,10 @@ def test_a_picture_is_svg_that_stands_alone() -> None:
     drawn = picture(CHART)
     root = ET.fromstring(drawn)
     words = [text for element in root.iter() if element.tag.endswith("text") and (text := element.text)]
-    assert {f"Chart {NAME}", NAME, "steps", "target", "ETTR", "spares", "here", "100 %"} <= set(words)
-    # Two points with a gap between them make two paths of one point each; steps and dashes one path each.
-    assert sum(element.tag.endswith("path") for element in root.iter()) == 4
+    assert {f"Chart {NAME}", NAME, "steps", "target", "ETTR", "spares", "here", "100%"} <= set(words)
+    # Two points with a gap between them are two moves of one path; steps and dashes have one path each, dots none.
+    ways = [str(element.get("d")) for element in root.iter() if element.tag.endswith("path")]
+    assert [way.count("M") for way in ways] == [2, 1, 1]
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
     assert picture(CHART) == drawn
 
@@ -60,23 +58,11 @@ def test_the_page_stands_alone() -> None:
     assert "<td>1</td>" in page
 
 
-@settings(max_examples=60)
-@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
-def test_ticks_are_round_and_inside(low: float, span: float) -> None:
-    """At most seven, evenly spaced, none outside."""
-    high = low + span
-    ticks = round_ticks(low, high)
-    assert 1 <= len(ticks) <= 7
-    assert all(low - 1e-6 * span <= tick <= high + 1e-6 * span for tick in ticks)
-    gaps = [b - a for a, b in pairwise(ticks)]
-    assert all(gap == pytest.approx(gaps[0], rel=1e-3) for gap in gaps)
-
-
 @pytest.mark.parametrize("points", [[], [(1.0, 5.0)], [(1.0, None)], [(0.0, 2.0), (9.0, 2.0)]])
 def test_charts_of_next_to_nothing(points: list[tuple[float, float | None]]) -> None:
     """No point, a single one, equal ones: axes of some length all the same."""
     chart = Chart("t", "x", "y", [Series("s", points)])
-    axes = axes_of(chart)
-    assert axes.x[0] < axes.x[1]
-    assert axes.y[0] < axes.y[1]
+    plot = plot_of(chart_of(chart))
+    assert plot.across[0] < plot.across[1]
+    assert plot.upward[0] < plot.upward[1]
     ET.fromstring(picture(chart))

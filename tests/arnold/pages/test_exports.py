@@ -17,7 +17,7 @@ from arnold.exports import jobs, series_rows
 from arnold.exports.chrome_trace import attempts_to_export, chrome_trace
 from arnold.exports.tables import write_rows
 from simulator.engine.hooks import Incident
-from simulator.past.series import series
+from simulator.results.time_series import time_series
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, random_records, replayed
 from topology.errors import InvalidInput
@@ -67,7 +67,7 @@ def test_a_table_without_rows_has_its_columns(tmp_path: Path) -> None:
 def test_series_stand_on_the_clock_of_the_trace() -> None:
     """Times start at the first submission; counts are whole, means that cannot be are empty."""
     _, past = replayed(random_records(6, 20), algorithm="none")
-    rows = list(series_rows.rows(series(past, step=100.0), past.origin))
+    rows = list(series_rows.rows(time_series(past, step=100.0), past.origin))
     assert rows[0]["time"] == past.origin
     assert sum(row["jobs_submitted"] for row in rows) == 20
     assert {type(row["failures"]) for row in rows} == {int}
@@ -84,7 +84,7 @@ def events(data: bytes) -> list[dict[str, Any]]:
 def test_jobs_lie_on_their_nodes_without_overlap() -> None:
     """Each attempt is an event on each of its nodes; events of one lane follow each other; lanes are named by nodes."""
     _, past = replayed(random_records(7))
-    made = events(chrome_trace(past, series(past), attempts_to_export(past)))
+    made = events(chrome_trace(past, time_series(past), attempts_to_export(past)))
     complete = [event for event in made if event["ph"] == "X"]
     assert len(complete) == len(past.attempts.places)
     lanes: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -104,7 +104,7 @@ def test_an_attempt_says_how_it_was_over() -> None:
     down = [Incident(records[2].submit + 1.0, "down", node) for node in range(8)]
     back = [Incident(records[2].submit + 50.0, "up", node) for node in range(8)]
     _, past = replayed(records, incidents=[*down, *back], recovery=KeepsHalf())
-    made = events(chrome_trace(past, series(past), attempts_to_export(past)))
+    made = events(chrome_trace(past, time_series(past), attempts_to_export(past)))
     how = [event["args"]["how"] for event in made if event["ph"] == "X"]
     assert "cut short by a failure" in how
     assert how.count("ended") == 3
@@ -122,9 +122,9 @@ def test_the_packed_trace_is_the_same() -> None:
     """Gzip without a time stamp: same input, same bytes."""
     _, past = replayed(random_records(10, 10))
     chosen = attempts_to_export(past)
-    packed = chrome_trace(past, series(past), chosen, packed=True)
-    assert gzip.decompress(packed) == chrome_trace(past, series(past), chosen)
-    assert packed == chrome_trace(past, series(past), chosen, packed=True)
+    packed = chrome_trace(past, time_series(past), chosen, packed=True)
+    assert gzip.decompress(packed) == chrome_trace(past, time_series(past), chosen)
+    assert packed == chrome_trace(past, time_series(past), chosen, packed=True)
 
 
 def test_one_run_writes_everything(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -252,7 +252,7 @@ def test_the_comparison_is_sorted_by_worth(page: str) -> None:
 
 def test_the_chart_shows_front_and_others(page: str) -> None:
     """A proved point, an unproved one, dots for the others, the shade, and a ring for each placement: one is seen."""
-    chart = page.split('<svg class="front"')[1].partition("</svg>")[0]
+    chart = page.split('<svg class="chart front"')[1].partition("</svg>")[0]
     assert chart.count('class="point proved"') == chart.count('class="point unproved"') == 1
     assert (chart.count('class="other"'), chart.count('class="impossible"')) == (2, 1)
     assert re.findall(r'data-ring="(\d)"( hidden)?', chart) == [("0", ""), ("1", " hidden"), ("2", " hidden")]
@@ -283,7 +283,7 @@ def test_a_job_that_does_not_fit_still_has_a_page() -> None:
     assert "No placement: 16 nodes are many." in text_of(page)
     assert "16 nodes are many infeasible" in text_of(page)
     assert 'class="n placed' not in page
-    assert '<svg class="front"' not in page
+    assert '<svg class="chart front"' not in page
     assert "data-mode" not in page.split("</style>")[1]
 
 

@@ -3,16 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.pages.placement.labelling import APART, BOLD, Box, PlacedLabel, Point, place_labels
-from arnold.pages.placement.words import seconds
-from topology.drawing.labels import plural
+from arnold.pages.placement.labelling import APART, BOLD, Box, LabelledPoint, PlacedLabel, place_labels
 from topology.drawing.sizing import text_width
 
 WITHIN = (0.0, 0.0, 300.0, 200.0)
 
 points = st.lists(
     st.builds(
-        Point,
+        LabelledPoint,
         st.floats(0, 300),
         st.floats(0, 200),
         st.just(5.0),
@@ -35,7 +33,7 @@ def box(label: PlacedLabel) -> tuple[float, float, float, float]:
 
 
 @given(wanted=points, lines=steps)
-def test_labels_lie_apart_and_inside(wanted: list[Point], lines: list[Box]) -> None:
+def test_labels_lie_apart_and_inside(wanted: list[LabelledPoint], lines: list[Box]) -> None:
     """However crowded the points, labels neither touch each other nor leave the chart, nor cover a point or a line."""
     placed = [box(label) for label in place_labels(wanted, within=WITHIN, lines=lines)]
     for i, (left, top, right, bottom) in enumerate(placed):
@@ -54,23 +52,12 @@ def test_labels_lie_apart_and_inside(wanted: list[Point], lines: list[Box]) -> N
 
 def test_a_lone_point_has_its_label() -> None:
     """Room all around: the label stands at the upper right."""
-    (label,) = place_labels([Point(100, 100, 5, "(4, 4)", 12, "name")], within=WITHIN)
+    (label,) = place_labels([LabelledPoint(100, 100, 5, "(4, 4)", 12, "name")], within=WITHIN)
     assert label.x > 100
     assert label.y < 100
 
 
 def test_of_two_on_one_spot_both_are_named() -> None:
     """Two points on one spot take two places around it."""
-    spot = Point(100, 100, 5, "(4, 4)", 12, "name")
+    spot = LabelledPoint(100, 100, 5, "(4, 4)", 12, "name")
     assert len(list(place_labels([spot, spot], within=WITHIN))) == 2
-
-
-def test_times_have_the_unit_that_suits_them() -> None:
-    """Microseconds to seconds, three digits."""
-    assert [seconds(t) for t in (0.000123, 0.0312, 1.5, 60.0)] == ["123 µs", "31.2 ms", "1.5 s", "60 s"]
-
-
-def test_plurals_follow_the_rules() -> None:
-    """Names of levels: minipods, switches, boxes."""
-    assert [plural(2, noun) for noun in ("minipod", "switch", "box")] == ["2 minipods", "2 switches", "2 boxes"]
-    assert plural(1, "switch") == "1 switch"

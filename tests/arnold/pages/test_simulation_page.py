@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from arnold.exports.frames import frames
+from arnold.pages.line_chart import ChartLine, LineChart, line_chart
 from arnold.pages.replay import simulation_page
-from arnold.pages.replay.chart import Line, TimeChart, time_chart
 from arnold.pages.replay.job_list import chosen_jobs
-from arnold.pages.replay.simulation import Told
+from arnold.pages.replay.replay_page import Told
 from arnold.pages.replay.waits import wait_rows
 from simulator.engine.hooks import Incident
-from simulator.past.history import History
-from simulator.words import duration, percent, plain
+from simulator.results.run_history import RunHistory
+from simulator.results.run_summary import run_summary
 from tests.browser import show
 from tests.markup import tags
 from tests.simulator.clusters import racks
@@ -47,14 +47,14 @@ def unpacked(text: str) -> bytes:
     return zlib.decompress(b64decode(text))
 
 
-def page(**changes: Any) -> tuple[str, History]:
+def page(**changes: Any) -> tuple[str, RunHistory]:
     """A run with a queue, failures, gangs on several racks and slow ones among them, and its page."""
     events = [Incident(300.0, "down", 3), Incident(900.0, "up", 3)]
     settings: dict[str, Any] = {"incidents": events, "recovery": KeepsHalf(), "pace": Twice()} | changes
-    made, past = replayed(random_records(3), racks(8), **settings)
+    _, past = replayed(random_records(3), racks(8), **settings)
     algorithm = settings.get("algorithm", "gpu-packing")
     told = Told("jobs.csv", "fifo-backfill", algorithm, notes=["<b>a note</b>"], fragmentation=0.25)
-    return simulation_page(past, made.summary, told), past
+    return simulation_page(past, run_summary(past), told), past
 
 
 def test_the_page_is_whole_and_needs_no_network() -> None:
@@ -78,7 +78,7 @@ def test_every_question_has_its_figure() -> None:
     assert charts == {"use", "queue", "asked", "fragmentation", "spread", "lost", "failures", "away", "ettr"}
     assert charts == set(data(html)["charts"])
     assert "Nothing failed" not in html
-    assert 'class="waits"' in html
+    assert 'class="chart waits"' in html
 
 
 def test_what_was_not_simulated_is_said() -> None:
@@ -153,18 +153,12 @@ def test_waits_are_told_by_size() -> None:
 
 def test_a_chart_breaks_where_there_is_no_value() -> None:
     """NaN interrupts the line: two pieces, each begins with a move; heights that stay are drawn once."""
-    values = np.array([1.0, 1.0, np.nan, 2.0])
-    chart = TimeChart("k", "t", "", "count", np.arange(5.0), (Line("l", 0, values),))
-    line = re.search(r'class="line l0" d="([^"]*)"', time_chart(chart))
+    line = ChartLine("l", 0, [0.0, 1.0, 2.0, 3.0, 4.0], [1.0, 1.0, np.nan, 2.0], shape="step")
+    chart = LineChart("t", [line], key="k")
+    line = re.search(r'class="line l0" d="([^"]*)"', line_chart(chart))
     assert line is not None
     assert line[1].count("M") == 2
     assert line[1].count("H") == 2
-
-
-def test_numbers_as_people_write_them() -> None:
-    """Units suit the size; what is not there is a dash."""
-    assert [duration(value) for value in (0.0, 59.0, 5400.0, 172_800.0, None)] == ["0 s", "59 s", "1.5 h", "2 d", "-"]
-    assert [percent(0.5), percent(None), plain(1234.5), plain(0.1234)] == ["50.0 %", "-", "1,234", "0.123"]
 
 
 @pytest.mark.parametrize("width", [1280, 400])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from extender.cluster_api import LEASES, Conflict, Election, Terms
+from extender.cluster_api import LEASES, Conflict, Election, LeaseTimes
 from tests.extender.fake_cluster import FakeCluster, unreachable
 
-TERMS = Terms(lease=12, renew_deadline=8, retry=2)
+TERMS = LeaseTimes(lease=12, renew_deadline=8, retry=2)
 
 
 class Clock:
@@ -42,7 +42,7 @@ def test_the_first_leads() -> None:
     api, clock = FakeCluster(), Clock()
     a, b = candidate(api, clock, "a"), candidate(api, clock, "b")
     steps(a, b)
-    assert (a.held, b.held) == (True, False)
+    assert (a.leads(), b.leads()) == (True, False)
     assert (a.leader, b.leader) == ("a", "a")
     spec = api.find(LEASES, "arnold", "arnold")["spec"]
     assert spec["holderIdentity"] == "a"
@@ -58,8 +58,8 @@ def test_a_leader_renews() -> None:
     for _ in range(20):
         clock.seconds += 2
         steps(a, b)
-        assert a.held
-        assert not b.held
+        assert a.leads()
+        assert not b.leads()
     assert api.find(LEASES, "arnold", "arnold")["spec"]["acquireTime"] == acquired
     assert api.find(LEASES, "arnold", "arnold")["spec"]["leaseTransitions"] == 1
 
@@ -72,8 +72,8 @@ def test_a_dead_leader_is_replaced() -> None:
     for second in range(1, 13):
         clock.seconds += 1
         steps(b)
-        assert a.held == (second < 8)
-        assert b.held == (second >= 12)
+        assert a.leads() == (second < 8)
+        assert b.leads() == (second >= 12)
     assert api.find(LEASES, "arnold", "arnold")["spec"]["leaseTransitions"] == 2
 
 
@@ -87,7 +87,7 @@ def test_a_leader_that_cannot_renew_stops() -> None:
     for second in range(2, 12, 2):
         clock.seconds += 2
         steps(a)
-        assert a.held == (second < 8)
+        assert a.leads() == (second < 8)
     assert len(told) == 2
 
 
@@ -97,10 +97,15 @@ def test_a_request_that_hangs_does_not_keep_a_leader() -> None:
     async def scenario() -> None:
         api, clock = FakeCluster(), Clock()
         a = Election(
-            api, name="l", namespace="n", identity="a", terms=Terms(lease=1, renew_deadline=0.1, retry=0.1), clock=clock
+            api,
+            name="l",
+            namespace="n",
+            identity="a",
+            terms=LeaseTimes(lease=1, renew_deadline=0.1, retry=0.1),
+            clock=clock,
         )
         await a.step()
-        assert a.held
+        assert a.leads()
 
         async def hang(*_: Any, **__: Any) -> bytes:
             clock.seconds += 1
@@ -109,7 +114,7 @@ def test_a_request_that_hangs_does_not_keep_a_leader() -> None:
 
         api.get = hang  # type: ignore[method-assign]
         await asyncio.wait_for(a.step(), 5)
-        assert not a.held
+        assert not a.leads()
 
     asyncio.run(scenario())
 
@@ -132,7 +137,7 @@ def test_two_that_take_an_expired_lease_at_once() -> None:
         await asyncio.gather(b.step(), c.step())
 
     asyncio.run(scenario())
-    assert sorted([b.held, c.held]) == [False, True]
+    assert sorted([b.leads(), c.leads()]) == [False, True]
 
 
 def test_who_lets_go_is_followed_at_once() -> None:
@@ -141,9 +146,9 @@ def test_who_lets_go_is_followed_at_once() -> None:
     a, b = candidate(api, clock, "a"), candidate(api, clock, "b")
     steps(a, b)
     asyncio.run(a.release())
-    assert not a.held
+    assert not a.leads()
     steps(b)
-    assert b.held
+    assert b.leads()
     assert api.find(LEASES, "arnold", "arnold")["spec"]["leaseTransitions"] == 2
 
 
@@ -155,13 +160,13 @@ def test_a_lost_race_ends_leading() -> None:
     api.fail_next("replace", Conflict("changed", status=409, reason="Conflict"))
     clock.seconds += 2
     steps(a)
-    assert a.held, "one failed renewal does not end it: the Lease is still ours"
+    assert a.leads(), "one failed renewal does not end it: the Lease is still ours"
     lease = api.find(LEASES, "arnold", "arnold")
     lease["spec"]["holderIdentity"] = "b"
     api.put(LEASES, lease)
     clock.seconds += 2
     steps(a)
-    assert not a.held
+    assert not a.leads()
     assert a.leader == "b"
 
 
@@ -171,4 +176,4 @@ def test_a_lease_that_cannot_be_read() -> None:
     api.put(LEASES, {"metadata": {"name": "arnold", "namespace": "arnold"}, "spec": {"leaseDurationSeconds": "long"}})
     a = candidate(api, clock, "a")
     steps(a)
-    assert not a.held
+    assert not a.leads()

@@ -26,7 +26,7 @@ from extender.cluster_api import (
     Regarding,
     Resource,
 )
-from extender.cluster_api.errors import refusal
+from extender.cluster_api.api_errors import refusal
 from extender.cluster_api.events import LONGEST_NOTE, REPEAT_SECONDS
 from extender.cluster_api.lines import Lines
 from tests.extender.fake_cluster import FakeCluster, soon, unreachable

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from extender.cluster_api import PODS, ClusterError, Gone, Reflector
-from extender.cluster_api.errors import refusal
+from extender.cluster_api.api_errors import refusal
 from extender.cluster_api.reflector import ABSENT_SECONDS, PAGE
 from tests.extender.fake_cluster import FakeCluster, Mirror, soon, unreachable
 from topology.errors import InvalidInput

@@ -15,9 +15,9 @@ def test_who_waits_is_told_newer_numbers_now_and_then(monkeypatch: pytest.Monkey
     monkeypatch.setattr(pacing, "monotonic", lambda: clock)
     reminders = Reminders()
     assert reminders.due(key("a")), "nobody knows when another replica told it"
-    reminders.told(key("a"))
+    reminders.written(key("a"))
     clock = REMIND - 1.0
-    reminders.told(key("b"))
+    reminders.written(key("b"))
     assert not reminders.due(key("a"))
     clock = REMIND
     assert (reminders.due(key("a")), reminders.due(key("b"))) == (True, False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from extender.controller import Evict, Write, decide
-from extender.plans import Phase
+from extender.controller.actions import Evict, Write
+from extender.controller.decide_gangs import decide
+from extender.plans import PlanPhase
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import key
 
@@ -18,7 +19,7 @@ def bound_gang(annotations: dict[str, str]) -> tuple[World, list[str]]:
     world.settle()
     world.bind(*pods)
     world.settle()
-    assert world.phase("g") is Phase.BOUND
+    assert world.phase("g") is PlanPhase.BOUND
     return world, pods
 
 
@@ -62,9 +63,9 @@ def test_it_waits_as_any_other_afterwards() -> None:
     world.recreate(pods[0])
     assert [action.pod.name for action in world.decide().actions if isinstance(action, Evict)] == ["g-1"]
     world.recreate(pods[1])
-    assert world.decide().hungry == [key("g")]
+    assert world.decide().unplaced == [key("g")]
     world.settle()
-    assert world.phase("g") is Phase.RELEASED
+    assert world.phase("g") is PlanPhase.RELEASED
 
 
 def test_a_gang_that_does_not_say_so_is_never_stopped() -> None:
@@ -85,4 +86,4 @@ def test_a_word_taken_back_in_time_keeps_the_gang() -> None:
     world.write(write.plan)
     world.change(pods[0], lambda pod: pod["metadata"]["annotations"].pop("arnold.dev/preemptible"))
     world.settle()
-    assert (world.phase("g"), world.plan("g").nodes) == (Phase.BOUND, nodes)
+    assert (world.phase("g"), world.plan("g").nodes) == (PlanPhase.BOUND, nodes)

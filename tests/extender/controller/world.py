@@ -7,28 +7,31 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
-from extender.controller import Decision, Forget, Recreate, Release, Repair, Tell, Terms, Write, decide
+from extender.cluster_cache import ClusterCache
+from extender.controller.actions import Decision, Forget, NotifyPod, Recreate, Release, RepairPlan, Write
+from extender.controller.decide_gangs import decide
 from extender.controller.pinning import release_patch
+from extender.controller.timeouts import Timeouts
 from extender.gangs import GangKey
-from extender.names import GATE, PLANNED, RELEASED
-from extender.objects import Node, decode_pod
+from extender.kubernetes_names import GATE, PLANNED, RELEASED
+from extender.objects import decode_pod
 from extender.planner import Round, repair_question, solve
-from extender.plans import Phase, Plan
-from extender.state import State
+from extender.plans import GangPlan, PlanPhase
 from scheduler.placement.types import Limits
 from tests.extender.fake_cluster import patched
 from tests.extender.things import MINIPOD, NOW, RACK, Json, key, member_json, minipods, uid
+from topology.readers.kubernetes_objects import NodeObject
 
-TERMS = Terms(bind=timedelta(seconds=300), lost=timedelta(seconds=30), gather=timedelta(seconds=2))
+TERMS = Timeouts(bind=timedelta(seconds=300), lost=timedelta(seconds=30), gather=timedelta(seconds=2))
 LIMITS = Limits(seconds=5.0, workers=1)
 
 
 class World:
     """Two minipods of four nodes, and whatever a test adds."""
 
-    def __init__(self, nodes: Iterable[Node] | None = None) -> None:
+    def __init__(self, nodes: Iterable[NodeObject] | None = None) -> None:
         self.now = NOW
-        self.state = State([MINIPOD, RACK])
+        self.state = ClusterCache([MINIPOD, RACK])
         self.pods: dict[str, Json] = {}
         self.version = 10
         self.anew = 0
@@ -96,11 +99,11 @@ class World:
 
     # What is there
 
-    def plan(self, name: str) -> Plan:
+    def plan(self, name: str) -> GangPlan:
         """The plan of a gang, which must be there."""
         return self.state.plans[key(name)]
 
-    def phase(self, name: str) -> Phase | None:
+    def phase(self, name: str) -> PlanPhase | None:
         """The phase of a gang's plan, if it has one."""
         found = self.state.plans.get(key(name))
         return None if found is None else found.phase
@@ -133,16 +136,16 @@ class World:
                 case Release(_, pod, node):
                     self.pods[pod.name] = patched(self.pods[pod.name], release_patch(pod, node))
                     self._see(pod.name)
-                case Tell(_, pod):
+                case NotifyPod(_, pod):
                     told = {"type": PLANNED, "lastProbeTime": self.now.isoformat()}
                     self.change(pod.name, lambda pod, told=told: pod["status"].update(conditions=[told]))
                 case Recreate(_, pod):
                     if pod.owner is not None:
                         self.recreate(pod.name)
-                case Repair():
+                case RepairPlan():
                     self._repair(action)
-        if decision.hungry:
-            self._place(decision.hungry)
+        if decision.unplaced:
+            self._place(decision.unplaced)
 
     def settle(self, *, turns: int = 20) -> None:
         """Decide and do until there is nothing left to do."""
@@ -154,13 +157,13 @@ class World:
                 return
         raise AssertionError(f"still something to do after {turns} turns: {self.decide()}")
 
-    def write(self, plan: Plan) -> None:
+    def write(self, plan: GangPlan) -> None:
         """Store a plan, as the API server does."""
         self.version += 1
         self.state.put_plan(plan.replace(uid=plan.uid or uid(str(plan.key)), resource_version=str(self.version)))
 
-    def _place(self, hungry: Iterable[GangKey]) -> None:
-        queue, wanted = Round(), set(hungry)
+    def _place(self, unplaced: Iterable[GangKey]) -> None:
+        queue, wanted = Round(), set(unplaced)
         while (question := queue.next(self.state, self.now)) is not None:
             if question.gang.key in wanted:
                 answer = solve(question, LIMITS)
@@ -171,11 +174,11 @@ class World:
                     plan = answer.plan.with_condition("Valid", True, "Consistent", "", self.now)
                     self.write(plan.replace(expires=expires))
 
-    def _repair(self, action: Repair) -> None:
+    def _repair(self, action: RepairPlan) -> None:
         answer = solve(repair_question(self.state, action.plan, action.lost, self.now), LIMITS)
         if answer.found:
-            phase = action.plan.phase if action.plan.holding else Phase.PLANNED
-            expires = None if phase is Phase.BOUND else self.now + TERMS.bind
+            phase = action.plan.phase if action.plan.holding else PlanPhase.PLANNED
+            expires = None if phase is PlanPhase.BOUND else self.now + TERMS.bind
             self.write(answer.plan.replace(phase=phase, expires=expires))
         elif action.else_keep is not None:
             self.write(action.else_keep)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from extender.fleet import demand_of
-from extender.names import RELEASED
-from extender.objects import Taint
+from extender.kubernetes_names import RELEASED
 from tests.extender.things import pod
+from topology.readers.kubernetes_objects import Taint
 
 LABELS = {"gpu": "h100", "zone": "a", "generation": "9"}
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from extender.gangs import InvalidGang, hints_of
 from extender.gangs.hints import parse_duration
-from extender.plans import Phase
+from extender.plans import PlanPhase
 from tests.extender.things import gang_of, gang_pods, minipods, plan_all, pod, state_of
 
 LENGTH, STOP = "arnold.dev/expected-duration", "arnold.dev/preemptible"
@@ -82,7 +82,7 @@ def test_a_hint_that_cannot_be_read_is_a_warning() -> None:
     for one in gang_pods("g", 2, {LENGTH: "2h"}):
         state.put_pod(one)
     assert (gang_of(state, "g").seconds, gang_of(state, "g").doubts) == (7_200, ())
-    state.put_plan(plan.replace(phase=Phase.QUEUED, nodes=()))
+    state.put_plan(plan.replace(phase=PlanPhase.QUEUED, nodes=()))
     mended = plan_all(state)["g"].plan.condition("HintsRead")
     assert mended is not None
     assert mended.status == "True"

@@ -318,7 +318,7 @@ def test_owners_that_are_known_say_how_many_there_are(document: dict[str, Any], 
 
 
 @pytest.mark.parametrize(
-    ("spec", "wishes"),
+    ("spec", "requests"),
     [
         ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, [("rack", None)]),
         ({"networkTopology": {"mode": "hard", "highestTierAllowed": 2}}, [(None, 2)]),
@@ -326,14 +326,14 @@ def test_owners_that_are_known_say_how_many_there_are(document: dict[str, Any], 
         ({"minMember": 3}, []),
     ],
 )
-def test_a_pod_group_says_what_is_near(spec: dict[str, Any], wishes: list[Any]) -> None:
+def test_a_pod_group_says_what_is_near(spec: dict[str, Any], requests: list[Any]) -> None:
     """The native one by a node label, Volcano's by a number; what is soft asks for nothing more."""
     member = recognise(
         pod("p", annotations={"scheduling.k8s.io/group-name": "o"}), owners(owner("PodGroup", "o", **spec))
     )
     assert member is not None
-    assert [(wish.level, wish.tier) for wish in member.asked.wishes] == wishes
-    assert all(wish.hard for wish in member.asked.wishes)
+    assert [(request.level, request.tier) for request in member.asked.requests] == requests
+    assert all(request.hard for request in member.asked.requests)
 
 
 def test_annotations_of_the_job_count_where_the_pod_has_none() -> None:
@@ -344,4 +344,4 @@ def test_annotations_of_the_job_count_where_the_pod_has_none() -> None:
     for own, level in ({}, "rack"), ({"kai.scheduler/topology-required-placement": "block"}, "block"):
         member = recognise(pod("p", annotations=own, **plain), owners(document))
         assert member is not None
-        assert [wish.level for wish in member.asked.wishes] == [level]
+        assert [request.level for request in member.asked.requests] == [level]

@@ -7,19 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender.cluster_cache import ClusterCache as State
 from extender.objects import decode_pod
 from extender.planner import Round, question_of, repair_question, solve
 from extender.planner.claims import Blocked, Claims
-from extender.plans import Phase, Plan, canonical_uid
+from extender.plans import GangPlan as Plan
+from extender.plans import PlanPhase as Phase
+from extender.plans import canonical_uid
 from extender.queueing import Waiting
-from extender.state import State
+from scheduler.objective import evaluate
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import NoReserve
 from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.fifo import Fifo
 from scheduler.queue.priority import PriorityAge
-from scheduler.spread import evaluate
 from tests.extender.things import (
     MINIPOD,
     NOW,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender.cluster_cache import ClusterCache as State
 from extender.objects import decode_pod
 from extender.planner import Round, repair_question, solve
-from extender.plans import Phase
-from extender.state import State
+from extender.plans import PlanPhase as Phase
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
 from scheduler.queue.backfill import FifoBackfill

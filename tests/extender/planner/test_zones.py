@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from extender.cluster_cache import ClusterCache as State
 from extender.planner import find_zone, zone_question
 from extender.reservations import Reservation, decode_reservation
-from extender.state import State
 from scheduler.placement.types import Limits
 from tests.extender.things import (
     MINIPOD,

@@ -6,10 +6,11 @@ from datetime import timedelta
 from math import inf
 from typing import Any
 
-from extender.objects import Pod, decode_pod
-from extender.plans import Phase, Plan
+from extender.cluster_cache import ClusterCache as State
+from extender.objects import decode_pod
+from extender.plans import GangPlan as Plan
+from extender.plans import PlanPhase as Phase
 from extender.queueing import Floor, claimed, gang_for, reservation_for, running_jobs, waiting_gang
-from extender.state import State
 from tests.extender.things import (
     NOW,
     SPACE,
@@ -24,6 +25,7 @@ from tests.extender.things import (
     reserve,
     state_of,
 )
+from topology.readers.kubernetes_pods import Pod
 
 LENGTH, STOP = "arnold.dev/expected-duration", "arnold.dev/preemptible"
 

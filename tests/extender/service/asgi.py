@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from extender.cluster_cache import ClusterCache
 from extender.service.app import Backend, create_app
-from extender.service.intake import Intake
-from extender.service.metrics import Metrics
-from extender.state import State
+from extender.service.extender_metrics import Metrics
+from extender.service.request_body import BodyReader
 from scheduler.queue.priority import PriorityAge
 from tests.extender.things import NOW
 
@@ -43,7 +43,7 @@ class Client:
 
     def __init__(
         self,
-        state: State,
+        state: ClusterCache,
         *,
         unready: Callable[[], Sequence[str]] = list,
         limit: int = 1_000_000,
@@ -51,7 +51,7 @@ class Client:
     ) -> None:
         self.metrics = Metrics(plans=state.plans.values, leads=lambda: True)
         backend = Backend(state, self.metrics, now=lambda: NOW, unready=unready, policy=PriorityAge())
-        self.intake = Intake(limit)
+        self.intake = BodyReader(limit)
         self.app = create_app(backend, self.intake, mutual_tls=mutual_tls)
 
     def get(self, path: str, **more: Any) -> Answer:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.state import State
+from extender.cluster_cache import ClusterCache
 from tests.extender.service.asgi import Client
 from tests.extender.things import gang_pods, member_json, minipods, node_json, plan_all, pod_json, state_of
 
@@ -17,7 +17,7 @@ NODES = [f"m{m}-{i}" for m in range(2) for i in range(4)]
 
 
 @pytest.fixture
-def state() -> State:
+def state() -> ClusterCache:
     """Eight nodes and a planned gang of four."""
     state = state_of(minipods(4, 4), gang_pods("g", 4))
     plan_all(state)
@@ -29,7 +29,7 @@ def question(pod: Any, names: list[str] | None = None) -> dict[str, Any]:
     return {"Pod": pod, "Nodes": None, "NodeNames": NODES if names is None else names}
 
 
-def test_filter_of_a_member(state: State) -> None:
+def test_filter_of_a_member(state: ClusterCache) -> None:
     """A member gets its planned node; all others are refused for good, or kube-scheduler would preempt there."""
     answer = Client(state).post("/filter", question(member_json("g", 2, 4)))
     (plan,) = state.plans.values()
@@ -40,7 +40,7 @@ def test_filter_of_a_member(state: State) -> None:
     assert (answer.json["Error"], answer.json["FailedNodes"], answer.json["Nodes"]) == ("", {}, None)
 
 
-def test_filter_of_whole_nodes(state: State) -> None:
+def test_filter_of_whole_nodes(state: ClusterCache) -> None:
     """Without nodeCacheCapable nodes come whole and go back as they came."""
     (plan,) = state.plans.values()
     items = [node_json(name) for name in NODES]
@@ -50,7 +50,7 @@ def test_filter_of_whole_nodes(state: State) -> None:
     assert answer.json["NodeNames"] is None
 
 
-def test_filter_is_a_pure_read(state: State) -> None:
+def test_filter_is_a_pure_read(state: ClusterCache) -> None:
     """Asked any number of times, in any order, it answers the same and changes nothing."""
     client = Client(state)
     before = dict(state.plans)
@@ -60,7 +60,7 @@ def test_filter_is_a_pure_read(state: State) -> None:
     assert dict(state.plans) == before
 
 
-def test_preempt_keeps_gangs_whole(state: State) -> None:
+def test_preempt_keeps_gangs_whole(state: ClusterCache) -> None:
     """A member of a planned gang may push others off its own node only, and never its fellows."""
     (plan,) = state.plans.values()
     victims = {name: {"Pods": [{"UID": "somebody"}], "NumPDBViolations": 0} for name in NODES}
@@ -69,7 +69,7 @@ def test_preempt_keeps_gangs_whole(state: State) -> None:
     assert (answer.status, list(answer.json["NodeNameToMetaVictims"])) == (200, [plan.nodes[1]])
 
 
-def test_a_cache_that_is_not_filled(state: State) -> None:
+def test_a_cache_that_is_not_filled(state: ClusterCache) -> None:
     """Before the cache is filled nobody is refused for good: the attempt fails, and is made again."""
     client = Client(state, unready=lambda: ["pods are not listed yet"])
     answer = client.post("/filter", question(member_json("g", 0, 4)))
@@ -99,7 +99,7 @@ def test_a_cache_that_is_not_filled(state: State) -> None:
         b"[" * 100_000,
     ],
 )
-def test_requests_that_are_none(state: State, body: bytes) -> None:
+def test_requests_that_are_none(state: ClusterCache, body: bytes) -> None:
     """Filter says in ``Error`` what is wrong and what to do; Preempt, which has no such field, with status 400."""
     client = Client(state)
     answer = client.post("/filter", body)
@@ -114,12 +114,12 @@ def test_requests_that_are_none(state: State, body: bytes) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("GET", "/filter", 405), ("POST", "/bind", 404), ("GET", "/", 404)]
 )
-def test_other_requests(state: State, method: str, path: str, status: int) -> None:
+def test_other_requests(state: ClusterCache, method: str, path: str, status: int) -> None:
     """There is no bind and no prioritize."""
     assert Client(state).ask(method, path, [b""]).status == status
 
 
-def test_long_requests(state: State) -> None:
+def test_long_requests(state: ClusterCache) -> None:
     """Longer than the limit: refused by its header before it is read, or as soon as too much has come."""
     client = Client(state, limit=1000)
     by_header = client.ask("POST", "/filter", [b"x"], length=1001)
@@ -129,7 +129,7 @@ def test_long_requests(state: State) -> None:
     assert client.ask("POST", "/filter", [b"x" * 1000]).status == 200
 
 
-def test_many_long_requests_at_once(state: State) -> None:
+def test_many_long_requests_at_once(state: ClusterCache) -> None:
     """All bodies together have a limit too; what was read is given back when a request ends, however it ends."""
     client = Client(state, limit=1000)
     client.intake._room = 500
@@ -138,7 +138,7 @@ def test_many_long_requests_at_once(state: State) -> None:
     assert client.intake._room == 500
 
 
-def test_only_clients_with_a_certificate(state: State) -> None:
+def test_only_clients_with_a_certificate(state: ClusterCache) -> None:
     """Off loopback: without a certificate anybody learns how we are and nothing else."""
     client = Client(state, mutual_tls=True)
     asked = question(member_json("g", 0, 4))
@@ -150,7 +150,7 @@ def test_only_clients_with_a_certificate(state: State) -> None:
     assert client.post("/filter", asked, authenticated=True).status == 200
 
 
-def test_metrics(state: State) -> None:
+def test_metrics(state: ClusterCache) -> None:
     """What the issue asks for: latencies, gangs by phase, spread, gap, refusals by reason, the Lease."""
     client = Client(state)
     client.post("/filter", question(member_json("g", 0, 4)))
@@ -204,7 +204,7 @@ def test_fuzz_bytes(body: bytes) -> None:
     assert Client(state_of(minipods(2))).post("/filter", body).status == 200
 
 
-def test_filter_with_nodes_and_other_names(state: State) -> None:
+def test_filter_with_nodes_and_other_names(state: ClusterCache) -> None:
     """Both forms at once that contradict each other: what the scheduler shows says so, and it is no fault of ours."""
     items = [node_json(name) for name in NODES]
     for pod in (member_json("g", 0, 4), pod_json("single"), pod_json("none", gpus=0)):

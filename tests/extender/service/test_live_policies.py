@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.service.live import NOT_LIVE, live_policy
+from extender.service.settings import NOT_LIVE, live_policy
 from scheduler.queue.registry import policy_names
 from topology.errors import InvalidInput, UnknownName
 

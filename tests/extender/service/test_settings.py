@@ -11,8 +11,9 @@ import pytest
 from arnold.commands.run import run
 from extender.cluster_api import Refused, Unreachable
 from extender.service.logs import JsonLines, TextLines
-from extender.service.readiness import STALE_SECONDS, Readiness
-from extender.service.settings import Address, parse_address, parse_levels, tls_files
+from extender.service.reflectors import STALE_SECONDS, Readiness
+from extender.service.settings import Address, parse_address, parse_levels
+from extender.service.tls import tls_files
 from topology.errors import InvalidInput
 
 
@@ -134,7 +135,7 @@ def test_readiness() -> None:
     assert readiness.reasons() == []
     time[0] += STALE_SECONDS
     assert readiness.reasons() == ["pods may be out of date: away"]
-    assert readiness.synced
+    assert readiness.synced()
     pods.problem = None
     assert readiness.reasons() == []
 

@@ -6,22 +6,22 @@ import asyncio
 
 import pytest
 
-from extender.service import topology
-from extender.state import State
+from extender.cluster_cache import ClusterCache
+from extender.service import announcements
 from tests.extender.things import MINIPOD, RACK, minipods, node
 
 
 def test_levels_and_what_is_wrong_with_them(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which labels are the levels is told once; nodes that lack one are told, and that they do not any more."""
-    monkeypatch.setattr(topology, "LOOK_SECONDS", 0)
-    state = State([MINIPOD, RACK])
+    monkeypatch.setattr(announcements, "LOOK_SECONDS", 0)
+    state = ClusterCache([MINIPOD, RACK])
     for one in minipods(2):
         state.put_node(one)
     listed = False
 
     async def scenario() -> None:
         nonlocal listed
-        task = asyncio.create_task(topology.tell_topology(state.fleet, ready=lambda: listed))
+        task = asyncio.create_task(announcements.log_topology(state.fleet, ready=lambda: listed))
         await asyncio.sleep(0)
         assert caplog.messages == []
         listed = True

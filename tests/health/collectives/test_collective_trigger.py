@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.simulated_collectives import BenchJob, simulate
 from health.collectives.diagnosis import Cause, Certainty, Culprit, Diagnosis, diagnose
-from health.collectives.diagnosis_words import verdict
+from health.collectives.diagnosis_text import verdict
 from health.collectives.flagging import HOLD, flags_of, withheld
 from health.collectives.rank_nodes import nodes_of
 from health.collectives.recording import (
@@ -177,7 +177,7 @@ def test_nodes_from_a_file() -> None:
     ("text", "line", "words"),
     [
         ("worker,node\n", 1, "header"),
-        ("rank,node\n1\n", 2, "is not a rank and a node"),
+        ("rank,node\n1\n", 2, "the row has 1 cells, the header 2"),
         ("rank,node\nx,n1\n", 2, "is not a rank and a node"),
         ("rank,node\n1,n1\n\n1,n2\n", 4, "another node above"),
     ],

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from health.collectives.diagnosis import Diagnosis, diagnose_snapshot
-from health.collectives.diagnosis_words import verdict
+from health.collectives.diagnosis_text import verdict
 from health.collectives.flagging import withheld
 from health.collectives.flight_recorder import read_flight_recorder
 from topology.files import Source

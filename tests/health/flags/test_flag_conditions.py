@@ -127,9 +127,9 @@ def test_long_messages_are_cut() -> None:
         ('{"items": []}', "neither nodes nor events"),
         ('{"items": [{"kind": "Pod", "metadata": {"name": "p"}}]}', "neither nodes nor events"),
         ('{"items": [{"kind": "Node"}]}', "'metadata' is missing"),
-        ('{"items": [{"kind": "Node", "metadata": {"name": "n1"}, "status": {"conditions": 5}}]}', "valid list"),
+        ('{"items": [{"kind": "Node", "metadata": {"name": "n1"}, "status": {"conditions": 5}}]}', "expected list"),
         ('{"items": [{"kind": "Node", "met', "truncated"),
-        ("node,rack\nn1,r1\n", "mapping|keys with values|YAML"),
+        ("node,rack\nn1,r1\n", "mapping|list of objects|YAML"),
     ],
 )
 def test_what_is_no_list_of_nodes(text: str, complaint: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from health.flags.rules import LONGEST, Rule, Rules, in_words, parse_duration
+from health.flags.rules import LONGEST, Rule, Rules, parse_duration
 from health.flags.rules_file import read_rules
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -84,16 +84,3 @@ def test_bad_rules_files(text: str, complaint: str, where: str) -> None:
     with pytest.raises(InvalidInput, match=complaint) as caught:
         read_rules(Source("rules", text))
     assert caught.value.where == where
-
-
-@pytest.mark.parametrize(
-    ("time", "words"),
-    [
-        (timedelta(seconds=5), "5 s"),
-        (timedelta(minutes=30), "30 m"),
-        (timedelta(hours=36), "1.5 d"),
-    ],
-)
-def test_times_in_words(time: timedelta, words: str) -> None:
-    """The largest unit that fits."""
-    assert in_words(time) == words

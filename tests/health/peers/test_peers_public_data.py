@@ -9,9 +9,9 @@ import pytest
 
 from health.peers import (
     DENOISERS,
-    Columns,
     PeersVerdict,
     Recording,
+    SampleColumns,
     Samples,
     Settings,
     detect,
@@ -20,7 +20,7 @@ from health.peers import (
     load_recording,
 )
 
-COLUMNS = Columns(machine="worker", metric=None, value="batch_time_norm")
+COLUMNS = SampleColumns(machine="worker", metric=None, value="batch_time_norm")
 
 
 def job(number: int) -> Recording:

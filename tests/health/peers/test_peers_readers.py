@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from health.peers import Columns, Recording, load_recording
+from health.peers import Recording, SampleColumns, load_recording
 from topology.errors import InvalidInput
 
 HEADER = "time,machine,metric,value\n"
@@ -73,7 +73,7 @@ def test_csv_and_parquet_say_the_same(read: Read) -> None:
 def test_other_names_of_columns(read: Read) -> None:
     """Columns may be called otherwise, and a table of one metric needs no column for it."""
     text = ",worker,gpu,time,batch_time\n" + "".join(f"{k},{k % 2},25,{k},{k}\n" for k in range(4))
-    found = read(text, columns=Columns(machine="worker", metric=None, value="batch_time"))
+    found = read(text, columns=SampleColumns(machine="worker", metric=None, value="batch_time"))
     assert list(found.metrics) == ["batch_time"]
     assert found.machines == ["0", "1"]
 

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from health.whatif import Replayed, analyse, flags_of, prepare, read_metadata, read_trace, slow_workers
-from health.whatif.columns import COLUMNS
 from health.whatif.converters import layout_of
+from health.whatif.op_columns import COLUMNS
 from topology.errors import ArnoldError, InvalidInput, TooLarge, TraceFormatError
 from topology.files import Source, read_source
 
@@ -442,7 +442,7 @@ def test_absurd_numbers(write: Write) -> None:
 
 def test_too_many_rows(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file can claim any number of rows: it is refused before they are read."""
-    monkeypatch.setattr("health.whatif.columns.MAX_ROWS", 10)
+    monkeypatch.setattr("health.whatif.op_columns.MAX_ROWS", 10)
     with pytest.raises(TooLarge, match="at most 10"):
         read(write())
 

@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import run
-from scheduler.placement.mip.algorithm import ArnoldMip, arnold_mip, arnold_mip_cuts, arnold_mip_highs, hand_out
-from scheduler.placement.mip.formulation import Program, solve
+from scheduler.placement.mip import (
+    ArnoldMip,
+    Program,
+    arnold_mip,
+    arnold_mip_cuts,
+    arnold_mip_highs,
+    hand_out,
+    solve,
+)
 from scheduler.placement.types import Limits
 from topology.generate import minipods, paper_cluster
 

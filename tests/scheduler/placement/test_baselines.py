@@ -7,9 +7,7 @@ import pytest
 
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import Outcome, run
-from scheduler.placement.baselines.best_fit import best_fit
-from scheduler.placement.baselines.gpu_packing import gpu_packing
-from scheduler.placement.baselines.random_fit import random_fit
+from scheduler.placement.baselines.fits import best_fit, gpu_packing, random_fit
 from scheduler.placement.baselines.topo_aware import topo_aware
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.build import build_cluster

@@ -112,7 +112,7 @@ def test_documentation_names_every_algorithm() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_unknown_level_is_an_error(name: str) -> None:
-    """A level that the cluster does not have is the user's mistake, whoever is asked."""
+    """A level that the cluster does not have is the user's mistake, with every algorithm."""
     cluster = build_cluster(["rack"], [Node("n", ("r",), 8, 8)])
     with pytest.raises(UnknownName, match="no level 'minipod'"):
         algorithm(name).place(cluster, Job("job", Parallelism(tp=8), level="minipod"), Limits())

@@ -12,12 +12,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from scheduler.job import Avoid, Count, Hold, Job, Parallelism
+from scheduler.objective import evaluate, spread
 from scheduler.placement.admission import admissible
 from scheduler.placement.blocks import blocks_at, capacity_by_level
 from scheduler.placement.seating import seat
 from scheduler.placement.seating.choose import Filling, Weights, choose_fillings
-from scheduler.placement.seating.parcel import Groups, Parcel
-from scheduler.spread import evaluate, spread
+from scheduler.placement.seating.parcel import Parcel, ParcelGroups
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
 
@@ -242,7 +242,7 @@ def test_domains_make_up_for_each_other() -> None:
     second has that and its mirror image: the mirror image makes the worst column 3, against 4.
     """
     columns = np.array([0, 1], dtype=np.int32)
-    both = Groups(ids=columns, of_cell=columns)
+    both = ParcelGroups(ids=columns, of_cell=columns)
     parcel = Parcel(columns * 0, columns, np.array([2, 2], dtype=np.int32), columns, {"dp": both})
     uneven, mirrored = (Filling(columns, {"dp": np.array(touched)}, 2) for touched in ([2, 1], [1, 2]))
     weights = Weights(soft={"dp": 0.0}, affinity={"dp": 1.0})

@@ -1,4 +1,4 @@
-"""Clusters that fall into trunks which nothing joins: no job lies in two of them, whoever places it."""
+"""Clusters that fall into trunks which nothing joins: no algorithm places a job in two of them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduler.job import Job, Parallelism
+from scheduler.objective import evaluate
 from scheduler.outcome import run
 from scheduler.placement.admission import shortage
 from scheduler.placement.registry import algorithm_names, load_algorithm
-from scheduler.placement.repair import repair
 from scheduler.placement.trunks import propose_in_a_trunk
 from scheduler.placement.types import Limits, Proposal
 from scheduler.remedies import diagnose, nodes_to_free
-from scheduler.spread import evaluate
+from scheduler.repair import repair
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import Infeasible, InvalidPlacement
@@ -82,7 +82,7 @@ def test_spread_is_counted_where_it_can_differ() -> None:
 
 
 def test_the_evaluator_refuses_two_trunks() -> None:
-    """Whoever proposes it."""
+    """A placement in both is invalid, with the names of the two."""
     with pytest.raises(InvalidPlacement, match="nothing joins 'trunk0' and 'trunk1'"):
         evaluate(forest((2,), (2,)), job(2, 2), np.arange(4, dtype=np.int32).reshape(2, 2))
 

@@ -8,7 +8,7 @@ import pytest
 from scheduler.outcome import Status
 from scheduler.placement.admission import shortage
 from scheduler.study.fragmented import MAX_CELLS, best_modes, cases, lines
-from scheduler.study.sweep import Result
+from scheduler.study.placement_sweep import CaseResult
 
 
 def test_every_job_has_nodes_enough() -> None:
@@ -29,29 +29,31 @@ def test_a_case_does_not_depend_on_how_many_there_are() -> None:
     assert len(few) != len(other) or not np.array_equal(few.free_gpus, other.free_gpus)
 
 
-def result(case: int, name: str, objective: float | None, status: Status = "feasible", seconds: float = 1.0) -> Result:
+def result(name: str, objective: float | None, status: Status = "feasible", seconds: float = 1.0) -> CaseResult:
     """A result; without an objective its rule refuses the job unless the status says otherwise."""
     status = "infeasible" if objective is None and status == "feasible" else status
-    return Result(case, name, status, "", None, None, objective, None, seconds)
+    return CaseResult(
+        algorithm=name,
+        status=status,
+        reason=None,
+        spread=None,
+        objective=objective,
+        bound=None,
+        solve_seconds=seconds,
+    )
 
 
 RESULTS = [
-    result(0, "exact", 2.0, "optimal"),
-    result(1, "exact", 1.0, "feasible", 3.0),
-    result(2, "exact", 2.0, "optimal"),
-    result(0, "kueue-preferred", 2.0),
-    result(1, "kueue-preferred", 3.0),
-    result(2, "kueue-preferred", None, "timeout"),
-    result(0, "kueue-slice-p", 4.0),
-    result(1, "kueue-slice-p", None),
-    result(2, "kueue-slice-p", 3.0),
+    (result("exact", 2.0, "optimal"), result("kueue-preferred", 2.0), result("kueue-slice-p", 4.0)),
+    (result("exact", 1.0, "feasible", 3.0), result("kueue-preferred", 3.0), result("kueue-slice-p", None)),
+    (result("exact", 2.0, "optimal"), result("kueue-preferred", None, "timeout"), result("kueue-slice-p", 3.0)),
 ]
 """Three cases, three algorithms."""
 
 
 def test_a_line_counts_and_compares() -> None:
     """kueue-preferred: two placements, at 1.0 and 3.0 times exact, level once, out of time once."""
-    exact, preferred, slices = lines(["exact", "kueue-preferred", "kueue-slice-p"], RESULTS)
+    exact, preferred, slices = lines(RESULTS, RESULTS)
     assert (exact.proved, exact.placed) == (2, 3)
     assert exact.mean_seconds == pytest.approx(5 / 3)
     assert (preferred.placed, preferred.infeasible, preferred.unsolved) == (2, 0, 1)
@@ -63,18 +65,19 @@ def test_a_line_counts_and_compares() -> None:
 
 def test_best_modes_choose_for_each_job() -> None:
     """Of Kueue's two modes the better on each case: 2.0, 3.0, 3.0; the time is that of both."""
-    best = best_modes(RESULTS)
+    best = [row for (row,) in best_modes(RESULTS)]
     assert [row.objective for row in best] == [2.0, 3.0, 3.0]
     assert {row.algorithm for row in best} == {"kueue, best of 2 modes"}
-    assert best[0].seconds == 2.0
+    assert best[0].solve_seconds == 2.0
 
 
 def test_one_mode_is_no_choice() -> None:
     """With one mode of a system there is nothing to choose."""
-    assert best_modes(RESULTS[:6]) == []
+    assert best_modes([results[:2] for results in RESULTS]) == [(), (), ()]
 
 
 def test_nothing_placed_has_no_mean() -> None:
     """An algorithm without a placement has counts and times only."""
-    (line,) = lines(["kueue-slice-d"], [result(0, "kueue-slice-d", None)])
+    nothing = [(result("kueue-slice-d", None),)]
+    (line,) = lines(nothing, nothing)
     assert (line.objective, line.mean_ratio, line.largest_ratio, line.level_with_exact) == (None, None, None, 0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler.placement.types import Limits
-from scheduler.study.sweep import Result, sweep
-from scheduler.study.table1 import ALGORITHMS, Setting, cases, ratio, rows, summary
+from scheduler.study.placement_sweep import CaseResult, sweep_placements
+from scheduler.study.table1 import ALGORITHMS, Setting, cases, ratio, summary, table1
 
 
 def test_nine_cases_of_the_published_sizes() -> None:
@@ -42,20 +42,28 @@ def test_optimum_is_proved(setting: str, optimum: tuple[float, ...]) -> None:
     .5*2), and 4 minipods hold two whole columns each (.8 + .2*4).
     """
     chosen = [case for case in cases() if case.setting == setting]
-    results = sweep(chosen, ["exact"], Limits(seconds=30))
+    results = [result for (result,) in sweep_placements(chosen, ["exact"], Limits(seconds=30))]
     assert all(result.proved for result in results)
     assert [result.objective for result in results] == pytest.approx(optimum)
 
 
-def result(name: str, objective: float | None, case: int = 0) -> Result:
+def result(name: str, objective: float | None) -> CaseResult:
     """A result with an objective."""
-    return Result(case, name, "feasible", "", 1, 1, objective, None, 0.1)
+    return CaseResult(
+        algorithm=name,
+        status="feasible",
+        reason=None,
+        spread=None,
+        objective=objective,
+        bound=None,
+        solve_seconds=0.1,
+    )
 
 
 def test_ratios_of_a_line() -> None:
     """The best baseline is gpu-packing with 2; the paper's 1.6 and the optimum 1.0 are compared with it."""
     made = dict(zip(ALGORITHMS, (1.0, 1.6, 3.0, 9.0, 2.0, 2.0), strict=True))
-    (row,) = rows(cases()[:1], [result(name, objective) for name, objective in made.items()])
+    (row,) = table1(cases()[:1], [tuple(result(name, objective) for name, objective in made.items())]).settings
     assert row.best_baseline == "gpu-packing"
     assert row.baseline_to_paper == pytest.approx(1.25)
     assert row.best_fit_to_paper == pytest.approx(1.875)
@@ -66,7 +74,7 @@ def test_ratios_of_a_line() -> None:
 def test_a_ratio_needs_both_sides() -> None:
     """Where the paper's program found nothing in time, nothing is compared with it."""
     made = dict(zip(ALGORITHMS, (1.0, None, 3.0, 9.0, 2.0, 2.0), strict=True))
-    (row,) = rows(cases()[:1], [result(name, objective) for name, objective in made.items()])
+    (row,) = table1(cases()[:1], [tuple(result(name, objective) for name, objective in made.items())]).settings
     assert (row.baseline_to_paper, row.paper_to_exact, row.baseline_to_exact) == (None, None, 2.0)
     assert ratio(None, 1.0) is None
 

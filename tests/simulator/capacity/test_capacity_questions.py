@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from simulator.capacity.capacity_question import CapacityQuestion
 from simulator.capacity.cluster_question import parse_minipods
 from simulator.capacity.fragmentation_question import FragmentationQuestion
 from simulator.capacity.grow_question import GrowQuestion
 from simulator.capacity.minipods_question import MinipodsQuestion
-from simulator.capacity.question import CapacityQuestion
 from simulator.capacity.reserve_question import ReserveQuestion
 from simulator.capacity.sheet import known, text_table
 from simulator.capacity.spares_question import SparesQuestion
@@ -82,3 +82,9 @@ def test_no_sizes(text: str) -> None:
     with pytest.raises(InvalidInput, match="no size") as caught:
         parse_minipods(text)
     assert "22x93" in caught.value.fix
+
+
+def test_numbers_of_thousands_of_digits() -> None:
+    """They are no sizes either, though Python refuses to read them as numbers."""
+    with pytest.raises(InvalidInput, match="no size"):
+        parse_minipods("9" * 5000 + "x1")

@@ -97,6 +97,8 @@ def test_the_sheet() -> None:
     answer = question.answer()
     largest, sizes = question.sheet(answer).tables
     assert largest.headers[2:6] == ("PP <= 1", "PP <= 2", "DP <= 1", "DP <= 2")
+    # With one stage the job is one DP group: 7 nodes in one minipod, 7 + 5 in two.  Of four stages two rows are whole,
+    # in the 7 and in the 5; four columns of two fit into single minipods too; all three rows need two minipods a group.
     assert [row[:6] for row in largest.rows] == [
         ("8x1", "14", "-", "-", "7", "12"),
         ("8x4", "12", "8", "12", "8", "12"),
@@ -111,7 +113,7 @@ def test_the_sheet() -> None:
     # Nothing is drawn between PP and DP groups: a point without a value breaks the line.
     assert [y for _, y in jobs.series[1].points] == [8.0, 12.0, None, 8.0, 12.0]
     assert [word for _, word in jobs.ticks] == ["PP <= 1", "PP <= 2", "DP <= 1", "DP <= 2"]
-    assert domains.series[0].points == [(1.0, 7.0), (2.0, 5.0), (3.0, 2.0)]
+    assert domains.series[0].points == [(1, 7), (2, 5), (3, 2)]
 
 
 @pytest.mark.parametrize(

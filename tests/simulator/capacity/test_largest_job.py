@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.placement.registry import load_algorithm
 from simulator.capacity.job_shape import JobShape
-from simulator.capacity.largest_job import Family, Largest, Prober
+from simulator.capacity.largest_job import Family, LargestJob, Prober
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.build import build_cluster
 from topology.capacity import count_nodes
@@ -33,9 +33,9 @@ def test_by_hand() -> None:
     """
     asked, shape = prober(with_free(7, 5, 2)), JobShape(8, 4)
     assert asked.most_rows(shape) == 3
-    assert asked.largest(shape, "pp", 1) == Largest(2, proved=True)
-    assert asked.largest(shape, "pp", 2) == Largest(3, proved=True)
-    assert asked.largest(shape, "dp", 1) == Largest(2, proved=True)
+    assert asked.largest(shape, "pp", 1) == LargestJob("pp", 1, nodes=8, proved=True)
+    assert asked.largest(shape, "pp", 2) == LargestJob("pp", 2, nodes=12, proved=True)
+    assert asked.largest(shape, "dp", 1) == LargestJob("dp", 1, nodes=8, proved=True)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -44,7 +44,8 @@ def test_whole_rows_by_the_closed_form(seed: int, stages: int) -> None:
     """With PP spread 1 a minipod with f free nodes holds floor(f / pp) rows, and that is all."""
     cluster = fragment(minipods(minipods=5, nodes=60), 0.5, seed)
     free = count_nodes(cluster.level("minipod"), cluster.idle)
-    assert prober(cluster).largest(JobShape(8, stages), "pp", 1) == Largest(int((free // stages).sum()), proved=True)
+    found = prober(cluster).largest(JobShape(8, stages), "pp", 1)
+    assert (found.nodes, found.proved) == (stages * int((free // stages).sum()), True)
 
 
 @settings(max_examples=25, deadline=None)
@@ -53,7 +54,7 @@ def test_whole_columns_by_the_closed_form(free: list[int], stages: int) -> None:
     """With DP spread 1 a column of n replicas lies in one minipod: n rows fit while sum floor(f / n) >= pp."""
     rows = [n for n in range(1, sum(free) + 1) if sum(f // n for f in free) >= stages]
     found = prober(with_free(*free)).largest(JobShape(8, stages), "dp", 1)
-    assert found == Largest(max(rows, default=0), proved=True)
+    assert (found.nodes, found.proved) == (stages * max(rows, default=0), True)
 
 
 def most_seated(free: tuple[int, ...], stages: int, family: Family, spread: int) -> int:
@@ -77,7 +78,7 @@ def most_seated(free: tuple[int, ...], stages: int, family: Family, spread: int)
 def test_against_all_seatings(free: tuple[int, ...], family: Family, spread: int) -> None:
     """Of jobs with two stages on three minipods: at most 3^6 seatings of each size."""
     found = prober(with_free(*free)).largest(JobShape(8, 2), family, spread)
-    assert found == Largest(most_seated(free, 2, family, spread), proved=True)
+    assert (found.nodes, found.proved) == (2 * most_seated(free, 2, family, spread), True)
 
 
 def test_faulty_nodes_do_not_count() -> None:

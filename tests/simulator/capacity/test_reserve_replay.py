@@ -12,7 +12,7 @@ import pytest
 from scheduler.job import Job
 from scheduler.placement.types import Limits, Proposal
 from simulator.capacity.job_shape import JobShape
-from simulator.capacity.reserve_replay import HOUR, LargeAndSmall, ZoneRecorder, large_and_small
+from simulator.capacity.reserve_replay import HOUR, LargeAndSmall, ZoneRecorder
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.cluster import Cluster
 
@@ -85,7 +85,7 @@ def test_by_size(rows: int, large: bool) -> None:
 
 def test_the_two_of_production() -> None:
     """Both find a place, in one minipod where there is room in one."""
-    algorithm = large_and_small(4)
+    algorithm = LargeAndSmall(4)
     assert (algorithm.large.name, algorithm.small.name) == ("exact", "gpu-packing")
     for rows in (1, 2):
         nodes = algorithm.place(with_free(5, 1), JobShape(8, 2).job(rows), Limits(workers=1)).nodes

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from health.recovery.standby import PUBLISHED
 from simulator.capacity.spares_question import SparesAnswer, SparesQuestion, monte_carlo
-from simulator.failures.ettr import first_order_ettr
+from simulator.failures.expected_ettr import first_order_ettr
 from topology.errors import InvalidInput, UnknownName
 from topology.json_record import json_data
 

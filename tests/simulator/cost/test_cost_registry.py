@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.cost.registry import comm_model_names, load_comm_model
+from simulator.cost.comm_models import comm_model_names, load_comm_model
 from topology.errors import UnknownName
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from scheduler.job import stage_slowdown
 from simulator.cost.alpha_beta import alpha_beta
 from simulator.cost.calibration import PUBLISHED, Calibration
+from simulator.cost.comm_models import comm_model_names
 from simulator.cost.counters import no_cost, spread_counters
-from simulator.cost.flows import SharedFlows
 from simulator.cost.hierarchical import hierarchical
-from simulator.cost.registry import comm_model_names
+from simulator.cost.shared_flows import SharedFlows
 from simulator.cost.types import CommModel, PlacedJob
-from simulator.records import JobRecord
-from simulator.replay import Settings, prepare
-from simulator.traces import Trace
+from simulator.job_record import JobRecord
+from simulator.replay import ReplaySettings, prepare
+from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from tests.simulator.cost.placed import pods, put, slowed
 from tests.simulator.engine.runs import finished
@@ -80,7 +80,7 @@ def test_a_replay_charges_it_under_every_cost(cost: str, nodes: int, seconds: fl
     """
     cluster = racks(nodes)
     cluster = cluster.with_flags([NodeFlag(cluster.names[0], "straggler", 1.5)])
-    replay = prepare(Trace((JobRecord("j", 0, 1000, 8 * nodes, nodes=nodes),)), cluster, Settings(cost=cost))
+    replay = prepare(JobTrace((JobRecord("j", 0, 1000, 8 * nodes, nodes=nodes),)), cluster, ReplaySettings(cost=cost))
     assert finished(replay.engine).jobs[0].end == pytest.approx(seconds)
 
 
@@ -88,5 +88,5 @@ def test_faulty_nodes_are_no_slow_ones() -> None:
     """No job is on one, so under ``none`` all run as long as the trace says."""
     cluster = racks(2)
     cluster = cluster.with_flags([NodeFlag(cluster.names[0], "faulty", FAULTY)])
-    replay = prepare(Trace((JobRecord("j", 0, 1000, 8),)), cluster, Settings())
+    replay = prepare(JobTrace((JobRecord("j", 0, 1000, 8),)), cluster, ReplaySettings())
     assert finished(replay.engine).jobs[0].end == 1000

@@ -12,7 +12,10 @@ from simulator.engine.counted import CountedRoom
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
 from simulator.engine.run import run
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
+from simulator.results.attempt_log import AttemptLog, log_attempts
+from simulator.results.run_history import run_history
+from simulator.results.run_summary import RunSummary, run_summary
 from topology.cluster import Cluster
 
 
@@ -32,7 +35,14 @@ def placed_run(cluster: Cluster, records: Sequence[JobRecord], policy: QueuePoli
 
 
 def finished(engine: Engine) -> Engine:
-    """The engine after its run."""
+    """The engine after its run, whose recovery is a log of its attempts."""
+    log_attempts(engine)
     engine.begin()
     run(engine)
     return engine
+
+
+def summary_of(engine: Engine) -> RunSummary:
+    """A finished run in a few numbers."""
+    assert isinstance(engine.recovery, AttemptLog)
+    return run_summary(run_history(engine, engine.recovery, None))

@@ -14,7 +14,7 @@ from scheduler.queue.types import QueuePolicy
 from simulator.engine.counted import CountedRoom
 from simulator.engine.loop import Engine
 from simulator.engine.run import run
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
 from tests.simulator.engine.naive import Naive, replay
 

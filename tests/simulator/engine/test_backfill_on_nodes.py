@@ -15,7 +15,7 @@ from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.types import Floor, Hold, Waiting
 from simulator.engine.loop import Engine
 from simulator.engine.placed import PlacedRoom
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
 from tests.simulator.engine.naive import Naive, replay
 from tests.simulator.engine.runs import finished, placed_run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import chain
 
@@ -15,14 +16,17 @@ from scheduler.queue.priority import PriorityAge, PriorityPreempt
 from scheduler.queue.shortest import ShortestFirst
 from scheduler.queue.types import QueuePolicy
 from simulator.engine.job import UNITS, SimJob, State
-from simulator.metrics.gpu_time import held, held_gpu_seconds
-from simulator.metrics.summary import summarise
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
-from tests.simulator.engine.runs import counted_run, placed_run
+from tests.simulator.engine.runs import counted_run, placed_run, summary_of
 from tests.simulator.engine.traces import traces
 
 POLICIES: list[QueuePolicy] = [Fifo(), FifoBackfill(), ShortestFirst(), PriorityAge(), PriorityPreempt(), Arnold()]
+
+
+def held(job: SimJob) -> Iterable[tuple[float, float]]:
+    """Intervals in which a job had its GPUs, begin and end; one that still runs is left out."""
+    return chain(job.runs, [(job.started, job.end)] if job.state is State.DONE else ())
 
 
 def most_held(jobs: list[SimJob], *, node: int | None = None) -> int:
@@ -68,14 +72,24 @@ def test_gpu_time_held_is_work_and_what_was_lost(policy: QueuePolicy, records: l
     lost = sum(
         (Fraction(units, UNITS) * (Fraction(end) - Fraction(begin)) for units, begin, end in stopped), Fraction()
     )
-    assert held_gpu_seconds(engine.jobs) == work + lost
+    exact = sum(
+        Fraction(job.units, UNITS) * (Fraction(end) - Fraction(begin))
+        for job in engine.jobs
+        for begin, end in held(job)
+    )
+    assert exact == work + lost
+    summary = summary_of(engine)
+    if summary.makespan:
+        # Each product of GPUs and seconds is rounded once, their sum once.
+        room = Fraction(engine.room.capacity, UNITS) * Fraction(summary.makespan)
+        assert summary.utilization == pytest.approx(float(exact / room), rel=1e-12)
 
 
 def test_utilisation_of_a_full_cluster_is_one() -> None:
     """Jobs of the whole cluster back to back, of lengths that no float holds: exactly 1, and not a bit more."""
     records = [JobRecord(f"j{i}", 0.1, 0.1 + i / 7, 16, nodes=2) for i in range(50)]
     engine = placed_run(racks(2), records, Fifo())
-    assert summarise(engine.jobs, engine.room.capacity).utilization == 1.0
+    assert summary_of(engine).utilization == 1.0
 
 
 @given(records=traces())
@@ -83,6 +97,6 @@ def test_utilisation_of_a_full_cluster_is_one() -> None:
 def test_utilisation_never_exceeds_one(records: list[JobRecord]) -> None:
     """Also where ends and starts coincide."""
     engine = counted_run(racks(6), records, FifoBackfill())
-    utilization = summarise(engine.jobs, engine.room.capacity).utilization
+    utilization = summary_of(engine).utilization
     assert utilization is not None
     assert 0 < utilization <= 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.queue.fifo import Fifo
+from simulator.comm_pace import CommPace
 from simulator.cost.counters import no_cost
 from simulator.engine.hooks import Incident, Setback
 from simulator.engine.job import SimJob
@@ -15,9 +16,8 @@ from simulator.engine.loop import Engine
 from simulator.engine.overload import Diverged, Overload
 from simulator.engine.run import run
 from simulator.engine.stage import Why
-from simulator.metrics.summary import summarise
-from simulator.pace import CommPace
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
+from simulator.results.ettr_over_time import run_ettr
 from tests.simulator.clusters import racks
 from tests.simulator.engine.incidents import Scripted
 from tests.simulator.engine.runs import finished, placed, placed_run
@@ -37,7 +37,7 @@ def test_a_job_on_a_node_that_fails_starts_elsewhere_with_what_it_had_saved() ->
     engine = placed_run(racks(2), [JobRecord("a", 0, 10, 8)], Fifo(), incidents=incidents, recovery=EverySecond())
     job = engine.jobs[0]
     assert (job.places, job.runs, job.end) == ((1,), [(0, 4.5)], 13.5)
-    assert summarise(engine.jobs, engine.room.capacity).ettr == pytest.approx(10 / 13.5)
+    assert run_ettr(engine.jobs) == pytest.approx(10 / 13.5)
 
 
 def test_a_job_waits_for_the_repair_when_no_other_node_is_left() -> None:

@@ -15,7 +15,7 @@ from scheduler.queue.fifo import Fifo
 from simulator.engine.counted import CountedRoom
 from simulator.engine.loop import Engine
 from simulator.engine.run import run
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scheduler.queue.fifo import Fifo
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import counted_run
 

@@ -8,7 +8,7 @@ from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.base import BasePolicy
 from scheduler.queue.fifo import Fifo
 from scheduler.queue.priority import PriorityPreempt
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import placed_run
 from topology.cluster import Cluster

@@ -21,8 +21,8 @@ from simulator.engine.hooks import Incident
 from simulator.engine.loop import Engine
 from simulator.engine.run import Watch, run
 from simulator.engine.snapshot import Snapshot, restore, snapshot
-from simulator.metrics.fragmentation import Fragmentation
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
+from simulator.results.attempt_log import log_attempts
 from tests.simulator.clusters import racks
 from tests.simulator.engine.incidents import Scripted
 from tests.simulator.engine.runs import placed
@@ -34,7 +34,9 @@ TROUBLE = [Incident(2.5, "down", 1), Incident(4, "flag", 2, 1.5), Incident(6, "u
 
 def engine_of(records: Sequence[JobRecord], policy: QueuePolicy) -> Engine:
     """An engine with everything that has a state."""
-    return Engine(records, placed(CLUSTER), policy, incidents=Scripted(TROUBLE), observers=[Fragmentation()])
+    engine = Engine(records, placed(CLUSTER), policy, incidents=Scripted(TROUBLE))
+    log_attempts(engine)
+    return engine
 
 
 def bytes_of(engine: Engine) -> str:

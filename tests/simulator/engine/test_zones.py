@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
 from scheduler.queue.types import QueuePolicy
 from simulator.engine.loop import Engine
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import finished, placed
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from simulator.records import JobRecord
+from simulator.job_record import JobRecord
 
 # On nodes of 8 GPUs: shares, parts of a node, a whole one, gangs of whole nodes and of parts.
 SHAPES = [(0.25, 1), (1, 1), (3, 1), (8, 1), (16, 2), (24, 3), (8, 2), (12, 2), (48, 6)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.failures.process import Breakdown, FailureModel, draw_breakdowns
-from simulator.failures.slowness import SlowSpell, draw_spells
+from simulator.failures.failure_process import Breakdown, FailureModel, draw_breakdowns
+from simulator.failures.slow_spells import SlowSpell, draw_spells
 
 
 def draw_failures(

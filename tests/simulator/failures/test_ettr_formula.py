@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.failures.checkpointing import Checkpoints
-from simulator.failures.ettr import Losses, best_interval, exact_ettr, first_order_ettr
+from simulator.failures.expected_ettr import Losses, best_interval, exact_ettr, first_order_ettr
 from simulator.failures.monte_carlo import exponential, simulate_ettr
 from simulator.failures.rates import DAY, RATES
-from simulator.failures.spares import ettr_with_spares, exact_ettr_with_spares, spares_for, waiting_share
+from simulator.failures.spare_nodes import ettr_with_spares, exact_ettr_with_spares, spares_for, waiting_share
 from topology.errors import Infeasible, InvalidInput
 
 TABLE = {128: 0.983, 512: 0.961, 1024: 0.939, 2048: 0.901}

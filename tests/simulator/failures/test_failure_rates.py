@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.failures.kinds import MIXES, failure_mix
+from simulator.failures.failure_kinds import MIXES, failure_mix
 from simulator.failures.rates import HOUR, MEASURED_MTTF_HOURS, RATES, failure_rate, mttf
 from topology.errors import InvalidInput, UnknownName
 

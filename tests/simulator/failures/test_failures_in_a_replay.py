@@ -11,14 +11,15 @@ from scheduler.job import Parallelism, stage_slowdown
 from simulator.engine.hooks import Incident
 from simulator.engine.run import run
 from simulator.engine.snapshot import restore, snapshot
-from simulator.failures.ettr import Losses, best_interval, first_order_ettr
-from simulator.failures.process import FailureModel
+from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
+from simulator.failures.expected_ettr import Losses, best_interval, first_order_ettr
+from simulator.failures.failure_process import FailureModel
 from simulator.failures.rates import DAY, RATES, failure_rate
-from simulator.failures.replay import ClusterFailures, FailureSettings
-from simulator.failures.slowness import Slowness
-from simulator.records import JobRecord
-from simulator.replay import Replay, Settings, prepare
-from simulator.traces import Trace
+from simulator.failures.slow_spells import Slowness
+from simulator.job_record import JobRecord
+from simulator.replay import Replay, ReplaySettings, prepare
+from simulator.results.ettr_over_time import run_ettr
+from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from topology.errors import InvalidInput
 
@@ -41,8 +42,8 @@ def replay(
     record: JobRecord, nodes: int, failures: FailureSettings, *, incidents: list[Incident] | None = None
 ) -> Replay:
     """One job on so many nodes, to its end."""
-    settings = Settings(algorithm="best-fit", failures=failures)
-    made = prepare(Trace((record,)), racks(nodes), settings)
+    settings = ReplaySettings(algorithm="best-fit", failures=failures)
+    made = prepare(JobTrace((record,)), racks(nodes), settings)
     if incidents is not None:
         script = Script(failures, incidents)
         made.engine.incidents = made.engine.recovery = script
@@ -67,7 +68,7 @@ def test_work_since_the_last_checkpoint_is_lost() -> None:
     job = made.engine.jobs[0]
     assert job.runs == [(0.0, 385.0)]
     assert job.end == pytest.approx(1455.0)
-    assert made.summary.ettr == pytest.approx(1000 / 1455)
+    assert run_ettr(made.engine.jobs) == pytest.approx(1000 / 1455)
 
 
 def test_no_failure_costs_only_checkpoints() -> None:
@@ -90,7 +91,7 @@ def test_ettr_of_a_replay_agrees_with_the_formula() -> None:
     made = replay(gang(128, 120 * DAY), 136, settings)
     failures = RATES["rsc-1"].per_second(128)
     losses = Losses(failures, 300.0, 10.0, best_interval(failures, 10.0))
-    assert made.summary.ettr == pytest.approx(first_order_ettr(losses), rel=0.02)
+    assert run_ettr(made.engine.jobs) == pytest.approx(first_order_ettr(losses), rel=0.02)
     # 128 of 136 nodes: 100 failures in 120 days, with a standard deviation of 10.
     assert len(made.engine.jobs[0].runs) == pytest.approx(100, abs=40)
 
@@ -162,7 +163,7 @@ def test_bad_settings() -> None:
     with pytest.raises(InvalidInput, match="8 spares of 8 nodes"):
         replay(gang(4, 10.0), 8, FailureSettings(spares=8))
     with pytest.raises(InvalidInput, match="only counts GPUs"):
-        prepare(Trace((gang(4, 10.0),)), racks(8), Settings(algorithm="none", failures=FailureSettings()))
+        prepare(JobTrace((gang(4, 10.0),)), racks(8), ReplaySettings(algorithm="none", failures=FailureSettings()))
     with pytest.raises(InvalidInput, match="interval"):
         FailureSettings(interval=0.0)
     with pytest.raises(InvalidInput, match="checkpoint takes"):
@@ -171,11 +172,11 @@ def test_bad_settings() -> None:
 
 def test_a_resumed_replay_equals_one_without_a_break() -> None:
     """Snapshot after 40 instants, restored into a new engine: the same ends, to the bit."""
-    settings = Settings(
+    settings = ReplaySettings(
         algorithm="best-fit",
         failures=FailureSettings(FailureModel(rate=failure_rate("50"), slowness=Slowness(50.0)), spares=2),
     )
-    trace = Trace(tuple(replace(gang(4, 20 * DAY), job_id=f"j{i}", submit=i * DAY) for i in range(6)))
+    trace = JobTrace(tuple(replace(gang(4, 20 * DAY), job_id=f"j{i}", submit=i * DAY) for i in range(6)))
     whole, first, second = (prepare(trace, racks(20), settings) for _ in range(3))
     whole.engine.begin()
     run(whole.engine)
@@ -194,9 +195,9 @@ def test_a_slow_node_slows_its_job_and_is_avoided_once_flagged() -> None:
     the pace of compute.  Work of 100 s under the interval writes no checkpoint.
     """
     model = FailureModel(rate=QUIET, slowness=Slowness(1.0))
-    settings = Settings(algorithm="exact", failures=FailureSettings(model, interval=1e6))
+    settings = ReplaySettings(algorithm="exact", failures=FailureSettings(model, interval=1e6))
     early, late = gang(4, 100.0), replace(gang(4, 100.0), job_id="late", submit=300.0)
-    made = prepare(Trace((early, late)), racks(8), settings)
+    made = prepare(JobTrace((early, late)), racks(8), settings)
     script = [Incident(0.0, "slow", 0, 2.0), Incident(250.0, "flag", 0, 2.0)]
     made.engine.incidents = made.engine.recovery = Script(FailureSettings(model), script)
     made.engine.begin()

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from benchmarks.prediction_errors import evaluate
+from simulator.job_record import JobRecord
 from simulator.prediction import Prediction, make_predictor, predictor_names
-from simulator.prediction.beforehand import predict_all
 from simulator.prediction.boosting import BIN, FEWEST, Boosting
-from simulator.prediction.ends import Ends
 from simulator.prediction.features import MOST_WORDS, Encoder, request_of
-from simulator.prediction.history import UNKNOWN, History
-from simulator.prediction.told import Estimate, Oracle
-from simulator.records import JobRecord
+from simulator.prediction.job_ends import Ends
+from simulator.prediction.oracle import Oracle, UserEstimate
+from simulator.prediction.predicted_trace import predict_all
+from simulator.prediction.similar_jobs import UNKNOWN, SimilarJobs
 from topology.errors import InvalidInput, UnknownName
 
 
@@ -68,14 +68,14 @@ def test_predictors_are_found_by_name() -> None:
 def test_oracle_and_estimate() -> None:
     """The truth; and the user's word, which is a limit, or the mean of the past."""
     assert Oracle().predict(job("a", 42.0)) == Prediction(42.0, 42.0, 42.0)
-    estimate = Estimate()
+    estimate = UserEstimate()
     assert estimate.predict(job("a", 42.0, estimate=60.0)) == Prediction(60.0, 0.0, 60.0)
     assert estimate.predict(job("a", 42.0)) == UNKNOWN
 
 
 def test_history_asks_the_most_alike() -> None:
     """Five jobs of the user, queue and size; of the queue for another user; of all for another queue."""
-    history = History()
+    history = SimilarJobs()
     for i in range(5):
         history.learn(job(f"a{i}", 100.0))
     for i in range(5):
@@ -90,7 +90,7 @@ def test_history_asks_the_most_alike() -> None:
 def test_the_band_of_history_holds_four_fifths() -> None:
     """Of log-normal run times; 4,000 draws, standard error of the share 0.6 %."""
     seconds = np.exp(np.random.default_rng(1).normal(5, 1.5, 4000))
-    history = History()
+    history = SimilarJobs()
     for value in seconds:
         history.learn(job("a", float(value)))
     band = history.predict(job("x", 1.0))
@@ -122,7 +122,7 @@ def test_boosting_needs_a_past() -> None:
     """Before 100 jobs have ended it gives the mean of the past; then it is fitted, and again when half as many more
     have ended.
     """
-    boosting, history = Boosting(bags=1), History()
+    boosting, history = Boosting(bags=1), SimilarJobs()
     past = requests(FEWEST)
     for record in past[:-1]:
         boosting.learn(record)

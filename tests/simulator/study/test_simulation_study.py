@@ -16,23 +16,23 @@ from scheduler.study.executors import Here, Processes
 from simulator.study.compared import METRICS, Band, Bands
 from simulator.study.groups import compare
 from simulator.study.on_dask import OnDask
-from simulator.study.one import run_point
-from simulator.study.plan import Grid, Inputs, Point, check_names
+from simulator.study.replay_sweep import sweep
 from simulator.study.resample import resampled
-from simulator.study.rows import Journal, read_comparison, read_rows, write_rows
-from simulator.study.sweep import sweep
-from simulator.traces import Trace
+from simulator.study.run_row import run_point
+from simulator.study.study_file import Journal, read_comparison, read_rows, write_rows
+from simulator.study.study_plan import Inputs, StudyGrid, StudyPoint, check_names
+from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from tests.simulator.replays import random_records
 from topology.errors import InvalidInput, UnknownName
 
 HOUR = 3600.0
-TRACE = Trace(tuple(random_records(1, 60)), source="jobs.csv")
+TRACE = JobTrace(tuple(random_records(1, 60)), source="jobs.csv")
 INPUTS = Inputs(TRACE, {"eight": racks(8)}, resample=300.0)
-GRID = Grid(["fifo", "fifo-backfill"], ["gpu-packing"], ["eight"], seeds=range(3))
+GRID = StudyGrid(["fifo", "fifo-backfill"], ["gpu-packing"], ["eight"], seeds=range(3))
 
 
-def swept(out: Path | None, executor: Any = None, *, grid: Grid = GRID, inputs: Inputs = INPUTS) -> Any:
+def swept(out: Path | None, executor: Any = None, *, grid: StudyGrid = GRID, inputs: Inputs = INPUTS) -> Any:
     """A study to its end."""
     place = None if out is None else str(out)
     return sweep(inputs, grid.points, executor or Here(), title="jobs.csv", version="1", out=place)
@@ -43,7 +43,7 @@ class Backwards:
 
     def __init__(self, most: int = 10_000) -> None:
         self.most = most
-        self.ran: list[Point] = []
+        self.ran: list[StudyPoint] = []
 
     def run(self, work: Callable[[Any, Any], Any], shared: Any, items: Sequence[Any]) -> Iterator[Any]:
         """Results from the last to the first."""
@@ -120,7 +120,7 @@ def test_more_seeds_are_added_to_what_is_there(tmp_path: Path) -> None:
     """Rows stay when a study grows, and when another part of it is asked for."""
     out = tmp_path / "study.parquet"
     swept(out)
-    assert swept(out, grid=Grid(["fifo"], ["gpu-packing"], ["eight"], seeds=range(5))).made == 2
+    assert swept(out, grid=StudyGrid(["fifo"], ["gpu-packing"], ["eight"], seeds=range(5))).made == 2
     assert len(read_rows(str(out))[0]) == 8
 
 
@@ -128,7 +128,7 @@ def test_rows_of_other_inputs_are_refused(tmp_path: Path) -> None:
     """Another trace under the same file name would mix two studies."""
     out = tmp_path / "study.parquet"
     swept(out)
-    other = Inputs(Trace(tuple(random_records(2, 60))), INPUTS.clusters, resample=300.0)
+    other = Inputs(JobTrace(tuple(random_records(2, 60))), INPUTS.clusters, resample=300.0)
     with pytest.raises(InvalidInput, match="another trace"):
         swept(out, inputs=other)
 
@@ -154,7 +154,7 @@ def test_a_file_that_is_no_study_is_refused(tmp_path: Path, content: bytes) -> N
 def test_unknown_names_are_refused_before_anything_runs() -> None:
     """A policy that does not exist is not found out in the tenth run."""
     with pytest.raises(UnknownName):
-        check_names(Grid(["fifo", "fifi"], ["gpu-packing"], ["eight"]))
+        check_names(StudyGrid(["fifo", "fifi"], ["gpu-packing"], ["eight"]))
 
 
 def test_a_seed_draws_pieces_of_the_trace() -> None:
@@ -183,13 +183,13 @@ def test_a_trace_of_one_piece_cannot_be_drawn_from() -> None:
 def test_a_run_that_diverges_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says why, has no numbers of a run that ended, and the means leave it out."""
     from simulator.engine.overload import Diverged
-    from simulator.study import one
+    from simulator.study import run_row
 
     def diverge(_: Any) -> None:
         raise Diverged("far too much")
 
     good = run_point(INPUTS, GRID.points[0])
-    monkeypatch.setattr(one, "run", diverge)
+    monkeypatch.setattr(run_row, "run", diverge)
     bad = run_point(INPUTS, GRID.points[1])
     assert bad["outcome"] == "far too much"
     assert bad["wait_mean"] is None
@@ -203,7 +203,7 @@ def test_means_and_intervals_are_students() -> None:
     """Of 1, 2, 3: mean 2, standard deviation 1, t(2) = 4.303, so 4.303 / sqrt(3); over time bucket by bucket."""
     band = Band.of([1.0, 2.0, 3.0])
     assert band is not None
-    assert band == pytest.approx((2.0, 4.303 / 3**0.5), abs=1e-3)
+    assert (band.mean, band.half) == pytest.approx((2.0, 4.303 / 3**0.5), abs=1e-3)
     assert Band.of([]) is None
     import numpy as np
 
@@ -224,7 +224,7 @@ def test_groups_are_compared_seed_by_seed(rows: list[dict[str, Any]]) -> None:
 def test_the_page_has_a_figure_for_what_differs(rows: list[dict[str, Any]]) -> None:
     """Means with stems and queues with bands; what is the same in all runs is said in words."""
     html = study_page(compare(rows, title="jobs.csv"))
-    assert html.count('class="range"') == len(compare(rows, title="t").differing)
+    assert html.count('class="chart range"') == len(compare(rows, title="t").differing)
     assert 'data-chart="c-waiting"' in html
     assert 'class="band l1"' in html
     assert "The same in all runs: " in html
@@ -233,7 +233,7 @@ def test_the_page_has_a_figure_for_what_differs(rows: list[dict[str, Any]]) -> N
 
 def test_several_loads_make_curves(rows: list[dict[str, Any]]) -> None:
     """With two scales of load a metric is a curve for each group, with its band."""
-    more = [run_point(INPUTS, Point("fifo", "gpu-packing", "eight", 1.5, seed)) for seed in range(2)]
+    more = [run_point(INPUTS, StudyPoint("fifo", "gpu-packing", "eight", 1.5, seed)) for seed in range(2)]
     compared = compare([*rows, *more], title="t")
     assert compared.loads == [1.0, 1.5]
     html = study_page(compared)

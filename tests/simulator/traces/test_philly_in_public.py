@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.traces import Trace, read_trace
+from simulator.traces import JobTrace, read_trace
 
 
 @pytest.fixture(scope="module")
-def philly() -> Trace:
+def philly() -> JobTrace:
     """The whole trace, strictly."""
     folder = os.environ.get("ARNOLD_DATA")
     if not folder:
@@ -20,7 +20,7 @@ def philly() -> Trace:
     return read_trace(Path(folder) / "philly" / "philly.csv.gz")
 
 
-def test_counts_of_the_trace(philly: Trace) -> None:
+def test_counts_of_the_trace(philly: JobTrace) -> None:
     """82,247 jobs in 15 virtual clusters, 76,627 of one GPU, 978,078 GPU-hours, none of them wrong."""
     assert (philly.format, philly.dropped, len(philly)) == ("philly", {}, 82_247)
     assert len({record.queue for record in philly.records}) == 15
@@ -29,7 +29,7 @@ def test_counts_of_the_trace(philly: Trace) -> None:
     assert round(hours) == 978_078
 
 
-def test_order_and_ids(philly: Trace) -> None:
+def test_order_and_ids(philly: JobTrace) -> None:
     """Sorted by submission, ids unique."""
     submits = [record.submit for record in philly.records]
     assert submits == sorted(submits)

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scheduler.job import Parallelism
-from simulator.records import JobRecord
-from simulator.traces import Trace, read_trace
+from simulator.job_record import JobRecord
+from simulator.traces import JobTrace, read_trace
 
 
-def read(folder: Path, text: str, *, lenient: bool = False) -> Trace:
+def read(folder: Path, text: str, *, lenient: bool = False) -> JobTrace:
     """Read a text; its format is recognised."""
     file = folder / "trace"
     file.write_text(text, encoding="utf-8")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.records import JobRecord
-from simulator.traces import Trace, max_gpus, merge, scale_load, window
-from simulator.traces.moments import parse_window
+from simulator.job_record import JobRecord
+from simulator.traces import JobTrace, max_gpus, merge, scale_load, window
+from simulator.traces.time_window import parse_window
 from topology.errors import InvalidInput, TraceFormatError
 
-TRACE = Trace(
+TRACE = JobTrace(
     (
         JobRecord("a", 1000.0, 10.0, 1.0),
         JobRecord("b", 1060.0, 20.0, 8.0, announced=1030.0),
@@ -26,7 +26,7 @@ TRACE = Trace(
 )
 
 
-def names(trace: Trace) -> list[str]:
+def names(trace: JobTrace) -> list[str]:
     """Ids in order."""
     return [record.job_id for record in trace.records]
 
@@ -46,7 +46,7 @@ def test_twice_the_load_is_half_the_time_between_arrivals() -> None:
 def test_scaling_keeps_order_and_undoes_itself(factor: float, submits: list[float]) -> None:
     """Jobs stay in order, and the inverse factor gives the first trace again."""
     records = tuple(JobRecord(str(i), submit, 1.0, 1.0) for i, submit in enumerate(sorted(submits)))
-    scaled = scale_load(Trace(records), factor)
+    scaled = scale_load(JobTrace(records), factor)
     times = [record.submit for record in scaled.records]
     assert times == sorted(times)
     back = scale_load(scaled, 1 / factor)
@@ -118,7 +118,7 @@ def test_max_gpus_keeps_the_small() -> None:
 
 def test_merge_keeps_order_and_makes_ids_unique() -> None:
     """An id of both traces carries the number of its trace, in both; others stay as they are."""
-    other = Trace(
+    other = JobTrace(
         (JobRecord("a", 900.0, 1.0, 1.0), JobRecord("d", 1060.0, 1.0, 1.0)), {"no GPUs": 1}, "more.csv", "philly"
     )
     both = merge([TRACE, other])
@@ -129,14 +129,14 @@ def test_merge_keeps_order_and_makes_ids_unique() -> None:
 
 def test_merge_does_not_make_a_name_that_is_taken() -> None:
     """A job may be called a@1 already."""
-    first = Trace((JobRecord("a", 0.0, 1.0, 1.0), JobRecord("a@1", 0.0, 1.0, 1.0)))
-    merged = names(merge([first, Trace((JobRecord("a", 0.0, 1.0, 1.0),))]))
+    first = JobTrace((JobRecord("a", 0.0, 1.0, 1.0), JobRecord("a@1", 0.0, 1.0, 1.0)))
+    merged = names(merge([first, JobTrace((JobRecord("a", 0.0, 1.0, 1.0),))]))
     assert len(set(merged)) == 3
 
 
 def test_merge_can_align_clocks() -> None:
     """Traces of different years begin together, and are announced as long before as before."""
-    late = Trace((replace(TRACE.records[1], job_id="z"),))
+    late = JobTrace((replace(TRACE.records[1], job_id="z"),))
     both = merge([TRACE, late], align=True)
     assert [(record.job_id, record.submit) for record in both.records] == [
         ("a", 0.0),

@@ -265,7 +265,10 @@ def test_the_annotation_is_a_flag_until_its_end(annotations: dict[str, str], slo
         (listing(node("n1", {"unknown": "label"})), "none of the 1 GPU nodes carries", ""),
         (listing({"kind": "Node"}), "'metadata' is missing", "f:2"),
         ('{"kind": "Node"}', "holds no items", "f:1"),
-        ("items: 3", "valid list", "f:1"),
+        ("items: 3", "a list of objects is expected here", "f:1"),
+        (listing(node("n1", {"rack": 3})), "items\\[0\\].metadata.labels.rack: expected str, got int", "f:2"),
+        (listing(node("n1"), node("n2", spec={"taints": [{"key": []}]})), "items\\[1\\].spec.taints\\[0\\].key", "f:3"),
+        (listing({"kind": "Node", "metadata": {}}), "'name' is missing in items\\[0\\]", "f:2"),
         (listing(node("n1"))[:-20], "truncated", "f:2"),
     ],
 )

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.job import Avoid, Count, Hold, Job, Parallelism
+from scheduler.objective import Evaluation, evaluate
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible
 from scheduler.placement.exact.algorithm import Exact, solve_grid
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Limits
-from scheduler.spread import Evaluation, evaluate
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import InvalidJob, InvalidPlacement, UnknownName

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.bands import column_bands, partitions
+from scheduler.placement.exact.bands import column_bands, partitions, ragged_bands
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.ragged import ragged_bands
 from tests.scheduler.placement.exact.tiny import problems
 from topology.cluster import IntArray
 
@@ -49,7 +48,7 @@ def bands_exist(problem: GridProblem, dp: int, widths: tuple[int, ...]) -> bool:
 
 def check_placement(problem: GridProblem, cells: IntArray, dp: int) -> None:
     """It fits and no column touches more than S domains."""
-    assert problem.holds(cells)
+    assert problem.fits(cells)
     assert problem.pair_of(cells)[0] <= dp
 
 

@@ -20,7 +20,7 @@ def cut(problem: GridProblem, dp: int, *, seed: int = 0) -> IntArray | None:
     """Searched to the end; what is found fits and keeps S, and R = 2."""
     cells = cut_rows(problem, dp=dp, seconds=60, nodes=100_000, seed=seed)
     if cells is not None:
-        assert problem.holds(cells)
+        assert problem.fits(cells)
         s, r = problem.pair_of(cells)
         assert s <= dp
         assert r <= 2

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given, settings
 
-from scheduler.placement.exact.edges import contiguous, whole_columns
+from scheduler.placement.exact.bounds import contiguous, whole_columns
 from scheduler.placement.exact.problem import GridProblem
 from tests.scheduler.placement.exact.tiny import all_problems, corners, problems
 
@@ -18,7 +18,7 @@ def check_edge(problem: GridProblem) -> None:
     cells = whole_columns(problem)
     assert (cells is None) == (not fewest)
     if cells is not None:
-        assert problem.holds(cells)
+        assert problem.fits(cells)
         assert problem.pair_of(cells) == (1, min(fewest))
 
 
@@ -42,7 +42,7 @@ def test_whole_columns_of_drawn_problems(problem: GridProblem) -> None:
 def test_the_contiguous_fill_is_a_placement_on_the_fewest_domains(problem: GridProblem) -> None:
     """Column by column, the largest domains first, each to the brim but the last."""
     cells = contiguous(problem)
-    assert problem.holds(cells)
+    assert problem.fits(cells)
     in_order = cells.T.ravel()
     assert all(0 <= after - before <= 1 for before, after in pairwise(in_order.tolist()))
     used = np.bincount(in_order)

@@ -1,4 +1,4 @@
-"""The state of a walk: whatever is refuted and built in whatever order, the bound and the front stay true."""
+"""What is known of the pairs: whatever is refuted and built in whatever order, the bound and the front stay true."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ def lattice(alpha: float) -> Lattice:
 @given(st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0]), st.lists(st.sampled_from(PAIRS)), st.randoms(use_true_random=False))
 @settings(max_examples=300)
 def test_bound_and_front_are_true_whatever_is_known(alpha: float, least: list[Pair], chance: Random) -> None:
-    """Any set of feasible pairs that is closed upwards may be the truth; a walk learns some of it in any order."""
+    """Any set of feasible pairs that is closed upwards may be the truth; a search learns some of it in any order."""
     feasible = {(s, r) for s, r in PAIRS if (s, r) == (4, 4) or any(s >= a and r >= b for a, b in least)}
-    walk = lattice(alpha)
+    known = lattice(alpha)
     for pair in chance.sample(PAIRS, chance.randrange(len(PAIRS) + 1)):
         if pair in feasible:
-            assert walk.build(placement(pair), "test") == pair
+            assert known.build(placement(pair), "test") == pair
         else:
-            walk.refute(pair, "test", "why")
-    optimum = min(walk.cost(pair) for pair in feasible)
-    assert walk.bound() <= optimum + 1e-9
-    assert walk.cost(walk.best) >= optimum - 1e-9
-    assert not walk.proved or walk.cost(walk.best) == pytest.approx(optimum)
-    for point in walk.pareto():
+            known.refute(pair, "test", "why")
+    optimum = min(known.cost(pair) for pair in feasible)
+    assert known.bound() <= optimum + 1e-9
+    assert known.cost(known.best) >= optimum - 1e-9
+    assert not known.proved or known.cost(known.best) == pytest.approx(optimum)
+    for point in known.pareto():
         better = {(s, r) for s, r in feasible if s <= point.dp and r <= point.pp} - {(point.dp, point.pp)}
         assert not (point.proved and better)
     for pair in PAIRS:
-        assert not (walk.is_refuted(pair) and pair in feasible)
-        assert not (walk.is_built(pair) and pair not in feasible)
+        assert not (known.is_refuted(pair) and pair in feasible)
+        assert not (known.is_built(pair) and pair not in feasible)
 
 
 @given(st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0]), st.lists(st.sampled_from(PAIRS)))
@@ -62,46 +62,46 @@ def test_bound_and_front_are_true_whatever_is_known(alpha: float, least: list[Pa
 def test_everything_known_is_proved(alpha: float, least: list[Pair]) -> None:
     """When every pair is decided the best is optimal and every corner of the front is proved."""
     feasible = {(s, r) for s, r in PAIRS if (s, r) == (4, 4) or any(s >= a and r >= b for a, b in least)}
-    walk = lattice(alpha)
+    known = lattice(alpha)
     for pair in PAIRS:
         if pair in feasible:
-            walk.build(placement(pair), "test")
+            known.build(placement(pair), "test")
         else:
-            walk.refute(pair, "test", "why")
-    assert walk.undecided() == []
-    assert walk.proved
-    assert walk.bound() == walk.cost(walk.best) == pytest.approx(min(walk.cost(pair) for pair in feasible))
+            known.refute(pair, "test", "why")
+    assert known.undecided() == []
+    assert known.proved
+    assert known.bound() == known.cost(known.best) == pytest.approx(min(known.cost(pair) for pair in feasible))
     corners = {p for p in feasible if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in feasible)}
-    assert {(point.dp, point.pp) for point in walk.pareto()} == corners
-    assert all(point.proved for point in walk.pareto())
+    assert {(point.dp, point.pp) for point in known.pareto()} == corners
+    assert all(point.proved for point in known.pareto())
 
 
 def test_the_cheapest_open_pair_is_the_bound() -> None:
     """Built (2, 2) at 2.0; (1, 2) and (2, 1) cost 1.5; (1, 1), at 1.0, is refuted, and so bounds nothing."""
-    walk = lattice(0.5)
-    walk.build(placement((2, 2)), "test")
-    assert walk.bound() == 1.0
-    walk.refute((1, 1), "test", "why")
-    assert walk.bound() == 1.5
-    assert walk.open() == [(1, 2), (2, 1)]
-    assert not walk.proved
+    known = lattice(0.5)
+    known.build(placement((2, 2)), "test")
+    assert known.bound() == 1.0
+    known.refute((1, 1), "test", "why")
+    assert known.bound() == 1.5
+    assert known.open() == [(1, 2), (2, 1)]
+    assert not known.proved
 
 
 def test_a_refutation_says_who_and_why_once() -> None:
     """What is refuted already is not noted again; spread 0 does not exist."""
-    walk = lattice(0.5)
-    walk.refute((2, 2), "rectangles", "too few cells")
-    walk.refute((1, 2), "edges", "no whole column")
-    walk.refute((0, 3), "product", "nonsense")
-    assert [(r.pair, r.by, r.sentence) for r in walk.refutations] == [((2, 2), "rectangles", "too few cells")]
+    known = lattice(0.5)
+    known.refute((2, 2), "rectangles", "too few cells")
+    known.refute((1, 2), "edges", "no whole column")
+    known.refute((0, 3), "product", "nonsense")
+    assert [(r.pair, r.by, r.sentence) for r in known.refutations] == [((2, 2), "rectangles", "too few cells")]
 
 
 def test_of_equal_pairs_the_more_even_one_is_best() -> None:
     """At alpha 0.5 (1, 3), (2, 2) and (3, 1) all cost 2; with alpha 0 less S breaks the tie of (2, 1) and (3, 1)."""
-    walk = lattice(0.5)
+    known = lattice(0.5)
     for pair in [(3, 1), (1, 3), (2, 2)]:
-        walk.build(placement(pair), "test")
-    assert walk.best == (2, 2)
+        known.build(placement(pair), "test")
+    assert known.best == (2, 2)
     idle = lattice(0.0)
     for pair in [(3, 1), (2, 1)]:
         idle.build(placement(pair), "test")
@@ -109,15 +109,15 @@ def test_of_equal_pairs_the_more_even_one_is_best() -> None:
 
 
 def test_a_placement_that_does_not_fit_is_a_fault() -> None:
-    """Nobody's word is taken for it."""
-    walk = Lattice(GridProblem(2, 2, (3, 1)), 0.5, 0.5)
+    """What a construction claims is checked."""
+    known = Lattice(GridProblem(2, 2, (3, 1)), 0.5, 0.5)
     with pytest.raises(AssertionError, match="a bad maker made a placement that does not fit"):
-        walk.build(np.zeros((2, 2), dtype=np.int32), "a bad maker")
+        known.build(np.zeros((2, 2), dtype=np.int32), "a bad maker")
 
 
 def test_a_spread_without_weight_does_not_drift() -> None:
     """With alpha 0 (3, 1) and (2, 1) cost the same; the second would be better, so it stays open; the bound is met."""
-    walk = lattice(0.0)
-    walk.build(placement((3, 1)), "test")
-    assert walk.open() == [(1, 1), (2, 1)]
-    assert walk.proved
+    known = lattice(0.0)
+    known.build(placement((3, 1)), "test")
+    assert known.open() == [(1, 1), (2, 1)]
+    assert known.proved

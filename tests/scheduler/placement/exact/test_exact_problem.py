@@ -32,7 +32,7 @@ def test_spread_is_counted_by_rows_and_columns() -> None:
 )
 def test_what_fits(cells: list[list[int]], fits: bool) -> None:
     """The shape, the names of the domains and their capacities."""
-    assert PROBLEM.holds(np.array(cells, dtype=np.int32)) == fits
+    assert PROBLEM.fits(np.array(cells, dtype=np.int32)) == fits
 
 
 @given(problems(), st.randoms(use_true_random=False))

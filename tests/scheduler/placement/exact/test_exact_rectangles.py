@@ -8,9 +8,8 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.bounds import CoverageBound
+from scheduler.placement.exact.bounds import CoverageBound, RectangleBound
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.rectangles import RectangleBound
 from tests.scheduler.placement.exact.tiny import all_problems, corners, pairs, problems
 
 Touches = tuple[int, int]

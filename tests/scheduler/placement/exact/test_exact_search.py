@@ -1,18 +1,16 @@
-"""The walk from end to end: on tiny problems it finds and proves the optimum, and all it says on the way is true."""
+"""The search from end to end: on tiny problems it finds and proves the optimum, and all it says on the way is true."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.placement.exact import build, refute, search
-from scheduler.placement.exact.lattice import Lattice
+from scheduler.placement.exact import constructions, search
+from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.search import Search
+from scheduler.placement.exact.search import count_edges, search_pairs
 from scheduler.placement.types import Limits
 from tests.scheduler.placement.exact.brute_force import least_cost
 from tests.scheduler.placement.exact.tiny import (
@@ -27,10 +25,12 @@ from tests.scheduler.placement.exact.tiny import (
 )
 
 
-def walk(problem: GridProblem, alpha: float, **limits: float) -> Lattice:
-    """A walk with time enough, unless said otherwise."""
+def searched(problem: GridProblem, alpha: float, **limits: float) -> Lattice:
+    """Return what a search found, with time enough unless said otherwise."""
     options: dict[str, float] = {"seconds": 60, "workers": 1, **limits}
-    return Search(problem, alpha=alpha, beta=1 - alpha, limits=Limits(**options)).run()  # type: ignore[arg-type]
+    lattice = Lattice(problem, alpha, 1 - alpha)
+    search_pairs(PairSearch(lattice, Limits(**options)))  # type: ignore[arg-type]
+    return lattice
 
 
 def check_claims(problem: GridProblem, lattice: Lattice) -> None:
@@ -41,7 +41,7 @@ def check_claims(problem: GridProblem, lattice: Lattice) -> None:
     assert [r for r in lattice.refutations if feasible(problem, r.pair)] == []
     assert all(r.sentence for r in lattice.refutations)
     for pair, cells in lattice.built.items():
-        assert problem.holds(cells)
+        assert problem.fits(cells)
         assert problem.pair_of(cells) == pair
     assert {(point.dp, point.pp) for point in lattice.pareto() if point.proved} <= corners(problem)
 
@@ -58,14 +58,14 @@ def check_optimum(problem: GridProblem, lattice: Lattice) -> None:
 def test_all_tiny_problems_are_solved(alpha: float) -> None:
     """1,032 grids of up to 3 x 3 cells on up to 4 domains of up to 5, at every affinity."""
     for problem in all_problems(rows=3, columns=3, domains=4, largest=5):
-        check_optimum(problem, walk(problem, alpha))
+        check_optimum(problem, searched(problem, alpha))
 
 
 @given(problems(), st.sampled_from(ALPHAS), st.integers(0, 9), st.integers(1, 2))
 @settings(max_examples=200)
 def test_drawn_problems_are_solved(problem: GridProblem, alpha: float, seed: int, workers: int) -> None:
     """Up to 12 cells on up to 5 domains, with any seed, one search at a time or two."""
-    check_optimum(problem, walk(problem, alpha, seed=seed, workers=workers))
+    check_optimum(problem, searched(problem, alpha, seed=seed, workers=workers))
 
 
 @given(alike(most_cells=10), st.sampled_from([0.3, 0.5, 0.8]), st.integers(0, 9), st.booleans())
@@ -76,8 +76,8 @@ def test_equal_domains_are_solved(problem: GridProblem, alpha: float, seed: int,
     """
     with pytest.MonkeyPatch.context() as patch:
         if by_profiles:
-            patch.setattr(search, "_STAGES", (refute.count_edges,))
-        check_optimum(problem, walk(problem, alpha, seed=seed))
+            patch.setattr(search, "STAGES", (count_edges,))
+        check_optimum(problem, searched(problem, alpha, seed=seed))
 
 
 @given(st.one_of(planted(served_by=2), planted(served_by=3)), st.sampled_from([0.3, 0.5, 0.8]), st.booleans())
@@ -86,8 +86,8 @@ def test_no_placement_is_better_than_the_bound(plant: Planted, alpha: float, by_
     """On problems made for a placement, larger than can be tried by brute force: its pair is not refuted."""
     with pytest.MonkeyPatch.context() as patch:
         if by_profiles:
-            patch.setattr(search, "_STAGES", (refute.count_edges,))
-        lattice = walk(plant.problem, alpha, seconds=1.0)
+            patch.setattr(search, "STAGES", (count_edges,))
+        lattice = searched(plant.problem, alpha, seconds=1.0)
     assert not lattice.is_refuted(plant.pair)
     assert lattice.bound() <= lattice.cost(plant.pair) + 1e-9
 
@@ -96,7 +96,7 @@ def test_no_placement_is_better_than_the_bound(plant: Planted, alpha: float, by_
 @settings(max_examples=60)
 def test_rows_and_columns_may_change_places(problem: GridProblem, alpha: float) -> None:
     """The transpose with the affinities exchanged costs the same."""
-    one, other = walk(problem, alpha), walk(problem.transposed, 1 - alpha)
+    one, other = searched(problem, alpha), searched(problem.transposed, 1 - alpha)
     assert one.cost(one.best) == pytest.approx(other.cost(other.best))
 
 
@@ -106,7 +106,7 @@ def test_without_time_there_is_a_placement_and_an_honest_bound(
     problem: GridProblem, alpha: float, seconds: float
 ) -> None:
     """Nothing that is claimed early has to be taken back."""
-    check_claims(problem, walk(problem, alpha, seconds=seconds))
+    check_claims(problem, searched(problem, alpha, seconds=seconds))
 
 
 SEARCHED = [
@@ -120,9 +120,9 @@ SEARCHED = [
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("problem", SEARCHED)
-def test_same_seed_same_walk(problem: GridProblem, workers: int) -> None:
+def test_same_seed_same_search(problem: GridProblem, workers: int) -> None:
     """The same cells, the same refutations in the same order, whatever the threads do."""
-    first, again = (walk(problem, 0.4, seed=3, workers=workers) for _ in range(2))
+    first, again = (searched(problem, 0.4, seed=3, workers=workers) for _ in range(2))
     assert first.proved
     assert first.refutations == again.refutations
     assert first.builders == again.builders
@@ -132,7 +132,7 @@ def test_same_seed_same_walk(problem: GridProblem, workers: int) -> None:
 @pytest.mark.parametrize("problem", SEARCHED)
 def test_the_optimum_does_not_depend_on_the_seed(problem: GridProblem) -> None:
     """Seeds may lead to other cells, never to another cost or bound."""
-    found = [walk(problem, 0.4, seed=seed) for seed in range(3)]
+    found = [searched(problem, 0.4, seed=seed) for seed in range(3)]
     assert len({round(lattice.cost(lattice.best), 9) for lattice in found}) == 1
     assert len({round(lattice.bound(), 9) for lattice in found}) == 1
 
@@ -140,8 +140,8 @@ def test_the_optimum_does_not_depend_on_the_seed(problem: GridProblem) -> None:
 @pytest.mark.parametrize("problem", [*SEARCHED, GridProblem(60, 12, (40,) * 20), GridProblem(500, 16, (97,) * 90)])
 def test_no_time_is_enough_for_some_placement(problem: GridProblem) -> None:
     """With the limit long past there is a placement all the same, and a bound below it."""
-    lattice = walk(problem, 0.5, seconds=0.0)
-    assert problem.holds(lattice.built[lattice.best])
+    lattice = searched(problem, 0.5, seconds=0.0)
+    assert problem.fits(lattice.built[lattice.best])
     assert lattice.bound() <= lattice.cost(lattice.best)
 
 
@@ -152,9 +152,11 @@ def test_a_search_that_has_nothing_left_to_try_was_not_stopped(
     """Grids wider than skeletons are of use for (40 columns) leave the last rounds nothing to do: the search ends by
     itself, unproved.  The same with its time used up was stopped.  The stages that could prove it are left out.
     """
-    monkeypatch.setattr(search, "_STAGES", (refute.count_edges, build.build_cheapest))
-    made = Search(GridProblem(41, 41, (57,) * 40), alpha=0.5, beta=0.5, limits=Limits(seconds=seconds, workers=1))
-    assert not made.run().proved
+    monkeypatch.setattr(search, "STAGES", (count_edges, constructions.build_cheapest))
+    lattice = Lattice(GridProblem(41, 41, (57,) * 40), 0.5, 0.5)
+    made = PairSearch(lattice, Limits(seconds=seconds, workers=1))
+    search_pairs(made)
+    assert not lattice.proved
     assert made.complete is complete
 
 
@@ -162,12 +164,12 @@ def test_whoever_waits_is_told() -> None:
     """Each search says what it is about."""
     told: list[str] = []
     limits = Limits(seconds=60, workers=1, progress=told.append)
-    Search(SEARCHED[0], alpha=0.4, beta=0.6, limits=limits).run()
+    search_pairs(PairSearch(Lattice(SEARCHED[0], 0.4, 0.6), limits))
     assert any("DP spread" in message and "PP spread" in message for message in told)
 
 
 def test_more_cells_than_room_is_a_fault_of_the_caller() -> None:
     """The caller counts first, and has the reason."""
-    run: Callable[[], Lattice] = Search(GridProblem(2, 2, (3,)), alpha=0.5, beta=0.5, limits=Limits()).run
+    too_small = PairSearch(Lattice(GridProblem(2, 2, (3,)), 0.5, 0.5), Limits())
     with pytest.raises(ValueError, match="does not fit"):
-        run()
+        search_pairs(too_small)

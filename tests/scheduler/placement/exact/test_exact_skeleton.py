@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.placement.admission import BoolArray
+from scheduler.placement.exact.bounds import RectangleBound, usable_domains
+from scheduler.placement.exact.column_model import ColumnPairs, FreeColumns
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profiles import Profiles
 from scheduler.placement.exact.realise import realise
-from scheduler.placement.exact.rectangles import RectangleBound
-from scheduler.placement.exact.service import ColumnPairs, FreeColumns
 from scheduler.placement.exact.skeleton import Skeleton, SkeletonModel
-from scheduler.placement.exact.totals import BoolArray, usable_domains
+from scheduler.placement.exact.width_model import WidthProfiles
 from scheduler.placement.types import Pair
 from tests.scheduler.placement.exact.brute_force import width_profiles
 from tests.scheduler.placement.exact.tiny import (
@@ -51,7 +51,7 @@ def check_skeleton(problem: GridProblem, pair: Pair, *, spare_rows: int) -> None
 def check_placement(problem: GridProblem, pair: Pair, skeleton: Skeleton) -> None:
     """The cells of a skeleton at R = 2: on the domains that serve their columns, within the capacities, S and R."""
     assert skeleton.cells is not None
-    assert problem.holds(skeleton.cells)
+    assert problem.fits(skeleton.cells)
     assert skeleton.serves[skeleton.cells, np.arange(problem.columns)].all()
     dp, pp = problem.pair_of(skeleton.cells)
     assert dp <= pair[0]
@@ -111,7 +111,7 @@ TINY = [problem for problem in all_problems(rows=3, columns=3, domains=3, larges
 @given(st.sampled_from(TINY), st.data())
 @settings(max_examples=100)
 def test_the_widths_of_every_placement_have_a_skeleton(problem: GridProblem, data: st.DataObject) -> None:
-    """What the workshop relies on: widths without a skeleton belong to no placement with that S and R."""
+    """What the search by profiles relies on: widths without a skeleton belong to no placement with that S and R."""
     pair = data.draw(st.sampled_from(pairs(problem)))
     capacities = problem.capacities[: usable_domains(problem, pair)]
     model = SkeletonModel(problem, pair, spare_rows=spare_rows(problem, pair))
@@ -205,7 +205,7 @@ def test_the_order_of_equal_domains_changes_no_answer(problem: GridProblem, data
     pair = data.draw(st.sampled_from([pair for pair in pairs(view) if min(pair) >= 2] or pairs(view)))
     spare = spare_rows(view, pair)
     ordered, free = (SkeletonModel(view, pair, spare_rows=spare) for _ in range(2))
-    profiles = Profiles(view, pair, spare_rows=spare)
+    profiles = WidthProfiles(view, pair, spare_rows=spare)
     for _ in range(6):
         widths = profiles.next(LIMIT)[1]
         if widths is None:

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.placement.admission import BoolArray
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.realise import BoolArray, realise
+from scheduler.placement.exact.realise import realise
 from tests.scheduler.placement.exact.tiny import can_be_realised
 
 LIMIT = Slice(effort=2.0, wall=30.0)
@@ -20,7 +21,7 @@ def realised(problem: GridProblem, serves: BoolArray, pp: int) -> bool:
     cells = realise(problem, serves, pp=pp, limit=LIMIT).cells
     if cells is None:
         return False
-    assert problem.holds(cells)
+    assert problem.fits(cells)
     assert serves[cells, np.arange(problem.columns)].all()
     assert max(len(set(row)) for row in cells.tolist()) <= pp
     return True

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
+from scheduler.placement.exact.bounds import RectangleBound, usable_domains
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.rectangles import RectangleBound
-from scheduler.placement.exact.totals import usable_domains
 from scheduler.placement.types import Pair
 from tests.scheduler.placement.exact import brute_force
 from topology.cluster import IntArray

@@ -1,0 +1,100 @@
+"""Tables for a terminal.  The first column tells rows apart, so it is never cut, however narrow the terminal is.
+
+Where rows do not fit, headers break between words, then the columns worth least are left out, then cells break.
+``--json`` always has everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+
+GAP, TIGHT = 2, 1
+"""Blanks between columns; where nothing else is left to save."""
+
+ENOUGH = 24
+"""Characters a line of a column of sentences needs at least to be read with ease."""
+
+
+@dataclass(slots=True)
+class FittedTable:
+    """A plain table that fits the terminal.
+
+    :param left: headers of columns that are aligned left, besides the first; the others are aligned right.
+    :param spare: headers of columns that may be left out, the first to go first.
+    """
+
+    title: str
+    headers: Sequence[str]
+    left: Collection[str] = ()
+    spare: Sequence[str] = ()
+    _rows: list[tuple[str, ...]] = field(default_factory=list)
+    _styles: list[str] = field(default_factory=list)
+
+    @property
+    def row_count(self) -> int:
+        """Rows so far."""
+        return len(self._rows)
+
+    def add_row(self, *cells: str, style: str = "") -> None:
+        """Add a row.
+
+        :param style: of rich; for the whole row.
+        """
+        self._rows.append(cells)
+        self._styles.append(style)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield what fits into the width there is."""
+        columns, widths, gap = self._fit(options.max_width)
+        made = Table(
+            title=self.title,
+            title_justify="left",
+            title_style="bold",
+            box=None,
+            pad_edge=False,
+            padding=(0, gap, 0, 0),
+        )
+        for i in columns:
+            header = self.headers[i]
+            left = i == 0 or header in self.left
+            made.add_column(
+                header, justify="left" if left else "right", overflow="fold", no_wrap=i == 0, width=widths.get(i)
+            )
+        for row, style in zip(self._rows, self._styles, strict=True):
+            made.add_row(*(row[i] for i in columns), style=style)
+        yield made
+
+    def _fit(self, room: int) -> tuple[list[int], dict[int, int], int]:
+        """Return which columns are shown, the widths of those that must not break, and the blanks between columns."""
+        for columns in self._choices():
+            for parts in (str.splitlines, str.split):
+                least = {i: max(_longest(parts(self.headers[i])), min(self._widest(i), ENOUGH)) for i in columns}
+                # the last column takes what is left: its cells break no sooner than those of the others
+                unbroken = {i: least[i] for i in columns[1:-1] if self._widest(i) <= ENOUGH}
+                if _total(least.values(), GAP) <= room:
+                    return columns, unbroken, GAP
+        return columns, unbroken if _total(least.values(), TIGHT) <= room else {}, TIGHT
+
+    def _choices(self) -> Iterator[list[int]]:
+        """Yield columns to show: all, then without those that can be spared, one after the other."""
+        columns = list(range(len(self.headers)))
+        yield columns
+        for header in self.spare:
+            columns = [i for i in columns if self.headers[i] != header]
+            yield columns
+
+    def _widest(self, column: int) -> int:
+        return _longest([row[column] for row in self._rows])
+
+
+def _total(widths: Collection[int], gap: int) -> int:
+    return sum(widths) + gap * (len(widths) - 1)
+
+
+def _longest(texts: Sequence[str]) -> int:
+    return max(map(cell_len, texts), default=0)

@@ -1,0 +1,96 @@
+"""What ``arnold explain --json`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler.avoidance import AvoidanceOption
+from scheduler.explain import CheaperPair
+from scheduler.instance import Instance
+from scheduler.job_document import JobDocument, job_document
+from scheduler.objective import Spread
+from scheduler.outcome import Outcome, Status
+from scheduler.phrases import verdict
+from scheduler.placement.admission import flags_of_usable
+from scheduler.placement.types import ParetoPoint, PriceOption
+from scheduler.remedies import Misfit
+from topology.flags import NodeFlag
+from topology.json_record import JsonRecord
+from topology.validate import ClusterSummary, summarise_cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainDocument(JsonRecord):
+    """Why a placement cannot be better, or why there is none."""
+
+    status: Status
+    """Of the exact solver: optimal, feasible, infeasible or timeout."""
+    verdict: str
+    """The answer in one sentence."""
+    alpha: float
+    """DP affinity."""
+    beta: float
+    """PP affinity."""
+    level: str
+    """The level whose domains spread counts."""
+    spread: Spread | None
+    """Spread of the placement found."""
+    objective: float | None
+    """Its objective."""
+    bound: float | None
+    """No placement has a smaller objective."""
+    gap: float | None
+    """(objective - bound) / objective."""
+    cheaper: tuple[CheaperPair, ...]
+    """Every pair that would cost less, dearest first, with what rules it out."""
+    pareto: tuple[ParetoPoint, ...]
+    """The trade between DP and PP spread, as far as known."""
+    prices: tuple[PriceOption, ...]
+    """How slow nodes were weighed."""
+    options: tuple[AvoidanceOption, ...]
+    """To avoid slow nodes against to use them, each solved; empty where no node that the job could use is slow."""
+    flags: tuple[NodeFlag, ...]
+    """Why: the flags of the nodes that the options name, and of faulty ones that are idle, by node."""
+    diagnosis: Misfit | None
+    """Why the job does not fit; null when it does."""
+    solve_seconds: float
+    """Wall time of the solver on the instance itself."""
+    notes: tuple[str, ...]
+    """What is worth knowing about this run."""
+    job: JobDocument
+    """The job as it was understood."""
+    cluster: ClusterSummary
+    """The cluster as it was read."""
+
+
+def explain_document(
+    instance: Instance,
+    outcome: Outcome,
+    *,
+    cheaper: Sequence[CheaperPair],
+    options: Sequence[AvoidanceOption],
+    diagnosis: Misfit | None,
+) -> ExplainDocument:
+    """Return the document of an explanation."""
+    return ExplainDocument(
+        status=outcome.status,
+        verdict=verdict(outcome),
+        alpha=instance.job.alpha,
+        beta=instance.job.beta,
+        level=instance.level.name,
+        spread=outcome.spread,
+        objective=outcome.objective,
+        bound=outcome.bound,
+        gap=outcome.gap,
+        cheaper=tuple(cheaper),
+        pareto=outcome.proposal.corners,
+        prices=outcome.proposal.prices,
+        options=tuple(options),
+        flags=flags_of_usable(instance.cluster, instance.job),
+        diagnosis=diagnosis,
+        solve_seconds=outcome.proposal.solve_seconds,
+        notes=(*instance.notes, *outcome.notes),
+        job=job_document(instance),
+        cluster=summarise_cluster(instance.cluster, instance.source),
+    )

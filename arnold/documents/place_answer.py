@@ -1,0 +1,150 @@
+"""What ``arnold place --json`` prints, and ``arnold repair`` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge, Interval
+
+from scheduler.instance import Instance
+from scheduler.job import Family
+from scheduler.job_document import JobDocument, job_document
+from scheduler.objective import Spread
+from scheduler.outcome import Outcome, RefusedPlacement
+from scheduler.placement.admission import flags_of_usable
+from scheduler.placement.types import ParetoPoint, PriceOption
+from topology.cluster import IntArray
+from topology.flags import HEALTHY, NodeFlag
+from topology.json_record import JsonRecord
+from topology.validate import ClusterSummary, summarise_cluster
+
+Share = Annotated[float, Interval(ge=0, le=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCell(JsonRecord):
+    """Where one node-sized cell of the job goes."""
+
+    node: str
+    """Name of the node."""
+    dp: Annotated[int, Ge(0)]
+    """Row of the grid: which PP group."""
+    pp: Annotated[int, Ge(0)]
+    """Column of the grid: which stage, and so which DP group."""
+    node_rank: Annotated[int, Ge(0)]
+    """Rank of the node among the job's nodes; pp * rows + dp in the default order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceDocument(JsonRecord):
+    """A placement, or why there is none.  What belongs to a placement is null, or empty, when there is none."""
+
+    status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
+    """optimal: proved; feasible: valid, with a gap; infeasible; timeout: out of time with nothing valid; gave-up: a
+    heuristic found nothing and proved nothing."""
+    algorithm: str
+    """Name of the algorithm that made it."""
+    reason: str | None
+    """Why there is no placement."""
+    would_fit_if_empty: bool | None
+    """Whether the job would fit if no GPU of the cluster were in use; null = not asked, or not settled in time."""
+    spread: Spread | None
+    """Spread at the level that counts."""
+    objective: float | None
+    """alpha * spread.dp + beta * spread.pp, plus the soft constraints of the job."""
+    bound: float | None
+    """No placement has a smaller objective."""
+    gap: Share | None
+    """(objective - bound) / objective, 0 when proved."""
+    alpha: Share
+    """DP affinity."""
+    beta: Share
+    """PP affinity, 1 - alpha."""
+    level: str
+    """The level whose domains spread counts."""
+    solve_seconds: Annotated[float, Ge(0)]
+    """Wall time of the solver alone."""
+    pareto: tuple[ParetoPoint, ...]
+    """The trade between DP and PP spread, as far as known."""
+    spread_by_level: Mapping[str, Mapping[Family, int]]
+    """Largest spread of a group, for every level and family."""
+    avoided: tuple[str, ...]
+    """Flagged nodes that were otherwise usable and were left out."""
+    used_flagged: tuple[str, ...]
+    """Flagged nodes in use."""
+    flags: tuple[NodeFlag, ...]
+    """Why: what is held against the nodes of both lists, by node."""
+    domains: Mapping[str, int]
+    """Cells in each domain of the level that counts; domains without cells are left out."""
+    prices: tuple[PriceOption, ...]
+    """How slow nodes were weighed."""
+    assignment: tuple[PlacedCell, ...]
+    """One row for each cell, in order of node rank."""
+    notes: tuple[str, ...]
+    """What is worth knowing about this run, one sentence each."""
+    job: JobDocument
+    """The job as it was understood."""
+    cluster: ClusterSummary
+    """The cluster as it was read."""
+
+
+def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: bool | None = None) -> PlaceDocument:
+    """Return the document of an outcome; notes of reading the instance stand before those of the algorithm.
+
+    :raises RefusedPlacement: the evaluator refused what the algorithm proposed.
+    """
+    if outcome.status == "refused":
+        raise RefusedPlacement(outcome)
+    cluster, job, proposal, worth = instance.cluster, instance.job, outcome.proposal, outcome.evaluation
+    return PlaceDocument(
+        status=outcome.status,
+        algorithm=outcome.algorithm,
+        reason=outcome.reason or None,
+        would_fit_if_empty=would_fit_if_empty,
+        spread=outcome.spread,
+        objective=outcome.objective,
+        bound=outcome.bound,
+        gap=outcome.gap,
+        alpha=job.alpha,
+        beta=job.beta,
+        level=instance.level.name,
+        solve_seconds=proposal.solve_seconds,
+        pareto=proposal.corners if worth else (),
+        spread_by_level=worth.by_level if worth else {},
+        avoided=_avoided(instance, proposal.nodes),
+        used_flagged=tuple(cluster.names[i] for i in worth.flagged) if worth else (),
+        flags=flags_of_usable(cluster, job),
+        domains=worth.domains if worth else {},
+        prices=proposal.prices,
+        assignment=placed_cells(instance, proposal.nodes),
+        notes=(*instance.notes, *outcome.notes),
+        job=job_document(instance),
+        cluster=summarise_cluster(cluster, instance.source),
+    )
+
+
+def placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell, ...]:
+    """Return one row for each cell, in order of node rank; none without a placement.
+
+    :param nodes: shape [rows, columns], index of the node of each cell.
+    """
+    if nodes is None:
+        return ()
+    grid, names = instance.job.grid, instance.cluster.names
+    rows, columns = np.unravel_index(np.argsort(grid.node_rank, axis=None), nodes.shape)
+    cells = zip(nodes[rows, columns].tolist(), rows.tolist(), columns.tolist(), strict=True)
+    return tuple(PlacedCell(names[node], row, column, rank) for rank, (node, row, column) in enumerate(cells))
+
+
+def _avoided(instance: Instance, nodes: IntArray | None) -> tuple[str, ...]:
+    """Flagged nodes that a gang could otherwise have used, and that this one does not; none without a placement."""
+    if nodes is None:
+        return ()
+    cluster = instance.cluster
+    usable = (cluster.gpus == instance.job.gpus_per_node) & (cluster.free_gpus == cluster.gpus)
+    left_out = usable & (cluster.slowdown > HEALTHY)
+    left_out[nodes.ravel()] = False
+    return tuple(cluster.names[i] for i in np.flatnonzero(left_out))

@@ -1,0 +1,124 @@
+"""JSON of ``arnold topology``: what was read, what was written, what is worth knowing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from topology.capacity import count_nodes
+from topology.cluster import ROOT, Cluster
+from topology.json_record import JsonRecord
+from topology.readers import LoadedTopology
+from topology.validate import ClusterSummary, LevelSummary, summarise, summarise_cluster, warnings
+from topology.writers.types import Rendering
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainSummary(JsonRecord):
+    """A domain and what it holds."""
+
+    level: str
+    """Its level."""
+    name: str
+    """Its name, unique in its level."""
+    parent: str | None
+    """The domain one level broader; null for the broadest level."""
+    nodes: int
+    """Nodes in it."""
+    free: int
+    """Nodes in it that are idle and not faulty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertDocument(JsonRecord):
+    """What ``arnold topology convert --json`` prints."""
+
+    format: str
+    """Format of the file that was read."""
+    cluster: ClusterSummary
+    """The cluster in a few numbers."""
+    notes: tuple[str, ...]
+    """What the reader had to decide or leave out."""
+    to: str
+    """Format that was written."""
+    output: str | None
+    """The file that was written; null = none, the text is here."""
+    text: str | None
+    """The cluster in the new format; null = it is in the file."""
+    losses: tuple[str, ...]
+    """What the new format could not carry, or only under another name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowTopologyDocument(JsonRecord):
+    """What ``arnold topology show --json`` prints."""
+
+    format: str
+    """Format of the file that was read."""
+    cluster: ClusterSummary
+    """The cluster in a few numbers."""
+    notes: tuple[str, ...]
+    """What the reader had to decide or leave out."""
+    output: str | None
+    """The drawing that was written; null = none."""
+    domains: tuple[DomainSummary, ...]
+    """All domains, level by level from the broadest; those that stand for nodes on a broader switch left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateDocument(JsonRecord):
+    """What ``arnold topology validate --json`` prints for a valid file."""
+
+    format: str
+    """Format of the file that was read."""
+    cluster: ClusterSummary
+    """The cluster in a few numbers."""
+    notes: tuple[str, ...]
+    """What the reader had to decide or leave out."""
+    levels: tuple[LevelSummary, ...]
+    """Levels, from the broadest to the closest."""
+    warnings: tuple[str, ...]
+    """What is allowed and may not be meant."""
+
+
+def _read(topology: LoadedTopology, source: str) -> dict[str, Any]:
+    """The fields that all three share: a description is read from the class of a field alone."""
+    cluster = summarise_cluster(topology.cluster, source)
+    return {"format": topology.format, "cluster": cluster, "notes": topology.notes}
+
+
+def convert_document(
+    topology: LoadedTopology, source: str, rendering: Rendering, *, to: str, output: str | None
+) -> ConvertDocument:
+    """Return the document of a conversion; it has the text where no file has it."""
+    text = rendering.text if output is None else None
+    return ConvertDocument(**_read(topology, source), to=to, output=output, text=text, losses=rendering.notes)
+
+
+def show_document(topology: LoadedTopology, source: str, *, output: str | None) -> ShowTopologyDocument:
+    """Return the document of a drawing."""
+    return ShowTopologyDocument(**_read(topology, source), output=output, domains=_domains(topology.cluster))
+
+
+def validate_document(topology: LoadedTopology, source: str) -> ValidateDocument:
+    """Return the document of a valid file."""
+    cluster = topology.cluster
+    return ValidateDocument(
+        **_read(topology, source), levels=tuple(summarise(cluster)), warnings=tuple(warnings(cluster))
+    )
+
+
+def _domains(cluster: Cluster) -> tuple[DomainSummary, ...]:
+    everything = np.ones(len(cluster), dtype=np.bool_)
+    found = []
+    for depth, level in enumerate(cluster.levels):
+        broader = cluster.levels[depth - 1].domains if depth else None
+        nodes, free = count_nodes(level, everything).tolist(), count_nodes(level, cluster.idle).tolist()
+        for k, name in enumerate(level.domains):
+            parent = ROOT if broader is None else broader[level.parent_of[k]]
+            if not level.implicit[k]:
+                known = None if parent == ROOT else parent
+                found.append(DomainSummary(level=level.name, name=name, parent=known, nodes=nodes[k], free=free[k]))
+    return tuple(found)

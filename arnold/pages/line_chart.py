@@ -1,0 +1,183 @@
+"""Quantities along an axis as an inline drawing: lines or steps, with bands, dots and error bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import isfinite, nan
+from typing import Literal
+
+from arnold.pages.axis import Tick, axis_range, round_ticks
+from arnold.pages.plot import WIDTH, Plot
+from topology.drawing.elements import XY, area, circle, label, line, path, rect, svg
+from topology.quantities import Kind
+
+COLOURS = 8
+"""Colours of the style sheet, ``l0`` to ``l7``; a ninth line has the first again."""
+
+HEIGHT, TITLED = 206.0, 290.0
+"""Of a chart whose page says what its axes are, and of one that says it itself."""
+
+PAD = 0.04
+"""What stays free at both ends of an axis with dots, as a share of its values."""
+
+LineShape = Literal["line", "step", "dots", "dashes"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChartLine:
+    """One quantity of a chart.
+
+    :param colour: number of a colour of the style sheet.
+    :param places: where values stand along the axis.  Steps go from each to the next; they may have one more than there
+        are values, the end of the last step.
+    :param values: NaN = nothing is drawn.
+    :param band: lower and upper ends of a band around the values; ``None`` = there is none.
+    :param filled: whether the area below is tinted.
+    :param errors: half the height of an error bar at each value; empty = none.
+    :param tips: words of the tooltip of each value, which then has a dot; empty = no dots.
+    """
+
+    name: str
+    colour: int
+    places: Sequence[float]
+    values: Sequence[float]
+    shape: LineShape = "line"
+    band: tuple[Sequence[float], Sequence[float]] | None = None
+    filled: bool = False
+    errors: Sequence[float] = ()
+    tips: Sequence[str] = ()
+
+    @property
+    def tone(self) -> str:
+        """Class of the style sheet."""
+        return f"l{self.colour % COLOURS}"
+
+    def points(self, values: Sequence[float]) -> list[XY]:
+        """Return the corners of a line through values at the places of this one."""
+        if self.shape != "step":
+            return list(zip(self.places, values, strict=True))
+        ends = [*self.places[1:], self.places[-1]]
+        return list(
+            chain.from_iterable(((x, y), (end, y)) for x, end, y in zip(self.places, ends, values, strict=False))
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LineChart:
+    """Lines on common axes.
+
+    :param key: by which the script of the page knows a chart over time, unique on its page; empty = it need not.
+    :param note: a sentence below the title.
+    :param kind: of the values.
+    :param ticks: places along the axis and their words; empty = round numbers, or times where there is a key.
+    :param floor: where the upright axis begins; ``None`` = below the least value.
+    :param ceiling: where it ends; ``None`` = above the largest value.
+    :param labels: what stands along the two axes; ``None`` = the title says it.
+    :param marks: places with an upright line, and the words there.
+    """
+
+    title: str
+    lines: Sequence[ChartLine]
+    kind: Kind = "count"
+    key: str = ""
+    note: str = ""
+    ticks: Sequence[Tick] = ()
+    floor: float | None = 0.0
+    ceiling: float | None = None
+    labels: tuple[str, str] | None = None
+    marks: Sequence[Tick] = ()
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """Colour and name of each line, where there are several."""
+        return [(one.tone, one.name) for one in self.lines] if len(self.lines) > 1 else []
+
+    @property
+    def data(self) -> dict[str, object]:
+        """What the script says when the pointer rests on a step: lines, and where these begin and end."""
+        lines = [[one.name, [float(f"{y:.4g}") if isfinite(y) else None for y in one.values]] for one in self.lines]
+        return {"kind": self.kind, "lines": lines}
+
+
+def line_chart(chart: LineChart) -> str:
+    """Return the chart as one ``<svg>``."""
+    plot = plot_of(chart)
+    kind = "chart" + (" titled" if chart.labels else "") + (" time" if chart.key else "")
+    wide = plot.right - plot.left if chart.key else None
+    parts = chart_parts(chart, plot)
+    return svg(
+        kind,
+        plot.width,
+        plot.height,
+        parts,
+        title=chart.title,
+        data_chart=chart.key or None,
+        data_left=plot.left if chart.key else None,
+        data_wide=wide,
+    )
+
+
+def plot_of(chart: LineChart) -> Plot:
+    """Return axes that hold all of a chart."""
+    height, bottom = (HEIGHT, 26.0) if chart.labels is None else (TITLED, 44.0)
+    places = [x for one in chart.lines for x in one.places] + [x for x, _ in chart.ticks]
+    left, right = min(places, default=0.0), max(places, default=1.0)
+    if not all(one.shape == "step" for one in chart.lines) or right <= left:
+        pad = PAD * (right - left) or 0.5
+        left, right = left - pad, right + pad
+    values = [y for one in chart.lines for y in _heights(one) if isfinite(y)]
+    upward = axis_range(values, chart.kind, most=_steps(height), floor_at=chart.floor, ceiling=chart.ceiling)
+    return Plot(WIDTH, height, (60.0, 12.0, 20.0 if chart.marks else 10.0, bottom), (left, right), upward)
+
+
+def _steps(height: float) -> int:
+    """Return the steps of an upright axis: about 48 pixels each."""
+    return int(height // 48)
+
+
+def _heights(one: ChartLine) -> Iterator[float]:
+    """Yield all that an axis must hold of a line."""
+    yield from one.values
+    yield from chain(*one.band) if one.band else ()
+    for y, error in zip(one.values, one.errors, strict=False):
+        yield y + error
+
+
+def chart_parts(chart: LineChart, plot: Plot) -> Iterator[str]:
+    """Yield what is in a chart: axes, marks, bands, lines, dots."""
+    yield from plot.y_axis(round_ticks(*plot.upward, most=_steps(plot.height), kind=chart.kind))
+    along = round_ticks(*plot.across, most=7, kind="seconds") if chart.key else round_ticks(*plot.across, most=10)
+    yield from plot.x_axis(chart.ticks or along, rules=False)
+    if chart.labels is not None:
+        yield from plot.titles(*chart.labels)
+    for place, words in chart.marks:
+        x = plot.x(place)
+        yield line((x, plot.top), (x, plot.bottom), "upright")
+        yield label(x, plot.top - 4, words, anchor="middle")
+    for one in chart.lines:
+        bands = [one.band] if one.band else []
+        if one.filled:
+            bands.append(([plot.upward[0] if isfinite(y) else nan for y in one.values], one.values))
+        for low, high in bands:
+            yield area(plot.points(one.points(high)), plot.points(one.points(low)), f"band {one.tone}")
+    for one in chart.lines:
+        if one.shape != "dots":
+            dashed = " dashes" if one.shape == "dashes" else ""
+            yield path(plot.points(one.points(one.values)), f"line {one.tone}{dashed}")
+    for one in chart.lines:
+        yield from _dots(one, plot)
+    if chart.key:
+        yield line((-9, plot.top), (-9, plot.bottom), "cursor")
+        yield rect(plot.left, 0, plot.right - plot.left, plot.bottom, "hit")
+
+
+def _dots(one: ChartLine, plot: Plot) -> Iterator[str]:
+    errors = one.errors or [0.0] * len(one.tips)
+    for place, value, error, tip in zip(one.places, one.values, errors, one.tips, strict=False):
+        if isfinite(value):
+            x, y = plot.x(place), plot.y(value)
+            if error:
+                yield line((x, plot.y(value - error)), (x, plot.y(value + error)), f"stem {one.tone}")
+            yield circle(x, y, 4, f"spot {one.tone}", tip=tip)

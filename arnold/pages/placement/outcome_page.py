@@ -1,0 +1,192 @@
+"""The page of a placement: the cluster with the job on it, the job's own grid, the proof, the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from arnold.pages.placement.front import front_chart
+from arnold.pages.placement.grid import grid_drawing
+from arnold.pages.placement.painting import Painting, paint
+from arnold.pages.placement.panel import Panel, panel
+from scheduler.explain import CheaperPair, WhyNot, cheaper_pairs, why_not
+from scheduler.job import FAMILIES, Job
+from scheduler.objective import job_level
+from scheduler.outcome import Outcome
+from scheduler.phrases import status_words
+from topology.cluster import Cluster, IntArray
+from topology.drawing.cluster_page import domain_tip, node_data
+from topology.drawing.layout import Layout, layout
+from topology.drawing.palette import ramp, wheel
+from topology.drawing.simplify import Shape
+from topology.drawing.svg import svg_drawing
+from topology.drawing.templates import render
+from topology.errors import InvalidInput
+from topology.quantities import percent, plural, several
+
+MOST_CELLS = 16_000
+"""Cells up to which the job's grid is drawn."""
+
+MOST_REFUTATIONS = 400
+"""Cheaper pairs that a page lists at most."""
+
+
+def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, title: str = "") -> str:
+    """Return one self-contained page; same input, same text.
+
+    :param outcomes: of one job on one cluster.  The first is the one the page is about; the others are compared with
+        it, and a reader can draw their placements too.  A single one is enough.
+    :param title: headline; empty = the job's name.
+    :raises InvalidInput: no outcome at all.
+    """
+    if not outcomes:
+        raise InvalidInput("a page needs at least one outcome", fix="run at least one algorithm")
+    chosen = outcomes[0]
+    placed = [outcome for outcome in outcomes if outcome.proposal.nodes is not None and outcome.evaluation is not None]
+    level = job_level(cluster, job)
+    plan = layout(cluster)
+    painting = paint(cluster, job, chosen)
+    interactive = chosen.evaluation is not None and not plan.bars and job.grid.cells <= MOST_CELLS
+    cheaper = cheaper_pairs(cluster, job, chosen)
+    panels = {id(one): panel(cluster, job, one, main=chosen, cheaper=cheaper) for one in [chosen, *placed]}
+    raw = {
+        "cluster": _cluster_drawing(cluster, plan, painting, chosen, title=title or job.name),
+        "front": front_chart(job, chosen, placed, level.name),
+        "grid": _grid(cluster, job, placed) if interactive else "",
+    }
+    runs = [(one, panels[id(one)]) for one in placed]
+    return render(
+        "arnold.pages.placement",
+        "placement.html.j2",
+        raw=raw,
+        styles=("pages.css", "charts.css", "placement.css"),
+        scripts=("modes.js", "placement.js") if interactive else (),
+        title=title or job.name,
+        job=job,
+        grid_shape=job.grid,
+        level=level.name,
+        levels=several(level.name),
+        panel=panels[id(chosen)],
+        placed=chosen.evaluation is not None,
+        objective=chosen.objective,
+        stages=list(enumerate(painting.stage_colours)),
+        row_colours=ramp(9),
+        interactive=interactive,
+        bars=bool(plan.bars),
+        choices=[one.algorithm for one in placed] if interactive and len(placed) > 1 else [],
+        algorithms=_ranked(outcomes, placed),
+        best=min((one.objective or 0.0 for one in placed), default=1.0),
+        worst=max((one.objective or 0.0 for one in placed), default=1.0),
+        status_words=status_words,
+        gap_of=_gap,
+        infeasible=bool(placed) and any(outcome.status == "infeasible" for outcome in outcomes),
+        chosen_name=chosen.algorithm,
+        bound=chosen.bound if placed else None,
+        cheaper=len(cheaper),
+        refutations=_refutations(cheaper) if any(pair.refuted for pair in cheaper) else [],
+        prices=chosen.proposal.prices,
+        families=FAMILIES,
+        sentences=chosen.notes,
+        summary=painting.rest,
+        data=_data(cluster, job, plan, painting, runs) if interactive else node_data(cluster, plan),
+    )
+
+
+def _cluster_drawing(cluster: Cluster, plan: Layout, painting: Painting, chosen: Outcome, *, title: str) -> str:
+    note = _note(cluster, chosen.proposal.nodes if chosen.evaluation is not None else None)
+    return svg_drawing(
+        plan,
+        painting.paint,
+        painting.classes,
+        title=f"{title} on the cluster",
+        note=note,
+        tip=domain_tip(cluster),
+        marks=painting.marks,
+    )
+
+
+def _note(cluster: Cluster, nodes: IntArray | None) -> Callable[[Shape], str]:
+    """Return what stands beside a domain's name: nodes that the job uses, of all its nodes."""
+    used = np.zeros(len(cluster), dtype=bool)
+    if nodes is not None:
+        used[nodes.ravel()] = True
+    return lambda shape: f"{int(used[shape.nodes].sum()):,}/{len(shape.nodes):,}"
+
+
+def _grid(cluster: Cluster, job: Job, placed: Sequence[Outcome]) -> str:
+    level = job_level(cluster, job)
+    title = f"Cells of the job by {level.name}: {plural(job.grid.rows, 'row')}, {plural(job.grid.columns, 'stage')}"
+    runs = [level.domain_of[one.proposal.nodes] for one in placed]
+    return grid_drawing(runs, level.domains, wheel(len(level)), title=title)
+
+
+def _ranked(outcomes: Sequence[Outcome], placed: Sequence[Outcome]) -> list[tuple[Outcome, int | None]]:
+    """Return all outcomes, the best objective first, those without a placement last; each with its number among the
+    placements that the page can draw.
+    """
+    number = {id(outcome): i for i, outcome in enumerate(placed)}
+
+    def rank(one: Outcome) -> tuple[bool, float, bool, bool]:
+        worth = one.objective or 0.0
+        return one.objective is None, worth, one.status != "optimal", one.proposal.lower_bound is None
+
+    return [(outcome, number.get(id(outcome))) for outcome in sorted(outcomes, key=rank)]
+
+
+def _gap(outcome: Outcome) -> str:
+    """Return the gap, where the algorithm vouches for a bound or any bound will do."""
+    if outcome.gap is None or (outcome.gap > 0.0 and outcome.proposal.lower_bound is None):
+        return ""
+    return "0" if outcome.gap == 0.0 else percent(outcome.gap)
+
+
+def _refutations(cheaper: Sequence[CheaperPair]) -> list[tuple[CheaperPair, str, str]]:
+    """Return each cheaper pair, what rules it out, and the sentence; smaller ones behind the one that they go with."""
+    rows = [
+        row for one in why_not(cheaper) for row in ((one.pair, one.pair.refuted_by or "", one.sentence), *_with(one))
+    ]
+    return rows[:MOST_REFUTATIONS]
+
+
+def _with(one: WhyNot) -> list[tuple[CheaperPair, str, str]]:
+    return [(pair, "", one.rest) for pair in one.with_it]
+
+
+def _data(
+    cluster: Cluster, job: Job, plan: Layout, painting: Painting, runs: Sequence[tuple[Outcome, Panel]]
+) -> dict[str, Any]:
+    """Return what the script knows: squares as :func:`node_data` has them, every placement as positions of squares."""
+    level = job_level(cluster, job)
+    position = np.empty(len(cluster), dtype=np.int64)
+    position[plan.nodes] = np.arange(len(plan.nodes))
+    return node_data(cluster, plan) | {
+        "base": "".join(painting.base_letters[node] for node in plan.nodes),
+        "domain": level.domain_of[plan.nodes].tolist(),
+        "domains": list(level.domains),
+        "rows": job.grid.rows,
+        "columns": job.grid.columns,
+        "rank": job.grid.node_rank.ravel().tolist(),
+        "colours": {
+            "stage": list(painting.stage_colours),
+            "row": list(ramp(job.grid.rows)),
+            "domain": list(wheel(len(level))),
+        },
+        "runs": [
+            {
+                "name": one.algorithm,
+                "cells": position[one.proposal.nodes].ravel().tolist(),
+                "notes": _notes(cluster, plan, one.proposal.nodes),
+            }
+            | asdict(shown)
+            for one, shown in runs
+        ],
+    }
+
+
+def _notes(cluster: Cluster, plan: Layout, nodes: IntArray | None) -> dict[str, str]:
+    """Return notes of all labelled boxes for one placement, by the number of the frame."""
+    note = _note(cluster, nodes)
+    return {str(i): note(frame.shape) for i, frame in enumerate(plan.frames) if frame.header}

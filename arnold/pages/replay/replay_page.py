@@ -1,0 +1,209 @@
+"""The page of a replay: the cluster over time, what was used and who waited, what spread and failures cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from arnold.exports.frames import Frames, frames
+from arnold.pages.cards import ChartCard, card_of
+from arnold.pages.replay.comparison import comparison_cards
+from arnold.pages.replay.deflated import packed_frames, packed_json
+from arnold.pages.replay.job_list import chosen_jobs, job_data
+from arnold.pages.replay.panels import panels
+from arnold.pages.replay.spread_table import spread_rows
+from arnold.pages.replay.waits import wait_chart, wait_rows
+from simulator.results.bucket_integrals import round_step
+from simulator.results.run_history import RunHistory
+from simulator.results.run_summary import RunSummary
+from simulator.results.size_class import NAMES, size_class
+from simulator.results.time_series import time_series
+from simulator.study.compared import Comparison
+from topology.drawing.cluster_page import domain_tip, node_data
+from topology.drawing.labels import inventory
+from topology.drawing.layout import Layout, layout
+from topology.drawing.palette import ramp
+from topology.drawing.svg import svg_drawing
+from topology.drawing.templates import render
+from topology.quantities import duration, number, percent, plural
+
+MOST_NAMED = 20_000
+"""Jobs of the map of which the page knows more than their size: the largest."""
+
+BUCKETS = 300
+"""Most buckets of a chart."""
+
+BY_SIZE = (
+    "Bar: from the median to the 95th percentile; circle: mean; line: to the longest. Waits below a second stand at a "
+    "second."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the page says besides what it draws.
+
+    :param title: name of the trace.
+    :param policy: of the queue.
+    :param algorithm: of placement.
+    :param dropped: jobs that took no part, by reason.
+    :param notes: what else is worth knowing.
+    :param fragmentation: over the whole run.
+    """
+
+    title: str
+    policy: str
+    algorithm: str
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    fragmentation: float | None = None
+
+
+def simulation_page(past: RunHistory, summary: RunSummary, told: Told, *, compared: Comparison | None = None) -> str:
+    """Return one self-contained page; same input, same text.
+
+    :param compared: other runs, of a study, to stand beside this one.
+    """
+    over_time = time_series(past, step=round_step(past.length, BUCKETS))
+    charts, missing = panels(over_time, placed=past.cluster is not None)
+    plan = layout(past.cluster) if past.cluster is not None else None
+    map_data, seen = _map(past, plan) if plan is not None and len(plan.nodes) else ({}, 0)
+    listed = chosen_jobs(past.jobs)
+    waits = wait_rows(past.jobs)
+    beside, compared_data = comparison_cards(compared) if compared is not None else ([], {})
+    by_size = ChartCard("Wait by size of job", BY_SIZE, wait_chart(waits))
+    return render(
+        "arnold.pages.replay",
+        "simulation.html.j2",
+        raw={"cluster": _drawing(past, plan) if map_data and plan is not None else "", "sizes_style": _colours()},
+        styles=("pages.css", "charts.css", "replay.css"),
+        scripts=("modes.js", "charts.js", "simulation.js"),
+        charts=[*map(card_of, charts), by_size],
+        compared=beside,
+        title=told.title,
+        headline=_headline(past, summary),
+        lead=_lead(past, summary, told),
+        told=told,
+        tiles=_facts(past, summary, told),
+        missing=missing,
+        why_no_map=_why_no_map(past, plan),
+        sizes=list(enumerate(NAMES)),
+        map_frames=len(map_data.get("times", ())),
+        seen=seen,
+        wait_rows=waits,
+        spread=spread_rows(past),
+        listed=len(listed),
+        jobs=len(past.jobs),
+        bucket=duration(float(over_time.edges[1] - over_time.edges[0])),
+        data={
+            **(node_data(past.cluster, plan) if past.cluster is not None and plan is not None and map_data else {}),
+            "origin": past.origin,
+            "length": past.length,
+            "edges": [round(edge, 3) for edge in over_time.edges.tolist()],
+            "charts": {chart.key: chart.data for chart in charts} | compared_data,
+            "map": map_data,
+            "jobs": packed_json(job_data(listed, past.origin)),
+        },
+    )  # fmt: skip
+
+
+def _drawing(past: RunHistory, plan: Layout) -> str:
+    cluster = past.cluster
+    assert cluster is not None
+    return svg_drawing(
+        plan,
+        np.zeros(len(cluster), dtype=np.int32),
+        ["idle"],
+        title="The cluster over time",
+        note=lambda shape: f"{len(shape.nodes):,}",
+        tip=domain_tip(cluster),
+    )
+
+
+def _map(past: RunHistory, plan: Layout) -> tuple[dict[str, Any], int]:
+    """Return what the script knows of the map, and how many jobs are on it."""
+    found = frames(past)
+    kept = _named(past, found)
+    gpus = np.array([past.jobs[key].record.gpus for key in found.jobs])
+    jobs = [past.jobs[key] for key in found.jobs[kept].tolist()]
+    data = {
+        "times": [round(time, 1) for time in found.times.tolist()],
+        "start": liveliest(found),
+        "cells": packed_frames(found.owner[:, plan.nodes], found.share[:, plan.nodes]),
+        "classes": packed_json(size_class(gpus).tolist()),
+        "named": packed_json({"place": np.flatnonzero(kept).tolist(), **job_data(jobs, past.origin)}),
+    }
+    return data, len(found.jobs)
+
+
+def liveliest(found: Frames) -> int:
+    """Return the first instant at which most jobs are seen: there the page begins."""
+    return int(np.argmax([len(np.unique(row)) for row in found.owner]))
+
+
+def _named(past: RunHistory, found: Frames) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return bool [jobs of the map]: the largest of them, by GPUs."""
+    gpus = np.array([past.jobs[key].record.gpus for key in found.jobs])
+    kept = np.zeros(len(gpus), dtype=np.bool_)
+    kept[np.argsort(-gpus, kind="stable")[:MOST_NAMED]] = True
+    return kept
+
+
+def _why_no_map(past: RunHistory, plan: Layout | None) -> str:
+    if past.cluster is None:
+        return "GPUs were only counted in this run (--algorithm none): there is no map."
+    if plan is not None and not len(plan.nodes):
+        return "The cluster has too many nodes to draw each of them: there is no map."
+    return ""
+
+
+def _colours() -> str:
+    """Colours of the classes of size."""
+    sizes = ramp(len(NAMES))
+    rules = [f".s{i} {{ --tone: {colour}; fill: {colour}; background: {colour}; }}" for i, colour in enumerate(sizes)]
+    return "\n".join(rules) + "\n"
+
+
+def _headline(past: RunHistory, summary: RunSummary) -> str:
+    wait = "none waited" if summary.wait is None or not summary.wait.max else f"mean wait {duration(summary.wait.mean)}"
+    return f"{plural(summary.jobs, 'job')} on {past.capacity:,.0f} GPUs: {percent(summary.utilization)} in use, {wait}"
+
+
+def _lead(past: RunHistory, summary: RunSummary, told: Told) -> list[str]:
+    where = (
+        "GPUs are only counted" if past.cluster is None else f"{inventory(past.cluster)}; placed by {told.algorithm}"
+    )
+    left = summary.jobs - summary.completed
+    lines = [f"{where}. Queue policy {told.policy}."]
+    if left:
+        lines.append(f"{plural(left, 'job')} never found room.")
+    if told.dropped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in told.dropped.items())
+        lines.append(f"Left out: {reasons}.")
+    return lines
+
+
+def _facts(past: RunHistory, summary: RunSummary, told: Told) -> list[tuple[str, str, str]]:
+    """Return tiles: large number, what it is, small print."""
+    wait, jct = summary.wait, summary.jct
+    facts = [
+        (duration(summary.makespan), "makespan", "first submission to last end"),
+        (percent(summary.utilization), "utilisation", f"of {past.capacity:,.0f} GPUs over the makespan"),
+        (duration(wait.mean if wait else None), "mean wait", f"95% up to {duration(wait.p95 if wait else None)}"),
+        (duration(jct.mean if jct else None), "mean completion", f"95% up to {duration(jct.p95 if jct else None)}"),
+        (percent(summary.goodput), "goodput", "work that got done, of all GPUs"),
+        (
+            percent(summary.ettr),
+            "ETTR",
+            f"worst hour {percent(summary.ettr_worst_hour)}; work over time since first starts",
+        ),
+    ]
+    if told.fragmentation is not None:
+        facts.append((percent(told.fragmentation), "fragmentation", "of free GPUs, on nodes partly in use"))
+    if summary.spread is not None:
+        dp, pp = summary.spread
+        facts.append((number(dp), "mean DP spread", f"PP spread {number(pp)}; of gangs"))
+    return facts

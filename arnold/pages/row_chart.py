@@ -1,0 +1,59 @@
+"""A row for each of several things on one level axis: its mean as a dot, and the range around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from arnold.pages.axis import axis_range, log_range, log_ticks, round_ticks
+from arnold.pages.plot import WIDTH, Plot
+from topology.drawing.elements import circle, label, line, rect, svg
+from topology.drawing.labels import fit
+from topology.quantities import Kind
+
+ROW, NAMES = 32.0, 190.0
+"""Height of a row, and width of the names at the left, pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartRow:
+    """One row of the chart.
+
+    :param tone: class of the style sheet with its colour.
+    :param stem: ends of the thin line.
+    :param tip: words of the tooltip.
+    :param bar: ends of the thick line; ``None`` = there is none.
+    """
+
+    name: str
+    tone: str
+    mean: float
+    stem: tuple[float, float]
+    tip: str
+    bar: tuple[float, float] | None = None
+
+
+def row_chart(rows: Sequence[ChartRow], *, name: str, title: str, kind: Kind, log_from: float | None = None) -> str:
+    """Return the chart as one ``<svg>``.
+
+    :param name: its class in the style sheet.
+    :param log_from: where a logarithmic axis begins; ``None`` = the axis begins at 0, so that lengths can be compared.
+    """
+    most = [max(row.mean, row.stem[1]) for row in rows]
+    ends = axis_range(most, kind, most=4) if log_from is None else log_range(most, kind, least=log_from)
+    height = ROW * len(rows) + 36
+    plot = Plot(WIDTH, height, (NAMES, 24.0, 10.0, 26.0), ends, logarithmic=(log_from is not None, False))
+    ticks = round_ticks(*ends, most=4, kind=kind) if log_from is None else log_ticks(plot.x, kind=kind)
+    drawn = (part for i, row in enumerate(rows) for part in _row(row, plot, plot.top + ROW * (i + 0.5)))
+    return svg(f"chart {name}", WIDTH, height, [*plot.x_axis(ticks), *drawn], title=title)
+
+
+def _row(row: ChartRow, plot: Plot, y: float) -> Iterator[str]:
+    x = plot.x
+    yield label(NAMES - 10, y + 4, fit(row.name, 12.0, NAMES - 12), anchor="end")
+    yield line((x(row.stem[0]), y), (x(row.stem[1]), y), f"stem {row.tone}")
+    if row.bar is not None:
+        left, right = x(row.bar[0]) - 1, x(row.bar[1]) + 1
+        yield rect(left, y - 8, right - left, 16, f"span {row.tone}", rx=3)
+    yield circle(x(row.mean), y, 4.5, f"spot {row.tone}")
+    yield rect(0, y - ROW / 2, WIDTH, ROW, "hit", tip=row.tip)

@@ -1,0 +1,114 @@
+"""What can go wrong between us and the API server, as errors of the house.
+
+The client library's exceptions are their cause and never leave this package.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from extender.texts import clip
+from topology.errors import ArnoldError, InvalidInput
+
+LONGEST_REASON = 1024
+"""Bytes of what the API server says that are repeated; it may quote the object that it refuses."""
+
+
+class InvalidKubeconfig(InvalidInput):
+    """A kubeconfig that cannot be used, or no way to find a cluster at all."""
+
+
+class ClusterError(ArnoldError):
+    """The cluster did not do what was asked."""
+
+
+class Unreachable(ClusterError):
+    """The API server did not answer: away, refusing connections, or showing a certificate that we do not trust."""
+
+
+class Refused(ClusterError):
+    """The API server said no.
+
+    :param status: HTTP status.
+    :param reason: the machine-readable reason of its answer: ``Forbidden``, ``Invalid``, ...
+    :param retry_after: seconds after which it wants to be asked again; 0 = it did not say.
+    """
+
+    status = 0
+
+    def __init__(
+        self, message: str, *, status: int, reason: str, retry_after: float = 0.0, where: str = "", fix: str = ""
+    ) -> None:
+        super().__init__(message, where=where, fix=fix)
+        self.status = status
+        self.reason = reason
+        self.retry_after = retry_after
+
+
+class NotFound(Refused):
+    """There is no such object, or no such kind."""
+
+
+class Conflict(Refused):
+    """Somebody wrote the object since we read it, or it exists already."""
+
+
+class Gone(Refused):
+    """The version that a list or watch asked for is forgotten: list again."""
+
+
+class PatchFailed(Refused):
+    """A ``test`` of a JSON patch did not hold, or the patch leads to an object that cannot be."""
+
+
+class Busy(Refused):
+    """The API server has too much to do, or is starting or stopping: ask again later."""
+
+
+class _Status(msgspec.Struct):
+    """The Status object in which the API server says why not."""
+
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+_KINDS: dict[int, type[Refused]] = {
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: PatchFailed,
+    429: Busy,
+    500: Busy,
+    502: Busy,
+    503: Busy,
+    504: Busy,
+}
+
+_FIXES = {
+    401: "check the user, token or certificate of the kubeconfig; a token may have run out",
+    403: "grant the role that manifests/ gives to arnold, or use a kubeconfig that may do it",
+    404: "check the name; if a whole kind is unknown, apply the CRDs: kubectl apply -k manifests/",
+}
+
+
+def refusal(status: int, body: bytes, *, where: str, retry_after: float = 0.0) -> Refused:
+    """Return the error for an answer that is none of 2xx.
+
+    :param body: a Status object, or whatever something between us and the API server wrote.
+    :param where: what was asked of what.
+    """
+    try:
+        said = msgspec.json.decode(body, type=_Status)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        said = _Status(message=body[:200].decode("utf-8", "replace").strip())
+    message = clip(said.message, LONGEST_REASON) or f"HTTP {status} without a reason"
+    kind = _KINDS.get(status, Refused)
+    return kind(
+        f"the API server answered {status}: {message}",
+        status=status,
+        reason=said.reason,
+        retry_after=retry_after,
+        where=where,
+        fix=_FIXES.get(status, ""),
+    )

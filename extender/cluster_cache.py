@@ -1,0 +1,219 @@
+"""The cache: nodes, pods, gangs, plans and reservations as last seen, updated object by object.
+
+It knows no client and no time, and belongs to one thread, the event loop's.  What is derived (a gang from its pods) is
+derived when it is asked for and kept until one of its pods changes.  Gangs that a change concerns go to the work queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, KeysView, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
+
+from extender.fleet import Fleet
+from extender.gangs import Gang, GangKey, GangMember, assemble, recognise
+from extender.kubernetes_names import SCHEDULER
+from extender.objects import Owner
+from extender.plans import GangPlan, canonical_uid
+from extender.reservations import Reservation, ReservationKey
+from extender.work_queue import WorkQueue
+from topology.readers.kubernetes_objects import NodeObject
+from topology.readers.kubernetes_pods import Pod
+
+
+class ClusterCache:
+    """All that is known of the cluster.
+
+    :param levels: node labels from broad to close; ``None`` = those of the preset that most nodes carry.
+    :param scheduler: ``schedulerName`` of the pods that are ours to plan.
+    """
+
+    def __init__(self, levels: Sequence[str] | None = None, *, scheduler: str = SCHEDULER) -> None:
+        self.fleet = Fleet(levels)
+        self.changed = WorkQueue()
+        self._scheduler = scheduler
+        self._pods: dict[str, Pod] = {}
+        self._owners: dict[str, Owner] = {}
+        self._owner_names: dict[str, tuple[str, ...]] = {}
+        self._member: dict[str, GangMember] = {}
+        self._members: dict[GangKey, dict[str, GangMember]] = {}
+        self._gangs: dict[GangKey, Gang] = {}
+        self._plans: dict[GangKey, GangPlan] = {}
+        self._ranks: dict[str, tuple[GangKey, int]] = {}
+        self._reservations: dict[ReservationKey, Reservation] = {}
+
+    @property
+    def plans(self) -> Mapping[GangKey, GangPlan]:
+        """All plans."""
+        return MappingProxyType(self._plans)
+
+    @property
+    def reservations(self) -> Mapping[ReservationKey, Reservation]:
+        """All reservations."""
+        return MappingProxyType(self._reservations)
+
+    @property
+    def pods(self) -> Mapping[str, Pod]:
+        """All pods, by UID."""
+        return MappingProxyType(self._pods)
+
+    def pod(self, uid: str) -> Pod | None:
+        """Return a pod by its UID."""
+        return self._pods.get(uid)
+
+    def member(self, uid: str) -> GangMember | None:
+        """Return a pod's part in its gang, by the pod's UID."""
+        return self._member.get(uid)
+
+    def gang(self, key: GangKey) -> Gang | None:
+        """Return a gang with at least one pod, be it one that has ended."""
+        members = self._members.get(key)
+        if not members:
+            return None
+        gang = self._gangs.get(key)
+        if gang is None:
+            gang = self._gangs[key] = assemble(key, members.values())
+        return gang
+
+    @property
+    def gang_keys(self) -> KeysView[GangKey]:
+        """Gangs with at least one pod; asking for the keys alone puts no gang together."""
+        return self._members.keys()
+
+    def gangs(self) -> Iterable[Gang]:
+        """Yield all gangs with at least one pod."""
+        for key in tuple(self._members):
+            if (gang := self.gang(key)) is not None:
+                yield gang
+
+    def plan_of_pod(self, uid: str) -> tuple[GangPlan, int] | None:
+        """Return the plan that names a pod, and the pod's rank in it.
+
+        :param uid: in any form.
+        """
+        found = self._ranks.get(canonical_uid(uid))
+        return None if found is None else (self._plans[found[0]], found[1])
+
+    def recognise(self, pod: Pod) -> GangMember | None:
+        """Return the gang that a pod belongs to, known to us or not."""
+        return recognise(pod, self._owners)
+
+    def put_node(self, node: NodeObject) -> None:
+        """Take up a node; a heartbeat changes nothing that a gang could depend on, and concerns none."""
+        before = self.fleet.version
+        self.fleet.put_node(node)
+        if self.fleet.version != before:
+            self._node_changed(node.name)
+
+    def drop_node(self, name: str) -> None:
+        """Forget a node."""
+        self.fleet.drop_node(name)
+        self._node_changed(name)
+
+    def put_pod(self, pod: Pod) -> None:
+        """Take up a pod."""
+        self._node_changed(self._node_of(pod.uid))
+        self._pods[pod.uid] = pod
+        self.fleet.put_pod(pod)
+        ours = pod.spec.scheduler_name == self._scheduler
+        self._put_member(pod.uid, recognise(pod, self._owners) if ours else None)
+        self._node_changed(pod.node)
+
+    def drop_pod(self, uid: str) -> None:
+        """Forget a pod."""
+        self._node_changed(self._node_of(uid))
+        self._pods.pop(uid, None)
+        self.fleet.drop_pod(uid)
+        self._put_member(uid, None)
+
+    def put_owner(self, owner: Owner) -> None:
+        """Take up a Job, JobSet, StatefulSet or PodGroup; how its pods fare, which it says often, changes nothing."""
+        uid, namespace = owner.metadata.uid, owner.metadata.namespace or "default"
+        old = self._owners.get(uid)
+        if old is not None and old.spec == owner.spec:
+            return
+        self._owner_names[uid] = (uid, f"{owner.kind}/{namespace}/{owner.metadata.name}")
+        for name in self._owner_names[uid]:
+            self._owners[name] = owner
+        self._recognise_again(namespace)
+
+    def drop_owner(self, uid: str) -> None:
+        """Forget a maker of pods."""
+        owner = self._owners.get(uid)
+        for name in self._owner_names.pop(uid, ()):
+            if self._owners.get(name) is owner:
+                del self._owners[name]
+        if owner is not None:
+            self._recognise_again(owner.metadata.namespace or "default")
+
+    def put_plan(self, plan: GangPlan) -> None:
+        """Take up a plan that was read or written."""
+        old = self._plans.get(plan.key)
+        self._plans[plan.key] = plan
+        if old is None or old.pods != plan.pods:
+            self._forget_ranks(old)
+            for uid, rank in plan.rank_of_pod.items():
+                self._ranks[uid] = (plan.key, rank)
+        if old is None or old.nodes != plan.nodes or old.holding != plan.holding:
+            nodes = frozenset(plan.nodes) if plan.holding else frozenset()
+            self.fleet.promise(plan.key, nodes)
+        self.changed.add(plan.key)
+
+    def drop_plan(self, key: GangKey) -> None:
+        """Forget a plan, and its promises with it."""
+        self._forget_ranks(self._plans.pop(key, None))
+        self.fleet.promise(key, frozenset())
+        self.changed.add(key)
+
+    def put_reservation(self, reservation: Reservation) -> None:
+        """Take up a reservation that was read or written."""
+        old = self._reservations.get(reservation.key)
+        self._reservations[reservation.key] = reservation
+        if old is None or (old.ask, old.zone, old.phase) != (reservation.ask, reservation.zone, reservation.phase):
+            self.fleet.outdate()
+
+    def drop_reservation(self, key: ReservationKey) -> None:
+        """Forget a reservation."""
+        if self._reservations.pop(key, None) is not None:
+            self.fleet.outdate()
+
+    def take_changed(self) -> AbstractSet[GangKey]:
+        """Return the gangs that changed since this was last called."""
+        return self.changed.take((*self._plans, *self._members))
+
+    def _node_of(self, uid: str) -> str | None:
+        pod = self._pods.get(uid)
+        return None if pod is None else pod.node
+
+    def _node_changed(self, name: str | None) -> None:
+        """Note that the gang is concerned to which a node is promised."""
+        if name is not None and (key := self.fleet.promised_to(name)) is not None:
+            self.changed.add(key)
+
+    def _put_member(self, uid: str, member: GangMember | None) -> None:
+        old = self._member.pop(uid, None)
+        for one in (old, member):
+            if one is not None:
+                self.changed.add(one.key)
+        if old is not None and (member is None or member.key != old.key):
+            members = self._members[old.key]
+            del members[uid]
+            self._gangs.pop(old.key, None)
+            if not members:
+                del self._members[old.key]
+        if member is not None:
+            self._member[uid] = member
+            self._members.setdefault(member.key, {})[uid] = member
+            self._gangs.pop(member.key, None)
+
+    def _recognise_again(self, namespace: str) -> None:
+        for uid, member in list(self._member.items()):
+            if member.key.namespace == namespace:
+                self._put_member(uid, recognise(member.pod, self._owners))
+
+    def _forget_ranks(self, plan: GangPlan | None) -> None:
+        if plan is None:
+            return
+        for uid in plan.rank_of_pod:
+            if uid in self._ranks and self._ranks[uid][0] == plan.key:
+                del self._ranks[uid]

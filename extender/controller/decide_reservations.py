@@ -1,0 +1,126 @@
+"""What becomes of a reservation: a pure decision, from what is known and the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from extender.cluster_cache import ClusterCache
+from extender.controller.obstacles import repelling_taint
+from extender.controller.phrases import counted
+from extender.gangs import Gang
+from extender.queueing import gang_for
+from extender.reservations import Reservation, ReservationPhase
+from scheduler.queue.types import QueuePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What is to become of a reservation.
+
+    :param reservation: as it should be written.
+    :param lost: nodes of its zone that it cannot have any more.
+    :param wanted: whether the solver has to find a zone, or other nodes for it, first.
+    """
+
+    reservation: Reservation
+    lost: tuple[str, ...] = ()
+    wanted: bool = False
+
+
+def decide_reservation(
+    state: ClusterCache, reservation: Reservation, now: datetime, *, policy: QueuePolicy, lost_after: timedelta
+) -> Next:
+    """Return what is to become of a reservation, from what is known and the time.
+
+    :param lost_after: how long a node may be not Ready before it is lost.
+    """
+    problem = reservation.understanding.problem
+    if problem is not None:
+        new = reservation.with_condition("Valid", False, problem.reason, str(problem), now)
+        return Next(_given_back(new, ReservationPhase.ANNOUNCED, problem.reason, str(problem), now))
+    new = reservation.with_condition("Valid", True, "Consistent", "", now)
+    gang = gang_for(state, reservation)
+    if gang is not None and not gang.over and (plan := state.plans.get(gang.key)) is not None and plan.holding:
+        inside = len({*plan.nodes} & {*reservation.zone})
+        note = f"gang {gang.key} has its nodes"
+        if reservation.phase is not ReservationPhase.USED:
+            note += f", {inside} of {len(plan.nodes)} in the zone"
+            return Next(new.replace(phase=ReservationPhase.USED, reason="Used", message=note, held_by_others=None))
+        return Next(new)
+    if reservation.phase is ReservationPhase.USED and (gang is None or gang.over):
+        return Next(new)
+    if now >= reservation.expires:
+        note = "its gang did not come in time"
+        return Next(_given_back(new, ReservationPhase.EXPIRED, "Expired", note, now))
+    if not policy.reserving:
+        note = f"the queue policy {policy.name} heeds no reservations\nTo fix: start the extender with --queue arnold"
+        new = new.with_condition("Heeded", False, "Policy", note, now)
+        return Next(_given_back(new, ReservationPhase.ANNOUNCED, "NotHeeded", note, now))
+    new = new.with_condition("Heeded", True, "Policy", policy.name, now)
+    lost = tuple(name for name in reservation.zone if _lost(state, reservation, name, now, lost_after))
+    if not reservation.zone or lost or _other_job(reservation):
+        return Next(new, lost=lost, wanted=True)
+    return Next(held(state, new, gang, now))
+
+
+def held(state: ClusterCache, reservation: Reservation, gang: Gang | None, now: datetime) -> Reservation:
+    """Return a reservation with a zone: kept from others, and how many of its nodes others still have."""
+    others = sum(_in_use(state, name, gang) for name in reservation.zone)
+    size, spread = counted(len(reservation.zone), "node"), reservation.spread or (0, 0)
+    worth = f"DP spread {spread[0]}, PP spread {spread[1]}, objective {reservation.objective or 0:g}"
+    left = f"; {others} of them still held by others" if others else ""
+    new = reservation.replace(
+        phase=ReservationPhase.HELD, reason="Held", message=f"{size}, {worth}{left}", held_by_others=others
+    )
+    new = new.with_condition("Zoned", True, "Zoned", worth, now)
+    if others:
+        return new.with_condition("Clear", False, "HeldByOthers", f"{others} of {size} are held by others", now)
+    return new.with_condition("Clear", True, "Clear", "", now)
+
+
+def without_zone(reservation: Reservation, now: datetime) -> Reservation:
+    """Return a reservation for which there is no zone, for the reason in its message."""
+    why = reservation.message
+    new = _given_back(reservation, ReservationPhase.ANNOUNCED, "NoZone", why, now)
+    return new.with_condition("Zoned", False, "NoZone", why, now)
+
+
+def _given_back(
+    reservation: Reservation, phase: ReservationPhase, reason: str, message: str, now: datetime
+) -> Reservation:
+    """Return the reservation without a zone; an expired one still says what it would have been worth."""
+    new = reservation.replace(phase=phase, reason=reason, message=message, zone=(), held_by_others=None)
+    if any(one.type == "Zoned" for one in new.conditions):
+        new = new.with_condition("Zoned", False, reason, message, now).with_condition(
+            "Clear", False, reason, message, now
+        )
+    if phase is ReservationPhase.EXPIRED:
+        return new
+    return new.replace(spread=None, objective=None, bound=None, gap=None)
+
+
+def _other_job(reservation: Reservation) -> bool:
+    """Return whether the spec was changed, so that another number of nodes is needed."""
+    job = reservation.understanding.job
+    return job is not None and job.grid.cells != len(reservation.zone)
+
+
+def _in_use(state: ClusterCache, node: str, gang: Gang | None) -> bool:
+    owner = state.fleet.promised_to(node)
+    if owner is not None:
+        return gang is None or owner != gang.key
+    return state.fleet.held(node) > 0
+
+
+def _lost(state: ClusterCache, reservation: Reservation, node: str, now: datetime, lost_after: timedelta) -> bool:
+    """Return whether no new pod of the gang may come to a node, for longer than a moment."""
+    fleet = state.fleet
+    host = fleet.host(node)
+    if host is None or host.gpus != reservation.ask.gpus_per_node or host.cordoned:
+        return True
+    if fleet.ailing(node, now):
+        since = fleet.not_ready_since(node)
+        return since is None or now >= since + lost_after
+    demand = reservation.demand
+    return repelling_taint(host, (demand,)) is not None or not demand.accepts(node, host.labels)

@@ -1,0 +1,228 @@
+"""The loop that decides and does: one task for each gang at a time, one question to the solver at a time.
+
+Gangs do not wait for one another: what one gang's task cannot do is tried again after a rest of its own, and the others
+go on.  Only the leader decides; it stops by the clock of its Lease, and every write asks that clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from time import monotonic, perf_counter
+
+from extender.controller.action_runner import ActionRunner
+from extender.controller.actions import Action, Write
+from extender.controller.api_writer import NotLeading
+from extender.controller.decide_gangs import decide
+from extender.controller.dependencies import Dependencies
+from extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, PlanningPass, RetryDelay
+from extender.controller.planning import Planning, PlanningOutcome
+from extender.gangs import GangKey
+from topology.errors import ArnoldError
+
+logger = logging.getLogger(__name__)
+
+
+class GangController:
+    """Plans, releases and mends gangs; :meth:`run` never returns.
+
+    :param changed: set when the cache or the leadership changed.
+    """
+
+    def __init__(self, shared: Dependencies, changed: asyncio.Event) -> None:
+        self._shared = shared
+        self._state = shared.state
+        self._changed = changed
+        self._draining = False
+        self._planning = Planning(shared, stop=self._stop)
+        self._actor = ActionRunner(shared, self._planning)
+        self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
+        self._retries: dict[GangKey, RetryDelay] = {}
+        self._written_at: dict[GangKey, float] = {}
+        self._due: dict[GangKey, float] = {}
+        self._unplaced: set[GangKey] = set()
+        self._unwanted: dict[GangKey, str] = {}
+        self._rethink = float("-inf")
+        self._round: asyncio.Task[None] | None = None
+        self._rounds = PlanningPass()
+        self._glances = PlanningPass()
+
+    async def run(self) -> None:
+        """Decide and do, for ever."""
+        led = False
+        while True:
+            pause, wake = PAUSE, RETHINK
+            if self._shared.active:
+                if not led or monotonic() >= self._rethink:
+                    self._state.changed.add_all()
+                    self._rethink = monotonic() + RETHINK
+                started = perf_counter()
+                wake = await self.step()
+                pause = max(PAUSE, (perf_counter() - started) / SHARE)
+                led = True
+            else:
+                led = False
+                self._state.take_changed()
+            await asyncio.sleep(pause)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wake):
+                    await self._changed.wait()
+            self._changed.clear()
+
+    async def step(self) -> float:
+        """Decide about what was touched and what is due, and start doing it.
+
+        Lets others in between two gangs when thinking takes long.
+
+        :returns: seconds after which time alone asks for another decision.
+        """
+        clock = monotonic()
+        due = {key for key, at in self._due.items() if at <= clock}
+        slice_ = perf_counter()
+        for key in sorted(due | self._state.take_changed()):
+            self._due.pop(key, None)
+            if key in self._tasks:
+                self._state.changed.add(key)
+            else:
+                self._consider(key)
+            if perf_counter() - slice_ > SLICE:
+                self._shared.telemetry.decided(perf_counter() - slice_)
+                await asyncio.sleep(0)
+                slice_ = perf_counter()
+        self._shared.telemetry.decided(perf_counter() - slice_)
+        wakes = [*self._due.values(), *self._start_round()]
+        return max(0.0, min(wakes, default=float("inf")) - monotonic()) if wakes else RETHINK
+
+    async def drain(self) -> None:
+        """Begin nothing more, and wait for what is under way."""
+        self._draining = True
+        under_way = {task for task in (*self._tasks.values(), self._round) if task is not None}
+        if under_way:
+            await asyncio.wait(under_way)
+
+    def _consider(self, key: GangKey) -> None:
+        """Decide about one gang, and start its task."""
+        now = self._shared.now()
+        decision = decide(self._state, now, self._shared.terms, keys=(key,), unwanted=self._unwanted)
+        self._unwanted.pop(key, None)
+        if decision.unplaced:
+            self._unplaced.add(key)
+        else:
+            self._unplaced.discard(key)
+        if decision.wake is not None:
+            self._due[key] = monotonic() + max(0.0, (decision.wake - now).total_seconds())
+        if decision.actions:
+            self._start(key, decision.actions)
+
+    def _stop(self, key: GangKey, why: str) -> None:
+        """Have a gang stopped.
+
+        What is lost when this process ends is found out anew, as long as the other gang waits.
+        """
+        self._unwanted[key] = why
+        self._state.changed.add(key)
+        self._changed.set()
+
+    def _start(self, key: GangKey, actions: Sequence[Action]) -> None:
+        """Start a gang's task, or come back when it is time for it."""
+        clock = monotonic()
+        rest = self._retries.get(key)
+        later = 0.0 if rest is None else rest.until
+        if all(isinstance(action, Write) and not action.urgent for action in actions):
+            later = max(later, self._written_at.get(key, 0.0) + QUIET)
+        if clock < later:
+            self._due[key] = min(later, self._due.get(key, later))
+            return
+        self._written_at[key] = clock
+        self._tasks[key] = asyncio.create_task(self._act(key, actions), name=f"gang {key}")
+
+    async def _act(self, key: GangKey, actions: Sequence[Action]) -> None:
+        try:
+            await self._actor.act(key, actions)
+        except NotLeading:
+            pass
+        except ArnoldError as error:
+            self._fails(key, error)
+        except Exception:
+            logger.exception("a fault of Arnold; the gang is tried again", extra={"gang": str(key)})
+            self._retries.setdefault(key, RetryDelay()).lengthen()
+        else:
+            self._retries.pop(key, None)
+        finally:
+            self._ended(key)
+
+    def _ended(self, key: GangKey) -> None:
+        """End a gang's task, and look what is next."""
+        del self._tasks[key]
+        if key not in self._state.gang_keys:
+            self._written_at.pop(key, None)
+            self._retries.pop(key, None)
+        self._state.changed.add(key)
+        self._changed.set()
+
+    def _fails(self, key: GangKey, error: ArnoldError) -> None:
+        """Let a gang rest."""
+        seconds = self._retries.setdefault(key, RetryDelay()).lengthen()
+        logger.warning("%s; trying again in %.1f s", error, seconds, extra={"gang": str(key)})
+
+    def _is_resting(self, key: GangKey) -> bool:
+        rest = self._retries.get(key)
+        return rest is not None and monotonic() < rest.until
+
+    def _start_round(self) -> list[float]:
+        """Start a round of planning, if gangs want nodes and something changed since the last one.
+
+        While it is too early for a whole round, a glance at the head of the queue: who has waited longest learns at
+        once that nodes are free.
+
+        :returns: when to come back, on the steady clock, if it is not time yet.
+        """
+        if not self._unplaced or self._round is not None:
+            return []
+        resting = [self._retries[key].until for key in self._unplaced if self._is_resting(key)]
+        unplaced = {key: self._state.gang(key) for key in self._unplaced if not self._is_resting(key)}
+        version = self._state.fleet.version
+        if not unplaced:
+            return resting
+        clock = monotonic()
+        whole, glance = self._rounds.due(unplaced, version), self._glances.due(unplaced, version)
+        if clock < min(whole, glance):
+            return [whole, glance, *resting]
+        glances = clock < whole
+
+        async def run() -> None:
+            started, came = monotonic(), frozenset({PlanningOutcome.NOTHING})
+            try:
+                came = await self._planning.round(claim=self._claim, failed=self._fails, glance=glances)
+            except NotLeading:
+                pass
+            except Exception:
+                logger.exception("a fault of Arnold; planning goes on")
+            finally:
+                found, again = PlanningOutcome.NODES in came, PlanningOutcome.NOTHING in came
+                this = PlanningPass.after(unplaced, version, started=started, found=found, again=again)
+                self._glances = this if glances or again else replace(this, patience=0.0)
+                if not glances:
+                    self._rounds = this
+                self._round = None
+                self._changed.set()
+
+        self._round = asyncio.create_task(run(), name="planning")
+        return []
+
+    @contextmanager
+    def _claim(self, key: GangKey) -> Iterator[bool]:
+        """Keep other tasks off a gang while the solver is asked about it."""
+        if self._draining or not self._shared.leads():
+            raise NotLeading("this replica does not lead any more")
+        if key in self._tasks or key not in self._unplaced or self._is_resting(key):
+            yield False
+            return
+        self._tasks[key] = None
+        try:
+            yield True
+        finally:
+            self._ended(key)

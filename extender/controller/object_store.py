@@ -1,0 +1,144 @@
+"""From the API server into the cache: objects by name there, by UID or key here.
+
+Answers to our own writes are taken up too, so that the next decision knows of them.  The watch may be behind such an
+answer: older versions are passed over.  It may also be ahead, up to the object's end: an answer brings nothing back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from extender.cluster_cache import ClusterCache
+from extender.objects import Owner
+from extender.plans import GangPlan, decode_plan, object_name
+from extender.reservations import Reservation
+from topology.errors import InvalidInput
+from topology.readers.kubernetes_objects import Metadata, NodeObject
+from topology.readers.kubernetes_pods import Pod
+
+T = TypeVar("T")
+
+
+class Identity(NamedTuple):
+    """What tells an object from others.
+
+    :param place: namespace and name in the API server.
+    :param key: in the cache.
+    :param version: resourceVersions are comparable decimal numbers (KEP-5504); 0 for anything else.
+    """
+
+    place: tuple[str, str]
+    key: Any
+    uid: str
+    version: int
+
+
+class ObjectStore(Generic[T]):
+    """The objects of one kind: a reflector fills it, and the writer tells it of its answers.
+
+    :param put: takes up an object in the cache.
+    :param drop: forgets the object with a key there.
+    """
+
+    def __init__(
+        self, put: Callable[[T], None], drop: Callable[[Any], None], identify: Callable[[T], Identity]
+    ) -> None:
+        self._put = put
+        self._drop = drop
+        self._identify = identify
+        self._known: dict[tuple[str, str], Identity] = {}
+
+    def replace(self, objects: Iterable[T]) -> None:
+        """Take up a new list of all objects, whatever their versions: those that are not in it are gone."""
+        found = {identity.place: (identity, one) for one in objects for identity in (self._identify(one),)}
+        for place in self._known.keys() - found.keys():
+            self.remove(*place)
+        for identity, one in found.values():
+            self._set(identity, one)
+
+    def put(self, found: T) -> None:
+        """Take up an object that appeared or changed, unless a newer version of it is known."""
+        new = self._identify(found)
+        old = self._known.get(new.place)
+        if old is None or new.version >= old.version:
+            self._set(new, found)
+
+    def wrote(self, answer: T, *, new: bool = False) -> None:
+        """Take up the answer to a write of ours; an object that is gone meanwhile stays gone.
+
+        :param new: it was made just now, so that the watch may not know it yet.
+        """
+        written = self._identify(answer)
+        known = self._known.get(written.place)
+        if new or (known is not None and known.uid == written.uid):
+            self.put(answer)
+
+    def remove(self, namespace: str, name: str) -> None:
+        """Forget an object."""
+        if (old := self._known.pop((namespace, name), None)) is not None:
+            self._drop(old.key)
+
+    def _set(self, new: Identity, found: T) -> None:
+        old = self._known.get(new.place)
+        if old is not None and old.key != new.key:
+            self._drop(old.key)
+        self._known[new.place] = new
+        self._put(found)
+
+
+class Stores:
+    """The stores of all kinds, which fill one cache."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+        self.nodes = ObjectStore[NodeObject](
+            cache.put_node, cache.drop_node, lambda node: _identity(node.metadata, node.name)
+        )
+        self.pods = ObjectStore[Pod](cache.put_pod, cache.drop_pod, lambda pod: _identity(pod.metadata, pod.uid))
+        self.plans = ObjectStore[GangPlan](cache.put_plan, cache.drop_plan, _identity_of_plan)
+        self.reservations = ObjectStore[Reservation](
+            cache.put_reservation,
+            cache.drop_reservation,
+            lambda one: Identity(one.key, one.key, one.uid, _version(one)),
+        )
+
+    def owners(self) -> ObjectStore[Owner]:
+        """Return a store of one kind of makers of pods."""
+        cache = self._cache
+        return ObjectStore(cache.put_owner, cache.drop_owner, lambda one: _identity(one.metadata, one.metadata.uid))
+
+
+def _identity_of_plan(plan: GangPlan) -> Identity:
+    place = (plan.key.namespace, object_name(plan.key))
+    return Identity(place, plan.key, plan.uid, _version(plan))
+
+
+def _identity(meta: Metadata, key: str) -> Identity:
+    return Identity((meta.namespace or "", meta.name), key, meta.uid, _version(meta))
+
+
+def _version(found: Metadata | GangPlan | Reservation) -> int:
+    text = found.resource_version
+    return int(text) if text.isdecimal() else 0
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+class _Headed(msgspec.Struct):
+    metadata: _Named
+
+
+def decode_own_plan(raw: bytes) -> GangPlan:
+    """Return the plan of a GangPlan that bears the name of its gang.
+
+    :raises InvalidInput: it bears another: it is none of ours, and there may be a second one of the same gang.
+    """
+    plan = decode_plan(raw)
+    if msgspec.json.decode(raw, type=_Headed).metadata.name != object_name(plan.key):
+        raise InvalidInput(f"it is not the GangPlan of gang {plan.key}", fix="delete it; Arnold makes GangPlans itself")
+    return plan

@@ -1,0 +1,182 @@
+"""Gangs with nodes: pods are released, bound, made anew, moved, or late."""
+
+from __future__ import annotations
+
+from extender.controller.actions import EventNote, NotifyPod, Recreate, Release, RepairPlan, Write
+from extender.controller.context import Context, UnfitRanks, is_pinned, nodes_of
+from extender.controller.phrases import counted, named
+from extender.controller.plan_progress import PlanProgress
+from extender.gangs import Gang
+from extender.kubernetes_names import PLANNED
+from extender.planner import with_doubts
+from extender.plans import GangPlan, PlanPhase, PlanSpec, canonical_uid
+
+
+def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
+    """Decide what to do about a gang whose plan holds nodes."""
+    sight = PlanProgress(gang, plan)
+    if not sight.started and (gang.complete or sight.matching) and (changed := _changed(sight)):
+        context.give_back(plan, PlanPhase.QUEUED, "GangChanged", f"{changed}; planned anew")
+    elif sight.strangers:
+        _adopt(context, sight)
+    elif plan.expired(context.now) and len(sight.bound) < plan.size:
+        _expire(context, sight)
+    else:
+        unfit = context.unfit_ranks(sight)
+        context.watch(unfit)
+        if not _mend(context, sight, unfit):
+            _recreate(context, sight)
+            _release(context, sight, unfit)
+            _tell(context, sight)
+            _advance(context, sight)
+    if plan.expires is not None and plan.expires > context.now:
+        context.decision.wake_by(plan.expires)
+
+
+def _adopt(context: Context, sight: PlanProgress) -> None:
+    """Give the ranks of pods that are gone to those that came in their place.
+
+    When all are new, as after a restart of the job, the gang is begun again: whole, and with new time.
+    """
+    if not sight.started and sight.plan.phase is not PlanPhase.PLANNED:
+        context.do(Write(context.renewed(sight.plan, sight.gang)))
+        return
+    pods = list(sight.plan.pods or (None,) * len(sight.plan.nodes))
+    for rank, uid in sight.strangers.items():
+        pods[rank] = canonical_uid(uid)
+    context.do(Write(sight.plan.replace(pods=tuple(pods))))
+
+
+def _recreate(context: Context, sight: PlanProgress) -> None:
+    """Have pods made anew that are pinned to the node which their rank had before: a pin cannot be taken off."""
+    for rank, pod, node in sight.outdated:
+        if not pod.leaving:
+            context.do(Recreate(context.key, pod, f"rank {rank} has node {node} now"))
+
+
+def _release(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> None:
+    """Release pods: all of them when the gang is complete, later ones as they come.
+
+    Nobody is pinned to a node that may be lost, and no gang is begun while one of its nodes may be.
+    """
+    if sight.started or (sight.gang.complete and not unfit.doubtful):
+        ready = (one for one in sight.gated if one[0] not in unfit.doubtful)
+        context.do(*(Release(context.key, pod, node) for _, pod, node in ready))
+
+
+def _tell(context: Context, sight: PlanProgress) -> None:
+    """Tell pods that came without the gate that they have nodes, and again while they are not on them."""
+    for _, pod, node in sight.ungated:
+        if pod.node is None and pod.pin is None:
+            written = pod.probed_at(PLANNED)
+            if written is None or written + context.terms.tell <= context.now:
+                context.do(NotifyPod(context.key, pod, node))
+            else:
+                context.decision.wake_by(written + context.terms.tell)
+
+
+def _advance(context: Context, sight: PlanProgress) -> None:
+    """Write how far the gang is."""
+    plan, new, bound = sight.plan, sight.plan, len(sight.bound)
+    if plan.phase is PlanPhase.PLANNED and sight.gang.complete and not sight.gated:
+        new = new.replace(phase=PlanPhase.RELEASED, reason="Released", message="")
+        new = new.with_condition("Released", True, "Released", "", context.now)
+    events: tuple[EventNote, ...] = ()
+    if new.phase is not PlanPhase.BOUND and bound == plan.size:
+        new = new.replace(phase=PlanPhase.BOUND, reason="Bound", message="", expires=None)
+        new = new.with_condition("Bound", True, "Bound", "", context.now)
+        events = (EventNote("Bound", f"all {counted(plan.size, 'pod')} are on their nodes"),)
+    new = with_doubts(_with_health(context, new, sight).replace(bound_pods=bound), sight.gang, context.now)
+    if new != plan:
+        context.do(Write(new, urgent=new.phase is not plan.phase, events=events))
+
+
+def _mend(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> bool:
+    """Move ranks whose nodes cannot be had.
+
+    :returns: whether there is anything to mend; nothing is released meanwhile.
+    """
+    if not unfit.move:
+        return False
+    if not sight.started and sight.plan.phase is PlanPhase.PLANNED:
+        context.give_back(sight.plan, PlanPhase.QUEUED, "NodeLost", f"{unfit.why}; planned anew")
+    elif any(rank in unfit.move for rank, _, _ in sight.pods):
+        context.do(RepairPlan(sight.plan, nodes_of(sight.plan, unfit.move), unfit.why))
+    else:
+        return False
+    return True
+
+
+def _expire(context: Context, sight: PlanProgress) -> None:
+    """Decide about pods that are not bound in time.
+
+    When none is, all nodes are given back.  When some are, the others move that kube-scheduler has tried in vain; where
+    it has not come to them, as when it was away, they get their time once more.
+    """
+    plan = sight.plan
+    late = [(pod, node) for rank, pod, node in sight.pods if rank not in sight.bound]
+    names = named(pod.name for pod, _ in late) or "none is left"
+    message = f"{len(sight.bound)} of {counted(plan.size, 'pod')} were bound in time; not bound: {names}"
+    if not sight.bound or sight.gang.waits or plan.expires is None:
+        context.give_back(plan, PlanPhase.EXPIRED, "Expired", message)
+        return
+    renewed = context.renewed(plan, sight.gang).with_condition("Bound", False, "Expired", message, context.now)
+    movable = ((pod, node) for pod, node in late if pod.owner is not None or not is_pinned(pod, node))
+    if lost := tuple(node for pod, node in movable if pod.unschedulable):
+        context.do(RepairPlan(plan, lost, message, else_keep=renewed))
+    else:
+        context.do(Write(renewed, events=(EventNote("Expired", message, "Warning"),)))
+
+
+def _with_health(context: Context, plan: GangPlan, sight: PlanProgress) -> GangPlan:
+    """Return the plan with a condition that says what of it is not as planned."""
+    reason, told = "NotAsPlanned", []
+    gang = sight.gang
+    if gang.problem is not None:
+        told.append(str(gang.problem))
+    elif gang.waits and plan.phase is not PlanPhase.PLANNED:
+        told.append(gang.waits)
+    elif gang.complete and not sight.matching:
+        told.append(_changed(sight))
+    pods = ((pod.node, context.fleet.ailing(pod.node, context.now)) for _, pod, _ in sight.pods if pod.node is not None)
+    if ailing := {node: why for node, why in pods if why}:
+        reason = "NodeAiling"
+        told.append(f"{named(ailing)}: {next(iter(ailing.values()))}")
+    if sight.misplaced or sight.off_plan:
+        reason = "OffPlan"
+        told += _off_plan(sight)
+    old = plan.condition("Healthy")
+    if told:
+        return plan.with_condition("Healthy", False, reason, "; ".join(told), context.now)
+    if old is None or old.status == "True":
+        return plan
+    return plan.with_condition("Healthy", True, "AsPlanned", "", context.now)
+
+
+def _off_plan(sight: PlanProgress) -> list[str]:
+    told = []
+    if sight.off_plan:
+        told.append(f"bound elsewhere than planned: {named(pod.name for _, pod, _ in sight.off_plan)}")
+    if sight.misplaced:
+        pods = named(pod.name for _, pod, _ in sight.misplaced)
+        told.append(f"pinned elsewhere than planned: {pods}; to fix: delete them, so that they are made anew")
+    return told
+
+
+def _changed(sight: PlanProgress) -> str:
+    """Return what a gang asks now and did not when it was planned; empty = nothing.
+
+    A level that is not named is any.
+    """
+    job, spec = sight.gang.job, sight.plan.spec
+    if not sight.matching:
+        return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"
+    asked = spec if job is None else PlanSpec.of(job, dialect=spec.dialect, priority=spec.priority)
+    same = (asked.parallelism, asked.order, asked.alpha, asked.avoid, asked.level or spec.level) == (
+        spec.parallelism,
+        spec.order,
+        spec.alpha,
+        spec.avoid,
+        spec.level,
+    )
+    return "" if same else "its pods ask otherwise than before"

@@ -1,0 +1,128 @@
+"""What users write about a gang, read with a clear word about every mistake."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import cast, get_args
+
+from extender.gangs.parallelism import parse_parallelism
+from extender.gangs.types import Asked, InvalidGang, TopologyRequest
+from extender.kubernetes_names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM
+from extender.texts import LONGEST
+from scheduler.job import Avoid, Parallelism
+from topology.errors import InvalidJob, did_you_mean
+
+MOST_PODS = 1_000_000
+"""Most pods of one gang; ten times the largest cluster that is known."""
+
+ANNOTATIONS: Mapping[str, str] = {
+    "size": GANG_SIZE,
+    "parallelism": PARALLELISM,
+    "alpha": ALPHA,
+    "level": LEVEL,
+    "avoid": AVOID,
+}
+"""Field of :class:`~extender.gangs.types.Asked` -> the annotation that says it; members of a gang agree in each."""
+
+_WHOLE = re.compile(r"[0-9]{1,9}")
+_DECIMAL = re.compile(r"[0-9]{0,3}\.?[0-9]{0,20}")
+
+
+def asked_by(annotations: Mapping[str, str], requests: tuple[TopologyRequest, ...]) -> Asked:
+    """Return what a pod asks for its gang.
+
+    :param requests: what peers' dialects ask.
+    """
+    return Asked(**{field: annotations.get(key) for field, key in ANNOTATIONS.items()}, requests=requests)
+
+
+def parse_size(text: str, *, key: str = GANG_SIZE) -> int:
+    """Read a number of pods.
+
+    :raises InvalidGang: not a whole number from 1 to :data:`MOST_PODS`.
+    """
+    size = parse_whole(text)
+    if size is None or not 1 <= size <= MOST_PODS:
+        raise InvalidGang(
+            f"{text[:40]!r} is no number of pods",
+            reason="InvalidGangSize",
+            where=key,
+            fix=f"write the number of pods of the gang, 1 to {MOST_PODS:,}",
+        )
+    return size
+
+
+def parse_whole(text: str | None) -> int | None:
+    """Read a whole number in ASCII digits; ``None`` = it is none."""
+    return int(text) if text is not None and _WHOLE.fullmatch(text) else None
+
+
+def parse_alpha(text: str) -> float:
+    """Read a DP affinity.
+
+    :raises InvalidGang: not a number between 0 and 1.
+    """
+    plain = text.strip()
+    alpha = float(plain) if _DECIMAL.fullmatch(plain) and plain.strip(".") else -1.0
+    if not 0.0 <= alpha <= 1.0:
+        raise InvalidGang(
+            f"{text[:40]!r} is no weight",
+            reason="InvalidAlpha",
+            where=ALPHA,
+            fix="write a number between 0 and 1, like 0.3",
+        )
+    return alpha
+
+
+def parse_level(text: str, *, key: str = LEVEL) -> str:
+    """Return a node label that may be a level; whether the cluster has it is asked when the gang is planned.
+
+    :param key: the annotation that names it.
+    :raises InvalidGang: it is longer than any text of a user that is repeated.
+    """
+    size = len(text.encode("utf-8", "replace"))
+    if size > LONGEST:
+        raise InvalidGang(
+            f"{text[:40]!r}... is no node label: it has {size:,} bytes",
+            reason="InvalidLevel",
+            where=key,
+            fix=f"name a node label of at most {LONGEST} bytes",
+        )
+    return text
+
+
+def parse_avoid(text: str) -> Avoid:
+    """Read what to do about slow nodes.
+
+    :raises InvalidGang: no such word.
+    """
+    known = get_args(Avoid)
+    if text not in known:
+        hint = did_you_mean(text[:40], known)
+        raise InvalidGang(
+            f"{text[:40]!r} is not known",
+            reason="InvalidAvoid",
+            where=AVOID,
+            fix=f"{hint}write one of {', '.join(known)}",
+        )
+    return cast(Avoid, text)
+
+
+def parse_degrees(text: str) -> Parallelism:
+    """Read degrees of parallelism.
+
+    :raises InvalidGang: not of the form ``tp=8,pp=8,dp=12``, or degrees that cannot be.
+    """
+    try:
+        return parse_parallelism(text)
+    except InvalidJob as error:
+        raise impossible_degrees(repr(text[:80]), error) from None
+
+
+def impossible_degrees(what: str, error: InvalidJob) -> InvalidGang:
+    """Return the error that degrees of parallelism cannot be read, or make no job.
+
+    :param what: the degrees, as written or understood.
+    """
+    return InvalidGang(f"{what}: {error.message}", reason="InvalidParallelism", where=PARALLELISM, fix=error.fix)

@@ -1,0 +1,162 @@
+"""What a gang asks the solver: annotations and peers' requests as a :class:`~scheduler.job.Job`.
+
+Each pod takes one whole node, and rank r is the cell (dp = r mod D, pp = r div D) of the grid, as Megatron numbers
+nodes.  Without degrees of parallelism a gang is one data-parallel group: its domains are counted, its ranks are alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from extender.gangs.gang_annotations import (
+    MOST_PODS,
+    impossible_degrees,
+    parse_alpha,
+    parse_avoid,
+    parse_degrees,
+    parse_level,
+    parse_size,
+)
+from extender.gangs.parallelism import format_parallelism
+from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
+from extender.kubernetes_names import GANG_SIZE, PARALLELISM
+from scheduler.job import Hold, Job, Parallelism
+from topology.errors import InvalidJob
+
+MOST_HOLDS = 64
+"""Requirements of one gang that its GangPlan can hold (maxItems of the CRD)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """What annotations come to.
+
+    :param size: pods; ``None`` = not known.
+    :param job: ``None`` exactly when the size is.
+    :param tiers: hard requests by number of a level.
+    """
+
+    size: int | None = None
+    job: Job | None = None
+    tiers: tuple[TopologyRequest, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Understood:
+    """Return the size and the job of a gang.
+
+    :param gpus: GPUs that each of its pods asks for, at least 1.
+    :param size: pods, as its controller or its group says; the annotation and the degrees of parallelism come first.
+    :raises InvalidGang: an annotation cannot be read, or contradicts another.
+    """
+    degrees = None if asked.parallelism is None else parse_degrees(asked.parallelism)
+    shape = None if degrees is None else _shape(degrees, gpus)
+    if asked.size is not None:
+        size = parse_size(asked.size)
+    elif shape is not None:
+        size = shape[0] * shape[1]
+    if size is None or size < 1:
+        return Understood()
+    if shape is not None and shape[0] * shape[1] != size:
+        raise _contradiction(size, gpus, shape)
+    slices = {
+        request.slice_size for request in asked.requests if request.slice_size is not None and request.slice_size < size
+    }
+    if degrees is None:
+        degrees = _without_degrees(size, gpus, slices)
+        shape = _shape(degrees, gpus)
+    level = parse_level(asked.level) if asked.level else None
+    job = Job(name=str(key), parallelism=degrees, gpus_per_node=gpus, level=level)
+    if asked.alpha is not None:
+        job = job.replace(alpha=parse_alpha(asked.alpha))
+    if asked.avoid is not None:
+        job = job.replace(avoid=parse_avoid(asked.avoid))
+    return _with_requests(job, asked.requests, size)
+
+
+def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...]:
+    """Return what keeps that which a hard request concerns inside one domain of a level.
+
+    :raises InvalidGang: it concerns slices that are no groups of the job.
+    """
+    rows, columns = job.parallelism.shape(job.gpus_per_node)
+    if request.slice_size is None or request.slice_size >= rows * columns:
+        return (Hold("dp", level), Hold("pp", level))
+    if request.slice_size == rows:
+        return (Hold("dp", level),)
+    raise InvalidGang(
+        f"{request.source} wants slices of {request.slice_size} ranks in one domain, "
+        f"the data-parallel groups have {rows}",
+        reason="UnsupportedSlice",
+        where=request.source,
+        fix=f"make the slices as large as those groups, or leave out {PARALLELISM}: then the slices are the groups",
+    )
+
+
+def _shape(degrees: Parallelism, gpus: int) -> tuple[int, int]:
+    try:
+        rows, columns = degrees.shape(gpus)
+    except InvalidJob as error:
+        raise impossible_degrees(f"{format_parallelism(degrees)} on nodes of {gpus} GPUs", error) from None
+    if rows * columns > MOST_PODS:
+        raise InvalidGang(
+            f"makes a job of {rows * columns:,} nodes",
+            reason="InvalidParallelism",
+            where=PARALLELISM,
+            fix=f"a gang has at most {MOST_PODS:,} pods: check the degrees for a slip",
+        )
+    return rows, columns
+
+
+def _contradiction(size: int, gpus: int, shape: tuple[int, int]) -> InvalidGang:
+    rows, columns = shape
+    return InvalidGang(
+        f"{size}, but {PARALLELISM} on pods of {gpus} GPUs makes {rows * columns} pods ({rows} pipelines of {columns})",
+        reason="SizeContradictsParallelism",
+        where=GANG_SIZE,
+        fix=f"set {GANG_SIZE} to {rows * columns}, or correct the degrees",
+    )
+
+
+def _without_degrees(size: int, gpus: int, slices: set[int]) -> Parallelism:
+    """Return one data-parallel group, or as many as there are slices of one size."""
+    group = next(iter(slices)) if len(slices) == 1 else size
+    if size % group:
+        raise InvalidGang(
+            f"slices of {group} ranks do not divide the {size} pods of the gang",
+            reason="UnsupportedSlice",
+            fix=f"choose a slice size that divides {size}",
+        )
+    return Parallelism(tp=gpus, dp=group, pp=size // group)
+
+
+def _with_requests(job: Job, requests: tuple[TopologyRequest, ...], size: int) -> Understood:
+    """Return the job with what peers' annotations add; a soft request gives way to our own annotation.
+
+    :raises InvalidGang: a level that is none, slices that are no groups, or more than a GangPlan holds.
+    """
+    holds: list[Hold] = []
+    notes: list[str] = []
+    for request in requests:
+        if request.level is not None:
+            parse_level(request.level, key=request.source)
+        if request.level is not None and request.hard:
+            holds += holds_for(job, request, request.level)
+            notes.append(f"{request.source}: kept inside one domain of {request.level}")
+        elif request.level is not None and job.level is None:
+            job = job.replace(level=request.level)
+            notes.append(f"{request.source}: domains of {request.level} count")
+    unique = tuple(dict.fromkeys(holds))
+    if len(unique) > MOST_HOLDS:
+        raise InvalidGang(
+            f"its pods require {len(unique)} different things of the network, at most {MOST_HOLDS} are read",
+            reason="TooManyWishes",
+            where=requests[0].source,
+            fix="give all pods of a gang the same annotations",
+        )
+    return Understood(
+        size=size,
+        job=replace(job, holds=unique),
+        tiers=tuple(request for request in requests if request.level is None),
+        notes=tuple(notes),
+    )

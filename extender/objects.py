@@ -1,0 +1,112 @@
+"""What makes pods by the number and says how many belong together; and objects of the API server, decoded."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from topology.errors import InvalidInput
+from topology.readers.kubernetes_objects import Metadata, NodeObject, Object
+from topology.readers.kubernetes_pods import Pod, PodSpec
+
+_Kind = TypeVar("_Kind", bound=Object)
+
+
+class _PodTemplate(Object, frozen=True):
+    spec: PodSpec = PodSpec()
+
+
+class _JobSpec(Object, frozen=True):
+    parallelism: int | None = None
+    template: _PodTemplate = _PodTemplate()
+
+
+class _JobTemplate(Object, frozen=True):
+    spec: _JobSpec = _JobSpec()
+
+
+class ReplicatedJob(Object, frozen=True):
+    """One of the job templates of a JobSet."""
+
+    name: str = ""
+    replicas: int = 1
+    template: _JobTemplate = _JobTemplate()
+
+    @property
+    def pods(self) -> int:
+        """Pods of all its jobs that hold GPUs.
+
+        :raises ValueError: not a number of GPUs.
+        """
+        job = self.template.spec
+        return self.replicas * (1 if job.parallelism is None else job.parallelism) if job.template.spec.gpus else 0
+
+
+class _GangPolicy(Object, frozen=True):
+    min_count: int | None = None
+
+
+class _SchedulingPolicy(Object, frozen=True):
+    gang: _GangPolicy | None = None
+
+
+class _NetworkTopology(Object, frozen=True):
+    mode: str = ""
+    highest_tier_allowed: int | None = None
+
+
+class _TopologyConstraint(Object, frozen=True):
+    key: str = ""
+
+
+class _SchedulingConstraints(Object, frozen=True):
+    topology: list[_TopologyConstraint] | None = None
+
+
+class OwnerSpec(Object, frozen=True):
+    """What the makers of pods say about their number and their place, each kind in its own fields.
+
+    Job: completions; JobSet: replicatedJobs; StatefulSet: replicas; native PodGroup: schedulingPolicy and
+    schedulingConstraints; PodGroup of sig-scheduling and of Volcano: minMember, of Volcano also networkTopology.
+    """
+
+    completions: int | None = None
+    replicas: int | None = None
+    replicated_jobs: list[ReplicatedJob] | None = None
+    scheduling_policy: _SchedulingPolicy | None = None
+    scheduling_constraints: _SchedulingConstraints | None = None
+    min_member: int | None = None
+    network_topology: _NetworkTopology | None = None
+
+
+class Owner(Object, frozen=True):
+    """An object that says how many pods belong together: Job, JobSet, StatefulSet or a PodGroup of any API."""
+
+    kind: str = ""
+    metadata: Metadata = Metadata()
+    spec: OwnerSpec = OwnerSpec()
+
+
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (Pod, NodeObject, Owner)
+}
+
+
+def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
+    """Return an object from JSON, or from what a JSON parser made of it.
+
+    :raises InvalidInput: none of that kind.
+    """
+    try:
+        return _decoders[kind].decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, kind)
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(
+            f"not a {kind.__name__} of Kubernetes: {error}", fix="send the object as the API server writes it"
+        ) from None
+
+
+decode_pod = partial(_decode, kind=Pod)
+decode_node = partial(_decode, kind=NodeObject)
+decode_owner = partial(_decode, kind=Owner)

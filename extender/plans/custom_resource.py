@@ -1,0 +1,161 @@
+"""Our own kinds of objects in the API server: a frozen struct *is* what is stored.
+
+    metadata  name and namespace; uid and resourceVersion where they are known
+    spec      the field ``spec`` of the struct
+    status    its other fields, spread as {dp, pp}; and ``summary``, which ``kubectl get`` prints
+
+Names are those of the fields in camelCase.  A field that has its default is left out unless :func:`written` made it.
+Fields of later versions are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Self, TypeVar
+
+import msgspec
+
+from extender.kubernetes_names import GROUP, VERSION
+from topology.errors import InvalidInput
+from topology.readers.kubernetes_objects import START_OF_TIME, Metadata, Object
+
+T = TypeVar("T")
+
+Instant = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time with a time zone, in RFC 3339."""
+
+
+def written(default: T) -> T:
+    """Return the default of a field that is stored even when it has that default.
+
+    msgspec leaves out what *is* the default itself, and does not call factories to find that out.
+    """
+    return msgspec.field(default_factory=lambda: default)
+
+
+class StoredPart(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, dict=True):
+    """A part of an object of ours, as it is stored."""
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class Condition(msgspec.Struct, frozen=True, rename="camel"):
+    """One finding about an object, as ``metav1.Condition``.
+
+    :param status: ``True``, ``False`` or ``Unknown``.
+    :param reason: one word, CamelCase.
+    :param message: for people.
+    :param since: when the status last changed, in whole seconds as ``metav1.Time`` has it.
+    """
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    since: Instant = msgspec.field(default=START_OF_TIME, name="lastTransitionTime")
+
+
+class CustomResource(StoredPart, frozen=True, kw_only=True):
+    """What all our objects say about themselves and about the placement that was found for them.
+
+    :param uid: of the object; empty until it is written.
+    :param resource_version: an update with it fails when another replica wrote in between; empty until it is written.
+    :param spread: (S, R), the DP and PP spread.
+    :param objective: what the placement costs.
+    :param bound: no placement of the nodes that the solver was given costs less.
+    :param gap: (objective - bound) / objective, 0 when proved.
+    """
+
+    uid: str = ""
+    resource_version: str = ""
+    reason: str = ""
+    message: str = ""
+    spread: tuple[int, int] | None = None
+    objective: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    conditions: tuple[Condition, ...] = written(())
+
+    def condition(self, kind: str) -> Condition | None:
+        """Return the condition of that type."""
+        return next((one for one in self.conditions if one.type == kind), None)
+
+    def with_condition(self, kind: str, status: bool | None, reason: str, message: str, now: datetime) -> Self:
+        """Return a copy with one condition set; its time changes only when its status does."""
+        text = {True: "True", False: "False", None: "Unknown"}[status]
+        old = self.condition(kind)
+        since = old.since if old is not None and old.status == text else now.astimezone(UTC).replace(microsecond=0)
+        new = Condition(kind, text, reason, message, since)
+        kept = tuple(new if one.type == kind else one for one in self.conditions)
+        return self.replace(conditions=kept if old is not None else (*kept, new))
+
+
+class StoredObject(Object, frozen=True):
+    """An object of ours as the API server sends it, its two halves unread."""
+
+    metadata: Metadata
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+def encode_resource(
+    found: CustomResource, kind: str, name: str, namespace: str, **summary: str | None
+) -> dict[str, Any]:
+    """Return an object of ours, ready to be written as JSON.
+
+    :param summary: further texts for ``kubectl get``.
+    """
+    status = msgspec.json.decode(msgspec.json.encode(found))
+    del status["key"]
+    spec = status.pop("spec", {})
+    identity = {field: status.pop(field) for field in ("uid", "resourceVersion") if field in status}
+    if found.spread is not None:
+        dp, pp = found.spread
+        status["spread"] = {"dp": dp, "pp": pp}
+        summary["spread"] = f"{dp}/{pp}"
+    status["summary"] = {column: text for column, text in summary.items() if text is not None}
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace, **identity},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def decode_resource(raw: bytes | dict[str, Any], make: Callable[[StoredObject], T], *, kind: str, fix: str) -> T:
+    """Return what ``make`` reads in an object of ours.
+
+    :raises InvalidInput: none that we wrote; ``where`` says which, as far as its name can be read.
+    """
+    where = ""
+    try:
+        found = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, StoredObject)
+        where = f"{found.metadata.namespace}/{found.metadata.name}"
+        return make(found)
+    except (msgspec.MsgspecError, ValueError, InvalidInput, RecursionError) as error:
+        raise InvalidInput(f"{kind} cannot be read: {error}", where=where, fix=fix) from None
+
+
+def resource_of(document: StoredObject, kind: type[T], **fields: Any) -> T:
+    """Return the struct of an object.
+
+    :param fields: those that its spec and status do not say as they stand.
+    :raises msgspec.ValidationError: a field is of another type.
+    """
+    meta, status = document.metadata, document.status
+    if (spread := status.get("spread")) is not None:
+        status = status | {"spread": msgspec.structs.astuple(msgspec.convert(spread, _Spread))}
+    known = {"spec": document.spec, "uid": meta.uid, "resourceVersion": meta.resource_version}
+    return msgspec.convert({**status, **known, **fields}, kind)
+
+
+class _Spread(msgspec.Struct):
+    dp: int
+    pp: int
+
+
+_decoder = msgspec.json.Decoder(StoredObject)

@@ -1,0 +1,77 @@
+"""The kinds of objects that the cache follows, and whether it can be trusted: filled, and heard of lately."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from extender.cluster_api import NODES, PODS, ClusterApi, Reflector, Resource
+from extender.controller.api_writer import GANGPLANS, RESERVATIONS
+from extender.controller.object_store import Stores, decode_own_plan
+from extender.objects import decode_node, decode_owner, decode_pod
+from extender.reservations import decode_reservation
+
+OWNERS = (
+    Resource("batch", "v1", "jobs", "Job"),
+    Resource("apps", "v1", "statefulsets", "StatefulSet"),
+    Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
+    # Native groups are alpha, and each release has had its own version.
+    Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
+    Resource("scheduling.k8s.io", "v1alpha3", "podgroups", "PodGroup"),
+    Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"),
+    Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"),
+)
+"""Makers of pods, and groups of them, which say how many belong together; a cluster need not have them."""
+
+STALE_SECONDS = 60.0
+"""A kind whose list and watch have failed for so long is out of date."""
+
+
+def make_reflectors(api: ClusterApi, stores: Stores, *, changed: Callable[[], None]) -> list[Reflector[Any]]:
+    """Return what keeps each kind in the cache up to date."""
+    return [
+        Reflector(api, NODES, decode=decode_node, sink=stores.nodes, changed=changed),
+        *(
+            Reflector(api, kind, decode=decode_owner, sink=stores.owners(), changed=changed, optional=True)
+            for kind in OWNERS
+        ),
+        Reflector(api, PODS, decode=decode_pod, sink=stores.pods, changed=changed),
+        Reflector(api, GANGPLANS, decode=decode_own_plan, sink=stores.plans, changed=changed),
+        Reflector(
+            api, RESERVATIONS, decode=decode_reservation, sink=stores.reservations, changed=changed, optional=True
+        ),
+    ]
+
+
+class Readiness:
+    """Asked by probes and before every answer.
+
+    :param clock: steady seconds.
+    """
+
+    def __init__(self, reflectors: Sequence[Reflector[Any]], *, clock: Callable[[], float]) -> None:
+        self._reflectors = tuple(reflectors)
+        self._clock = clock
+        self._failing_since: dict[str, float] = {}
+
+    def synced(self) -> bool:
+        """Return whether every kind has been listed once."""
+        return all(reflector.synced for reflector in self._reflectors)
+
+    def reasons(self) -> list[str]:
+        """Return why the cache cannot be trusted, one sentence each; empty = it can."""
+        found = []
+        now = self._clock()
+        for reflector in self._reflectors:
+            name = reflector.resource.plural
+            if reflector.problem is None:
+                self._failing_since.pop(name, None)
+                if not reflector.synced:
+                    found.append(f"{name} are not listed yet")
+                continue
+            since = self._failing_since.setdefault(name, now)
+            if not reflector.synced:
+                found.append(f"{name} are not listed yet: {reflector.problem.message}")
+            elif now - since >= STALE_SECONDS:
+                found.append(f"{name} may be out of date: {reflector.problem.message}")
+        return found

@@ -1,0 +1,209 @@
+"""The process of ``arnold extender serve``: cache, election, controller and HTTP server in one event loop.
+
+One process: the cache is in its memory.  It starts without an API server and waits for it; it ends on SIGTERM, in this
+order: no new requests, requests under way are answered, patches under way are finished, the Lease is released.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from time import monotonic
+
+import uvicorn
+
+from extender.cluster_api import Credentials, Election, EventRecorder, FlowControl, HttpApi, find_cluster
+from extender.cluster_cache import ClusterCache
+from extender.controller.api_writer import Writer
+from extender.controller.dependencies import Dependencies, utc_now
+from extender.controller.gang_controller import GangController
+from extender.controller.object_store import Stores
+from extender.controller.reservation_controller import ReservationController
+from extender.controller.timeouts import Timeouts
+from extender.service.announcements import log_topology, report_orphans
+from extender.service.app import Backend, create_app
+from extender.service.background_tasks import BackgroundTasks
+from extender.service.connection import MOST_STRANGERS, Connection, Strangers
+from extender.service.extender_metrics import Metrics
+from extender.service.logs import set_up_logs
+from extender.service.reflectors import Readiness, make_reflectors
+from extender.service.request_body import BodyReader
+from extender.service.settings import Address, ServeOptions, live_policy, parse_address, parse_levels
+from extender.service.tls import RotatingContext, tls_files
+from scheduler.placement.types import Limits
+from topology.errors import InvalidInput
+
+logger = logging.getLogger(__name__)
+
+KEEP_ALIVE_SECONDS = 120
+"""An idle connection is kept for longer than Go clients keep theirs (90 s), so that they never meet a closed one."""
+
+MOST_CONNECTIONS = 1_000
+"""Connections and requests at once of clients that may ask; kube-scheduler needs a handful."""
+
+SWITCH_SECONDS = 0.001
+"""The solver's thread lets the event loop in after so long; Python's default of 5 ms would delay every answer."""
+
+
+def serve(settings: ServeOptions) -> None:
+    """Run until SIGTERM or Ctrl-C.
+
+    :raises ArnoldError: kubeconfig, certificates or address are unusable.
+    """
+    process = _Process(settings)
+    set_up_logs(level=settings.log_level, form=settings.log_format)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(process.run())
+
+
+class _Process:
+    def __init__(self, settings: ServeOptions) -> None:
+        self.settings = settings
+        self.bind = parse_address(settings.bind)
+        self.state = ClusterCache(parse_levels(settings.levels))
+        files = tls_files(self.bind, certificate=settings.tls_cert, key=settings.tls_key, client_ca=settings.client_ca)
+        self.tls = None if files is None else RotatingContext(files)
+        self.policy = live_policy(settings.queue)
+
+    async def run(self) -> None:
+        credentials = await find_cluster(self.settings.kubeconfig)
+        listener = _listen(self.bind)
+        flow = FlowControl(rate=self.settings.rate, burst=round(self.settings.rate), parallel=self.settings.parallel)
+        async with HttpApi(credentials.configuration, flow=flow) as api:
+            logger.info("cluster %s, as %s says", api.server, credentials.source)
+            await self._run(api, credentials, listener)
+
+    async def _run(self, api: HttpApi, credentials: Credentials, listener: socket.socket) -> None:
+        settings, state = self.settings, self.state
+        stores, changed = Stores(state), asyncio.Event()
+        events = EventRecorder(api.lane(rate=50, parallel=2), instance=settings.identity)
+        election = Election(
+            api.lane(rate=50, parallel=2),
+            name=settings.lease_name,
+            namespace=settings.lease_namespace,
+            identity=settings.identity,
+            changed=changed.set,
+        )
+        reflectors = make_reflectors(api, stores, changed=changed.set)
+        readiness = Readiness(reflectors, clock=monotonic)
+        metrics = Metrics(plans=state.plans.values, leads=election.leads, reservations=state.reservations.values)
+        for_plans = api.lane(rate=200, parallel=8)
+        writer = Writer(state, stores, for_pods=api, for_plans=for_plans, leads=election.leads, telemetry=metrics)
+        shared = Dependencies(
+            state=state,
+            writer=writer,
+            events=events,
+            telemetry=metrics,
+            policy=self.policy,
+            limits=Limits(seconds=settings.time_limit, workers=settings.workers),
+            terms=Timeouts(bind=timedelta(seconds=settings.bind_timeout), lost=timedelta(seconds=settings.lost_after)),
+            leads=election.leads,
+            synced=readiness.synced,
+        )
+        controller = GangController(shared, changed)
+        server = self._server(Backend(state, metrics, now=utc_now, unready=readiness.reasons, policy=self.policy))
+        tasks = BackgroundTasks()
+        for reflector in reflectors:
+            tasks.start(str(reflector.resource), reflector.run())
+        tasks.start("events", events.run())
+        tasks.start("topology", log_topology(state.fleet, ready=readiness.synced))
+        tasks.start("orphans", report_orphans(state, events, leads=election.leads))
+        if self.tls is not None:
+            tasks.start("certificates", self.tls.watch())
+        if credentials.keep is not None:
+            tasks.start("credentials", credentials.keep())
+        tasks.start("election", election.run())
+        tasks.start("controller", controller.run())
+        tasks.start("reservations", ReservationController(shared).run())
+        try:
+            await self._serve(server, listener)
+        finally:
+            tasks.stop("controller", "reservations")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(settings.drain_timeout):
+                    await controller.drain()
+            tasks.stop("election")
+            await election.release()
+            tasks.stop()
+        tasks.check()
+
+    def _server(self, backend: Backend) -> uvicorn.Server:
+        settings = self.settings
+
+        class Limited(Connection):
+            arrive_seconds = settings.arrive_seconds
+            strangers = Strangers()
+
+        app = create_app(backend, BodyReader(settings.body_limit), mutual_tls=self.tls is not None)
+        tls = self.tls
+        return uvicorn.Server(
+            uvicorn.Config(
+                app,
+                http=Limited,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                date_header=False,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                # Uvicorn counts requests of both kinds of clients.
+                limit_concurrency=MOST_CONNECTIONS + MOST_STRANGERS,
+                timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
+                ssl_context_factory=None if tls is None else lambda *_: tls.context,
+            )
+        )
+
+    async def _serve(self, server: uvicorn.Server, listener: socket.socket) -> None:
+        """Answer until a signal comes.
+
+        Uvicorn raises the signal again when it has shut down; the process must not die of it, as work is left to
+        do.
+        """
+        host, port = listener.getsockname()[:2]
+        scheme = "https" if self.tls is not None else "http"
+        logger.info("listening on %s://%s:%d", scheme, f"[{host}]" if ":" in host else host, port)
+        before = {number: signal.signal(number, _nothing) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        logger.info("no more requests; finishing what is under way")
+
+
+def _listen(bind: Address) -> socket.socket:
+    """Return the listening socket.
+
+    :raises InvalidInput: the address is taken, or not of this machine.
+    """
+    try:
+        found = socket.getaddrinfo(bind.host, bind.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        return socket.create_server(address[:2], family=family, backlog=1024)
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot listen on {bind}: {error.strerror or error}",
+            where="--bind",
+            fix="choose a free port of an address of this machine",
+        ) from error
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _nothing(*_: object) -> None:
+    """Ignore a signal that was seen already."""

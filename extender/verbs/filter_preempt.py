@@ -1,0 +1,194 @@
+"""Filter and Preempt: pure functions of state, request and time.  Nothing is remembered of a question.
+
+A member of a gang may use the one node that its gang's plan gives to it; all others go to
+``FailedAndUnresolvableNodes``, or kube-scheduler would look for pods to preempt there.  A pod with GPUs and without a
+gang gets what is not promised (see ``single_pods``).  A pod without GPUs is none of our business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from extender.cluster_cache import ClusterCache
+from extender.gangs import GangKey
+from extender.plans import GangPlan, PlanPhase
+from extender.texts import clip
+from extender.verbs.protocol import FilterArgs, FilterResult, PreemptArgs, PreemptResult, RawNodeList
+from extender.verbs.single_pods import RESERVED, keeps_for, reserved, tightest
+from scheduler.queue.types import QueuePolicy
+from topology.readers.kubernetes_pods import Pod
+
+MAY_BIND = frozenset({PlanPhase.PLANNED, PlanPhase.RELEASED, PlanPhase.BOUND})
+"""Phases in which a pod may go to its node: released by us, or come without a gate."""
+
+
+class RefusalKind(StrEnum):
+    """Kinds of refusals, few enough to be labels of a metric."""
+
+    NO_PLAN = "no plan yet"
+    NOT_IN_PLAN = "pod not in plan"
+    NOT_OFFERED = "node not offered"
+    PLAN_EXPIRED = "plan expired"
+    NODE_PROMISED = "node promised"
+    NODE_AILING = "node ailing"
+    NODE_RESERVED = "node reserved"
+    GANG_WAITING = "gang waiting"
+    GANG_QUEUED = "gang queued"
+    GANG_INVALID = "gang invalid"
+    NO_ROOM = "no room"
+    OTHER = "other"
+
+
+_KIND_OF_PHASE = {
+    PlanPhase.WAITING: RefusalKind.GANG_WAITING,
+    PlanPhase.QUEUED: RefusalKind.GANG_QUEUED,
+    PlanPhase.EXPIRED: RefusalKind.PLAN_EXPIRED,
+    PlanPhase.INVALID: RefusalKind.GANG_INVALID,
+}
+
+
+class Refusal(NamedTuple):
+    """Why a pod may use no node."""
+
+    kind: RefusalKind
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilterVerdict:
+    """An answer to Filter.
+
+    :param refusal: exactly when no node passes.
+    """
+
+    answer: FilterResult
+    refusal: Refusal | None = None
+
+
+def filter_nodes(state: ClusterCache, args: FilterArgs, now: datetime, policy: QueuePolicy) -> FilterVerdict:
+    """Return which of the nodes asked about a pod may use.
+
+    :param policy: which nodes a pod without a gang leaves to gangs that were announced.
+    :raises InvalidInput: a node without a name; nodes and names that are not the same.
+    """
+    pod, names = args.pod, args.names
+    found = state.plan_of_pod(pod.uid)
+    if found is not None:
+        plan, rank = found
+        node = planned_node(state, pod, plan, rank, now)
+        if isinstance(node, str) and node not in names:
+            why = f"gang {plan.key}: rank {rank} belongs on node {node}, which is not among those that fit it"
+            node = Refusal(RefusalKind.NOT_OFFERED, why)
+        return _only(args, names, node) if isinstance(node, str) else _none(args, names, node)
+    member = state.recognise(pod)
+    if member is not None:
+        return _none(args, names, _unplanned(state, member.key))
+    try:
+        gpus = pod.gpus
+    except ValueError as error:
+        return _none(args, names, Refusal(RefusalKind.OTHER, str(error)))
+    if not gpus:
+        return FilterVerdict(_answer(args, names, names, {}), None if names else _NO_ROOM)
+    passed, refused = tightest(state.fleet, names, gpus, now, keeps=keeps_for(state, policy, pod, gpus, now))
+    return FilterVerdict(_answer(args, names, passed, refused), None if passed else _single(state, refused))
+
+
+_NO_ROOM = Refusal(RefusalKind.NO_ROOM, "none of the nodes asked about has room")
+
+
+def _single(state: ClusterCache, refused: Mapping[str, str]) -> Refusal:
+    """Return why no node passes for a pod without a gang: the first that no preemption opens to it, or no room."""
+    if not refused:
+        return _NO_ROOM
+    node, sentence = next(iter(refused.items()))
+    kind = RefusalKind.NODE_AILING if state.fleet.promised_to(node) is None else RefusalKind.NODE_PROMISED
+    return Refusal(RefusalKind.NODE_RESERVED if sentence == RESERVED else kind, sentence)
+
+
+def planned_node(state: ClusterCache, pod: Pod, plan: GangPlan, rank: int, now: datetime) -> str | Refusal:
+    """Return the node that a plan gives to a pod which it names, or why the pod may not go there."""
+    key = plan.key
+    if pod.namespace != key.namespace:
+        return Refusal(RefusalKind.NOT_IN_PLAN, f"gang {key}: the plan's pod of rank {rank} is in another namespace")
+    if plan.phase not in MAY_BIND or rank >= len(plan.nodes):
+        return _waiting(plan)
+    if plan.expired(now):
+        return Refusal(RefusalKind.PLAN_EXPIRED, f"gang {key}: its plan has expired and is about to be made again")
+    node = plan.nodes[rank]
+    owner = state.fleet.promised_to(node)
+    if owner != key:
+        return Refusal(RefusalKind.NODE_PROMISED, f"gang {key}: node {node} of rank {rank} is promised to gang {owner}")
+    if ailment := state.fleet.ailing(node, now):
+        return Refusal(RefusalKind.NODE_AILING, f"gang {key}: node {node} of rank {rank} cannot be used: {ailment}")
+    return node
+
+
+def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: QueuePolicy) -> PreemptResult:
+    """Return on which of the nodes pods may be preempted for a pod.
+
+    For a member of a planned gang: on its own node alone, and never another member of a planned gang.  For other pods
+    with GPUs: not on promised and not on reserved nodes, which Filter would refuse them.
+    """
+    candidates = args.candidates
+    found = state.plan_of_pod(args.pod.uid)
+    if found is not None:
+        node = planned_node(state, args.pod, *found, now)
+        if isinstance(node, Refusal):
+            return PreemptResult({})
+        victims = candidates.get(node)
+        if victims is None or any(state.plan_of_pod(victim.uid) for victim in victims.pods or ()):
+            return PreemptResult({})
+        return PreemptResult({node: victims})
+    if state.recognise(args.pod) is not None:
+        return PreemptResult({})
+    try:
+        gpus = args.pod.gpus
+    except ValueError:
+        return PreemptResult({})
+    if not gpus:
+        return PreemptResult(candidates)
+    promised_to = state.fleet.promised_to
+    closed = reserved(state, keeps_for(state, policy, args.pod, gpus, now))
+    return PreemptResult(
+        {node: them for node, them in candidates.items() if promised_to(node) is None and node not in closed}
+    )
+
+
+def _unplanned(state: ClusterCache, key: GangKey) -> Refusal:
+    """Return why a pod of a gang that no plan names has to wait."""
+    plan = state.plans.get(key)
+    if plan is None:
+        return Refusal(RefusalKind.NO_PLAN, f"gang {key} has no plan yet")
+    if plan.phase in MAY_BIND:
+        why = f"gang {key}: the plan does not name this pod (another pod has its rank)"
+        return Refusal(RefusalKind.NOT_IN_PLAN, why)
+    return _waiting(plan)
+
+
+def _waiting(plan: GangPlan) -> Refusal:
+    sentence = f"gang {plan.key} is {plan.phase.value}" + (f": {plan.message}" if plan.message else "")
+    return Refusal(_KIND_OF_PHASE.get(plan.phase, RefusalKind.OTHER), sentence)
+
+
+def _only(args: FilterArgs, names: Sequence[str], node: str) -> FilterVerdict:
+    refused = dict.fromkeys(names, f"planned on {node}")
+    del refused[node]
+    return FilterVerdict(_answer(args, names, (node,), refused))
+
+
+def _none(args: FilterArgs, names: Sequence[str], refusal: Refusal) -> FilterVerdict:
+    # The sentence is repeated for each node; the whole of it is in the GangPlan.
+    return FilterVerdict(_answer(args, names, (), dict.fromkeys(names, clip(refusal.sentence))), refusal)
+
+
+def _answer(args: FilterArgs, names: Sequence[str], passed: Sequence[str], refused: dict[str, str]) -> FilterResult:
+    """Return the answer in the form of the question: names for names, nodes for nodes."""
+    if args.nodes is None:
+        return FilterResult(node_names=passed, failed_and_unresolvable_nodes=refused)
+    wanted = frozenset(passed)
+    items = [raw for raw, name in zip(args.nodes.items or (), names, strict=True) if name in wanted]
+    return FilterResult(nodes=RawNodeList(items), failed_and_unresolvable_nodes=refused)

@@ -1,0 +1,204 @@
+"""Tables with one sample a row: time, machine, metric, value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from health.peers.metrics import canonical
+from health.peers.streams import BoolArray, FloatArray, IntArray, Recording, Samples
+from topology.errors import InvalidInput, did_you_mean
+from topology.tables.arrow_columns import csv_texts, encoded, numbers, timestamps
+from topology.tables.parquet_file import open_parquet
+from topology.tables.text_rows import header_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EPOCH = 1e8
+"""Seconds above this are taken for seconds since 1970 (this one is in 1973)."""
+
+MILLISECONDS = 1e11
+"""Numbers above this are taken for milliseconds since 1970 (as seconds it is the year 5138)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleColumns:
+    """How the columns of a table are called.
+
+    :param metric: ``None`` = the table has one metric only, called as its value column.
+    """
+
+    time: str = "time"
+    machine: str = "machine"
+    metric: str | None = "metric"
+    value: str = "value"
+
+    @property
+    def names(self) -> list[str]:
+        """Return those that must be there."""
+        return [name for name in (self.time, self.machine, self.metric, self.value) if name is not None]
+
+
+def read_csv(name: str, data: bytes, columns: SampleColumns, *, lenient: bool) -> Recording:
+    """Return samples from CSV text with a header.
+
+    :raises InvalidInput: no CSV, a column missing, a cell that cannot be; with the line.
+    """
+    _check_columns(header_of(data[: data.find(b"\n") + 1 or None]), columns, f"{name}:1")
+    table, left_out = csv_texts(name, data, columns.names, lenient=lenient)
+    notes = [f"left out {left_out} rows with a wrong number of cells"] if left_out else []
+    return _Samples(table, columns, lambda row: f"{name}:{row + 2}", lenient=lenient, notes=notes).recording(name)
+
+
+def read_parquet(name: str, data: bytes, columns: SampleColumns, *, lenient: bool) -> Recording:
+    """Return samples from a Parquet file.
+
+    :raises InvalidInput: truncated or broken, a column missing, a cell that cannot be; with the row.
+    """
+    with open_parquet(data, name=name) as file:
+        _check_columns(file.schema_arrow.names, columns, name)
+        table = file.read(columns=columns.names)
+    return _Samples(table, columns, lambda row: f"{name}: row {row + 1}", lenient=lenient, notes=[]).recording(name)
+
+
+class _Samples:
+    """Makes samples of the columns of a table.
+
+    :param line: from a row, counted from 0, to its place.
+    :param notes: takes what the user should know.
+    """
+
+    def __init__(
+        self, table: pa.Table, columns: SampleColumns, line: Callable[[int], str], *, lenient: bool, notes: list[str]
+    ) -> None:
+        self._table = table
+        self._columns = columns
+        self._line = line
+        self._lenient = lenient
+        self._notes = notes
+
+    def recording(self, name: str) -> Recording:
+        """Return samples of all metrics."""
+        columns = self._columns
+        if self._table.num_rows == 0:
+            raise InvalidInput("has no rows", where=name, fix="give a file with samples")
+        time, absolute = self._times()
+        value = self._numbers(columns.value, _number, "of numbers", "not a number", "give numbers")
+        machine, machines = self._names(columns.machine)
+        metric: IntArray = np.zeros(len(value), dtype=np.int64)
+        metrics = [columns.value]
+        if columns.metric is not None:
+            metric, metrics = self._names(columns.metric)
+        usable = np.ones(len(value), dtype=np.bool_)
+        for bad, what, fix in (
+            (~np.isfinite(time), f"has no {columns.time}", "give every sample its time"),
+            (machine < 0, f"has no {columns.machine}", "give every sample its machine"),
+            (metric < 0, f"has no {columns.metric}", "give every sample its metric"),
+            (np.isinf(value), f"has an infinite {columns.value}", "leave out samples that are not numbers"),
+        ):
+            usable &= self._usable(bad, what, fix)
+        absent = usable & np.isnan(value)
+        if absent.any():
+            self._notes.append(f"{int(absent.sum()):,} samples without a value count as missing")
+        usable &= ~absent
+        if not usable.any():
+            raise InvalidInput("has no usable sample", where=name, fix="give samples with time, machine and value")
+        rows = Samples("", tuple(machines), time[usable], machine[usable], value[usable])
+        return Recording(_by_metric(rows, metric[usable], metrics), absolute, name, tuple(self._notes))
+
+    def _times(self) -> tuple[FloatArray, bool]:
+        """Return seconds, NaN where there is none, and whether they count from 1970."""
+        title = self._columns.time
+        if (since_1970 := timestamps(self._table.column(title))) is not None:
+            return since_1970, True
+        fix = "give seconds, or dates such as 2026-11-21T12:00:00Z"
+        time = self._numbers(title, _seconds, "of times", "neither seconds nor a date", fix)
+        time = np.where(np.isfinite(time), time, np.nan)
+        if not np.isfinite(time).any():
+            return time, False
+        middle = float(np.nanmedian(time))
+        return (time / 1e3, True) if middle > MILLISECONDS else (time, middle > EPOCH)
+
+    def _numbers(self, title: str, value_of: Callable[[str], float], kind: str, wanted: str, fix: str) -> FloatArray:
+        """Return the numbers of a column, NaN where there is none; what is no number is an error unless lenient."""
+        try:
+            found, odd, row = numbers(self._table.column(title), value_of)
+        except TypeError as error:
+            raise InvalidInput(f"{title} is a column of {error}, not {kind}", where=self._line(0), fix=fix) from None
+        if odd is not None and not self._lenient:
+            raise InvalidInput(
+                f"{title} is {odd[:40]!r}, {wanted}",
+                where=self._line(row),
+                fix=f"{fix}, or leave such rows out with --lenient",
+            )
+        return found
+
+    def _names(self, title: str) -> tuple[IntArray, list[str]]:
+        """Return numbers for names, -1 for none, and the names in order."""
+        codes, texts = encoded(self._table.column(title))
+        names = [text.strip() for text in texts]
+        order = sorted(set(names) - {""})
+        rank = {text: k for k, text in enumerate(order)}
+        return np.array([*(rank.get(text, -1) for text in names), -1], dtype=np.int64)[codes], order
+
+    def _usable(self, bad: BoolArray, what: str, fix: str) -> BoolArray:
+        """Return the rows that are not bad.
+
+        :raises InvalidInput: there is a bad one and reading is strict.
+        """
+        if bad.any():
+            first = self._line(int(np.argmax(bad)))
+            if not self._lenient:
+                raise InvalidInput(what, where=first, fix=f"{fix}, or leave such rows out with --lenient")
+            self._notes.append(f"left out {int(bad.sum()):,} rows: the first, {first}, {what}")
+        return ~bad
+
+
+def _number(text: str) -> float:
+    """Return a number; NaN = it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
+
+
+def _seconds(text: str) -> float:
+    """Return seconds as they are written, or since 1970 of a date; NaN = neither."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        return np.nan
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+
+
+def _by_metric(rows: Samples, metric: IntArray, metrics: list[str]) -> dict[str, Samples]:
+    """Return samples of all metrics taken apart, by the canonical names of the metrics."""
+    names = [canonical(name) or name for name in metrics]
+    distinct = sorted(set(names))
+    code = np.array([distinct.index(name) for name in names])[metric]
+    found = {}
+    for k, name in enumerate(distinct):
+        chosen = np.flatnonzero(code == k)
+        if chosen.size:
+            found[name] = Samples(name, rows.machines, rows.time[chosen], rows.machine[chosen], rows.value[chosen])
+    return found
+
+
+def _check_columns(there: Sequence[str], columns: SampleColumns, where: str) -> None:
+    for wanted in columns.names:
+        if wanted not in there:
+            raise InvalidInput(
+                f"has no column {wanted!r}; its columns are {', '.join(repr(name[:40]) for name in there[:12])}",
+                where=where,
+                fix=f"{did_you_mean(wanted, there)}say which column it is: --time-column, --machine-column, "
+                "--metric-column (none = one metric only), --value-column",
+            )

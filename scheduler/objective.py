@@ -1,0 +1,137 @@
+"""The one evaluator: whether a placement is valid and what it is worth.
+
+The evaluator knows no algorithm.  Every algorithm's result passes through :func:`evaluate` before anyone sees it.
+
+Spread of a group = number of distinct domains its cells touch.  The objective is Eq. 2 of the Arnold paper
+(arXiv 2509.15940): ``alpha * max over DP groups + beta * max over PP groups`` of spread, plus the soft terms that a
+job asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Ge
+
+from scheduler.job import FAMILIES, Family, Grid, Job
+from topology.cluster import Cluster, IntArray, Level
+from topology.errors import InvalidPlacement
+from topology.json_record import JsonRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Spread(JsonRecord):
+    """Largest number of domains that a group touches."""
+
+    dp: Annotated[int, Ge(1)]
+    """Over all DP groups: S."""
+    pp: Annotated[int, Ge(1)]
+    """Over all PP groups: R."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What a valid placement is worth.
+
+    :param dp: S, largest number of domains a DP group (column) touches at the job's level.
+    :param pp: R, the same for PP groups (rows).
+    :param objective: ``alpha * S + beta * R`` plus soft terms.
+    :param by_level: level -> family -> largest spread of a group of that family.
+    :param domains: cells in each domain of the job's level, domains without cells left out.
+    :param flagged: indices of the flagged nodes in use.
+    """
+
+    dp: int
+    pp: int
+    objective: float
+    by_level: Mapping[str, Mapping[Family, int]]
+    domains: Mapping[str, int]
+    flagged: tuple[int, ...]
+
+    @property
+    def spread(self) -> Spread:
+        """S and R together."""
+        return Spread(self.dp, self.pp)
+
+
+def job_level(cluster: Cluster, job: Job) -> Level:
+    """The level at which the job's spread counts.
+
+    :raises UnknownName: the job names a level that the cluster does not have.
+    """
+    return cluster.level(job.level) if job.level is not None else cluster.default_level()
+
+
+def spread(groups: IntArray, domains: IntArray) -> int:
+    """Largest number of distinct domains that a group touches.
+
+    :param groups: any shape, the group of each cell, 0 .. number of groups - 1.
+    :param domains: same shape, the domain of each cell.
+    """
+    width = int(domains.max()) + 1
+    touched = np.unique(groups.ravel().astype(np.int64) * width + domains.ravel())
+    return int(np.bincount(touched // width).max())
+
+
+def objective_of(job: Job, dp: int, pp: int, soft: float = 0.0) -> float:
+    """Eq. 2 for a pair of spreads, plus the soft terms."""
+    return job.alpha * dp + job.beta * pp + soft
+
+
+def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
+    """Check a placement and say what it is worth.
+
+    :param nodes: shape [rows, columns], index of the node of each cell.
+    :raises InvalidPlacement: wrong shape, a cell without a node, a node twice, a node that is not free or has the wrong
+        number of GPUs, a faulty node, a slow node under ``avoid: strict``, a hard constraint broken, nodes in several
+        trunks that nothing joins.
+    :raises UnknownName: the job names a level that the cluster does not have.
+    """
+    grid = job.grid
+    _check_nodes(cluster, job, grid, nodes)
+    by_level = {level.name: _spread_of_families(grid, level, nodes) for level in cluster.levels}
+    for hold in job.holds:
+        if by_level[cluster.level(hold.level).name][hold.family] > 1:
+            raise InvalidPlacement(
+                f"one of the {hold.family} groups leaves its {hold.level}", fix="report this as a bug"
+            )
+    level = job_level(cluster, job)
+    dp, pp = by_level[level.name]["dp"], by_level[level.name]["pp"]
+    soft = sum(count.weight * by_level[cluster.level(count.level).name][count.family] for count in job.counts)
+    cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))
+    return Evaluation(
+        dp=dp,
+        pp=pp,
+        objective=objective_of(job, dp, pp, soft),
+        by_level=by_level,
+        domains={level.domains[k]: int(cells[k]) for k in np.flatnonzero(cells)},
+        flagged=tuple(int(i) for i in np.sort(nodes.ravel()) if cluster.slowdown[i] > 1.0),
+    )
+
+
+def _spread_of_families(grid: Grid, level: Level, nodes: IntArray) -> dict[Family, int]:
+    domains = level.domain_of[nodes]
+    return {family: spread(grid.groups[family], domains) for family in FAMILIES}
+
+
+def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> None:
+    if nodes.shape != (grid.rows, grid.columns):
+        raise InvalidPlacement(f"the placement has shape {nodes.shape}, the job {(grid.rows, grid.columns)}")
+    flat = nodes.ravel()
+    if flat.min() < 0 or flat.max() >= len(cluster):
+        raise InvalidPlacement("a cell has no node of this cluster")
+    if len(np.unique(flat)) != len(flat):
+        twice = int(flat[np.flatnonzero(np.bincount(flat)[flat] > 1)[0]])
+        raise InvalidPlacement(f"node {cluster.names[twice]!r} is used twice")
+    if (bad := flat[~cluster.idle[flat]]).size:
+        raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is not free")
+    if (bad := flat[cluster.gpus[flat] != job.gpus_per_node]).size:
+        raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} has not {job.gpus_per_node} GPUs")
+    if (trunks := cluster.trunks) is not None and len(touched := np.unique(trunks.domain_of[flat])) > 1:
+        first, second = (trunks.domains[k] for k in touched[:2])
+        raise InvalidPlacement(f"nothing joins {first!r} and {second!r}, and the placement lies in both")
+    if job.avoid == "strict" and (bad := flat[cluster.slowdown[flat] > 1.0]).size:
+        raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is flagged and the job avoids flagged nodes")

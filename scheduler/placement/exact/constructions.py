@@ -1,0 +1,197 @@
+"""Building pairs by constructions: sweeps over the open pairs by bisection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+
+from scheduler.placement.exact.bands import column_bands, partitions, ragged_bands
+from scheduler.placement.exact.cpsat import Slice
+from scheduler.placement.exact.cuts import cut_rows
+from scheduler.placement.exact.lattice import GridView, PairSearch
+from scheduler.placement.exact.params import BandSweep
+from scheduler.placement.types import Pair
+from topology.cluster import IntArray
+
+Built = tuple[str, IntArray]
+"""Name of a construction, and the domain of each cell, shape [rows, columns]."""
+
+
+def build_cheapest(search: PairSearch) -> None:
+    """Try one quick band search for each of the cheapest open pairs, until one is built."""
+    view, params = _narrowest(search), search.params
+    quick = BandSweep(share=1.0, effort=params.quick_effort)
+    for pair in search.lattice.open()[: params.quick_pairs]:
+        found = _banded(search, view, view.turn(pair), sweep=quick, whole=_many_nodes(search), light=True)
+        if found is not None:
+            name, cells = found
+            search.build(view, cells, name)
+            return
+
+
+def build_few_bands(search: PairSearch) -> None:
+    """Sweep with short band searches; with many nodes first those without the rows of a domain as integers."""
+    params = search.params
+    if _many_nodes(search):
+        _sweep(search, _ragged, params.ragged_many)
+        if not _full(search):
+            _sweep(search, partial(_banded, whole=True), params.short_bands)
+    else:
+        _sweep(search, _banded, params.short_bands)
+        _sweep(search, _ragged, params.ragged_few)
+
+
+def build_more_bands(search: PairSearch) -> None:
+    """Sweep with longer band searches over more partitions."""
+    params = search.params
+    if _many_nodes(search):
+        if not _full(search):
+            _sweep(search, partial(_banded, whole=True), params.long_whole_bands)
+        for effort in params.pair_efforts:
+            _bands_by_pair(search, effort)
+    else:
+        _sweep(search, _banded, params.long_bands)
+
+
+def build_cut_rows(search: PairSearch) -> None:
+    """Cut rows in two on full clusters where most open pairs have R = 2 (or S = 2, on the transpose).
+
+    The cheapest of these pairs and the middle one are tried side by side: the first would decide most, the second
+    succeeds more often.
+    """
+    if not _full(search):
+        return
+    until = max(0.0, search.left - search.params.cut_share * search.limits.seconds)
+    tried: set[Pair] = set()
+    for view in search.views:
+        if view.problem.columns not in search.params.cut_columns:
+            continue
+        while search.left > until:
+            left = search.lattice.open()
+            waiting = [p for p in left if p not in tried and view.turn(p)[1] == 2]
+            if 2 * len(waiting) < max(1, len(left)):
+                break
+            pairs = list(dict.fromkeys([waiting[0], waiting[len(waiting) // 2]]))
+            tried.update(pairs)
+            search.limits.say(f"rows cut in two for DP spread {pairs[0][0]}, PP spread {pairs[0][1]}")
+            searches = [
+                partial(
+                    cut_rows,
+                    view.problem,
+                    dp=view.turn(pair)[0],
+                    seconds=search.left - until,
+                    nodes=search.params.cut_nodes,
+                    seed=search.limits.seed + i,
+                )
+                # a single pair is tried twice, with two seeds
+                for i, pair in enumerate(pairs if len(pairs) == 2 else 2 * pairs)
+            ]
+            for cells in search.side_by_side(searches):
+                if cells is not None:
+                    search.build(view, cells, "cut rows")
+
+
+def build_front(search: PairSearch) -> None:
+    """Build pairs that the best one did not need, for the Pareto front."""
+    _sweep(search, _banded, search.params.front_bands, pairs=search.lattice.undecided)
+
+
+def _sweep(
+    search: PairSearch,
+    build: Callable[..., Built | None],
+    sweep: BandSweep,
+    *,
+    pairs: Callable[[], list[Pair]] | None = None,
+) -> None:
+    """Try to build open pairs: by bisection for the cheapest that can be had, then the others from the dearest down.
+
+    One that is built closes all dearer ones at once; one that fails says that cheaper ones will hardly do better.
+
+    :param build: called with the search, a view, a pair as the view sees it, and ``sweep``.
+    :param pairs: which pairs to try; by default the open ones.
+    """
+    tried: set[Pair] = set()
+    failed = 0.0
+    until = max(0.0, search.left - sweep.share * search.limits.seconds)
+    candidates = pairs or search.lattice.open
+    while waiting := [pair for pair in candidates() if pair not in tried]:
+        dearer = [pair for pair in waiting if search.lattice.cost(pair) > failed]
+        pair = dearer[len(dearer) // 2] if dearer else waiting[-1]
+        tried.add(pair)
+        search.limits.say(f"bands for DP spread {pair[0]}, PP spread {pair[1]}")
+        if search.left <= until:
+            return
+        both = [partial(build, search, view, view.turn(pair), sweep=sweep) for view in search.views]
+        for view, result in zip(search.views, search.side_by_side(both), strict=True):
+            if result is not None:
+                name, cells = result
+                search.build(view, cells, name)
+        if not search.lattice.is_built(pair):
+            failed = max(failed, search.lattice.cost(pair))
+
+
+def _bands_by_pair(search: PairSearch, effort: float) -> None:
+    """Try open pairs from the dearest down, of equal ones the squarest first, on the view with fewer columns."""
+    view = _narrowest(search)
+    for pair in sorted(search.lattice.open(), key=lambda pair: (-round(search.lattice.cost(pair), 9), max(pair))):
+        if search.lattice.is_built(pair):
+            continue
+        dp, pp = view.turn(pair)
+        widths = list(_widths(view, pp, search.params.pair_partitions))
+        search.limits.say(f"bands for DP spread {pair[0]}, PP spread {pair[1]}")
+        for two in zip(widths[::2], widths[1::2], strict=False):
+            if search.left <= 0 or search.lattice.is_built(pair):
+                break
+            limit = Slice(effort, search.left, search.limits.seed)
+            searches = [partial(column_bands, view.problem, dp=dp, widths=w, limit=limit) for w in two]
+            for cells in search.side_by_side(searches):
+                if cells is not None:
+                    search.build(view, cells, "column bands")
+
+
+def _narrowest(search: PairSearch) -> GridView:
+    return min(search.views, key=lambda view: view.problem.columns)
+
+
+def _banded(
+    search: PairSearch, view: GridView, pair: Pair, *, sweep: BandSweep, whole: bool = False, light: bool = False
+) -> Built | None:
+    """Build a pair of the view by column bands."""
+    dp, pp = pair
+    for widths in _widths(view, pp, sweep.partitions):
+        if search.left <= 0:
+            return None
+        limit = Slice(sweep.effort, search.left, search.limits.seed, light=light)
+        cells = column_bands(view.problem, dp=dp, widths=widths, limit=limit, whole=whole)
+        if cells is not None:
+            return "column bands", cells
+    return None
+
+
+def _ragged(search: PairSearch, view: GridView, pair: Pair, *, sweep: BandSweep) -> Built | None:
+    """Build a pair of the view by ragged bands, on the most even partition."""
+    dp, pp = pair
+    if pp == 1:
+        return None
+    # one band fewer than R: a boundary inside a row costs it one domain more
+    widths = next(_widths(view, pp - 1, 1))
+    limit = Slice(sweep.effort, search.left, search.limits.seed, light=True)
+    cells = ragged_bands(view.problem, dp=dp, widths=widths, limit=limit, params=search.params)
+    return None if cells is None else ("ragged bands", cells)
+
+
+def _widths(view: GridView, bands: int, most: int) -> Iterator[tuple[int, ...]]:
+    """Return the first so many partitions of the view's columns into at most that many bands, the most even first."""
+    columns = view.problem.columns
+    return islice(partitions(columns, min(bands, columns)), most)
+
+
+def _many_nodes(search: PairSearch) -> bool:
+    """Return whether models with the rows of a domain as integers get slow."""
+    return search.problem.cells > search.params.many_cells
+
+
+def _full(search: PairSearch) -> bool:
+    """Return whether whole rows of bands waste more nodes than there are to spare."""
+    return search.problem.cells >= search.params.full * sum(search.problem.capacities)

@@ -1,0 +1,219 @@
+"""Enumerating the width profiles of the open pairs, until each pair is built or refuted.
+
+Each open pair gets a slice of time, two searches side by side, then longer slices.  The profiles of
+:class:`scheduler.placement.exact.width_model.WidthProfiles` are few at the interesting pairs, and with the widths fixed
+a skeleton is found or excluded in hundredths of a second.  When the profiles are used up and each was excluded, the
+pair is refuted; every single verdict of that is confirmed by a second search with another seed first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+
+from scheduler.placement.exact.cpsat import Answer, Slice
+from scheduler.placement.exact.lattice import GridView, PairSearch
+from scheduler.placement.exact.params import DEFAULTS, ExactParams, SkeletonAttempt
+from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.realise import realise
+from scheduler.placement.exact.skeleton import Skeleton, SkeletonModel
+from scheduler.placement.exact.width_model import WidthProfiles
+from scheduler.placement.types import Pair
+from topology.cluster import IntArray
+
+_SEEDS_OF_A_ROUND = 1000
+"""Seeds between two rounds, more than the first ones have profiles; a seed that comes twice would do no harm."""
+
+_SEEDS_OF_A_SEARCH = 10_000
+"""Seeds between the search of a verdict and its confirmation: the two shall not be the same search."""
+
+
+def enumerate_profiles(search: PairSearch) -> None:
+    """Search the width profiles of open pairs in growing slices, from the dearest pair down, two at a time."""
+    pair_profiles: dict[tuple[Pair, bool], PairProfiles] = {}
+    effort, turn = search.params.first_effort, 0
+    while search.left > 0 and not search.lattice.proved:
+        tasks = [
+            _Task(pair, view, partial(_profiles_of(search, view, pair, pair_profiles).search, effort=effort, seed=turn))
+            for pair in reversed(search.lattice.open())
+            for view in _narrow_views(search)
+        ]
+        if not tasks:
+            return
+        _run_by_twos(search, tasks)
+        effort, turn = effort * search.params.effort_growth, turn + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A search for one pair on one view, to be run beside another; it is given how many seconds are left."""
+
+    pair: Pair
+    view: GridView
+    search: Callable[..., tuple[Answer, IntArray | None]]
+
+
+def _narrow_views(search: PairSearch) -> list[GridView]:
+    """Return the views on which skeleton models are quick; if there is none, those on which they are of any use."""
+    params = search.params
+    narrow = [view for view in search.views if view.problem.columns <= params.narrow_columns]
+    return narrow or [view for view in search.views if view.problem.columns <= params.widest_columns]
+
+
+def _profiles_of(
+    search: PairSearch, view: GridView, pair: Pair, known: dict[tuple[Pair, bool], PairProfiles]
+) -> PairProfiles:
+    """Return what is kept of a pair on a view from one round to the next."""
+    if (pair, view.transposed) not in known:
+        spare = search.spare_rows(view, pair)
+        known[pair, view.transposed] = PairProfiles(
+            view.problem, view.turn(pair), spare_rows=spare, params=search.params
+        )
+    return known[pair, view.transposed]
+
+
+def _run_by_twos(search: PairSearch, tasks: Sequence[_Task]) -> None:
+    """Run searches two at a time; results are taken in the order of the tasks."""
+    waiting = list(tasks)
+    while waiting and search.left > 0:
+        batch, rest = waiting[:2], waiting[2:]
+        search.limits.say(f"skeletons for DP spread {batch[0].pair[0]}, PP spread {batch[0].pair[1]}")
+        results = search.side_by_side([partial(task.search, wall=search.left) for task in batch])
+        for task, (answer, cells) in zip(batch, results, strict=True):
+            if answer == "no":
+                sentence = (
+                    f"two complete searches over which domains serve which stage found none in which no DP group "
+                    f"touches more than {task.pair[0]} domains and no PP group more than {task.pair[1]}"
+                )
+                search.lattice.refute(task.pair, "skeleton", sentence)
+            elif cells is not None:
+                search.build(task.view, cells, "skeleton")
+        still = set(search.lattice.open())
+        waiting = [task for task in rest if task.pair in still]
+
+
+class PairProfiles:
+    """The width profiles of one pair on one view: each in turn, until one can be built or none is left.
+
+    Keeps its models and its profiles from one slice of time to the next.
+
+    :param spare_rows: see :class:`scheduler.placement.exact.width_model.WidthModel`; what a refutation must allow.
+    """
+
+    def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:
+        self._problem = problem
+        self._pair = pair
+        self._params = params
+        self._profiles = WidthProfiles(problem, pair, spare_rows=spare_rows, params=params)
+        self._skeletons = SkeletonModel(problem, pair, spare_rows=spare_rows, params=params)
+        self._undecided: list[IntArray] = []
+        self._excluded: list[IntArray] = []
+        self._used_up = False
+
+    def search(self, *, effort: float, wall: float, seed: int) -> tuple[Answer, IntArray | None]:
+        """Go on for a while.
+
+        :param effort: 1 stands for ``profiles_per_effort`` new profiles with CP-SAT's effort 1 for each, or as much for
+            the undecided ones.
+        :param wall: limit in seconds.
+        :returns: ``"yes"`` with the domain of each cell, shape [rows, columns]; ``"no"`` when the pair is refuted.
+        """
+        end = perf_counter() + wall
+        go_on = self._undecided_profiles if self._used_up else self._new_profiles
+        cells = go_on(effort, end, seed)
+        if cells is not None:
+            return "yes", cells
+        if self._used_up and not self._undecided and self._confirmed(effort, end, seed + _SEEDS_OF_A_SEARCH):
+            return "no", None
+        return "unknown", None
+
+    def _new_profiles(self, effort: float, end: float, seed: int) -> IntArray | None:
+        for step in range(int(self._params.profiles_per_effort * effort)):
+            step_seed = _SEEDS_OF_A_ROUND * seed + step
+            limit = Slice(self._params.profile_effort * effort, end - perf_counter(), step_seed, light=True)
+            answer, widths = self._profiles.next(limit)
+            self._used_up = answer == "no"
+            if widths is None:
+                return None
+            cells = self._try(widths, effort, end, step_seed)
+            if cells is not None:
+                return cells
+        return None
+
+    def _undecided_profiles(self, effort: float, end: float, seed: int) -> IntArray | None:
+        waiting, self._undecided = self._undecided, []
+        for i, widths in enumerate(waiting):
+            if perf_counter() > end:
+                self._undecided += waiting[i:]
+                return None
+            cells = self._try(widths, self._params.retry_effort * effort, end, seed)
+            if cells is not None:
+                return cells
+        return None
+
+    def _try(self, widths: IntArray, effort: float, end: float, seed: int) -> IntArray | None:
+        """Build a placement with these widths, exclude them, or leave them undecided.
+
+        A skeleton that cannot be realised says which rows are missing; the model learns to ask for them.
+        """
+        for _ in range(self._params.skeletons_per_profile):
+            answer, skeleton = self._skeleton(widths, effort, end, seed)
+            if answer == "no":
+                self._exclude(widths, effort, end, seed)
+                return None
+            if skeleton is None:
+                break
+            if skeleton.cells is not None:
+                return skeleton.cells
+            rounding = Slice(self._params.rounding_effort, end - perf_counter(), seed)
+            made = realise(self._problem, skeleton.serves, pp=self._pair[1], limit=rounding, params=self._params)
+            if made.cells is not None:
+                return made.cells
+            if made.prices is None:
+                break
+            self._skeletons.ask_for_row(made.prices)
+        self._undecided.append(widths)
+        return None
+
+    def _skeleton(
+        self,
+        widths: IntArray,
+        effort: float,
+        end: float,
+        seed: int,
+        attempts: Sequence[SkeletonAttempt] | None = None,
+    ) -> tuple[Answer, Skeleton | None]:
+        """Look for a skeleton with these widths, in one way after another."""
+        for way in attempts or self._params.skeleton_attempts:
+            limit = Slice(way.share * effort, end - perf_counter(), seed, way.linearization, light=way.light)
+            answer, skeleton = self._skeletons.find(limit, widths)
+            if answer != "unknown":
+                break
+        return answer, skeleton
+
+    def _exclude(self, widths: IntArray, effort: float, end: float, seed: int) -> None:
+        """Exclude a profile; where possible the one with the same widths on the largest domains, which says more."""
+        largest = self._profiles.on_largest(widths)
+        if not np.array_equal(largest, widths) and self._skeleton(largest, effort, end, seed)[0] == "no":
+            widths = largest
+        self._profiles.exclude(widths)
+        self._excluded.append(widths)
+
+    def _confirmed(self, effort: float, end: float, seed: int) -> bool:
+        """Return whether a second search says "no" to every profile, and to there being another.
+
+        It starts with presolve, which the first comes to last, so that it is another search and not the same again: a
+        false "infeasible" of CP-SAT with one worker has been reported.
+        """
+        effort = self._params.confirm_effort * effort + self._params.confirm_least
+        answer, missed = self._profiles.next(Slice(effort, end - perf_counter(), seed))
+        if missed is not None:
+            self._undecided.append(missed)
+        attempts = self._params.skeleton_attempts[::-1]
+        return answer == "no" and all(
+            self._skeleton(widths, effort, end, seed, attempts)[0] == "no" for widths in self._excluded
+        )

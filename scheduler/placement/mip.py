@@ -1,0 +1,261 @@
+"""The mixed-integer program of the Arnold paper, Eq. 4-10 (arXiv 2509.15940).
+
+A unit i is a PP group of L nodes, a bin j a minipod with ``free_j`` free nodes, G the number of units:
+
+    min  alpha * sum_j y_j + beta * T
+    sum_j s_ij <= T              for all i      no group touches more than T minipods
+    sum_i n_ij <= free_j * y_j   for all j      room, and y_j says that minipod j is used
+    sum_j n_ij  = L              for all i      every group is placed
+    n_ij <= L * s_ij             for all i, j   s_ij says that group i touches minipod j
+
+The paper counts a fraction p_ij of a unit; half a node does not exist, so this counts nodes, n_ij = L * p_ij, integer.
+``sum_j y_j`` stands in for the DP spread of Eq. 2: equal to it when T = 1, else an upper bound of it.  What this
+program proves is therefore about its own objective.
+
+Cuts (valid, not in the paper): ``sum free_j * y_j >= G * L``; with a binary t1 and ``T >= 2 - t1``, ``sum
+floor(free_j / L) * y_j >= G * t1``: T = 1 only if the minipods in use hold all groups whole.
+
+After solving, contiguous ranks go to the nodes of one minipod: groups are ordered so that those in the same minipods
+follow each other, and a group split across minipods is cut into runs of neighbouring stages.
+
+The program's bound is about ``alpha * sum y + beta * T``, not about Eq. 2, so a proposal carries it in its statistics
+and claims no lower bound.  The Arnold paper solves with SCIP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+
+from scheduler.job import Job
+from scheduler.objective import job_level
+from scheduler.placement.admission import admissible, shortage
+from scheduler.placement.heuristic import Request
+from scheduler.placement.types import Limits, Proposal
+from topology.cluster import Cluster, IntArray
+
+Solver = Literal["scip", "highs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The numbers of one instance.
+
+    :param free: shape [minipods], free nodes of each.
+    :param groups: G, number of PP groups.
+    :param length: L, nodes of a PP group.
+    """
+
+    free: IntArray
+    groups: int
+    length: int
+    alpha: float
+    beta: float
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """Weights of ``sum y`` and T, both positive.
+
+        With alpha or beta at 0 the program leaves that term free to drift; a weight too small to be worth one unit of
+        the other makes it the second criterion.
+        """
+        small = 1.0 / (1 + len(self.free) + self.length)
+        return max(self.alpha, small * self.beta), max(self.beta, small * self.alpha)
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What the solver found.
+
+    :param counts: shape [groups, minipods], nodes of each group in each minipod; ``None`` = nothing in time.
+    :param objective: worth of ``counts`` in the program's own terms.
+    :param bound: the solver's bound on that objective.
+    :param proved: whether the solver ended with a proof.
+    :param seconds: wall time of model and solver.
+    """
+
+    counts: IntArray | None
+    objective: float
+    bound: float
+    proved: bool
+    seconds: float
+
+
+def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed: int) -> Solution:
+    """Solve the program with OR-Tools.
+
+    :param seconds: wall-clock limit for building the model and solving it.
+    """
+    from ortools.math_opt.python import mathopt
+
+    start = perf_counter()
+    built = _build(mathopt, program, cuts=cuts, deadline=start + seconds)
+    left = start + seconds - perf_counter()
+    if built is None or left <= 0:
+        return Solution(None, np.inf, 0.0, False, perf_counter() - start)
+    model, counts = built
+    which, parameters = _solver(mathopt, solver)
+    parameters.time_limit = timedelta(seconds=left)
+    parameters.random_seed = seed
+    result = mathopt.solve(model, which, params=parameters)
+    proved = result.termination.reason == mathopt.TerminationReason.OPTIMAL
+    bound = float(result.best_objective_bound())
+    if not result.has_primal_feasible_solution():
+        return Solution(None, np.inf, bound, False, perf_counter() - start)
+    values = result.variable_values([variable for row in counts for variable in row])
+    found = np.rint(values).astype(np.int32).reshape(len(counts), -1)
+    return Solution(found, _worth(program, found), bound, proved, perf_counter() - start)
+
+
+def _solver(mathopt: Any, solver: Solver) -> tuple[Any, Any]:
+    """Return the solver and its parameters for one thread, the only way to the same answer twice."""
+    if solver == "scip":
+        return mathopt.SolverType.GSCIP, mathopt.SolveParameters(threads=1)
+    from ortools.math_opt.solvers.highs_pb2 import HighsOptionsProto
+
+    serial = HighsOptionsProto(string_options={"parallel": "off"})
+    return mathopt.SolverType.HIGHS, mathopt.SolveParameters(highs=serial)
+
+
+def _worth(program: Program, counts: IntArray) -> float:
+    """Return the program's objective of a solution, from the counts alone."""
+    wide, deep = program.weights
+    return wide * int((counts.sum(axis=0) > 0).sum()) + deep * int((counts > 0).sum(axis=1).max())
+
+
+def _build(mathopt: Any, program: Program, *, cuts: bool, deadline: float) -> tuple[Any, list[list[Any]]] | None:
+    """Build the model and its variables n_ij; ``None`` when the deadline passed meanwhile."""
+    free = [int(nodes) for nodes in program.free]
+    length = program.length
+    model = mathopt.Model(name="arnold")
+    used = [model.add_binary_variable(name=f"y{j}") for j in range(len(free))]
+    widest = model.add_integer_variable(lb=1, ub=min(length, len(free)), name="T")
+    counts: list[list[Any]] = []
+    for i in range(program.groups):
+        if perf_counter() > deadline:
+            return None
+        nodes = [
+            model.add_integer_variable(lb=0, ub=min(length, room), name=f"n{i}_{j}") for j, room in enumerate(free)
+        ]
+        touches = [model.add_binary_variable(name=f"s{i}_{j}") for j in range(len(free))]
+        model.add_linear_constraint(mathopt.fast_sum(touches) <= widest)
+        model.add_linear_constraint(mathopt.fast_sum(nodes) == length)
+        for count, touch in zip(nodes, touches, strict=True):
+            model.add_linear_constraint(count <= length * touch)
+        counts.append(nodes)
+    for j, room in enumerate(free):
+        model.add_linear_constraint(mathopt.fast_sum([row[j] for row in counts]) <= room * used[j])
+    if cuts:
+        whole = model.add_binary_variable(name="t1")
+        held = [room // length for room in free]
+        model.add_linear_constraint(
+            mathopt.fast_sum([room * y for room, y in zip(free, used, strict=True)]) >= program.groups * length
+        )
+        model.add_linear_constraint(widest >= 2 - whole)
+        model.add_linear_constraint(
+            mathopt.fast_sum([room * y for room, y in zip(held, used, strict=True)]) >= program.groups * whole
+        )
+    wide, deep = program.weights
+    model.minimize(wide * mathopt.fast_sum(used) + deep * widest)
+    return model, counts
+
+
+@dataclass(frozen=True, slots=True)
+class ArnoldMip:
+    """The paper's mixed-integer program through OR-Tools.
+
+    :param cuts: add the valid cuts that let the solver prove its optimum.
+    """
+
+    name: str
+    summary: str
+    solver: Solver = "scip"
+    cuts: bool = False
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """Solve within the time limit (building the model included), then hand out nodes.
+
+        :raises InvalidJob: the job cannot be cut into nodes.
+        :raises UnknownName: the job names a level that the cluster does not have.
+        """
+        start = perf_counter()
+        level = job_level(cluster, job)
+        if reason := shortage(cluster, job):
+            return Proposal(None, infeasible=reason, solve_seconds=perf_counter() - start)
+        request = Request(cluster, job, level, admissible(cluster, job), limits.seed)
+        pools = [pool for pool in request.pools if len(pool)]
+        free = np.array([len(pool) for pool in pools], dtype=np.int32)
+        program = Program(free, groups=job.grid.rows, length=job.grid.columns, alpha=job.alpha, beta=job.beta)
+        limits.say(f"{self.name}: {program.groups} groups on {len(free)} domains")
+        solution = solve(program, solver=self.solver, cuts=self.cuts, seconds=limits.seconds, seed=limits.seed)
+        nodes = None if solution.counts is None else hand_out(solution.counts, pools, job.grid.node_rank)
+        return Proposal(
+            nodes,
+            complete=solution.proved,
+            solve_seconds=perf_counter() - start,
+            notes=(_note(self.solver, solution),),
+            statistics=_statistics(solution),
+        )
+
+
+def hand_out(counts: IntArray, pools: list[IntArray], ranks: IntArray) -> IntArray:
+    """Hand nodes to every cell.
+
+    :param counts: shape [rows, domains], nodes of each PP group in each domain.
+    :param pools: free nodes of each domain.
+    :param ranks: shape [rows, columns], rank of each cell; within a domain nodes are taken in this order.
+    :returns: shape [rows, columns].
+    """
+    alike = np.lexsort(tuple(-counts[:, k] for k in reversed(range(counts.shape[1]))))
+    domains = np.arange(counts.shape[1])
+    domain_of = np.array([np.repeat(domains, counts[row]) for row in alike])
+    nodes = np.empty(ranks.shape, dtype=np.int32)
+    for k, pool in enumerate(pools):
+        cells = np.flatnonzero(domain_of == k)
+        by_rank = cells[np.argsort(ranks.ravel()[cells])]
+        nodes.ravel()[by_rank] = pool[: len(cells)]
+    return nodes
+
+
+def _statistics(solution: Solution) -> dict[str, float]:
+    values = {
+        "mip_objective": solution.objective,
+        "mip_bound": solution.bound,
+        "mip_proved": float(solution.proved),
+        "mip_seconds": solution.seconds,
+    }
+    return {key: value for key, value in values.items() if np.isfinite(value)}
+
+
+def _note(solver: Solver, solution: Solution) -> str:
+    name = {"scip": "SCIP", "highs": "HiGHS"}[solver]
+    own = "its own objective (alpha * domains used + beta * most domains of a PP group)"
+    if solution.counts is None:
+        return f"{name} found no placement in {solution.seconds:.1f} s"
+    if solution.proved:
+        return (
+            f"{name} proved {own} to be {solution.objective:g} in {solution.seconds:.2f} s; that is no bound on Eq. 2"
+        )
+    return (
+        f"{name} stopped after {solution.seconds:.1f} s with {own} between {solution.bound:g} and "
+        f"{solution.objective:g}; that is no bound on Eq. 2"
+    )
+
+
+arnold_mip = partial(ArnoldMip, "arnold-mip", "the Arnold paper's MIP (Eq. 4-10), solved by SCIP")
+"""Entry point ``arnold-mip``: the paper's algorithm."""
+
+arnold_mip_highs = partial(
+    ArnoldMip, "arnold-mip-highs", "the Arnold paper's MIP (Eq. 4-10), solved by HiGHS", solver="highs"
+)
+"""Entry point ``arnold-mip-highs``."""
+
+arnold_mip_cuts = partial(
+    ArnoldMip, "arnold-mip-cuts", "the Arnold paper's MIP with three valid cuts, solved by SCIP", cuts=True
+)
+"""Entry point ``arnold-mip-cuts``."""

@@ -1,1 +1,0 @@
-"""The Arnold paper's own mixed-integer program, as published and with cuts."""

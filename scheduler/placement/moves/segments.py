@@ -1,0 +1,123 @@
+"""Few moves where a placement has bands: columns that lie in the same domain as each other, in nearly every row.
+
+Most good placements are made so: with b bands a row touches b domains at most, and a column those that its band uses.
+To keep the bands and move whole *segments* (the cells of one row in one band) between domains is a problem of counts,
+small whatever the number of nodes:
+
+    h[j, k] = kept[j, k] + new[j, k]         segments of band j in domain k: some have cells there that stay, some not
+    sum_k h[j, k] = rows,  sum_j width_j * h[j, k] <= room_k,  h[j, k] > 0 for at most S domains of each band
+    max  cells that stay
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.placement.admission import BoolArray
+from scheduler.placement.types import Limits
+from topology.cluster import IntArray
+
+_NEARLY = 0.5
+"""Columns are of one band when they agree in more than this part of the rows; losses and repairs blur the bands."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Segments:
+    """Segments of one band that are alike.
+
+    :param rows: their rows.
+    :param staying: domain -> cells of each that stay when the segment goes, or remains, there.
+    """
+
+    band: int
+    rows: IntArray
+    staying: Mapping[int, int]
+
+
+def bands_of(old: IntArray) -> IntArray:
+    """Return the band of each column, shape [columns].
+
+    :param old: shape [rows, columns], the domain of each cell.
+    """
+    band_of: list[int] = []
+    firsts: list[int] = []
+    for column in range(old.shape[1]):
+        agree = (float((old[:, column] == old[:, first]).mean()) for first in firsts)
+        band = next((band for band, share in enumerate(agree) if share > _NEARLY), len(firsts))
+        if band == len(firsts):
+            firsts.append(column)
+        band_of.append(band)
+    return np.array(band_of, dtype=np.int32)
+
+
+def move_segments(
+    old: IntArray, stays: BoolArray, *, band_of: IntArray, room: IntArray, most: int, limits: Limits
+) -> IntArray | None:
+    """Find the fewest moves that keep the bands, each in at most so many domains.
+
+    :param old: shape [rows, columns], the domain of each cell before.
+    :param stays: same shape, the cells whose node is still good.
+    :param band_of: shape [columns].
+    :param room: shape [domains], cells each domain can take.
+    :param most: S, domains that a band may use.
+    :param limits: seconds, workers and seed of the solver.
+    :returns: shape [rows, columns], the domain of each cell; ``None`` when the bands cannot be kept, or time runs out.
+    """
+    from ortools.sat.python import cp_model
+
+    rows, domains = len(old), range(len(room))
+    widths = np.bincount(band_of).tolist()
+    segments = list(_segments(old, stays, band_of))
+    model = cp_model.CpModel()
+    new = [[model.new_int_var(0, rows, "") for _ in domains] for _ in widths]
+    kept = [{k: model.new_int_var(0, len(one.rows), "") for k in one.staying} for one in segments]
+    held = [[cp_model.LinearExpr.sum([count]) for count in counts] for counts in new]
+    for one, at in zip(segments, kept, strict=True):
+        # those of a kind that go nowhere they have cells are among the new ones
+        model.add(sum(at.values()) <= len(one.rows))
+        for k, count in at.items():
+            held[one.band][k] += count
+    for counts in held:
+        used = [model.new_bool_var("") for _ in domains]
+        for segments_here, use in zip(counts, used, strict=True):
+            model.add(segments_here <= rows * use)
+        model.add(sum(used) <= most)  # a column touches the domains of its band
+        model.add(sum(counts) == rows)  # every row of the band lies in one domain
+    for k in domains:
+        model.add(sum(width * counts[k] for width, counts in zip(widths, held, strict=True)) <= int(room[k]))
+    pairs = list(zip(segments, kept, strict=True))
+    model.maximize(sum(one.staying[k] * count for one, at in pairs for k, count in at.items()))
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = limits.seconds
+    solver.parameters.num_workers = limits.workers
+    solver.parameters.random_seed = limits.seed
+    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None
+    answer = np.empty_like(old)
+    for j, coming in enumerate(new):
+        domain = np.empty(rows, dtype=np.int32)
+        leaving = []
+        for one, at in pairs:
+            if one.band == j:
+                places = np.repeat(list(at), [solver.value(count) for count in at.values()])
+                domain[one.rows[: len(places)]] = places
+                leaving += one.rows[len(places) :].tolist()
+        domain[sorted(leaving)] = np.repeat(np.arange(len(room)), [solver.value(count) for count in coming])
+        answer[:, band_of == j] = domain[:, None]
+    return answer
+
+
+def _segments(old: IntArray, stays: BoolArray, band_of: IntArray) -> Iterator[_Segments]:
+    """Yield the segments of all bands, band by band."""
+    for band in range(int(band_of.max()) + 1):
+        inside = np.where(stays, old, -1)[:, band_of == band]
+        rows_of: dict[tuple[int, ...], list[int]] = {}
+        for row, cells in enumerate(np.sort(inside, axis=1).tolist()):
+            rows_of.setdefault(tuple(cells), []).append(row)
+        for cells, rows in rows_of.items():
+            staying = Counter(cell for cell in cells if cell >= 0)
+            yield _Segments(band, np.array(rows, dtype=np.int32), staying)

@@ -1,0 +1,57 @@
+"""The order of nodes and domains by their names, by which real systems break ties and neighbours are found."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from topology.cluster import Cluster, IntArray, Level
+
+_NUMBER = re.compile(r"(\d+)")
+
+
+def natural(name: str) -> list[str | tuple[int, str]]:
+    """Sort key in which n2 comes before n10; numbers of any length."""
+    parts = _NUMBER.split(name)
+    numbers = [(len(digits), digits) for digits in (part.lstrip("0") for part in parts[1::2])]
+    key: list[str | tuple[int, str]] = list(parts)
+    key[1::2] = numbers
+    return key
+
+
+def ranks_of(names: tuple[str, ...]) -> IntArray:
+    """Return the position of each name when the names are sorted as plain strings."""
+    ranks = np.empty(len(names), dtype=np.int32)
+    ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names), dtype=np.int32)
+    return ranks
+
+
+def domain_ranks(levels: tuple[Level, ...]) -> list[IntArray]:
+    """Return for each level the position of each domain when domains are sorted by the names on their path."""
+    found: list[IntArray] = []
+    for level in levels:
+        broader = found[-1][level.parent_of] if found else np.zeros(len(level), dtype=np.int32)
+        ranks = np.empty(len(level), dtype=np.int32)
+        ranks[np.lexsort((ranks_of(level.domains), broader))] = np.arange(len(level), dtype=np.int32)
+        found.append(ranks)
+    return found
+
+
+def by_path(cluster: Cluster, nodes: IntArray) -> IntArray:
+    """Return the nodes sorted by the names on their path, the node's own last: (minipod, rack, host)."""
+    names = ranks_of(cluster.names)[nodes]
+    if not cluster.levels:
+        return nodes[np.argsort(names)]
+    closest = domain_ranks(cluster.levels)[-1][cluster.levels[-1].domain_of[nodes]]
+    return nodes[np.lexsort((names, closest))]
+
+
+def by_name(cluster: Cluster) -> IntArray:
+    """Return all nodes sorted by name as plain strings, the order in which the API server lists them."""
+    return np.argsort(ranks_of(cluster.names)).astype(np.int32)
+
+
+def by_natural_name(cluster: Cluster, nodes: IntArray) -> IntArray:
+    """Return the nodes sorted by name, numbers in names by value."""
+    return np.array(sorted(nodes.tolist(), key=lambda node: natural(cluster.names[node])), dtype=np.int32)

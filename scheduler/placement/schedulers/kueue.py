@@ -1,0 +1,150 @@
+"""Kueue topology-aware scheduling (TAS), v0.15: best-fit descent.
+
+Source: kubernetes-sigs/kueue v0.15.0, ``pkg/cache/scheduler/tas_flavor_snapshot.go``, and KEP-2724; read, not copied.
+
+1. Count free hosts in every domain, and how many *slices* (groups of pods that must share a domain of one level) fit.
+2. At the requested level take the domain with the least room that holds the job.  None does: ``required`` refuses, else
+   the next broader level is tried, and at the broadest level the domains with most room are taken in turn, the last one
+   by best fit.
+3. Go down level by level.  Above the slice level all children of the chosen domains compete together (most slices
+   first, the last by best fit); from the slice level on each domain hands its pods to its own children.
+4. Hosts are sorted by the names on their path; ranks take them in that order.
+
+Left out: ``unconstrained`` and slice-only requests, leader pods, several slice layers, node affinity, balanced
+placement (alpha, off), replacement of a failed node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from scheduler.placement.heuristic import Heuristic, RankOrder, Request, by_rank
+from scheduler.placement.node_order import by_path, domain_ranks
+from topology.capacity import count_nodes
+from topology.cluster import IntArray
+from topology.errors import Infeasible
+
+SliceOf = Literal["none", "p", "d"]
+"""Pods that must share a domain of the job's level: none, as many as a PP group has, as many as a DP group has."""
+
+
+def kueue(*, required: bool = False, slices: SliceOf = "none", order: RankOrder = "job") -> Heuristic:
+    """Make the algorithm of Kueue, asked for the job's level; as it is, entry point ``kueue-preferred``.
+
+    :param required: the whole job in one domain of the level, instead of ``preferred``.
+    :param slices: slices that are required to share a domain of the level.
+    """
+
+    def choose(request: Request) -> IntArray:
+        size = {"none": 1, "p": request.grid.columns, "d": request.grid.rows}[slices]
+        return list_hosts(request, required=required, slice_size=size)
+
+    name = f"kueue-slice-{slices}" if slices != "none" else "kueue-required" if required else "kueue-preferred"
+    asked = "the whole job in one domain" if required else "few domains, best fit for the last"
+    if slices != "none":
+        asked = f"{slices.upper()} consecutive ranks share a domain"
+    return Heuristic(name, f"Kueue 0.15 TAS: {asked}", by_rank(choose, order))
+
+
+required = partial(kueue, required=True)
+"""Entry point ``kueue-required``."""
+
+slice_p = partial(kueue, slices="p", order="rows")
+"""Entry point ``kueue-slice-p``; ranks along the rows, so that a slice is a PP group."""
+
+slice_d = partial(kueue, slices="d", order="columns")
+"""Entry point ``kueue-slice-d``; ranks down the columns, so that a slice is a DP group."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """The levels of the cluster with the hosts as the last one.
+
+    :param free: for each depth, shape [domains], free hosts.
+    :param slices: for each depth, shape [domains], whole slices; zero below the slice level.
+    :param rank: for each depth, shape [domains], place in the order of names.
+    :param parent: for each depth, shape [domains], domain one level broader.
+    """
+
+    free: list[IntArray]
+    slices: list[IntArray]
+    rank: list[IntArray]
+    parent: list[IntArray]
+
+    def children(self, depth: int, domains: IntArray) -> IntArray:
+        """Return the domains one level closer: most slices first, then fewest free hosts, then by name."""
+        chosen = np.zeros(len(self.free[depth]), dtype=np.bool_)
+        chosen[domains] = True
+        return self.sorted(depth + 1, np.flatnonzero(chosen[self.parent[depth + 1]]).astype(np.int32))
+
+    def sorted(self, depth: int, domains: IntArray) -> IntArray:
+        """Return the domains in the order in which they are tried."""
+        keys = self.rank[depth][domains], self.free[depth][domains], -self.slices[depth][domains]
+        return domains[np.lexsort(keys)]
+
+
+def list_hosts(request: Request, *, required: bool, slice_size: int) -> IntArray:
+    """Return hosts in the order of ranks, shape [cells].
+
+    :raises Infeasible: the slices do not fit, or no domain holds the whole job that requires one.
+    """
+    hosts = by_path(request.cluster, np.flatnonzero(request.admitted).astype(np.int32))
+    host_depth = len(request.cluster.levels)
+    slice_depth = host_depth if slice_size == 1 else request.level_index
+    tree = _grow(request, hosts, slice_size, slice_depth)
+    needed = request.grid.cells // slice_size
+    what = "pods" if slice_size == 1 else f"slices of {slice_size} pods"
+    depth, chosen, amount = _fit(tree, request.level_index, needed, required=required, what=what)
+    while depth < slice_depth:
+        depth += 1
+        chosen, amount = _fill(tree.children(depth - 1, chosen), tree.slices[depth], needed)
+    pods = amount * slice_size
+    while depth < host_depth:
+        depth += 1
+        shares = [
+            _fill(tree.children(depth - 1, chosen[i : i + 1]), tree.free[depth], int(pods[i]))
+            for i in range(len(chosen))
+        ]
+        chosen = np.concatenate([share[0] for share in shares])
+        pods = np.concatenate([share[1] for share in shares])
+    return hosts[np.sort(chosen)]
+
+
+def _grow(request: Request, hosts: IntArray, slice_size: int, slice_depth: int) -> _Tree:
+    levels = request.cluster.levels
+    parent = [level.parent_of for level in levels] + [levels[-1].domain_of[hosts]]
+    rank = [*domain_ranks(levels), np.arange(len(hosts), dtype=np.int32)]
+    free = [*(count_nodes(level, request.admitted) for level in levels), np.ones_like(hosts)]
+    slices = [np.zeros_like(count) for count in free]
+    slices[slice_depth] = free[slice_depth] // slice_size
+    for depth in range(slice_depth, 0, -1):
+        np.add.at(slices[depth - 1], parent[depth], slices[depth])
+    return _Tree(free, slices, rank, parent)
+
+
+def _fit(tree: _Tree, depth: int, needed: int, *, required: bool, what: str) -> tuple[int, IntArray, IntArray]:
+    """Return the level, the domains and how many slices each takes."""
+    while depth > 0 and not required and tree.slices[depth].max() < needed:
+        depth -= 1
+    order = tree.sorted(depth, np.arange(len(tree.free[depth]), dtype=np.int32))
+    room = int(tree.slices[depth][order[0]]) if required else int(tree.slices[depth].sum())
+    if room < needed:
+        where = "one domain" if required else "the topology"
+        raise Infeasible(f"Kueue: {where} allows to fit only {room} out of {needed} {what}")
+    return depth, *_fill(order, tree.slices[depth], needed)
+
+
+def _fill(order: IntArray, room: IntArray, needed: int) -> tuple[IntArray, IntArray]:
+    """Take domains in order until one holds the rest; then of all that are left the one with least room that does."""
+    filled = np.cumsum(room[order])
+    last = int(np.searchsorted(filled, needed))
+    rest = needed - (int(filled[last - 1]) if last else 0)
+    left = order[last:]
+    tightest = left[np.argmin(np.where(room[left] >= rest, room[left], np.iinfo(np.int32).max))]
+    domains = np.append(order[:last], tightest)
+    amounts = np.append(room[order[:last]], rest)
+    return domains[amounts > 0], amounts[amounts > 0]

@@ -1,0 +1,156 @@
+"""Volcano network-topology-aware scheduling, v1.14: HyperNodes, hard and soft, and partitions.
+
+Source: volcano-sh/volcano v1.14.1, ``pkg/scheduler/actions/allocate/allocate.go`` and
+``pkg/scheduler/plugins/network-topology-aware/network_topology_aware.go``; read, not copied.
+
+HyperNodes are the domains of the levels, tier 1 the closest, below one HyperNode of the whole cluster.
+
+- **hard**: the closest tier with a HyperNode that has room for the gang; of several, the one that the gang fills most
+  (bin-packing).  Inside, pods are placed one by one.
+- **soft**: pods are placed one by one on the whole cluster.
+- *One by one*: a pod sees a sample of the free nodes (:mod:`scheduler.placement.schedulers.kube`).  Best is the node
+  whose tier-1 HyperNode is closest to the HyperNode that holds the gang so far (lowest tier of the lowest common one);
+  among equals the one with most pods of the gang in its tier-1 HyperNode; among those one at random.  The sample moves
+  on with each pod: a gang that has left its first domain is at the mercy of what the next pod happens to see.
+- **partitions**: groups of consecutive ranks, each held to one domain, placed one after another into the domain that
+  is fullest afterwards.
+
+The hard mode is set up as its users do, with HyperNodes down to the job's level; the soft mode with all levels.
+
+Left out: CPU and memory (whole nodes stand for both), gangs that already run in part, and within a domain of a
+partition the order of nodes, which is random there too.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from scheduler.placement.heuristic import Heuristic, RankOrder, Request, by_rank
+from scheduler.placement.node_order import by_name
+from scheduler.placement.schedulers.kube import Window
+from topology.cluster import FloatArray, IntArray
+from topology.errors import Infeasible
+
+TIE = 1e-9
+"""Scores closer than this are equal."""
+
+
+def volcano_hard(*, order: RankOrder = "job") -> Heuristic:
+    """Make the algorithm of the entry point ``volcano-hard``."""
+    return Heuristic(
+        "volcano-hard", "Volcano 1.14 hard mode: the closest HyperNode with room, bin-packed", by_rank(_hard, order)
+    )
+
+
+def volcano_soft(*, order: RankOrder = "job") -> Heuristic:
+    """Make the algorithm of the entry point ``volcano-soft``."""
+    return Heuristic(
+        "volcano-soft", "Volcano 1.14 soft mode: pod by pod, close to the pods before", by_rank(_soft, order)
+    )
+
+
+def volcano_partitions(*, of: Literal["p", "d"], order: RankOrder) -> Heuristic:
+    """Make partitions of as many consecutive ranks as a PP group (``p``) or a DP group (``d``) has."""
+
+    def choose(request: Request) -> IntArray:
+        return _partitions(request, request.grid.columns if of == "p" else request.grid.rows)
+
+    return Heuristic(
+        f"volcano-partition-{of}",
+        f"Volcano 1.14 partitions: {of.upper()} consecutive ranks share a domain, bin-packed",
+        by_rank(choose, order),
+    )
+
+
+partition_p = partial(volcano_partitions, of="p", order="rows")
+"""Entry point ``volcano-partition-p``; ranks along the rows, so that a partition is a PP group."""
+
+partition_d = partial(volcano_partitions, of="d", order="columns")
+"""Entry point ``volcano-partition-d``; ranks down the columns, so that a partition is a DP group."""
+
+
+def _soft(request: Request) -> IntArray:
+    tiers = [level.domain_of for level in reversed(request.cluster.levels)]
+    return _one_by_one(request, tiers, by_name(request.cluster), np.random.default_rng(request.seed))
+
+
+def _hard(request: Request) -> IntArray:
+    rng = np.random.default_rng(request.seed)
+    tiers = [level.domain_of for level in reversed(request.cluster.levels[: request.level_index + 1])]
+    everywhere = np.zeros(len(request.cluster), dtype=np.int32)
+    for tier in (*tiers, everywhere):
+        roomy = np.flatnonzero(np.bincount(tier[request.admitted]) >= request.grid.cells)
+        if len(roomy):
+            break
+    fullest = roomy[_best(_filled(request, tier, request.grid.cells)[roomy], rng)]
+    inside = rng.permutation(np.flatnonzero(tier == fullest)).astype(np.int32)
+    return _one_by_one(request, tiers, inside, rng)
+
+
+def _partitions(request: Request, size: int) -> IntArray:
+    rng = np.random.default_rng(request.seed)
+    pools = [list(rng.permutation(pool)) for pool in request.pools]
+    filled = _filled(request, request.level.domain_of, 0)
+    capacity = np.bincount(request.level.domain_of, minlength=len(request.level))
+    chosen: list[int] = []
+    for partition in range(request.grid.cells // size):
+        free = np.array([len(pool) for pool in pools])
+        roomy = np.flatnonzero(free >= size)
+        if not len(roomy):
+            total = request.grid.cells // size
+            raise Infeasible(f"Volcano: no domain has room for partition {partition + 1} of {total}, {size} pods each")
+        into = int(roomy[_best((filled + size / capacity)[roomy], rng)])
+        chosen += [pools[into].pop() for _ in range(size)]
+        filled[into] += size / capacity[into]
+    return np.array(chosen, dtype=np.int32)
+
+
+def _filled(request: Request, domain_of: IntArray, pods: int) -> FloatArray:
+    """Share of each domain's GPUs in use once it has so many pods more, shape [domains]."""
+    gpus = np.bincount(domain_of, weights=request.cluster.gpus)
+    in_use = gpus - np.bincount(domain_of, weights=request.cluster.free_gpus)
+    return np.asarray((in_use + pods * request.job.gpus_per_node) / gpus)
+
+
+def _best(scores: FloatArray, rng: np.random.Generator) -> int:
+    """Return the index of the highest score, one of several at random."""
+    best = np.flatnonzero(scores >= scores.max() - TIE)
+    return int(best[rng.integers(len(best))])
+
+
+def _one_by_one(request: Request, tiers: list[IntArray], listed: IntArray, rng: np.random.Generator) -> IntArray:
+    """Return nodes in the order of ranks.
+
+    :param tiers: for each tier but the whole cluster, shape [nodes], HyperNode of each node, the closest first.
+    :param listed: the nodes that pods may go to, in the order in which they are looked at.
+    """
+    window = Window(listed, request.admitted)
+    pods_in = np.zeros(int(tiers[0].max()) + 1)
+    chosen = np.empty(request.grid.cells, dtype=np.int32)
+    gang_tier = -1
+    for rank in range(request.grid.cells):
+        seen = window.look()
+        tier = _common_tier(tiers, seen, int(chosen[0]), gang_tier) if rank else np.zeros(len(seen), dtype=np.int32)
+        score = -tier.astype(np.float64)
+        nearest = score == score.max()
+        score[nearest] += pods_in[tiers[0][seen[nearest]]] / request.grid.cells
+        best = _best(score, rng)
+        node = int(seen[best])
+        chosen[rank], gang_tier = node, int(tier[best])
+        pods_in[tiers[0][node]] += 1
+        window.take(node)
+    return chosen
+
+
+def _common_tier(tiers: list[IntArray], nodes: IntArray, first: int, gang_tier: int) -> IntArray:
+    """Return the tier of the lowest HyperNode that holds a node and the gang so far, shape [nodes], 0 the closest.
+
+    :param first: a node of the gang; the HyperNode that holds the gang is its ancestor at ``gang_tier``.
+    """
+    common = np.full(len(nodes), len(tiers), dtype=np.int32)
+    for tier in range(len(tiers) - 1, gang_tier - 1, -1):
+        common[tiers[tier][nodes] == tiers[tier][first]] = tier
+    return common

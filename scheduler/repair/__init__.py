@@ -1,0 +1,159 @@
+"""Repair: replace lost nodes of a placed job, moving as little as possible.
+
+A job that runs on thousands of nodes loses some of them; the others hold its state.  Two orders, the user's choice:
+
+- ``moves``: the fewest moved cells first, then the best objective among those.
+- ``objective``: the best objective that any placement reaches first, then the fewest moved cells for it.
+
+In both, healthy spares go first: a slow node is newly taken only where the job does not fit without (unless it says
+``avoid: ignore``).  Cells that do not move keep their node, and every cell keeps its rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Literal
+
+import numpy as np
+
+from scheduler.job import Job
+from scheduler.objective import Evaluation, evaluate
+from scheduler.placement.registry import load_algorithm
+from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.repair.moves_first import RepairPlan, fewest_moves
+from scheduler.repair.objective_first import best_objective
+from scheduler.repair.repair_problem import RepairProblem, problem_of
+from topology.cluster import Cluster, IntArray
+
+_DEFAULT_LIMITS = Limits()
+
+Prefer = Literal["moves", "objective"]
+"""What comes first: the fewest moved cells, or the best objective."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One cell that changes its node.
+
+    :param row: row of the cell: which PP group.
+    :param column: column of the cell: which stage.
+    :param node_rank: rank of the cell among the job's nodes; it does not change.
+    :param source: index of the node it leaves.
+    :param target: index of the node it goes to.
+    """
+
+    row: int
+    column: int
+    node_rank: int
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A placement after a repair, and what is known of it.
+
+    :param nodes: shape [rows, columns], index of the node of each cell.
+    :param moves: the cells that change their node, by rank.
+    :param before: worth of the placement before nodes were lost.
+    :param after: worth of the placement now.
+    :param prefer: the order that was asked for.
+    :param fewest_moves: certified: no valid placement moves fewer cells than this (with the best objective known, when
+        the objective comes first).
+    :param objective_bound: certified: no valid placement has a smaller objective (of those with as few moves, when
+        moves come first).
+    :param notes: what a user should know, one sentence each.
+    :param solve_seconds: wall time of the repair.
+    """
+
+    nodes: IntArray
+    moves: tuple[Move, ...]
+    before: Evaluation
+    after: Evaluation
+    prefer: Prefer
+    fewest_moves: int
+    objective_bound: float
+    notes: tuple[str, ...] = ()
+    solve_seconds: float = 0.0
+
+    @property
+    def moves_proved(self) -> bool:
+        """Whether fewer moved cells are impossible."""
+        return self.fewest_moves >= len(self.moves)
+
+    @property
+    def objective_proved(self) -> bool:
+        """Whether a better objective is impossible."""
+        return self.objective_bound >= self.after.objective - 1e-9
+
+
+def repair(
+    cluster: Cluster,
+    job: Job,
+    nodes: IntArray,
+    lost: Sequence[str],
+    *,
+    prefer: Prefer = "moves",
+    limits: Limits = _DEFAULT_LIMITS,
+    algorithm: PlacementAlgorithm | None = None,
+) -> Repair:
+    """Give the cells on lost nodes other nodes.
+
+    A node of the job that may not be used any more (faulty, or slow under ``avoid: strict``) is replaced like a lost
+    one, with a note.
+
+    :param cluster: the cluster now; whether it shows the job's own nodes as in use makes no difference.
+    :param nodes: shape [rows, columns], the placement before.
+    :param lost: names of the lost nodes.
+    :param prefer: what comes first, ``moves`` or ``objective``.
+    :param algorithm: for ``objective``, finds the best placement when all may move; default ``exact``.
+    :raises UnknownName: a lost node is not in the cluster.
+    :raises InvalidPlacement: the placement before was not valid, lost nodes apart.
+    :raises Infeasible: fewer nodes are left than the job needs.
+    :raises SolverTimeout: time ran out before a repair was found.
+    """
+    started = perf_counter()
+    before = _worth_before(cluster, job, nodes)
+    problem = problem_of(cluster, job, nodes, lost)
+    plan = _plan(problem, prefer, limits, algorithm)
+    return Repair(
+        nodes=plan.nodes,
+        moves=_moves(problem, plan.nodes),
+        before=before,
+        after=plan.evaluation,
+        prefer=prefer,
+        fewest_moves=plan.fewest_moves,
+        objective_bound=plan.objective_bound,
+        notes=(*problem.notes, *plan.notes),
+        solve_seconds=perf_counter() - started,
+    )
+
+
+def _worth_before(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
+    """Return the worth of the placement when its nodes were its own and had no flag."""
+    free = cluster.free_gpus.copy()
+    free[nodes] = cluster.gpus[nodes]
+    own = set(nodes.ravel().tolist())
+    flags = {node: flag for node, flag in cluster.flags.items() if node not in own}
+    return evaluate(cluster.replace(free_gpus=free, flags=flags), job, nodes)
+
+
+def _plan(problem: RepairProblem, prefer: Prefer, limits: Limits, algorithm: PlacementAlgorithm | None) -> RepairPlan:
+    if problem.stays.all():
+        now = evaluate(problem.cluster, problem.job, problem.old)
+        return RepairPlan(problem.old, now, 0, now.objective, ("no node of the job is lost: nothing moves",))
+    if prefer == "moves":
+        return fewest_moves(problem, limits)
+    return best_objective(problem, limits, algorithm or load_algorithm("exact"))
+
+
+def _moves(problem: RepairProblem, nodes: IntArray) -> tuple[Move, ...]:
+    rank = problem.job.grid.node_rank
+    rows, columns = np.nonzero(nodes != problem.old)
+    moves = (
+        Move(int(r), int(c), int(rank[r, c]), int(problem.old[r, c]), int(nodes[r, c]))
+        for r, c in zip(rows, columns, strict=True)
+    )
+    return tuple(sorted(moves, key=lambda move: move.node_rank))

@@ -1,0 +1,105 @@
+"""Every algorithm on every case, in one process or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Annotated, Protocol
+
+from annotated_types import Ge
+
+from scheduler.job import Job
+from scheduler.objective import Spread
+from scheduler.outcome import Outcome, Status, run
+from scheduler.placement.registry import load_algorithm
+from scheduler.placement.types import Limits
+from scheduler.study.executors import Executor, Here
+from topology.cluster import Cluster
+from topology.json_record import JsonRecord
+
+
+class Case(Protocol):
+    """One placement problem, described by a few numbers so that it travels between processes."""
+
+    @property
+    def name(self) -> str:
+        """What the case is called in tables."""
+
+    def instance(self) -> tuple[Cluster, Job]:
+        """Make the cluster and the job: always the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult(JsonRecord):
+    """What one algorithm made of one case.  Numbers of a placement are null when there is none."""
+
+    algorithm: str
+    """Name of the algorithm."""
+    status: Status
+    """optimal, feasible, infeasible, timeout, gave-up, refused."""
+    reason: str | None
+    """Why there is no placement."""
+    spread: Spread | None
+    """Spread at the level that counts."""
+    objective: float | None
+    """Eq. 2."""
+    bound: float | None
+    """What this algorithm proved: no placement has a smaller objective."""
+    solve_seconds: Annotated[float, Ge(0)]
+    """Wall time of the algorithm alone."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether the placement is proved optimal."""
+        return self.status == "optimal"
+
+
+CaseResults = tuple[CaseResult, ...]
+"""Results of one case, in the order of the algorithms."""
+
+
+def sweep_placements(
+    cases: Sequence[Case],
+    algorithms: Sequence[str],
+    limits: Limits,
+    executor: Executor | None = None,
+    *,
+    step: Callable[[str], None] = lambda _: None,
+) -> list[CaseResults]:
+    """Run every algorithm on every case.
+
+    :param algorithms: names of installed algorithms.
+    :param limits: hold for each run.
+    :param executor: with several processes, runs share the cores, and times and time limits feel it.
+    :param step: called after each run with a short sentence.
+    :returns: the results of each case.
+    :raises UnknownName: an algorithm is not installed.
+    :raises WorkerLost: a process died.
+    """
+    for name in algorithms:
+        load_algorithm(name)
+    pairs = list(product(range(len(cases)), algorithms))
+    results = {}
+    for case, result in (executor or Here()).run(_run, (cases, replace(limits, progress=None)), pairs):
+        results[case, result.algorithm] = result
+        step(f"{cases[case].name}: {result.algorithm}")
+    return [tuple(results[case, name] for name in algorithms) for case in range(len(cases))]
+
+
+def _run(study: tuple[Sequence[Case], Limits], pair: tuple[int, str]) -> tuple[int, CaseResult]:
+    (cases, limits), (case, name) = study, pair
+    cluster, job = cases[case].instance()
+    return case, _result(run(load_algorithm(name), cluster, job, limits))
+
+
+def _result(outcome: Outcome) -> CaseResult:
+    return CaseResult(
+        algorithm=outcome.algorithm,
+        status=outcome.status,
+        reason=outcome.reason or None,
+        spread=outcome.spread,
+        objective=outcome.objective,
+        bound=outcome.bound,
+        solve_seconds=outcome.proposal.solve_seconds,
+    )

@@ -1,0 +1,74 @@
+"""What the questions of capacity planning have in common: options, an answer in numbers, and how it is shown."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic, TypeVar
+
+from simulator.capacity.sheet import Sheet
+from topology.field_types import check_bounds
+from topology.json_record import JsonRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityAnswer(JsonRecord):
+    """What every answer has."""
+
+    verdict: str
+    """The answer in a sentence or two."""
+    assumptions: tuple[str, ...]
+    """What was taken for granted, one sentence each."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether what the question aims at can be had."""
+        return True
+
+
+A = TypeVar("A", bound=CapacityAnswer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityQuestion(ABC, Generic[A]):
+    """A question: its fields are the options of its command, and its docstring the help.
+
+    :raises InvalidInput: a number is out of the bounds of its field.
+    """
+
+    answer_type: ClassVar[type[CapacityAnswer]]
+    """Type of the answer, which is the JSON that the command prints."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+    def answer(self, *, step: Callable[[str], None] = lambda _: None) -> A:
+        """Answer the question.
+
+        :param step: called before each of :attr:`steps`.
+        :raises ArnoldError: the question makes no sense; with the option and what to do.
+        """
+        found = self.compute(step)
+        return replace(found, verdict=self.verdict(found), assumptions=tuple(self.assumptions(found)))
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """How many steps the computation has."""
+
+    @abstractmethod
+    def compute(self, step: Callable[[str], None]) -> A:
+        """Return the answer in numbers; verdict and assumptions are still empty."""
+
+    @abstractmethod
+    def verdict(self, found: A) -> str:
+        """Return the answer in a sentence or two."""
+
+    @abstractmethod
+    def assumptions(self, found: A) -> Sequence[str]:
+        """Return what was taken for granted, one sentence each; never empty."""
+
+    @abstractmethod
+    def sheet(self, answer: A) -> Sheet:
+        """Return the answer as a person reads it; its first chart is the figure that is saved as a picture."""

@@ -1,0 +1,179 @@
+"""Flows: the jobs that run share the links between domains max-min fairly.
+
+Each tier is shared out by itself, once among the reductions of all jobs and once among their pipelines; within one the
+links of all closer tiers count too.  What a flow gets says by what its groups are stretched; the step follows as in the
+hierarchical model, with the stretch that each group really sees in place of the oversubscription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from simulator.cost.assumptions import of_tiers, of_volumes
+from simulator.cost.calibration import PUBLISHED, Calibration
+from simulator.cost.fairness import max_min_rates
+from simulator.cost.group_crossings import stretch_of_hops
+from simulator.cost.reduction import node_bandwidth, tier_excess
+from simulator.cost.step import (
+    Communication,
+    flat_step,
+    ideal_communication,
+    on_one_node,
+    pipeline_seconds,
+    step_time,
+)
+from simulator.cost.tier_demand import Flows, TierDemand, demands_of
+from simulator.cost.tiers import Oversubscription, Tier, calibrated, tiers_of
+from simulator.cost.traffic import traffic_of
+from simulator.cost.types import PlacedJob, StepTime
+from topology.cluster import Cluster, FloatArray
+from topology.errors import InvalidInput
+from topology.graph import GPU_BANDWIDTH, uplinks
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """The links of a cluster: for each tier the capacity in GB/s of its own uplinks and those of closer tiers."""
+
+    cluster: Cluster
+    tiers: tuple[Tier, ...]
+    capacity: tuple[FloatArray, ...]
+
+
+@dataclass(slots=True)
+class _Known:
+    """What a job asks of the links, and its step with what it last got of them."""
+
+    demands: tuple[TierDemand, ...]
+    step: StepTime
+    got: bytes = b""
+
+
+class SharedFlows:
+    """The model.  What it keeps of clusters and placed jobs only saves time."""
+
+    name = "flows"
+    summary = "the jobs that run share the links between domains max-min fairly"
+    shares_links = True
+
+    def __init__(
+        self, calibration: Calibration = PUBLISHED, *, oversubscription: Oversubscription | None = None
+    ) -> None:
+        """:param oversubscription: ratio of each tier; ``None`` = that of the calibration, between minipods."""
+        self._calibration = calibration
+        self._oversubscription = oversubscription
+        self._network: _Network | None = None
+        self._known: WeakKeyDictionary[PlacedJob, _Known] = WeakKeyDictionary()
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """As :attr:`CommModel.assumptions`."""
+        return (
+            "Every link between domains is shared max-min fairly; all that hangs on a switch shares its uplinks, of "
+            "which none is hit by more flows than another.",
+            "Jobs meet in the same phase of their steps: reductions share links with reductions, pipelines with "
+            "pipelines, and all send all the time.",
+            of_tiers(self._calibration, self._oversubscription),
+            *of_volumes(self._calibration),
+        )
+
+    def step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> StepTime:
+        """As :meth:`CommModel.step_time`."""
+        return self.step_times([placed, *others])[0]
+
+    def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:
+        """As :meth:`CommModel.relative_step_time`."""
+        return self.step_time(placed, others).relative
+
+    def step_times(self, running: Sequence[PlacedJob]) -> list[StepTime]:
+        """As :meth:`CommModel.step_times`.
+
+        :raises InvalidInput: the jobs do not run on one cluster.
+        """
+        if not running:
+            return []
+        network = self._network_of(running)
+        known = [self._known_of(placed, network) for placed in running]
+        crossing = [j for j, job in enumerate(known) if job.demands]
+        if crossing:
+            bandwidth = np.array([running[j].job.gpus_per_node * GPU_BANDWIDTH for j in crossing])
+            demands = [known[j].demands for j in crossing]
+            dp = [_stretches([of[i].dp for of in demands], c, bandwidth) for i, c in enumerate(network.capacity)]
+            pp = [_stretches([of[i].pp for of in demands], c, bandwidth) for i, c in enumerate(network.capacity)]
+            for k, j in enumerate(crossing):
+                self._slow_down(running[j], known[j], [tier[k] for tier in dp], [tier[k] for tier in pp])
+        return [job.step for job in known]
+
+    def _slow_down(self, placed: PlacedJob, known: _Known, dp: Sequence[FloatArray], pp: Sequence[FloatArray]) -> None:
+        """The step of a job that crosses domains.
+
+        :param dp: for each tier, shape [columns], stretch of each DP group; ``pp`` the same for PP groups.
+        """
+        got = b"".join(stretch.tobytes() for stretch in (*dp, *pp))
+        if got == known.got:
+            return
+        traffic, bandwidth = traffic_of(placed.job, placed.model), node_bandwidth(placed)
+        ideal = ideal_communication(placed)
+        excess = tier_excess((demand.columns, stretch) for demand, stretch in zip(known.demands, dp, strict=True))
+        domains = [(demand.domains, stretch) for demand, stretch in zip(known.demands, pp, strict=True)]
+        rows, columns = placed.nodes.shape
+        hops = stretch_of_hops(domains, (rows, columns), around=placed.chunks > 1) * traffic.pp / bandwidth
+        found = Communication(
+            dp=ideal.dp + 2.0 * traffic.dp / bandwidth * float(excess.max()),
+            pp=pipeline_seconds(hops, microbatches=traffic.microbatches, chunks=placed.chunks),
+        )
+        known.step, known.got = step_time(placed, found, ideal, self._calibration), got
+
+    def _network_of(self, running: Sequence[PlacedJob]) -> _Network:
+        """The network of the cluster on which all run; clusters that differ in what is free or flagged are the same."""
+        first = running[0].cluster
+        if any(placed.cluster.levels is not first.levels for placed in running):
+            raise InvalidInput("jobs that share links are placed on different clusters", fix="place all on one cluster")
+        network = self._network
+        if network is None or network.cluster.levels is not first.levels or network.cluster.gpus is not first.gpus:
+            ratios = calibrated(first, self._calibration) if self._oversubscription is None else self._oversubscription
+            tiers = tiers_of(first, ratios)
+            upwards = uplinks(first, oversubscription=ratios)
+            capacity = [upwards[tier.level.name] for tier in tiers]
+            network = _Network(first, tiers, tuple(np.concatenate(capacity[i:]) for i in range(len(tiers))))
+            self._network = network
+            self._known.clear()
+        return network
+
+    def _known_of(self, placed: PlacedJob, network: _Network) -> _Known:
+        """What is known of a job; of one that stays inside the domains of all tiers, that it never slows down."""
+        if placed not in self._known:
+            if placed.nodes.size == 1:
+                self._known[placed] = _Known((), on_one_node(placed))
+            else:
+                self._known[placed] = _Known(demands_of(placed, network.tiers), flat_step(placed, self._calibration))
+        return self._known[placed]
+
+
+def _stretches(asked: Sequence[Flows], capacity: FloatArray, bandwidth: FloatArray) -> list[FloatArray]:
+    """By what each group of each job is slowed across one tier.
+
+    :param asked: for each job.
+    :param capacity: GB/s of each link.
+    :param bandwidth: shape [jobs], GB/s of a node.
+    :returns: for each job, shape [groups]; 1 = not at all.
+    """
+    counts = np.array([flows.count for flows in asked])
+    first = np.concatenate([[0], np.cumsum(counts)])
+    most = np.repeat(bandwidth, counts)
+    rates = max_min_rates(
+        np.concatenate([flows.links for flows in asked]),
+        np.concatenate([flows.flows + first[j] for j, flows in enumerate(asked)]),
+        np.concatenate([flows.lanes for flows in asked]),
+        capacity=capacity,
+        most=most,
+    )
+    stretch = most / rates
+    return [
+        np.append(stretch[first[j] : first[j + 1]], 1.0)[flows.flow_of]  # -1, the last: not slowed
+        for j, flows in enumerate(asked)
+    ]

@@ -1,0 +1,220 @@
+"""Failures in a replay: nodes go out and come back, jobs lose work and restart, slow nodes are flagged when noticed.
+
+Behind the engine's protocols ``Incidents`` and ``Recovery``; the engine draws nothing and this decides nothing about
+jobs' places.  Failures are drawn window by window, so that a run of any length needs no horizon, and what is drawn does
+not depend on what the jobs do.
+
+Spares are nodes that no job may use until a node fails: then one of them comes in at once, and the next node that is
+back from repair is a spare again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from math import floor, inf
+from typing import Any, Literal
+
+import numpy as np
+
+from simulator.engine.hooks import Incident, Setback
+from simulator.engine.job import UNITS, SimJob
+from simulator.engine.stage import Why
+from simulator.failures.expected_ettr import best_interval
+from simulator.failures.failure_process import Breakdown, FailureModel, draw_breakdowns
+from simulator.failures.rates import DAY
+from simulator.failures.restart_delay import Restart
+from simulator.failures.slow_spells import SlowSpell, draw_spells
+from topology.errors import InvalidInput
+from topology.flags import HEALTHY
+
+WINDOW = 30 * DAY
+"""Failures are drawn for so many seconds at a time."""
+
+WINDOWS = 1_220
+"""Windows after which nothing fails any more: a hundred years."""
+
+_SAME = 1e-9
+
+What = Literal["fail", "back", "slow", "flag"]
+
+Event = tuple[float, int, What, int, Any]
+"""Time, sequence, what happens, the node, and its cause: the breakdown, or the factor of a slow node."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureSettings:
+    """What goes wrong in a replay, and how jobs are insured against it.
+
+    :param interval: productive seconds between checkpoints; ``None`` = the best for each job, sqrt(2 w / (N r)).
+    :param write: seconds that a checkpoint keeps a job from training, above 0 for the best interval.
+    :param spares: nodes that wait for others to fail.
+    """
+
+    model: FailureModel = field(default=FailureModel())
+    restart: Restart = field(default=Restart())
+    interval: float | None = None
+    write: float = 10.0
+    spares: int = 0
+
+    def __post_init__(self) -> None:
+        if self.interval is not None and not self.interval > 0.0:
+            raise InvalidInput(
+                f"the interval is {self.interval}", where="--job-checkpoint-interval", fix="give seconds above 0"
+            )
+        if not 0.0 < self.write < inf:
+            raise InvalidInput(
+                f"a checkpoint takes {self.write} seconds", where="--job-checkpoint-write", fix="give seconds above 0"
+            )
+
+    def spares_of(self, nodes: Sequence[int]) -> tuple[int, ...]:
+        """Which nodes wait at the beginning: the last.
+
+        :param nodes: indices of the nodes that may fail.
+        :raises InvalidInput: as many spares as nodes.
+        """
+        if self.spares >= len(nodes):
+            raise InvalidInput(
+                f"{self.spares} spares of {len(nodes)} nodes", where="--spares", fix="leave nodes for the jobs"
+            )
+        return tuple(nodes[len(nodes) - self.spares :])
+
+    def interval_of(self, nodes: int) -> float:
+        """Productive seconds between checkpoints of a job of so many nodes."""
+        if self.interval is not None:
+            return self.interval
+        return best_interval(self.model.rate.per_second(nodes), self.write)
+
+    def overhead(self, job: SimJob) -> float:
+        """Seconds that a second of work takes with checkpoints: 1 + w/d; 1 for a job too short to write one."""
+        interval = self.interval_of(job.nodes)
+        return 1.0 if job.record.duration <= interval else 1.0 + self.write / interval
+
+
+class ClusterFailures:
+    """The incidents of a cluster, and what they cost its jobs; same seed, same incidents.
+
+    :param nodes: indices of the nodes that may fail.
+    :param start: time of the replay's beginning.
+    :raises InvalidInput: as many spares as nodes.
+    """
+
+    def __init__(self, settings: FailureSettings, nodes: Sequence[int], *, start: float, seed: int) -> None:
+        self.settings = settings
+        self._nodes, self._start, self._seed = tuple(nodes), start, seed
+        self._spares = settings.spares_of(nodes)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._asked = 0
+        self._heap: list[Event] = []
+        self._sequence = 0
+        self._drawn_until = self._start
+        self._window = 0
+        self._away_until: dict[int, float] = {}
+        self._slow_until: dict[int, float] = {}
+        self._out: set[int] = set()
+        self._pool = list(self._spares)
+        self._short = 0
+        self._last: Breakdown | None = None
+        self._stream = self._incidents()
+
+    def next(self) -> Incident | None:
+        """The next incident."""
+        self._asked += 1
+        return next(self._stream, None)
+
+    def state(self) -> dict[str, int]:
+        """How often it was asked: everything follows from that."""
+        return {"asked": self._asked}
+
+    def restore(self, state: Any) -> None:
+        """Ask as often again."""
+        self._begin()
+        for _ in range(int(state["asked"])):
+            self.next()
+
+    def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:
+        """What the last checkpoint holds is kept; then detection, restart and reload."""
+        interval = self.settings.interval_of(job.nodes)
+        kept = 0.0 if interval == inf else floor(done / interval + _SAME) * interval
+        gpus = job.units / UNITS
+        if why == "failure" and self._last is not None:
+            return Setback(kept, self.settings.restart.seconds(gpus=gpus, failure=self._last.kind))
+        return Setback(kept, self.settings.restart.back(gpus))
+
+    # Behind it
+
+    def _incidents(self) -> Iterator[Incident]:
+        for node in tuple(self._pool):
+            yield Incident(self._start, "down", node)
+        while True:
+            while not self._heap or self._heap[0][0] >= self._drawn_until:
+                if self._window == WINDOWS:
+                    return
+                self._draw()
+            time, _, what, node, cause = heappop(self._heap)
+            if what == "fail":
+                yield from self._failed(time, node, cause)
+            elif what == "back":
+                yield from self._returned(time, node)
+            else:
+                yield Incident(time, what, node, cause)
+
+    def _failed(self, time: float, node: int, cause: Breakdown) -> Iterator[Incident]:
+        """A spare takes its place, if there is one; a spare itself does not fail while it waits."""
+        if node in self._pool:
+            return
+        self._last = cause
+        self._out.add(node)
+        if self._pool:
+            yield Incident(time, "up", self._pool.pop())
+        else:
+            self._short += 1
+        yield Incident(time, "down", node)
+
+    def _returned(self, time: float, node: int) -> Iterator[Incident]:
+        """A node is back from repair: where one is missing it is used, else it is a spare again."""
+        if node not in self._out:
+            return
+        self._out.remove(node)
+        if self._short:
+            self._short -= 1
+            yield Incident(time, "up", node)
+        else:
+            self._pool.append(node)
+
+    def _draw(self) -> None:
+        """The next window."""
+        stream = np.random.SeedSequence((self._seed, self._window))
+        for_failures, for_spells = (np.random.default_rng(one) for one in stream.spawn(2))
+        count, model, begin = len(self._nodes), self.settings.model, self._drawn_until
+        for one in draw_breakdowns(model, nodes=count, horizon=WINDOW, rng=for_failures):
+            self._plan_failure(begin + one.time, begin + one.back, self._nodes[one.node], one)
+        for spell in draw_spells(model.slowness, nodes=count, horizon=WINDOW, rng=for_spells):
+            self._plan_spell(begin, self._nodes[spell.node], spell)
+        self._window += 1
+        self._drawn_until += WINDOW
+
+    def _plan_failure(self, time: float, back: float, node: int, cause: Breakdown) -> None:
+        """Unless the node is away already, since the window before."""
+        if time >= self._away_until.get(node, -inf):
+            self._away_until[node] = back
+            self._push(time, "fail", node, cause)
+            self._push(back, "back", node)
+
+    def _plan_spell(self, begin: float, node: int, spell: SlowSpell) -> None:
+        """Unless the node is slow already."""
+        if begin + spell.since < self._slow_until.get(node, -inf):
+            return
+        self._slow_until[node] = begin + spell.until
+        self._push(begin + spell.since, "slow", node, spell.slowdown)
+        self._push(begin + spell.until, "slow", node, HEALTHY)
+        if spell.detected < inf:
+            self._push(begin + spell.detected, "flag", node, spell.slowdown)
+            self._push(begin + spell.until, "flag", node, HEALTHY)
+
+    def _push(self, time: float, what: What, node: int, cause: Any = None) -> None:
+        self._sequence += 1
+        heappush(self._heap, (time, self._sequence, what, node, cause))

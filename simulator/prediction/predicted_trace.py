@@ -1,0 +1,33 @@
+"""Predictions for a whole trace, made before it is replayed: the same whatever the scheduler does.
+
+When a job is submitted, the predictor knows those that had ended by then on the trace's own clock, each taken to run
+from its submission.  A replay in which jobs wait would know a little less; in exchange nothing has to be told during
+it, and a checkpoint has nothing to keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simulator.job_record import JobRecord
+from simulator.prediction.job_ends import Ends
+from simulator.prediction.predictors import make_predictor
+from simulator.prediction.types import Prediction, Predictor
+
+
+def predict_all(records: Sequence[JobRecord], predictor: Predictor | str) -> dict[str, Prediction]:
+    """The prediction of each job at its submission, by id.
+
+    :param records: in order of submission.
+    :param predictor: one that has learnt nothing yet, or its name.
+    :raises UnknownName: there is none of that name.
+    """
+    if isinstance(predictor, str):
+        predictor = make_predictor(predictor)
+    ends = Ends(records)
+    predictions = {}
+    for record in records:
+        for past in ends.before(record.submit):
+            predictor.learn(past)
+        predictions[record.job_id] = predictor.predict(record)
+    return predictions

@@ -1,0 +1,150 @@
+"""A run over time, bucket by bucket; each number by its formula in docs/metrics.md, cut to the bucket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.engine.job import UNITS
+from simulator.results.bucket_integrals import counts, edges_of, integrals, round_step
+from simulator.results.ettr_over_time import ratio, sliding_ettr, work
+from simulator.results.run_history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
+from topology.cluster import FloatArray
+
+MOST = 480
+"""Buckets unless somebody says how long they are to be."""
+
+ROUNDING = 1e-9
+"""Shares below are rounding."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimeSeries:
+    """Means over buckets of time, shape [buckets] each but the first; NaN = there was nothing of which to take a mean.
+
+    :param edges: shape [buckets + 1], seconds since the first submission.
+    :param held: GPUs that jobs held.
+    :param away: GPUs of nodes that no job might use.
+    :param allocation: held over those that jobs might use.
+    :param utilization: held over all.
+    :param running: jobs with nodes.
+    :param waiting: jobs without.
+    :param gpus_waiting: GPUs that these ask for.
+    :param fragmentation: of free GPUs, the share on nodes of which another part is in use; NaN where only counted.
+    :param spread: mean DP spread of running gangs.
+    :param lost: share of what running jobs could do at the trace's pace that is lost to slower steps.
+    :param ettr: seconds of work that counted over seconds since jobs started first, by GPUs.
+    :param ettr_hour: the same over the last hour before the end of the bucket.
+    :param ettr_so_far: the same from the beginning on.
+    :param submitted: jobs that came.
+    :param ended: jobs that ended.
+    :param failures: attempts that a failure cut short.
+    :param preemptions: attempts that the policy cut short.
+    """
+
+    edges: FloatArray
+    held: FloatArray
+    away: FloatArray
+    allocation: FloatArray
+    utilization: FloatArray
+    running: FloatArray
+    waiting: FloatArray
+    gpus_waiting: FloatArray
+    fragmentation: FloatArray
+    spread: FloatArray
+    lost: FloatArray
+    ettr: FloatArray
+    ettr_hour: FloatArray
+    ettr_so_far: FloatArray
+    submitted: FloatArray
+    ended: FloatArray
+    failures: FloatArray
+    preemptions: FloatArray
+
+
+def time_series(history: RunHistory, *, step: float | None = None, edges: FloatArray | None = None) -> TimeSeries:
+    """Return the run in buckets.
+
+    :param step: seconds of a bucket; ``None`` = a round number that makes at most :data:`MOST`.
+    :param edges: of the buckets instead.
+    """
+    if edges is None:
+        edges = edges_of(history.length, step or round_step(history.length, MOST))
+    attempts, width = history.attempts, np.diff(edges)
+    held = np.clip(integrals(edges, attempts.begin, attempts.end, attempts.gpus) / width, 0.0, history.capacity)
+    away = _away(history, edges) / width
+    asked = np.array([history.jobs[key].units for key in history.waits.number], dtype=np.float64) / UNITS
+    counted, since = work(history, edges)
+    return TimeSeries(
+        edges=edges,
+        held=held,
+        away=away,
+        allocation=np.minimum(ratio(held, history.capacity - away), 1.0),
+        utilization=held / history.capacity,
+        running=np.maximum(integrals(edges, attempts.begin, attempts.end) / width, 0.0),
+        waiting=np.maximum(integrals(edges, history.waits.begin, history.waits.end) / width, 0.0),
+        gpus_waiting=np.maximum(integrals(edges, history.waits.begin, history.waits.end, asked) / width, 0.0),
+        fragmentation=_fragmentation(history, edges, history.capacity - held - away, width),
+        spread=_spread(attempts, edges),
+        lost=_lost(attempts, edges),
+        ettr=np.clip(ratio(counted, since), 0.0, 1.0),
+        ettr_hour=sliding_ettr(history, edges[1:]),
+        ettr_so_far=np.clip(ratio(np.cumsum(counted), np.cumsum(since)), 0.0, 1.0),
+        submitted=counts(edges, np.array([job.submitted - history.origin for job in history.jobs])),
+        ended=counts(edges, attempts.end[attempts.why == ENDED]),
+        failures=counts(edges, attempts.end[attempts.why == FAILURE]),
+        preemptions=counts(edges, attempts.end[attempts.why == PREEMPTION]),
+    )
+
+
+def _away(history: RunHistory, edges: FloatArray) -> FloatArray:
+    if history.cluster is None:
+        return np.zeros(len(edges) - 1)
+    weights = history.usable[history.away.number]
+    return np.maximum(integrals(edges, history.away.begin, history.away.end, weights), 0.0)
+
+
+def _spread(attempts: Attempts, edges: FloatArray) -> FloatArray:
+    gang = attempts.dp > 0
+    begin, end = attempts.begin[gang], attempts.end[gang]
+    return ratio(integrals(edges, begin, end, attempts.dp[gang]), integrals(edges, begin, end))
+
+
+def _lost(attempts: Attempts, edges: FloatArray) -> FloatArray:
+    worked = np.isfinite(attempts.pace)
+    begin, end, gpus = attempts.works[worked], attempts.end[worked], attempts.gpus[worked]
+    done = integrals(edges, begin, end, gpus / np.maximum(attempts.pace[worked], 1e-12))
+    lost = np.clip(1.0 - ratio(done, integrals(edges, begin, end, gpus)), 0.0, 1.0)
+    return np.where(lost < ROUNDING, 0.0, lost)
+
+
+def _fragmentation(history: RunHistory, edges: FloatArray, free: FloatArray, width: FloatArray) -> FloatArray:
+    """Free GPUs on nodes of which another part is in use, over all that are free."""
+    if history.cluster is None:
+        return np.full(len(width), np.nan)
+    whole = history.usable == history.cluster.gpus
+    node, begin, end, used = _use_of_nodes(history.attempts)
+    broken = integrals(edges, begin, end, np.where(whole[node], history.usable[node], 0.0) - used)
+    never = ~whole
+    broken += history.usable[never].sum() * width
+    gone = never[history.away.number]
+    weights = history.usable[history.away.number[gone]]
+    broken -= integrals(edges, history.away.begin[gone], history.away.end[gone], weights)
+    return np.clip(ratio(broken / width, np.where(free > 1e-6, free, 0.0)), 0.0, 1.0)
+
+
+def _use_of_nodes(attempts: Attempts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Intervals in which a node is in use: the node, begin, end, and GPUs of it that are held."""
+    sizes = np.diff(attempts.first)
+    node = np.concatenate([attempts.places, attempts.places])
+    time = np.concatenate([np.repeat(attempts.begin, sizes), np.repeat(attempts.end, sizes)])
+    each = np.repeat(attempts.each, sizes)
+    change = np.concatenate([each, -each])
+    order = np.lexsort((change, time, node))
+    node, time = node[order], time[order]
+    used = np.cumsum(change[order])
+    same = np.append(node[1:] == node[:-1], False)
+    busy = same & (used > 1e-6)
+    following = np.append(time[1:], 0.0)
+    return node[busy], time[busy], following[busy], used[busy]

@@ -1,0 +1,97 @@
+"""A study from beginning to end: what is done already is not done again, and what is done is never lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from scheduler.study.executors import Executor
+from simulator.run_lock import held_alone
+from simulator.study.run_row import Row, run_point
+from simulator.study.study_file import INPUTS, Journal, point_of, read_rows, write_rows
+from simulator.study.study_plan import Inputs, StudyPoint, study_fingerprint
+from topology.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """A study that is over.
+
+    :param rows: of the runs that were asked for, in their order.
+    :param made: runs that were made now; the others were there.
+    """
+
+    rows: Sequence[Row]
+    made: int
+
+
+def sweep(
+    inputs: Inputs,
+    points: Sequence[StudyPoint],
+    executor: Executor,
+    *,
+    title: str,
+    version: str,
+    out: str | None = None,
+    step: Callable[[str], None] = lambda _: None,
+) -> Swept:
+    """Make all runs that are not there yet.
+
+    :param out: Parquet file of rows; with it a broken study goes on where it was.  Rows of other runs on the same
+        inputs stay in it.
+    :param version: of the program, part of the inputs.
+    :param step: called after each run with a short sentence.
+    :raises InvalidInput: the file has rows of other inputs, or another study is writing it.
+    :raises ArnoldError: a run cannot begin, or a worker died; rows that are done are kept in the journal.
+    """
+    with nullcontext() if out is None else held_alone(out):
+        return _sweep(inputs, points, executor, title=title, version=version, out=out, step=step)
+
+
+def _sweep(
+    inputs: Inputs,
+    points: Sequence[StudyPoint],
+    executor: Executor,
+    *,
+    title: str,
+    version: str,
+    out: str | None,
+    step: Callable[[str], None],
+) -> Swept:
+    mark = study_fingerprint(inputs, version=version)
+    journal = None if out is None else Journal(out, mark)
+    done = _there(out, mark, journal)
+    todo = [point for point in points if point not in done]
+    try:
+        for row in executor.run(run_point, inputs, todo) if todo else ():
+            done[point_of(row)] = row
+            if journal is not None:
+                journal.add(row)
+            step(_said(row))
+    finally:
+        if journal is not None:
+            journal.close()
+    if out is not None and journal is not None:
+        write_rows(out, done.values(), inputs=mark, title=title)
+        journal.remove()
+    return Swept([done[point] for point in points], len(todo))
+
+
+def _there(out: str | None, mark: str, journal: Journal | None) -> dict[StudyPoint, Row]:
+    """Rows of earlier studies on the same inputs."""
+    done: dict[StudyPoint, Row] = {}
+    if out is not None and Path(out).exists():
+        done, metadata = read_rows(out)
+        if metadata.get(INPUTS) != mark:
+            raise InvalidInput(
+                "has rows of another trace, cluster or setting, or of another version of this program",
+                where=out,
+                fix="name another file, or remove this one",
+            )
+    return done | (journal.read() if journal is not None else {})
+
+
+def _said(row: Row) -> str:
+    return f"{row['policy']}, {row['algorithm']}, {row['cluster']}, load {row['load']:g}, seed {row['seed']}"

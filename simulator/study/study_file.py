@@ -1,0 +1,159 @@
+"""The rows of a study: a Parquet file of all of them, and a journal while the study goes on."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from simulator.study.compared import Comparison
+from simulator.study.groups import compare
+from simulator.study.run_row import COLUMNS, Row
+from simulator.study.study_plan import StudyPoint
+from topology.errors import InvalidInput
+from topology.files import write_file
+
+INPUTS = "arnold.inputs"
+TITLE = "arnold.title"
+"""Keys of the metadata of a file."""
+
+LARGEST = 1e18
+"""No run makes a larger number, in seconds or jobs; the sum of squares of what is smaller is a float too."""
+
+_TYPES = {str: "string", float: "float64", int: "int64"}
+
+
+def point_of(row: Mapping[str, Any]) -> StudyPoint:
+    """Which run a row is of."""
+    return StudyPoint(*(row[name] for name in StudyPoint._fields))
+
+
+def read_rows(path: str) -> tuple[dict[StudyPoint, Row], Mapping[str, str]]:
+    """Rows of a file, and its metadata.
+
+    :raises InvalidInput: it is no file of rows.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            "has a name that is no UTF-8, as Parquet files need it", where=path, fix="rename it"
+        ) from None
+    except FileNotFoundError:
+        raise InvalidInput("there is no such file", where=path, fix="check the path") from None
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidInput(
+            "is no Parquet file that can be read", where=path, fix="give what --out of a study wrote"
+        ) from error
+    if missing := [name for name in COLUMNS if name not in table.column_names]:
+        raise InvalidInput(
+            f"is no file of a study: column {missing[0]!r} is missing", where=path, fix="give what --out wrote"
+        )
+    for name in COLUMNS:
+        column = table.column(name)
+        numbers = pc.list_flatten(column) if pa.types.is_list(column.type) else column
+        largest = pc.max(pc.abs(numbers)).as_py() if pa.types.is_floating(numbers.type) else None
+        if largest is not None and largest > LARGEST:
+            raise InvalidInput(
+                f"is no file of a study: column {name!r} holds {largest:g}", where=path, fix="give what --out wrote"
+            )
+    metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    return {point_of(row): row for row in table.select(list(COLUMNS)).to_pylist()}, metadata
+
+
+def write_rows(path: str, rows: Iterable[Row], *, inputs: str, title: str) -> None:
+    """Write all rows, in order of their points: the same rows make the same bytes.
+
+    :raises InvalidInput: the place cannot be written to.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    ordered = sorted(rows, key=point_of)
+    fields = [(name, _type(kind)) for name, kind in COLUMNS.items()]
+    schema = pa.schema(fields, metadata={INPUTS: inputs, TITLE: title})
+    arrays = [pa.array([row[field.name] for row in ordered], type=field.type) for field in schema]
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), buffer, compression="zstd")
+    write_file(path, buffer.getvalue())
+
+
+def _type(kind: type) -> Any:
+    import pyarrow as pa
+
+    return pa.list_(pa.float64()) if kind is list else pa.type_for_alias(_TYPES[kind])
+
+
+def read_comparison(path: str) -> Comparison:
+    """What a study found, from its file.
+
+    :raises InvalidInput: it is no file of rows, or has none.
+    """
+    rows, metadata = read_rows(path)
+    if not rows:
+        raise InvalidInput("has no rows", where=path, fix="run the study first")
+    return compare(list(rows.values()), title=metadata.get(TITLE, Path(path).stem))
+
+
+class Journal:
+    """Rows that are done while a study goes on: a line of JSON each, on disk before the next run ends.
+
+    :param path: of the Parquet file beside which it lies.
+    :param inputs: fingerprint; rows of others are not taken.
+    """
+
+    def __init__(self, path: str, inputs: str) -> None:
+        self._path = Path(f"{path}.unfinished")
+        self._inputs = inputs
+        self._file: TextIO | None = None
+
+    def read(self) -> dict[StudyPoint, Row]:
+        """Rows of a broken study; a line that was cut off is left out."""
+        rows: dict[StudyPoint, Row] = {}
+        if not self._path.is_file():
+            return rows
+        for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                document = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(document, dict) and document.get("inputs") == self._inputs:
+                rows[point_of(document["row"])] = document["row"]
+        return rows
+
+    def add(self, row: Row) -> None:
+        """A run is done.
+
+        :raises InvalidInput: the place cannot be written to.
+        """
+        try:
+            if self._file is None:
+                broken = self._path.is_file() and not self._path.read_bytes().endswith(b"\n")
+                self._file = self._path.open("a", encoding="utf-8")
+                if broken:
+                    self._file.write("\n")
+            self._file.write(json.dumps({"inputs": self._inputs, "row": row}, allow_nan=False) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise InvalidInput(
+                f"cannot be written: {error.strerror}",
+                where=str(self._path),
+                fix="choose a folder that may be written to",
+            ) from error
+
+    def close(self) -> None:
+        """Nothing more is added."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def remove(self) -> None:
+        """All rows are in the file."""
+        self.close()
+        self._path.unlink(missing_ok=True)

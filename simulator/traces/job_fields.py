@@ -1,0 +1,222 @@
+"""Fields of a JobRecord from the cells of a row: numbers, times, and what no job can be."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from sys import intern
+from typing import Any
+
+from scheduler.job import Parallelism
+from simulator.job_record import JobRecord, Status
+from topology.tables.bad_rows import BadRow, BadRows
+
+MAX_SECONDS = 1e11
+"""Latest time, about the year 5000: what lies beyond is milliseconds."""
+
+MAX_DURATION = 3.2e9
+"""Longest run in seconds, about 100 years."""
+
+MAX_GPUS = 10_000_000
+"""GPUs of the largest job: a hundred times the largest cluster."""
+
+STATUS: dict[str, Status] = {
+    "completed": "completed",
+    "terminated": "completed",
+    "succeeded": "completed",
+    "pass": "completed",
+    "failed": "failed",
+    "timeout": "failed",
+    "node_fail": "failed",
+    "out_of_memory": "failed",
+    "cancelled": "cancelled",
+    "canceled": "cancelled",
+    "killed": "cancelled",
+}
+"""Words of the public traces.  Time-outs and lost nodes count as failed, as the Acme and Helios papers count them."""
+
+
+def number(cell: Any, column: str) -> float:
+    """Return a finite number.
+
+    :raises BadRow: empty, not a number, NaN or infinite.
+    """
+    try:
+        value = float(cell)
+    except OverflowError:
+        value = math.inf  # a whole number of more than 308 digits, as JSON may hold
+    except (TypeError, ValueError):
+        what = f"is {str(cell)[:60]!r}, not a number" if cell not in ("", None) else "is empty"
+        raise BadRow("not a number", f"{column} {what}", fix=f"give {column} as a number") from None
+    if not math.isfinite(value):
+        raise BadRow("not a number", f"{column} is {value}", fix=f"give {column} as a finite number")
+    return value
+
+
+def optional(cell: Any, column: str) -> float | None:
+    """Return a finite number, or ``None`` for an empty cell.
+
+    :raises BadRow: as :func:`number`.
+    """
+    return None if cell in ("", None) else number(cell, column)
+
+
+def whole(cell: Any, column: str) -> int:
+    """Return a whole number; ``8.0`` is one.
+
+    :raises BadRow: as :func:`number`, or a fraction.
+    """
+    value = number(cell, column)
+    if value != int(value):
+        raise BadRow("not a whole number", f"{column} is {value:g}", fix=f"give {column} as a whole number")
+    return int(value)
+
+
+def status(cell: Any) -> Status:
+    """Return how a job ended; ``unknown`` for words of no public trace."""
+    return STATUS.get(str(cell).strip().lower(), "unknown")
+
+
+class Clock:
+    """Times of one file: numbers are the trace's own seconds, dates become seconds since 1970 UTC.
+
+    The first time of the file says which; another kind later is wrong.
+    """
+
+    def __init__(self, bad_rows: BadRows) -> None:
+        self._bad_rows = bad_rows
+        self._kind = ""
+
+    def seconds(self, cell: Any, column: str) -> float:
+        """Return the time in a cell.
+
+        :raises BadRow: empty, neither number nor date, of another kind than the times before, or too far away.
+        """
+        if isinstance(cell, datetime):
+            kind, value = self._of_date(cell)
+        elif isinstance(cell, str) and not is_number(cell):
+            try:
+                kind, value = self._of_date(datetime.fromisoformat(cell))
+            except ValueError:
+                what = f"is {cell[:60]!r}, neither a number of seconds nor a date" if cell else "is empty"
+                raise BadRow(
+                    "not a time", f"{column} {what}", fix="write seconds, or a date as 2017-10-03 14:05:00"
+                ) from None
+        else:
+            kind, value = "a number", number(cell, column)
+        self._kind = self._kind or kind
+        if kind != self._kind:
+            raise BadRow(
+                "mixed clocks",
+                f"{column} is {kind}, the first time of the file is {self._kind}",
+                fix="write all times alike: seconds, dates, or dates with a time zone",
+            )
+        if abs(value) > MAX_SECONDS:
+            raise BadRow("not a time", f"{column} is {value:g}", fix="give seconds, not milliseconds")
+        return value
+
+    def text(self, seconds: float) -> str:
+        """Return a time as the file writes its times."""
+        if self._kind == "a number":
+            return f"{seconds:.15g}"
+        return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ").removesuffix("+00:00")
+
+    def _of_date(self, date: datetime) -> tuple[str, float]:
+        if date.tzinfo is not None:
+            return "a date with a time zone", date.timestamp()
+        self._bad_rows.note("Dates without a time zone were read as UTC.")
+        return "a date without a time zone", date.replace(tzinfo=UTC).timestamp()
+
+
+def is_number(text: str) -> bool:
+    """Return whether a cell holds a number, be it infinite or none at all (``nan``)."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def record(
+    *,
+    job_id: str,
+    submit: float,
+    duration: float,
+    gpus: float,
+    nodes: int | None = None,
+    user: str = "",
+    queue: str = "",
+    group: str = "",
+    **others: Any,
+) -> JobRecord:
+    """Return a JobRecord that can have happened.
+
+    Nodes that do not hold equally many GPUs are no shape of a gang: their number is left open then.
+
+    :param others: the other fields of :class:`~simulator.job_record.JobRecord`, as they are.
+    :raises BadRow: no id, no GPUs, no duration, or a number that no job has.
+    """
+    if not job_id:
+        raise BadRow("no id", "the job has no id", fix="give every job an id of its own")
+    gpus = checked_gpus(job_id, gpus)
+    _check_duration(job_id, duration)
+    if nodes is not None and not 1 <= nodes <= max(1.0, gpus):
+        raise BadRow(
+            "impossible nodes",
+            f"job {job_id} has {gpus:g} GPUs on {nodes} nodes",
+            fix="give at least one GPU a node, or leave the number of nodes open",
+        )
+    if nodes is not None and nodes > 1 and gpus % nodes:
+        nodes = None
+    parallelism = others.get("parallelism")
+    if isinstance(parallelism, Parallelism) and parallelism.gpus != gpus:
+        raise BadRow(
+            "parallelism",
+            f"job {job_id} has {gpus:g} GPUs, its parallelism {parallelism.gpus}",
+            fix="make tp * cp * dp * pp equal to gpus",
+        )
+    return JobRecord(
+        job_id=job_id,
+        submit=submit,
+        duration=duration,
+        gpus=gpus,
+        nodes=nodes,
+        user=intern(user),
+        queue=intern(queue),
+        group=intern(group),
+        **others,
+    )
+
+
+def _check_duration(job_id: str, duration: float) -> None:
+    if 0 < duration <= MAX_DURATION:
+        return
+    if duration == 0:
+        raise BadRow("zero duration", f"job {job_id} ran for 0 seconds", fix="give the seconds that it ran")
+    if duration < 0:
+        raise BadRow(
+            "negative duration", f"job {job_id} ran for {duration:g} seconds", fix="give the seconds that it ran"
+        )
+    raise BadRow(
+        "duration too long", f"job {job_id} ran for {duration:g} seconds", fix="give seconds, not milliseconds"
+    )
+
+
+def checked_gpus(job_id: str, gpus: float) -> float:
+    """Return a whole number of GPUs, or a share of one in hundredths, rounded up.
+
+    :raises BadRow: none, less than none, a fraction above 1, or more than :data:`MAX_GPUS`.
+    """
+    if gpus == 0:
+        raise BadRow("no GPUs", f"job {job_id} has no GPUs", fix="leave out jobs that need only CPUs")
+    if gpus < 0 or gpus > MAX_GPUS:
+        raise BadRow("impossible GPUs", f"job {job_id} has {gpus:g} GPUs", fix="give the number of GPUs it needs")
+    if gpus < 1:
+        return math.ceil(gpus * 100 - 1e-9) / 100
+    if gpus != int(gpus):
+        raise BadRow(
+            "impossible GPUs",
+            f"job {job_id} has {gpus:g} GPUs",
+            fix="give a whole number, or a share of one GPU below 1",
+        )
+    return float(gpus)

@@ -1,0 +1,51 @@
+"""Workloads that are made when they are read: a small YAML file, the key ``workload`` first.
+
+.. code-block:: yaml
+
+    workload: kalos
+    days: 30
+    seed: 1
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from simulator.traces.types import Numbered
+from simulator.workload.generate import generate
+from topology.documents import load_document
+from topology.errors import InvalidInput, TraceFormatError
+from topology.files import Source
+from topology.tables.bad_rows import BadRows
+from topology.tables.byte_stream import ByteStream
+
+_BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?(?:\s|#[^\n]*\n|---\s*\n|\{)*"?workload"?\s*:')
+
+
+class SyntheticJobs:
+    """Reader of workload files."""
+
+    name = "llm-workload"
+    summary = "YAML that begins with `workload: kalos`: jobs are made from a seed"
+
+    def likeness(self, head: bytes) -> float:
+        """Whether the first key is ``workload``."""
+        return float(_BEGIN.match(head) is not None)
+
+    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+        """The jobs that the file asks for; what stands for the line is the number of the job.
+
+        :raises TraceFormatError: unknown keys or values that cannot be; says the line.
+        """
+        from simulator.traces.workload_file import WorkloadDocument
+
+        document = load_document(Source(source.name, "".join(source.lines())))
+        spec = document.parse(WorkloadDocument, error=TraceFormatError).to_spec()
+        try:
+            records = generate(spec)
+        except InvalidInput as error:
+            error.where = document.where(error.where)
+            raise
+        bad_rows.note("The jobs are made, not measured: see docs/traces-of-jobs.md for what they are fitted to.")
+        yield from enumerate(records, 1)

@@ -1,0 +1,63 @@
+"""From a path to a trace: open, recognise, read, put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from simulator.job_record import JobRecord
+from simulator.traces.job_trace import JobTrace, in_order
+from simulator.traces.trace_formats import load_reader, recognise
+from simulator.traces.types import Numbered, TraceReader
+from topology.errors import TraceFormatError
+from topology.tables.bad_rows import BadRow, BadRows
+from topology.tables.byte_stream import ByteStream, CutOff, open_stream
+
+
+def read_trace(path: str | Path, *, format: str | None = None, lenient: bool = False) -> JobTrace:
+    """Read a trace in any known format.
+
+    :param path: the file, plain or gzip, or ``-`` for standard input.
+    :param format: name of the format; ``None`` = recognise it by content.
+    :param lenient: drop rows that are wrong and count them by reason, instead of stopping at the first.
+    :raises TraceFormatError: the file cannot be read, is of no known format or damaged, or a row is wrong.
+    :raises UnknownName: no such format.
+    """
+    bad_rows = BadRows(lenient=lenient, error=TraceFormatError)
+    with open_stream(path, error=TraceFormatError) as source:
+        reader = recognise(source) if format is None else load_reader(format)
+        records = list(_unique(_kept(reader, source, bad_rows), source, bad_rows))
+    if not records:
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in bad_rows.dropped.items())
+        left_out = f": all rows were left out ({counts})" if counts else ""
+        raise TraceFormatError(
+            f"holds no jobs{left_out}", where=source.name, fix="give a trace with at least one job of GPUs"
+        )
+    late = sum(b.submit < a.submit for a, b in pairwise(records))
+    if late:
+        bad_rows.note(f"The jobs were not in order of submission ({late:,} earlier than the one before): sorted.")
+    return JobTrace(in_order(records), dict(bad_rows.dropped), source.name, reader.name, tuple(bad_rows.notes))
+
+
+def _kept(reader: TraceReader, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+    """Yield the jobs of a reader; of a file that is cut off those before the cut, where reading is lenient."""
+    try:
+        yield from reader.read(source, bad_rows)
+    except CutOff as error:
+        if not bad_rows.lenient:
+            raise
+        bad_rows.dropped["cut off"] += 1
+        bad_rows.note(f"The file is cut off at {error.where}: only what stands before was read.")
+
+
+def _unique(numbered: Iterable[Numbered], source: ByteStream, bad_rows: BadRows) -> Iterator[JobRecord]:
+    """Yield jobs whose id was not there before."""
+    seen: dict[str, int] = {}
+    for line, record in numbered:
+        first = seen.setdefault(record.job_id, line)
+        if first == line:
+            yield record
+            continue
+        message = f"job {record.job_id} is there twice (first at {source.at(first)})"
+        bad_rows.refuse(BadRow("duplicate id", message, fix="give every job an id of its own"), source.at(line))

@@ -1,0 +1,589 @@
+"""The loop on a cluster in memory: what is decided is done, in spite of everything, and by the leader alone."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from extender.cluster_api import EVENTS, NODES, PODS, Busy, Conflict, EventRecorder, PatchFailed, Reflector
+from extender.cluster_cache import ClusterCache
+from extender.controller import pacing
+from extender.controller.api_writer import GANGPLANS, RESERVATIONS, Writer
+from extender.controller.dependencies import Dependencies
+from extender.controller.gang_controller import GangController
+from extender.controller.object_store import Stores, decode_own_plan
+from extender.controller.reservation_controller import ReservationController
+from extender.controller.timeouts import Timeouts
+from extender.objects import decode_node, decode_pod
+from extender.plans import GangPlan, PlanPhase, decode_plan
+from extender.reservations import Reservation, ReservationPhase, decode_reservation
+from scheduler.placement.types import Limits
+from scheduler.queue.arnold import Arnold
+from scheduler.queue.priority import PriorityAge
+from scheduler.queue.types import QueuePolicy
+from tests.extender.fake_cluster import FakeCluster, unreachable
+from tests.extender.things import (
+    MINIPOD,
+    RACK,
+    SPACE,
+    Json,
+    member_json,
+    node_json,
+    pod_json,
+    reservation_json,
+    uid,
+)
+
+SIZE = 6
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop without its pauses, which are there for real clusters."""
+    monkeypatch.setattr("extender.controller.gang_controller.PAUSE", 0.001)
+    monkeypatch.setattr("extender.controller.gang_controller.QUIET", 0.01)
+    monkeypatch.setattr("extender.controller.reservation_controller.LOOK_SECONDS", 0.005)
+    monkeypatch.setattr(pacing, "LONGEST_IDLE", 0.01)
+    monkeypatch.setattr(pacing, "AGAIN", 0.01)
+
+
+class Silent:
+    """Telemetry that nobody listens to."""
+
+    def decided(self, seconds: float) -> None:
+        """See the protocol."""
+
+    def planned(self, seconds: float, outcome: str) -> None:
+        """See the protocol."""
+
+    def wrote(self, kind: str, outcome: str, seconds: float) -> None:
+        """See the protocol."""
+
+
+class Replica:
+    """All of one replica but its server: cache, watches, controller."""
+
+    def __init__(self, api: FakeCluster, policy: QueuePolicy | None = None) -> None:
+        policy = policy or PriorityAge()
+        self.leads = True
+        self.state = ClusterCache([MINIPOD, RACK])
+        changed = asyncio.Event()
+        stores = Stores(self.state)
+        self.reflectors: list[Reflector[Any]] = [
+            Reflector(api, NODES, decode=decode_node, sink=stores.nodes, changed=changed.set),
+            Reflector(api, PODS, decode=decode_pod, sink=stores.pods, changed=changed.set),
+            Reflector(api, GANGPLANS, decode=decode_own_plan, sink=stores.plans, changed=changed.set),
+            Reflector(api, RESERVATIONS, decode=decode_reservation, sink=stores.reservations, changed=changed.set),
+        ]
+        self.events = EventRecorder(api, instance="test")
+        self.writer = Writer(
+            self.state, stores, for_pods=api, for_plans=api, leads=lambda: self.leads, telemetry=Silent()
+        )
+        shared = Dependencies(
+            state=self.state,
+            writer=self.writer,
+            events=self.events,
+            telemetry=Silent(),
+            policy=policy,
+            limits=Limits(seconds=5.0, workers=1),
+            terms=Timeouts(),
+            leads=lambda: self.leads,
+            synced=lambda: all(one.synced for one in self.reflectors),
+        )
+        self.controller = GangController(shared, changed)
+        self.reserver = ReservationController(shared)
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """Start its tasks."""
+        work = [self.controller.run(), self.reserver.run(), self.events.run(), *(one.run() for one in self.reflectors)]
+        return [asyncio.create_task(one) for one in work]
+
+
+@asynccontextmanager
+async def running(api: FakeCluster, policy: QueuePolicy | None = None) -> AsyncIterator[Replica]:
+    """A replica that runs with the block and is killed with it."""
+    replica = Replica(api, policy)
+    tasks = replica.start()
+    try:
+        yield replica
+    finally:
+        await kill(replica, tasks)
+
+
+async def kill(replica: Replica, tasks: list[asyncio.Task[None]]) -> None:
+    """Whatever a replica does ends where it is."""
+    controller = replica.controller
+    everything = [*tasks, *(task for task in (*controller._tasks.values(), controller._round) if task)]
+    for task in everything:
+        task.cancel()
+    await asyncio.gather(*everything, return_exceptions=True)
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    """Run a scenario; one that waits in vain fails after 20 s."""
+    asyncio.run(asyncio.wait_for(scenario(), 20))
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    """Wait until something is so."""
+    for _ in range(5_000):
+        if condition():
+            return
+        await asyncio.sleep(0.002)
+    raise AssertionError(f"waited in vain for {what}")
+
+
+def cluster(minipods: int = 2, nodes: int = 4) -> FakeCluster:
+    """Nodes, and no pods yet."""
+    api = FakeCluster()
+    for m in range(minipods):
+        for i in range(nodes):
+            api.put(NODES, node_json(f"m{m}-{i}", f"mp{m}", f"mp{m}r0"))
+    return api
+
+
+def submit(api: FakeCluster, gang: str, size: int = SIZE, **more: Any) -> None:
+    """A user creates the pods of a gang."""
+    for rank in range(size):
+        api.put(PODS, member_json(gang, rank, size, **more))
+
+
+def pods_of(api: FakeCluster, gang: str) -> list[Json]:
+    """The pods of a gang as the server has them."""
+    return [pod for pod in api.objects["pods"].values() if pod["metadata"]["labels"].get("arnold.dev/gang") == gang]
+
+
+def released(api: FakeCluster, gang: str) -> int:
+    """Pods of a gang without gate."""
+    return sum(not pod["spec"].get("schedulingGates") for pod in pods_of(api, gang))
+
+
+def plan(api: FakeCluster, gang: str) -> GangPlan | None:
+    """The plan of a gang as the server has it."""
+    found = api.objects[GANGPLANS.plural].get((SPACE, gang))
+    return None if found is None else decode_plan(dict(found))
+
+
+def phase(api: FakeCluster, gang: str) -> PlanPhase | None:
+    """Its phase."""
+    found = plan(api, gang)
+    return None if found is None else found.phase
+
+
+def bind(api: FakeCluster, gang: str) -> None:
+    """The scheduler binds all released pods of a gang where they are pinned to."""
+    for pod in pods_of(api, gang):
+        if not pod["spec"].get("schedulingGates"):
+            pod["spec"]["nodeName"] = pin(pod)
+            api.put(PODS, pod)
+
+
+def pin(pod: Json) -> str:
+    """The node that a pod is pinned to."""
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return str(required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0])
+
+
+def on_plan(api: FakeCluster, gang: str) -> bool:
+    """Whether every pod of a gang is pinned to its rank's node."""
+    found = plan(api, gang)
+    assert found is not None
+    ranks = {int(pod["metadata"]["labels"]["arnold.dev/rank"]): pin(pod) for pod in pods_of(api, gang)}
+    return ranks == dict(enumerate(found.nodes))
+
+
+def test_from_pods_to_nodes_and_away() -> None:
+    """A gang is planned, released, bound and forgotten; what happened is told in Events."""
+
+    async def scenario() -> None:
+        api = cluster()
+        async with running(api):
+            submit(api, "g")
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
+            assert on_plan(api, "g")
+            bind(api, "g")
+            await until(lambda: phase(api, "g") is PlanPhase.BOUND, "the gang to be bound")
+            await until(lambda: len(api.objects[EVENTS.plural]) >= 2, "events")
+            reasons = {event["reason"] for event in api.objects[EVENTS.plural].values()}
+            assert reasons >= {"Planned", "Bound"}
+            for rank in range(SIZE):
+                api.remove(PODS, f"g-{rank}", SPACE)
+            await until(lambda: plan(api, "g") is None, "the plan to go")
+
+    run(scenario)
+
+
+def test_the_plan_is_written_before_the_first_pod_is_released() -> None:
+    """The order of writes: make the GangPlan, write its status, and only then touch pods."""
+
+    async def scenario() -> None:
+        api = cluster()
+        async with running(api):
+            submit(api, "g")
+            await until(lambda: released(api, "g") == SIZE, "all releases")
+        writes = [verb for verb, plural, _ in api.asked if plural in ("pods", "gangplans")]
+        writes = [verb for verb in writes if verb not in ("page", "watch")]
+        assert writes[:3] == ["create", "replace/status", "patch"]
+
+    run(scenario)
+
+
+def test_a_follower_writes_nothing() -> None:
+    """Only the leader acts; a follower that becomes it goes on at once."""
+
+    async def scenario() -> None:
+        api = cluster()
+        async with running(api) as replica:
+            replica.leads = False
+            submit(api, "g")
+            await asyncio.sleep(0.1)
+            assert phase(api, "g") is None
+            replica.leads = True
+            replica.controller._changed.set()
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
+
+    run(scenario)
+
+
+def test_a_leader_that_loses_its_lease_stops_in_the_middle() -> None:
+    """The clock of the Lease is asked before every write, not only before every decision."""
+
+    async def scenario() -> None:
+        api = cluster()
+        async with running(api) as replica:
+            original = api.patch
+
+            async def patch(*args: Any, **kwargs: Any) -> bytes:
+                answer = await original(*args, **kwargs)
+                replica.leads = released(api, "g") < 2
+                await asyncio.sleep(0)
+                return answer
+
+            api.patch = patch  # type: ignore[method-assign]
+            replica.writer._for_pods = _OneByOne(api)  # type: ignore[assignment]
+            submit(api, "g")
+            await until(lambda: released(api, "g") == 2, "two releases")
+            await asyncio.sleep(0.05)
+            assert released(api, "g") == 2
+
+    run(scenario)
+
+
+class _OneByOne:
+    """An API that takes one patch at a time, as flow control may have it."""
+
+    def __init__(self, api: FakeCluster) -> None:
+        self._api = api
+        self._lock = asyncio.Lock()
+
+    async def patch(self, *args: Any, **kwargs: Any) -> bytes:
+        """See the protocol."""
+        async with self._lock:
+            if released(self._api, "g") >= 2:
+                await asyncio.sleep(3600)
+            return await self._api.patch(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("verb", "error"),
+    [
+        ("create", Conflict("exists", status=409, reason="AlreadyExists")),
+        ("create", unreachable()),
+        ("replace/status", Conflict("changed", status=409, reason="Conflict")),
+        ("replace/status", Busy("later", status=503, reason="ServiceUnavailable")),
+        ("patch", PatchFailed("test failed", status=422, reason="Invalid")),
+        ("patch", unreachable()),
+    ],
+)
+def test_writes_that_fail_are_tried_again(verb: str, error: Exception) -> None:
+    """Each kind of failure of each write: the gang gets there all the same."""
+
+    async def scenario() -> None:
+        api = cluster()
+        api.fail_next(verb, error, error)
+        async with running(api):
+            submit(api, "g")
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
+            assert on_plan(api, "g")
+
+    run(scenario)
+
+
+def test_a_gang_that_fails_does_not_stop_the_others() -> None:
+    """The writes of one gang fail for ever; the other one runs."""
+
+    async def scenario() -> None:
+        api = cluster(minipods=4)
+        original = api.create
+
+        async def create(resource: Any, document: Json, **kwargs: Any) -> bytes:
+            if document["metadata"]["name"] == "bad":
+                raise unreachable()
+            return await original(resource, document, **kwargs)
+
+        api.create = create  # type: ignore[method-assign]
+        async with running(api):
+            submit(api, "bad", created="2026-11-21T09:00:00Z")
+            submit(api, "good")
+            await until(lambda: phase(api, "good") is PlanPhase.RELEASED, "the good gang to be released")
+            assert released(api, "bad") == 0
+
+    run(scenario)
+
+
+def test_the_head_of_the_queue_need_not_wait_for_a_whole_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole rounds are far apart here; still the gang that has waited longest has nodes as soon as one is free."""
+    monkeypatch.setattr(pacing, "IDLE", 1e9)
+    monkeypatch.setattr(pacing, "LONGEST_IDLE", 1e9)
+
+    async def scenario() -> None:
+        api = cluster(minipods=2, nodes=3)
+        api.put(PODS, pod_json("tenant", node="m0-0"))
+        async with running(api):
+            for hour, name in enumerate(("first", "second", "third"), start=8):
+                submit(api, name, created=f"2026-11-21T{hour:02d}:00:00Z")
+            await until(lambda: phase(api, "third") is PlanPhase.QUEUED, "the last gang to be told that it waits")
+            await api.delete(PODS, "tenant", namespace=SPACE)
+            await until(lambda: phase(api, "first") is PlanPhase.RELEASED, "the first gang to be released")
+
+    run(scenario)
+
+
+def test_a_gang_deleted_while_it_is_released() -> None:
+    """Answers to our patches arrive after the pods are gone: nothing of them comes back."""
+
+    async def scenario() -> None:
+        api = cluster()
+        original = api.patch
+
+        async def patch(*args: Any, **kwargs: Any) -> bytes:
+            answer = await original(*args, **kwargs)
+            await asyncio.sleep(0.05)
+            return answer
+
+        api.patch = patch  # type: ignore[method-assign]
+        async with running(api) as replica:
+            submit(api, "g")
+            await until(lambda: released(api, "g") == SIZE, "all releases")
+            for rank in range(SIZE):
+                api.remove(PODS, f"g-{rank}", SPACE)
+            await until(lambda: plan(api, "g") is None, "the plan to go")
+            await asyncio.sleep(0.1)
+            assert not replica.state.pods
+            assert plan(api, "g") is None
+
+    run(scenario)
+
+
+def test_forged_plans_are_passed_over() -> None:
+    """A GangPlan under another name claims a gang: it is none of ours, and the gang gets its own."""
+
+    async def scenario() -> None:
+        api = cluster()
+        forged = {
+            "metadata": {"name": "forged", "namespace": SPACE, "uid": uid("forged")},
+            "spec": {"gang": "g"},
+            "status": {"phase": "Bound"},
+        }
+        api.put(GANGPLANS, forged)
+        async with running(api):
+            submit(api, "g")
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
+            assert on_plan(api, "g")
+
+    run(scenario)
+
+
+def test_pods_without_a_gate_are_told() -> None:
+    """Their status says that they have a node, which makes kube-scheduler ask again."""
+
+    async def scenario() -> None:
+        api = cluster()
+        async with running(api):
+            submit(api, "g", gate=False)
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be planned")
+            found = plan(api, "g")
+            assert found is not None
+
+            def told(rank: int) -> list[tuple[str, str]]:
+                conditions = api.find(PODS, f"g-{rank}", SPACE)["status"].get("conditions", [])
+                return [(condition["type"], condition["message"]) for condition in conditions]
+
+            expected = [[("arnold.dev/Planned", f"planned on node {node}")] for node in found.nodes]
+            await until(lambda: [told(rank) for rank in range(len(expected))] == expected, "its pods to be told")
+
+    run(scenario)
+
+
+def test_a_node_lost_under_a_running_gang() -> None:
+    """Deleted node, recreated pod: the pod is released to another node, the others stay."""
+
+    async def scenario() -> None:
+        api = cluster()
+        async with running(api):
+            submit(api, "g")
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
+            bind(api, "g")
+            await until(lambda: phase(api, "g") is PlanPhase.BOUND, "the gang to be bound")
+            before = plan(api, "g")
+            assert before is not None
+            api.remove(NODES, before.nodes[2])
+            api.remove(PODS, "g-2", SPACE)
+            again = member_json("g", 2, SIZE)
+            again["metadata"]["uid"] = uid("again")
+            api.put(PODS, again)
+            await until(lambda: released(api, "g") == SIZE, "the new pod to be released")
+            after = plan(api, "g")
+            assert after is not None
+            assert [a == b for a, b in zip(before.nodes, after.nodes, strict=True)] == [
+                rank != 2 for rank in range(SIZE)
+            ]
+            assert on_plan(api, "g")
+
+    run(scenario)
+
+
+def announce(api: FakeCluster, size: int) -> None:
+    """A user announces a gang."""
+    document = reservation_json("llm", nodes=size)
+    document["spec"]["arrives"] = (datetime.now(UTC) + timedelta(hours=4)).isoformat().replace("+00:00", "Z")
+    api.put(RESERVATIONS, document)
+
+
+def reserved(api: FakeCluster) -> Reservation:
+    """The reservation as the server has it."""
+    return decode_reservation(api.find(RESERVATIONS, "llm", SPACE))
+
+
+def nodes_of(api: FakeCluster, gang: str) -> set[str]:
+    """The nodes that a gang's pods are bound to."""
+    return {pod["spec"]["nodeName"] for pod in pods_of(api, gang) if "nodeName" in pod["spec"]}
+
+
+def test_from_an_announcement_to_the_gang_on_its_zone() -> None:
+    """A zone is found and written; a preemptible gang uses it and goes when the announced one is there."""
+
+    async def scenario() -> None:
+        api = cluster()
+        async with running(api, Arnold()):
+            announce(api, 6)
+            await until(lambda: reserved(api).held, "a zone")
+            zone = set(reserved(api).zone)
+            submit(api, "spare", 4, annotations={"arnold.dev/preemptible": "true"})
+            await until(lambda: released(api, "spare") == 4, "the preemptible gang to be released")
+            bind(api, "spare")
+            await until(lambda: phase(api, "spare") is PlanPhase.BOUND, "the preemptible gang to be bound")
+            # Two of the eight nodes are outside the zone.
+            await until(
+                lambda: reserved(api).held_by_others == len(nodes_of(api, "spare") & zone), "others to be counted"
+            )
+            submit(api, "llm", 6)
+            await until(lambda: phase(api, "llm") is PlanPhase.RELEASED, "the announced gang to be released")
+            found = plan(api, "llm")
+            assert found is not None
+            assert set(found.nodes) == zone
+            assert pods_of(api, "spare") == []
+            await until(lambda: reserved(api).phase is ReservationPhase.USED, "the reservation to be used")
+            reasons = {event["reason"] for event in api.objects[EVENTS.plural].values()}
+            assert reasons >= {"Held", "Preempted", "Used"}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_while_a_zone_is_emptied(seed: int) -> None:
+    """Replicas die at some of their writes; the zone stays what it was, and no gang is stopped half."""
+
+    async def scenario() -> None:
+        chance = random.Random(seed)
+        api = cluster()
+        announce(api, 6)
+        async with running(api, Arnold()):
+            await until(lambda: reserved(api).held, "a zone")
+            submit(api, "spare", 4, annotations={"arnold.dev/preemptible": "true"})
+            await until(lambda: released(api, "spare") == 4, "the preemptible gang to be released")
+            bind(api, "spare")
+            await until(lambda: phase(api, "spare") is PlanPhase.BOUND, "the preemptible gang to be bound")
+        zone = reserved(api).zone
+        submit(api, "llm", 6)
+        for _ in range(4):
+            mortal = _Mortal(api, writes=chance.randrange(1, 5), after=chance.random() < 0.5)
+            replica = Replica(mortal, Arnold())  # type: ignore[arg-type]
+            tasks = replica.start()
+            await asyncio.wait(
+                [asyncio.create_task(mortal.died.wait()), asyncio.create_task(asyncio.sleep(0.15))],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            await kill(replica, tasks)
+            assert reserved(api).zone == zone
+        async with running(api, Arnold()):
+            await until(lambda: phase(api, "llm") is PlanPhase.RELEASED, "the announced gang to be released")
+            found = plan(api, "llm")
+            assert found is not None
+            assert set(found.nodes) == set(zone)
+            assert pods_of(api, "spare") == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_after_any_write(seed: int) -> None:
+    """A replica dies at one of its writes, before it or after; the next one goes on from what the server has.
+
+    However often that happens, the gang ends whole on one plan, and no node is planned for two ranks.
+    """
+
+    async def scenario() -> None:
+        chance = random.Random(seed)
+        api = cluster()
+        submit(api, "g")
+        for _ in range(5):
+            mortal = _Mortal(api, writes=chance.randrange(1, 6), after=chance.random() < 0.5)
+            replica = Replica(mortal)  # type: ignore[arg-type]
+            tasks = replica.start()
+            await asyncio.wait(
+                [asyncio.create_task(mortal.died.wait()), asyncio.create_task(asyncio.sleep(0.15))],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            await kill(replica, tasks)
+            found = plan(api, "g")
+            assert found is None or len({*found.nodes}) == len(found.nodes)
+        async with running(api):
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
+            assert on_plan(api, "g")
+
+    run(scenario)
+
+
+class _Mortal:
+    """An API that hangs for ever at one write, and says so."""
+
+    def __init__(self, api: FakeCluster, *, writes: int, after: bool) -> None:
+        self.died = asyncio.Event()
+        self._api = api
+        self._left = writes
+        self._after = after
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._api, name)
+        if name not in ("create", "replace", "patch", "delete"):
+            return verb
+
+        async def ask(*args: Any, **kwargs: Any) -> Any:
+            if args[0] is EVENTS:
+                return await verb(*args, **kwargs)
+            self._left -= 1
+            if self._left > 0:
+                return await verb(*args, **kwargs)
+            if self._left == 0 and self._after:
+                await verb(*args, **kwargs)
+            self.died.set()
+            return await asyncio.sleep(3600)
+
+        return ask

@@ -1,0 +1,61 @@
+"""Tasks that run as long as the process does."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from extender.service.background_tasks import BackgroundTasks
+
+
+async def fails() -> None:
+    """A fault."""
+    raise ValueError("a slip")
+
+
+async def ends() -> None:
+    """Another: it was to run for ever."""
+
+
+@pytest.mark.parametrize(("work", "fault"), [(fails, ValueError), (ends, RuntimeError)])
+def test_a_fault_ends_the_process(
+    work: Callable[[], Coroutine[Any, Any, None]], fault: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that ends takes the process along, in order, and what it was is raised at the end."""
+    raised: list[int] = []
+    monkeypatch.setattr(signal, "raise_signal", raised.append)
+
+    async def scenario() -> None:
+        background = BackgroundTasks()
+        background.start("other", asyncio.sleep(60))  # type: ignore[arg-type]
+        background.check()
+        background.start("work", work())
+        await asyncio.sleep(0.01)
+        assert raised == [signal.SIGTERM]
+        background.stop()
+        with pytest.raises(fault):
+            background.check()
+
+    asyncio.run(scenario())
+
+
+def test_stopping_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks that are stopped, some or all, end quietly."""
+    monkeypatch.setattr(signal, "raise_signal", lambda _: pytest.fail("nothing failed"))
+
+    async def scenario() -> None:
+        background = BackgroundTasks()
+        for name in ("a", "b"):
+            background.start(name, asyncio.sleep(60))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        background.stop("a")
+        await asyncio.sleep(0.01)
+        background.stop()
+        await asyncio.sleep(0.01)
+        background.check()
+
+    asyncio.run(scenario())

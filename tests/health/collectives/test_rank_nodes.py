@@ -1,0 +1,41 @@
+"""Which node a rank runs on: against a table written down."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from health.collectives.rank_nodes import nodes_of
+from health.collectives.recording import Member
+from topology.errors import InvalidInput
+from topology.files import Source
+
+NAME = st.from_regex(r"n[0-9]{1,3}", fullmatch=True)
+
+
+@given(st.dictionaries(st.integers(0, 20), NAME, max_size=8), st.lists(st.none() | NAME, max_size=10))
+def test_nodes_by_rank(table: dict[int, str], hosts: list[str | None]) -> None:
+    """What the file says goes before the host of the record; a member that neither knows has no node."""
+    members = [Member(f"rank {i}", i, host) for i, host in enumerate(hosts)]
+    text = "rank,node\n" + "".join(f"{rank},{node}\n" for rank, node in table.items())
+    expected = {i: table.get(i, host) for i, host in enumerate(hosts)}
+    assert nodes_of(members, Source("n.csv", text)) == {i: node for i, node in expected.items() if node is not None}
+    assert nodes_of(members) == {i: host for i, host in enumerate(hosts) if host is not None}
+
+
+@given(st.dictionaries(NAME, NAME, max_size=8), st.lists(st.none() | NAME, max_size=10))
+def test_nodes_by_host(table: dict[str, str], hosts: list[str | None]) -> None:
+    """Hosts are translated where the file knows them; a member without host gets no node from it."""
+    members = [Member(f"rank {i}", i, host) for i, host in enumerate(hosts)]
+    text = "host,node\n" + "".join(f"{host},{node}\n" for host, node in table.items())
+    expected = {i: table.get(host, host) for i, host in enumerate(hosts) if host is not None}
+    assert nodes_of(members, Source("n.csv", text)) == expected
+
+
+def test_the_same_row_twice_is_no_contradiction() -> None:
+    """Only another node for the same rank is; 007 and 7 are one rank."""
+    text = "rank,node\n7,n1\n007,n1\n"
+    assert nodes_of([Member("rank 7", 7)] * 8, Source("n.csv", text)) == dict.fromkeys(range(8), "n1")
+    with pytest.raises(InvalidInput, match="rank 7 has another node above"):
+        nodes_of([], Source("n.csv", text + "7,n2\n"))

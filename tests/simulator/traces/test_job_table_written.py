@@ -1,0 +1,72 @@
+"""Jobs written as our own CSV."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.job import Parallelism
+from simulator.job_record import JobRecord
+from simulator.traces import read_trace
+from simulator.traces.job_table import write_jobs
+
+WORDS = st.text(st.sampled_from("ab-7,\"' é"), max_size=5).map(str.strip)
+TIMES = st.one_of(st.integers(0, 10**9).map(float), st.floats(0.0, 1e9))
+AMOUNTS = st.none() | st.floats(0.0, 1e15)
+SMALL = st.integers(1, 3)
+# Expert groups are cut out of data-parallel ones: as large as these, or none.
+DEGREES = st.builds(
+    lambda tp, cp, dp, pp, experts: Parallelism(tp=tp, cp=cp, ep=dp if experts else 1, dp=dp, pp=pp),
+    *[SMALL] * 4,
+    st.booleans(),
+)
+# A share of a GPU is counted in hundredths.
+GPUS = st.integers(1, 99).map(lambda share: share / 100) | st.integers(1, 10_000).map(float)
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> list[JobRecord]:
+    """Jobs in order of submission, as a trace keeps them."""
+    times = sorted(draw(st.lists(TIMES, min_size=1, max_size=5, unique=True)))
+    degrees = [draw(st.none() | DEGREES) for _ in times]
+    return [
+        JobRecord(
+            job_id=f"{draw(WORDS)}#{number}",
+            submit=time,
+            duration=draw(st.floats(0.001, 1e8)),
+            gpus=draw(GPUS) if parallelism is None else float(parallelism.gpus),
+            user=draw(WORDS),
+            queue=draw(WORDS),
+            group=draw(WORDS),
+            cpus=draw(AMOUNTS),
+            memory=draw(AMOUNTS),
+            status=draw(st.sampled_from(["completed", "failed", "cancelled", "unknown"])),
+            priority=draw(st.integers(-5, 5)),
+            preemptible=draw(st.booleans()),
+            announced=draw(st.none() | st.just(time)),
+            estimate=draw(AMOUNTS),
+            parallelism=parallelism,
+            model=draw(WORDS),
+        )
+        for number, (time, parallelism) in enumerate(zip(times, degrees, strict=True))
+    ]
+
+
+@given(records=jobs())
+def test_what_is_written_reads_back(records: list[JobRecord]) -> None:
+    """Every field of every job, to the last digit."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "jobs.csv"
+        file.write_text(write_jobs(records), encoding="utf-8")
+        assert list(read_trace(file).records) == records
+
+
+def test_columns_that_say_nothing_are_left_out() -> None:
+    """Four columns must be there; of the others those that a job has something to say in, empty for the rest."""
+    plain = JobRecord("a", 0.0, 60.0, 8.0)
+    assert write_jobs([plain]) == "job_id,submit_time,duration,gpus\na,0,60,8\n"
+    cut = JobRecord("b", 1.5, 60.0, 16.0, parallelism=Parallelism(tp=8, dp=2))
+    assert write_jobs([plain, cut]) == "job_id,submit_time,duration,gpus,tp,dp\na,0,60,8,,\nb,1.5,60,16,8,2\n"

@@ -1,0 +1,292 @@
+"""Pods of Kubernetes, as far as scheduling goes: in the files that are read, and on a live cluster."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from topology.readers.kubernetes_gpus import pod_gpus, quantity
+from topology.readers.kubernetes_objects import Amounts, Metadata, Object, OwnerReference, instant
+
+RELEASED = "arnold.dev/released"
+"""Label, ``true``: the pod was pinned to its node by a plan; an admission policy keeps it for the extender."""
+
+
+class _Resources(Object, frozen=True):
+    requests: Amounts | None = None
+    limits: Amounts | None = None
+
+
+class Container(Object, frozen=True):
+    """A container of a pod; ``restart_policy`` Always makes an init container a sidecar."""
+
+    resources: _Resources | None = None
+    restart_policy: str | None = None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs it asks for; the limit of an extended resource is its request.
+
+        :raises ValueError: not a number of GPUs.
+        """
+        if self.resources is None:
+            return 0
+        for amounts in (self.resources.requests, self.resources.limits):
+            if amounts is not None and amounts.gpu is not None:
+                return quantity(amounts.gpu)
+        return 0
+
+
+class SchedulingGate(Object, frozen=True):
+    """What holds a pod back."""
+
+    name: str = ""
+
+
+class SchedulingGroup(Object, frozen=True):
+    """The native PodGroup that a pod belongs to (scheduling.k8s.io, 1.36)."""
+
+    pod_group_name: str | None = None
+
+
+class WorkloadRef(Object, frozen=True):
+    """Its predecessor of 1.35."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str | None = None
+
+
+class Toleration(Object, frozen=True):
+    """A taint that a pod puts up with."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Requirement(Object, frozen=True):
+    """One expression over labels or fields of a node."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class SelectorTerm(Object, frozen=True):
+    """Expressions that must all hold."""
+
+    match_expressions: list[Requirement] | None = None
+    match_fields: list[Requirement] | None = None
+
+    @property
+    def name(self) -> str | None:
+        """The node that it names; ``None`` = it names none, or several."""
+        names = {
+            value
+            for one in self.match_fields or ()
+            if one.key == "metadata.name" and one.operator == "In"
+            for value in one.values or ()
+        }
+        return names.pop() if len(names) == 1 else None
+
+
+class NodeSelector(Object, frozen=True):
+    """Terms of which one must hold."""
+
+    node_selector_terms: list[SelectorTerm] | None = None
+
+
+class NodeAffinity(Object, frozen=True):
+    """Which nodes a pod may or would like to use; only the hard part is read."""
+
+    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class PodAffinity(Object, frozen=True):
+    """Affinities of a pod; only those to nodes are read."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class PodSpec(Object, frozen=True):
+    """What a pod asks for."""
+
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    priority: int | None = None
+    scheduling_gates: list[SchedulingGate] | None = None
+    scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadRef | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: PodAffinity | None = None
+    tolerations: list[Toleration] | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that all containers together hold.
+
+        :raises ValueError: not a number of GPUs.
+        """
+        init = ((box.gpus, box.restart_policy == "Always") for box in self.init_containers or ())
+        return pod_gpus((box.gpus for box in self.containers or ()), init)
+
+
+class PodCondition(Object, frozen=True):
+    """A finding about a pod: of which kind, when it was last looked at, and when it last changed."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    last_probe_time: str | None = None
+    last_transition_time: str | None = None
+
+
+class _Terminated(Object, frozen=True):
+    finished_at: str | None = None
+
+
+class _ContainerState(Object, frozen=True):
+    terminated: _Terminated | None = None
+
+
+class ContainerStatus(Object, frozen=True):
+    """How a container is."""
+
+    state: _ContainerState | None = None
+
+
+class PodStatus(Object, frozen=True):
+    """How a pod is."""
+
+    phase: str | None = None
+    conditions: list[PodCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(Object, frozen=True):
+    """A pod, as far as scheduling goes."""
+
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def name(self) -> str:
+        """Name within its namespace."""
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return self.metadata.namespace or "default"
+
+    @property
+    def uid(self) -> str:
+        """What tells it from a pod of the same name before it."""
+        return self.metadata.uid
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its labels."""
+        return self.metadata.labels or {}
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Its annotations."""
+        return self.metadata.annotations or {}
+
+    @property
+    def node(self) -> str | None:
+        """The node it is bound to."""
+        return self.spec.node_name or None
+
+    @property
+    def owner(self) -> OwnerReference | None:
+        """The controller that made it."""
+        owners = self.metadata.owner_references or ()
+        return next((owner for owner in owners if owner.controller), None)
+
+    @property
+    def pin(self) -> str | None:
+        """The only node that its required affinity admits by name; ``None`` = it names none, or several.
+
+        A release leaves that behind in place of the gate; its writer may have put it there as well.
+        """
+        affinity = self.spec.affinity
+        if affinity is None or affinity.node_affinity is None or affinity.node_affinity.required is None:
+            return None
+        terms = affinity.node_affinity.required.node_selector_terms or ()
+        names = {term.name for term in terms if term.match_fields or term.match_expressions}
+        return names.pop() if len(names) == 1 else None
+
+    @property
+    def released(self) -> bool:
+        """Whether it bears the mark of a release: its pin is that of a plan, and not its writer's."""
+        return self.labels.get(RELEASED) == "true"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether it has ended, and holds nothing any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it is being deleted; until it is gone it holds its GPUs."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs it holds, all containers together.
+
+        :raises ValueError: not a number of GPUs.
+        """
+        return self.spec.gpus
+
+    @property
+    def readable_gpus(self) -> int:
+        """GPUs it holds; 0 where what it asks for is no number of GPUs."""
+        try:
+            return self.gpus
+        except ValueError:
+            return 0
+
+    def gated_by(self, gate: str) -> bool:
+        """Return whether a scheduling gate of that name holds it."""
+        return any(one.name == gate for one in self.spec.scheduling_gates or ())
+
+    def probed_at(self, condition: str) -> datetime | None:
+        """Return when a condition of that type was last written; ``None`` = never."""
+        found = (one for one in self.status.conditions or () if one.type == condition)
+        return next((instant(one.last_probe_time) for one in found), None)
+
+    @property
+    def unschedulable(self) -> bool:
+        """Whether kube-scheduler has tried it, and found no node; it has not while a gate holds the pod."""
+        found = (one for one in self.status.conditions or () if one.type == "PodScheduled")
+        return any(one.status == "False" and one.reason != "SchedulingGated" for one in found)
+
+    @property
+    def bound_at(self) -> datetime:
+        """When it was bound to its node: what the API server writes with a binding, or else when it was made."""
+        found = (one for one in self.status.conditions or () if one.type == "PodScheduled" and one.status == "True")
+        said = next((one.last_transition_time for one in found), None)
+        return self.created if said is None else instant(said)
+
+    @property
+    def finished(self) -> datetime | None:
+        """When the last of its containers ended; ``None`` = some have not, or it is not known."""
+        states = [one.state for one in self.status.container_statuses or ()]
+        ends = [state.terminated.finished_at for state in states if state is not None and state.terminated is not None]
+        if not ends or len(ends) < len(states) or not all(ends):
+            return None
+        return max(map(instant, ends))
+
+    @property
+    def created(self) -> datetime:
+        """When it was made; the start of time where it is not known."""
+        return instant(self.metadata.creation_timestamp)

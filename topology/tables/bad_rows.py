@@ -1,0 +1,89 @@
+"""Rows that are wrong: the first one ends strict reading, lenient reading drops and counts them by reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeVar
+
+from topology.errors import InvalidInput
+
+LENIENT = "or drop such rows with --lenient"
+
+Row = TypeVar("Row")
+Made = TypeVar("Made")
+
+
+class TextSource(Protocol):
+    """A text with a name: :class:`~topology.files.Source` or :class:`~topology.tables.byte_stream.ByteStream`."""
+
+    @property
+    def name(self) -> str:
+        """How errors call it."""
+
+    def at(self, line: int | None = None) -> str:
+        """Return the place of a line, ``"jobs.csv:12"``, or the name alone."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines with their ends."""
+
+
+class BadRow(Exception):
+    """A row that cannot be used.
+
+    :param reason: a few words by which dropped rows are counted: ``"no GPUs"``.
+    :param message: what is wrong with this one; as the reason if left out.
+    :param fix: what the user can do to the file; dropping such rows is offered too.
+    """
+
+    def __init__(self, reason: str, message: str = "", *, fix: str = "correct or remove that line") -> None:
+        super().__init__(message or reason)
+        self.reason = reason
+        self.message = message or reason
+        self.fix = fix
+
+
+class BadRows:
+    """Takes wrong rows, and notes to the user, while a table is read.
+
+    :param lenient: drop and count wrong rows instead of stopping at the first; ``None`` = stop, and the command has no
+        option ``--lenient`` that an error could offer.
+    :param error: class of the error that ends strict reading.
+    """
+
+    def __init__(self, *, lenient: bool | None = False, error: type[InvalidInput] = InvalidInput) -> None:
+        self.lenient = lenient
+        self.error = error
+        self.dropped: Counter[str] = Counter()
+        self.notes: list[str] = []
+
+    def refuse(self, bad: BadRow, where: str) -> None:
+        """Drop a row and count it.
+
+        :param where: place of the row.
+        :raises InvalidInput: of class ``error``: reading is strict.
+        """
+        if not self.lenient:
+            raise self.error(bad.message, where=where, fix=bad.fix if self.lenient is None else f"{bad.fix}, {LENIENT}")
+        self.dropped[bad.reason] += 1
+
+    def keep(
+        self, rows: Iterable[tuple[int, Row]], make: Callable[[Row], Made], source: TextSource
+    ) -> Iterator[tuple[int, Made]]:
+        """Yield what is made of each row, with its line; refuse rows of which nothing can be made.
+
+        :param make: raises :class:`BadRow` for a row that cannot be used.
+        :raises InvalidInput: of class ``error``: a row is wrong and reading is strict.
+        """
+        for line, row in rows:
+            try:
+                made = make(row)
+            except BadRow as bad:
+                self.refuse(bad, source.at(line))
+            else:
+                yield line, made
+
+    def note(self, sentence: str) -> None:
+        """Keep a sentence for the user, once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)

@@ -1,0 +1,138 @@
+"""One file as it comes: a path or standard input, plain or gzip, read a line at a time."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from topology.errors import InvalidInput, TraceFormatError
+from topology.files import GZIP, opened
+
+HEAD = 65_536
+"""Bytes (after unpacking) that readers look at to recognise their format."""
+
+MAX_LINE = 1_048_576
+"""Longest line in bytes: what has longer ones is no trace but a binary file, or a JSON document."""
+
+
+class CutOff(TraceFormatError):
+    """A compressed file ends in the middle: all that came before is readable."""
+
+
+class ByteStream:
+    """The bytes of a file, unpacked.  They can be read once.
+
+    :param name: how errors call it.
+    :param error: class of the errors that are raised.
+    """
+
+    def __init__(self, name: str, raw: BinaryIO, *, error: type[InvalidInput] = InvalidInput) -> None:
+        self.name = name
+        self.error = error
+        packed = io.BufferedReader(cast("io.RawIOBase", raw), HEAD) if not hasattr(raw, "peek") else raw
+        self._filling = _Filling(cast("io.BufferedReader", packed))
+        self._bytes = io.BufferedReader(self._filling, HEAD)
+        self.head = self._bytes.peek(HEAD)[:HEAD]
+
+    @property
+    def damaged(self) -> bool:
+        """Whether unpacking has failed so far."""
+        return self._filling.failure is not None
+
+    def at(self, line: int | None = None) -> str:
+        """Return the place of a line, ``"jobs.csv:12"``, or the name alone."""
+        return self.name if line is None else f"{self.name}:{line}"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of a text with their ends; a byte order mark is left out.
+
+        :raises InvalidInput: of class ``error``: binary, not UTF-8, a damaged gzip file; says the line.
+        :raises CutOff: a gzip file ends in the middle; all whole lines before were given.
+        """
+        line = 0
+        for data in iter(partial(self._bytes.readline, MAX_LINE), b""):
+            line += 1
+            if self.damaged and not data.endswith(b"\n"):
+                break
+            if b"\0" in data or len(data) >= MAX_LINE:
+                raise self.error(
+                    "is binary, or has a line of a million characters",
+                    where=self.at(line),
+                    fix="give a text file of one row a line, or Parquet",
+                )
+            try:
+                yield data.decode("utf-8-sig" if line == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise self.error(
+                    f"is not UTF-8 text: {error.reason}", where=self.at(line), fix="save the file as UTF-8 text"
+                ) from None
+        self._check_end(line)
+
+    def content(self) -> io.BytesIO:
+        """Return all bytes at once, for formats that are read from their end.
+
+        :raises InvalidInput: of class ``error``: a damaged gzip file.
+        :raises CutOff: a gzip file that ends in the middle.
+        """
+        data = self._bytes.read()
+        self._check_end(None)
+        return io.BytesIO(data)
+
+    def _check_end(self, line: int | None) -> None:
+        match self._filling.failure:
+            case None:
+                return
+            case EOFError():
+                raise CutOff(
+                    "the gzip file is cut off: it ends in the middle",
+                    where=self.at(line),
+                    fix="get the whole file again, or keep what there is with --lenient",
+                )
+            case error:
+                raise self.error(f"the gzip file is damaged: {error}", where=self.at(line), fix="get the file again")
+
+
+class _Filling(io.RawIOBase):
+    """Unpacked bytes, which end where the file is damaged; remembers how, so that what came before can be read."""
+
+    def __init__(self, packed: io.BufferedReader) -> None:
+        self.failure: Exception | None = None
+        is_gzip = packed.peek(len(GZIP)).startswith(GZIP)
+        self._source = gzip.GzipFile(fileobj=packed) if is_gzip else packed
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Fill the whole buffer unless the source ends: a pipe gives its head in pieces."""
+        filled = 0
+        try:
+            while filled < len(buffer) and self.failure is None:
+                data = self._source.read1(len(buffer) - filled)
+                if not data:
+                    break
+                buffer[filled : filled + len(data)] = data
+                filled += len(data)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            self.failure = error
+        return filled
+
+
+@contextmanager
+def open_stream(path: str | Path, *, error: type[InvalidInput] = InvalidInput) -> Iterator[ByteStream]:
+    """Open a file, or standard input for ``-``.
+
+    :param error: class of the errors that are raised, here and by the stream.
+    :raises InvalidInput: missing, a directory, unreadable, empty.
+    """
+    with opened(path, error=error) as (name, file):
+        stream = ByteStream(name, file, error=error)
+        if not stream.head.strip() and not stream.damaged:
+            raise error("is empty", where=name, fix="give a file with rows")
+        yield stream
