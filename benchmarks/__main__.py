@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks import against_exact, flags, memory, proofs, scale, speed, startup, table1, whatif
 from benchmarks.rows import Campaign
 from benchmarks.simulation import add_simulation
-from scheduler.placement.registry import algorithm_names
+from scheduler.placement.types import ALGORITHMS
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -34,13 +34,13 @@ def _parser() -> argparse.ArgumentParser:
 
     command = add("proofs", _proofs, "share of proved placements over seeded instances")
     _add_campaign(command)
-    command.add_argument("--algorithm", default=BEST, choices=algorithm_names(), metavar="NAME")
+    command.add_argument("--algorithm", default=BEST, choices=ALGORITHMS.names(), metavar="NAME")
 
     command = add(
         "against-exact", _against_exact, "whether another algorithm is ever better; uses the rows of `proofs`"
     )
     _add_campaign(command)
-    others = [name for name in algorithm_names() if name != BEST]
+    others = [name for name in ALGORITHMS.names() if name != BEST]
     command.add_argument("--others", nargs="+", default=others, choices=others, metavar="NAME")
     command.add_argument("--others-seconds", type=float, default=1.0, help="time limit of the others (default 1)")
 

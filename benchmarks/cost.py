@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from benchmarks.report import section, table
 from scheduler.job import Job, Parallelism
-from simulator.cost.comm_models import comm_model_names, load_comm_model
 from simulator.cost.shared_flows import SharedFlows
-from simulator.cost.types import PlacedJob
+from simulator.cost.types import COMM_MODELS, PlacedJob
 from topology.cluster import Cluster
 from topology.generate import minipods
 
@@ -48,8 +47,8 @@ def measure_alone(rounds: int) -> dict[tuple[str, tuple[int, int]], float]:
     cluster = minipods()
     rng = np.random.default_rng(0)
     seconds = {}
-    for name in comm_model_names():
-        model = load_comm_model(name)
+    for name in COMM_MODELS.names():
+        model = COMM_MODELS.load(name)
         for shape in SHAPES:
             jobs = [_placed(cluster, rng.permutation(len(cluster)), shape) for _ in range(rounds)]
             seconds[name, shape] = median(_seconds(model.relative_step_time, placed) for placed in jobs)

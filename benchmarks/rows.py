@@ -15,8 +15,7 @@ from typing import TypeVar
 
 from benchmarks.instances import Instance, draw
 from scheduler.outcome import run
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits
+from scheduler.placement.types import ALGORITHMS, Limits
 
 Item = TypeVar("Item")
 
@@ -62,7 +61,7 @@ def measure(instance: Instance, algorithm: str, limits: Limits) -> Row:
     """Run an algorithm on an instance; the one evaluator says what came of it."""
     cluster, job = instance.cluster(), instance.job()
     start = perf_counter()
-    outcome = run(load_algorithm(algorithm), cluster, job, limits)
+    outcome = run(ALGORITHMS.load(algorithm), cluster, job, limits)
     wall = perf_counter() - start
     found = outcome.evaluation
     return Row(

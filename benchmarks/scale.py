@@ -13,8 +13,7 @@ from benchmarks.instances import grid_job
 from benchmarks.report import Promise, promises, section, table
 from benchmarks.rows import watched
 from scheduler.outcome import Outcome, run
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits
+from scheduler.placement.types import ALGORITHMS, Limits
 from topology.cluster import Cluster
 from topology.generate import fragment, minipods
 
@@ -91,7 +90,7 @@ def measure_growth(seeds: int, sizes: Sequence[int] = SIZES, *, seconds: float =
 
 
 def _measure(cases: Sequence[tuple[Cluster, int, float, int]], *, label: str, seconds: float) -> list[Point]:
-    exact = load_algorithm("exact")
+    exact = ALGORITHMS.load("exact")
     run(
         exact, growing_cluster(SIZES[0], 0), grid_job(20, COLUMNS, alpha=0.5), Limits(seconds=seconds)
     )  # imports solvers

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from scheduler.placement.registry import algorithm_names
+from scheduler.placement.types import ALGORITHMS
 
 PLOT = Path(__file__).parents[1] / "docs" / "replay-growth.svg"
 
@@ -29,7 +29,7 @@ def add_simulation(add: Callable[..., argparse.ArgumentParser]) -> None:
 
     command = add("year", _year, "a year of 2,046 nodes with failures, replayed")
     command.add_argument("--days", type=float, default=365.0)
-    command.add_argument("--algorithm", default="gpu-packing", choices=algorithm_names(), metavar="NAME")
+    command.add_argument("--algorithm", default="gpu-packing", choices=ALGORITHMS.names(), metavar="NAME")
 
     command = add("traces", _traces, "reading traces: jobs a second, memory")
     command.add_argument("--jobs", type=int, default=1_000_000, help="of the trace that is made")

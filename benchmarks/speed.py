@@ -14,8 +14,7 @@ from benchmarks.instances import grid_job
 from benchmarks.report import Promise, promises, section, table
 from benchmarks.rows import watched
 from scheduler.outcome import Outcome, run
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits
+from scheduler.placement.types import ALGORITHMS, Limits
 from topology.cluster import Cluster
 from topology.generate import fragment, paper_cluster
 
@@ -48,7 +47,7 @@ def production_cluster(seed: int) -> Cluster:
 
 def measure(clusters: int, *, seconds: float, mip_seconds: float) -> list[Race]:
     """Race on ``clusters`` seeded clusters at every affinity."""
-    exact, mip = load_algorithm("exact"), load_algorithm("arnold-mip")
+    exact, mip = ALGORITHMS.load("exact"), ALGORITHMS.load("arnold-mip")
     run(exact, production_cluster(0), grid_job(ROWS, COLUMNS, alpha=0.5), Limits(seconds=seconds))  # imports solvers
     cases = [(seed, alpha) for seed in range(1, clusters + 1) for alpha in ALPHAS]
     races = []

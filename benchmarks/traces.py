@@ -22,14 +22,14 @@ import json, sys
 from pathlib import Path
 from time import process_time
 from simulator.traces import read_trace
-from simulator.traces.trace_formats import load_reader, reader_names
+from simulator.traces.types import TRACE_READERS
 
 def peak():
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0])
 
-for name in reader_names():
-    load_reader(name)
+for name in TRACE_READERS.names():
+    TRACE_READERS.load(name)
 before, start = peak(), process_time()
 trace = read_trace(sys.argv[1])
 seconds = process_time() - start

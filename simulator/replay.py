@@ -10,11 +10,10 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Gt, Interval
 
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits
-from scheduler.queue.policy_registry import load_policy
+from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.queue.types import POLICIES
 from simulator.comm_pace import CommPace
-from simulator.cost.comm_models import load_comm_model
+from simulator.cost.types import COMM_MODELS
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Pace
 from simulator.engine.node_pool import NodePool
@@ -87,7 +86,7 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     :raises TraceFormatError: a job could never run, and leaving it out was not allowed.
     :raises InvalidInput: jobs were announced to a policy that reserves nodes, and GPUs are only counted.
     """
-    policy = load_policy(settings.policy)
+    policy = POLICIES.load(settings.policy)
     room = make_room(cluster, settings)
     spares = _spares(cluster, settings)
     if settings.algorithm == COUNT_ONLY:
@@ -142,7 +141,7 @@ def make_room(cluster: Cluster, settings: ReplaySettings) -> Pool:
     if settings.algorithm == COUNT_ONLY:
         return GpuPool(cluster)
     limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1)
-    return NodePool(cluster, algorithm=load_algorithm(settings.algorithm), limits=limits, level=settings.level)
+    return NodePool(cluster, algorithm=ALGORITHMS.load(settings.algorithm), limits=limits, level=settings.level)
 
 
 def make_failures(cluster: Cluster, settings: ReplaySettings, *, start: float) -> ClusterFailures | None:
@@ -185,7 +184,7 @@ def make_pace(settings: ReplaySettings, room: Pool) -> Pace | None:
             where="--cost",
             fix="choose an --algorithm that places, or --cost none",
         )
-    inner = CommPace(load_comm_model(settings.cost), room)
+    inner = CommPace(COMM_MODELS.load(settings.cost), room)
     return inner if failures is None else CheckpointPace(failures, inner)
 
 

@@ -12,8 +12,7 @@ import pytest
 from arnold.main import PACKAGES
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import run
-from scheduler.placement.registry import algorithm_names, load_algorithm
-from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from topology.generate import minipods
 
 ROOT = Path(__file__).parents[1]
@@ -56,17 +55,17 @@ print(sorted({{"ortools", "matplotlib", "networkx", "jinja2", "pandas"}} & set(s
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("name", algorithm_names())
+@pytest.mark.parametrize("name", ALGORITHMS.names())
 def test_algorithm_satisfies_the_protocol(name: str) -> None:
     """Every entry point loads, carries its own name, sums itself up in a line and takes what the Protocol says."""
-    algorithm = load_algorithm(name)
+    algorithm = ALGORITHMS.load(name)
     assert algorithm.name == name
     assert algorithm.summary.strip()
     assert "\n" not in algorithm.summary
     assert list(signature(algorithm.place).parameters) == list(signature(PlacementAlgorithm.place).parameters)[1:]
 
 
-@pytest.mark.parametrize("name", algorithm_names())
+@pytest.mark.parametrize("name", ALGORITHMS.names())
 def test_algorithm_places_a_small_job(name: str) -> None:
     """Every algorithm, each by its own rule, finds a valid place for 2 x 2 cells on 2 empty minipods of 4 nodes.
 
@@ -74,7 +73,7 @@ def test_algorithm_places_a_small_job(name: str) -> None:
     """
     cluster = minipods(minipods=2, nodes=8)
     job = Job("small", Parallelism(tp=8, dp=2, pp=2))
-    outcome = run(load_algorithm(name), cluster, job, Limits(seconds=60.0, workers=1))
+    outcome = run(ALGORITHMS.load(name), cluster, job, Limits(seconds=60.0, workers=1))
     assert outcome.status in ("optimal", "feasible")
     assert outcome.evaluation is not None
     # One minipod holds all four cells, so every spread lies between 1 and the 2 minipods there are.

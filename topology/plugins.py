@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
-from typing import Any, Generic, TypeVar
+from importlib.metadata import EntryPoints, entry_points
+from typing import Generic, TypeVar
 
 from topology.errors import UnknownName, did_you_mean
 
@@ -35,8 +34,14 @@ class PluginGroup(Generic[T]):
         :param where: the option that the name came from, if not the usual one.
         :raises UnknownName: no installed package offers it.
         """
-        points = _entry_points(self.group)
-        made: T = make_named(name, points, unknown=self._unknown, where=where or self._where)
+        found = {point.name: point for point in _entry_points(self.group)}
+        if name not in found:
+            raise UnknownName(
+                f"{self._unknown} {name!r}",
+                where=where or self._where,
+                fix=f"{did_you_mean(name, found)}use one of {', '.join(sorted(found))}",
+            )
+        made: T = found[name].load()()
         return made
 
 
@@ -44,21 +49,3 @@ class PluginGroup(Generic[T]):
 def _entry_points(group: str) -> EntryPoints:
     """Look a group up once: the metadata of everything installed is read for it."""
     return entry_points(group=group)
-
-
-def make_named(name: str, points: Iterable[EntryPoint], *, unknown: str, where: str) -> Any:
-    """Return what the entry point of that name makes; only its own module is imported.
-
-    :param points: the entry points of one group; each names something that is called without arguments.
-    :param unknown: the beginning of the message that no package offers the name.
-    :param where: the option that the name came from.
-    :raises UnknownName: no installed package offers it.
-    """
-    found = {point.name: point for point in points}
-    if name not in found:
-        raise UnknownName(
-            f"{unknown} {name!r}",
-            where=where,
-            fix=f"{did_you_mean(name, found)}use one of {', '.join(sorted(found))}",
-        )
-    return found[name].load()()

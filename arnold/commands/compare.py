@@ -36,10 +36,10 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
     if not wanted or context.resilient_parsing:
         return
     from arnold.documents.compare_answer import AlgorithmsDocument, InstalledAlgorithm
-    from scheduler.placement.registry import algorithm_names, load_algorithm
+    from scheduler.placement.types import ALGORITHMS
 
-    names = algorithm_names()
-    installed = tuple(InstalledAlgorithm(name=name, summary=load_algorithm(name).summary) for name in names)
+    names = ALGORITHMS.names()
+    installed = tuple(InstalledAlgorithm(name=name, summary=ALGORITHMS.load(name).summary) for name in names)
     document = AlgorithmsDocument(algorithms=installed)
     if context.params.get("as_json"):
         emit_json(document)
@@ -61,10 +61,10 @@ def command(*, as_json: bool, algorithms: str | None, **inputs: Any) -> int:
     The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
     """
     from arnold.documents.compare_answer import compare_document
-    from scheduler.placement.registry import algorithm_names, load_algorithm
+    from scheduler.placement.types import ALGORITHMS
 
-    names = algorithm_names() if algorithms is None else [name.strip() for name in algorithms.split(",")]
-    chosen, limits = [load_algorithm(name) for name in names], take(Limits, inputs)
+    names = ALGORITHMS.names() if algorithms is None else [name.strip() for name in algorithms.split(",")]
+    chosen, limits = [ALGORITHMS.load(name) for name in names], take(Limits, inputs)
     instance = read_instance(inputs)
     outcomes = run_all(chosen, instance, limits)
     document = compare_document(instance, outcomes)

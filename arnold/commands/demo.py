@@ -56,17 +56,17 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
     from arnold.documents.compare_answer import DemoDocument, compare_document
     from arnold.pages.placement import placement_page
     from scheduler.instance import Instance
-    from scheduler.placement.registry import algorithm_names, load_algorithm
+    from scheduler.placement.types import ALGORITHMS
 
     limits = take(Limits, options)
     cluster, job = demo_instance(limits.seed)
     instance = Instance(cluster, job, "the demo's cluster")
     files = [] if save is None else _save(save, _files(cluster, job, limits.seed), page=output)
     check_writable(output)
-    names = sorted(algorithm_names(), key=lambda name: name != "exact")
+    names = sorted(ALGORITHMS.names(), key=lambda name: name != "exact")
     if not sys.stderr.isatty():  # where a terminal shows a bar
         click.echo(f"Placing the job with {len(names)} algorithms, each for at most {limits.seconds:g} s", err=True)
-    outcomes = run_all([load_algorithm(name) for name in names], instance, limits)
+    outcomes = run_all([ALGORITHMS.load(name) for name in names], instance, limits)
     with progress("Drawing the page"):
         page = placement_page(cluster, job, outcomes, title="Arnold: 9,600 GPUs on a fragmented cluster")
     write_file(output, page)

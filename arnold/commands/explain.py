@@ -43,10 +43,10 @@ def command(*, as_json: bool, **inputs: Any) -> int:
     from scheduler.avoidance import comparison, weigh
     from scheduler.explain import cheaper_pairs
     from scheduler.outcome import run
-    from scheduler.placement.registry import load_algorithm
+    from scheduler.placement.types import ALGORITHMS
     from scheduler.remedies import diagnose
 
-    solver, limits = load_algorithm("exact"), take(Limits, inputs)
+    solver, limits = ALGORITHMS.load("exact"), take(Limits, inputs)
     instance = read_instance(inputs)
     cluster, job = instance.cluster, instance.job
     with progress(f"Explaining {job.name}") as say:

@@ -40,9 +40,9 @@ Examples:
 
 def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Names of algorithms, for the shell."""
-    from scheduler.placement.registry import algorithm_names
+    from scheduler.placement.types import ALGORITHMS
 
-    return [name for name in algorithm_names() if name.startswith(incomplete)]
+    return [name for name in ALGORITHMS.names() if name.startswith(incomplete)]
 
 
 @click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument", epilog=EXAMPLES)
@@ -63,9 +63,9 @@ def command(*, as_json: bool, algorithm: str, output: str | None, html: str | No
     Exits 3 if the job does not fit, 4 if time ran out with nothing valid.
     """
     from scheduler.outcome import run
-    from scheduler.placement.registry import load_algorithm
+    from scheduler.placement.types import ALGORITHMS
 
-    chosen, limits = load_algorithm(algorithm), take(Limits, inputs)
+    chosen, limits = ALGORITHMS.load(algorithm), take(Limits, inputs)
     instance = read_instance(inputs)
     with progress(f"Placing {instance.job.name}") as say:
         limits = replace(limits, progress=say)
@@ -88,11 +88,11 @@ def command(*, as_json: bool, algorithm: str, output: str | None, html: str | No
 
 def _document(instance: Instance, outcome: Outcome, limits: Limits) -> PlaceDocument:
     from arnold.documents.place_answer import place_document
-    from scheduler.placement.registry import load_algorithm
+    from scheduler.placement.types import ALGORITHMS
     from scheduler.remedies import fits
 
     would_fit = None
     if outcome.status == "infeasible":
         briefly = replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
-        would_fit = fits(instance.cluster.emptied(), instance.job, solver=load_algorithm("exact"), limits=briefly)
+        would_fit = fits(instance.cluster.emptied(), instance.job, solver=ALGORITHMS.load("exact"), limits=briefly)
     return place_document(instance, outcome, would_fit_if_empty=would_fit)

@@ -38,9 +38,9 @@ Examples:
 
 def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Names of queue policies, for the shell."""
-    from scheduler.queue.policy_registry import policy_names
+    from scheduler.queue.types import POLICIES
 
-    return [name for name in policy_names() if name.startswith(incomplete)]
+    return [name for name in POLICIES.names() if name.startswith(incomplete)]
 
 
 @dataclass(frozen=True, slots=True)

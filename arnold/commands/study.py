@@ -96,11 +96,11 @@ def table1(*, as_json: bool, unevenness: float, jobs: int, **options: Any) -> No
 @click.option("--algorithms", metavar="A,B,..", help="Only these, and exact to compare with  [default: all].")
 def fragmented(*, as_json: bool, clusters: int, algorithms: str | None, jobs: int, **options: Any) -> None:
     """Fragmented clusters, all algorithms side by side."""
-    from scheduler.placement.registry import algorithm_names
+    from scheduler.placement.types import ALGORITHMS
     from scheduler.study import fragmented as study
     from scheduler.study.table1 import EXACT
 
-    named = algorithm_names() if algorithms is None else tuple(name.strip() for name in algorithms.split(","))
+    named = ALGORITHMS.names() if algorithms is None else tuple(name.strip() for name in algorithms.split(","))
     chosen = tuple(dict.fromkeys((EXACT, *named)))
     limits = take(Limits, options)
     cases = study.cases(clusters, limits.seed)

@@ -17,8 +17,7 @@ from scheduler.objective import Evaluation
 from scheduler.outcome import run
 from scheduler.placement.baselines.fits import tightest_first
 from scheduler.placement.heuristic import Heuristic, by_rank
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from simulator.cost.types import PlacedJob
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
@@ -92,12 +91,12 @@ def place(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, model: Mode
 
 
 def _pair(baseline: PlacementAlgorithm, cluster: Cluster, job: Job, model: Model, limits: Limits) -> Pair:
-    exact = load_algorithm("exact")
+    exact = ALGORITHMS.load("exact")
     return Pair(place(baseline, cluster, job, model, limits), place(exact, cluster, job, model, limits))
 
 
 def _two_minipods(limits: Limits) -> Iterator[Case]:
-    exact = load_algorithm("exact")
+    exact = ALGORITHMS.load("exact")
     cluster = minipods(minipods=2, nodes=12)
     for record in RECORDS[:4]:  # on H800; their pp_gain is the published gain of aligning PP groups
         job = Job("96 GPUs", record.parallelism, level=LEVEL)
@@ -132,7 +131,7 @@ def on_9600(limits: Limits, *, alpha: float, model: Model, trained: str) -> Iter
     """
     job = Job("9,600 GPUs", Parallelism(tp=8, pp=8, dp=150), alpha=alpha, level=LEVEL)
     clusters = [fragment(minipods(), 0.3, seed) for seed in range(8)]
-    readings = (("bin-packed in rank order", RANK_ORDER), ("bin-packed by PP groups", load_algorithm("gpu-packing")))
+    readings = (("bin-packed in rank order", RANK_ORDER), ("bin-packed by PP groups", ALGORITHMS.load("gpu-packing")))
     for words, baseline in readings:
         yield Case(
             "9,600 GPUs",
@@ -147,7 +146,7 @@ def _l20(limits: Limits) -> Iterator[Case]:
     parallelism = Parallelism(tp=4, pp=2, dp=12)
     alpha = affinity(LLAMA3_8B, parallelism, RECORDS).alpha
     job = Job("Llama3-8B", parallelism, alpha=alpha, level=LEVEL)
-    packing = load_algorithm("gpu-packing")
+    packing = ALGORITHMS.load("gpu-packing")
     readings = (("bin-packed in rank order", RANK_ORDER, 3.86 / 3.80), ("GPU-packed", packing, 3.86 / 3.82))
     for words, baseline, petaflops in readings:
         yield Case(

@@ -22,8 +22,7 @@ from scheduler.affinity import Model
 from scheduler.characterisation import RECORDS
 from scheduler.job import Job
 from scheduler.objective import evaluate
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits
+from scheduler.placement.types import ALGORITHMS, Limits
 from simulator.cost.types import PlacedJob
 from topology.cluster import Cluster, IntArray
 from topology.generate import minipods
@@ -51,7 +50,7 @@ def over_unaligned(limits: Limits) -> Iterator[Case]:
     No gain of DP alignment is published: that it is nothing for the dense model and 0.77 % for the mixture of experts
     is read from alpha 0 and 0.3.
     """
-    exact = load_algorithm("exact")
+    exact = ALGORITHMS.load("exact")
     cluster = minipods(minipods=2, nodes=12)
     for record in RECORDS[:4]:
         job = Job("96 GPUs", record.parallelism, alpha=record.alpha, level=LEVEL)

@@ -20,8 +20,7 @@ from extender.queueing import UsableRows
 from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible, shortage
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from scheduler.remedies import fits, nodes_to_free, shares
 from scheduler.repair import Repair, repair
 from topology.cluster import Cluster, IntArray
@@ -92,7 +91,7 @@ def _base(question: Question, job: Job | None) -> GangPlan:
 @cache
 def _algorithm(name: str) -> PlacementAlgorithm:
     """Looking through what is installed takes longer than a small gang."""
-    return load_algorithm(name)
+    return ALGORITHMS.load(name)
 
 
 def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:

@@ -19,8 +19,7 @@ from extender.planner.solve import by_cell, by_rank
 from extender.reservations import Reservation
 from scheduler.job import Job
 from scheduler.placement.admission import shortage
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits
+from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.zone import place_zone
 from scheduler.repair import repair
 from topology.cluster import Cluster
@@ -79,7 +78,7 @@ def find_zone(question: ZoneQuestion, limits: Limits) -> Reservation:
         if question.lost:
             with suppress(ArnoldError):
                 return _mended(question, cluster, job, limits)
-        outcome = place_zone(cluster, job, algorithm=load_algorithm("exact"), limits=limits, taken=question.taken)
+        outcome = place_zone(cluster, job, algorithm=ALGORITHMS.load("exact"), limits=limits, taken=question.taken)
     except ArnoldError as error:
         return _without_zone(reservation, str(error))
     evaluation, nodes = outcome.evaluation, outcome.proposal.nodes

@@ -152,9 +152,9 @@ def live_policy(name: str) -> QueuePolicy:
     :raises UnknownName: no installed package offers it.
     :raises InvalidInput: it is for simulation alone.
     """
-    from scheduler.queue.policy_registry import load_policy
+    from scheduler.queue.types import POLICIES
 
-    policy = load_policy(name, where="--queue")
+    policy = POLICIES.load(name, where="--queue")
     if policy.stops_any_time:
         raise InvalidInput(
             f"the queue policy {name} is for simulation alone: {_WHY_NOT}",

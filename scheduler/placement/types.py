@@ -15,6 +15,7 @@ from annotated_types import Ge, Gt, Interval
 from scheduler.job import Job
 from topology.cluster import Cluster, IntArray
 from topology.json_record import FloatOrInfinity, JsonRecord
+from topology.plugins import PluginGroup
 
 Pair = tuple[int, int]
 """(S, R): DP spread and PP spread."""
@@ -142,3 +143,9 @@ class PlacementAlgorithm(Protocol):
         :raises InvalidJob: the job cannot be cut into nodes.
         :raises UnknownName: the job names a level that the cluster does not have.
         """
+
+
+ALGORITHMS: PluginGroup[PlacementAlgorithm] = PluginGroup(
+    "arnold.placement", unknown="no placement algorithm is called", where="--algorithm"
+)
+"""All installed algorithms."""

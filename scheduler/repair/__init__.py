@@ -20,8 +20,7 @@ import numpy as np
 
 from scheduler.job import Job
 from scheduler.objective import Evaluation, evaluate
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from scheduler.repair.moves_first import RepairPlan, fewest_moves
 from scheduler.repair.objective_first import best_objective
 from scheduler.repair.repair_problem import RepairProblem, problem_of
@@ -146,7 +145,7 @@ def _plan(problem: RepairProblem, prefer: Prefer, limits: Limits, algorithm: Pla
         return RepairPlan(problem.old, now, 0, now.objective, ("no node of the job is lost: nothing moves",))
     if prefer == "moves":
         return fewest_moves(problem, limits)
-    return best_objective(problem, limits, algorithm or load_algorithm("exact"))
+    return best_objective(problem, limits, algorithm or ALGORITHMS.load("exact"))
 
 
 def _moves(problem: RepairProblem, nodes: IntArray) -> tuple[Move, ...]:

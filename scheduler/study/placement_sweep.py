@@ -12,8 +12,7 @@ from annotated_types import Ge
 from scheduler.job import Job
 from scheduler.objective import Spread
 from scheduler.outcome import Outcome, Status, run
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits
+from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.study.executors import Executor, Here
 from topology.cluster import Cluster
 from topology.json_record import JsonRecord
@@ -78,7 +77,7 @@ def sweep_placements(
     :raises WorkerLost: a process died.
     """
     for name in algorithms:
-        load_algorithm(name)
+        ALGORITHMS.load(name)
     pairs = list(product(range(len(cases)), algorithms))
     results = {}
     for case, result in (executor or Here()).run(_run, (cases, replace(limits, progress=None)), pairs):
@@ -90,7 +89,7 @@ def sweep_placements(
 def _run(study: tuple[Sequence[Case], Limits], pair: tuple[int, str]) -> tuple[int, CaseResult]:
     (cases, limits), (case, name) = study, pair
     cluster, job = cases[case].instance()
-    return case, _result(run(load_algorithm(name), cluster, job, limits))
+    return case, _result(run(ALGORITHMS.load(name), cluster, job, limits))
 
 
 def _result(outcome: Outcome) -> CaseResult:

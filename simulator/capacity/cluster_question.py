@@ -8,7 +8,7 @@ from typing import Annotated
 
 from annotated_types import Interval
 
-from scheduler.placement.registry import load_algorithm
+from scheduler.placement.types import ALGORITHMS
 from simulator.capacity.capacity_question import A, CapacityQuestion
 from simulator.capacity.job_shape import JobShape, numbers_between_x, parse_shape, usual_shapes
 from simulator.capacity.largest_job import Prober
@@ -88,7 +88,7 @@ class ShapesQuestion(ClusterQuestion[A]):
 
     def prober(self, cluster: Cluster) -> Prober:
         """Return a prober of a cluster by the exact algorithm."""
-        return Prober(cluster, load_algorithm("exact"), seconds=self.time_limit, level=self.level)
+        return Prober(cluster, ALGORITHMS.load("exact"), seconds=self.time_limit, level=self.level)
 
 
 def parse_minipods(made: str) -> tuple[int, int]:

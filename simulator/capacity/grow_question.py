@@ -15,9 +15,8 @@ import numpy as np
 from annotated_types import Interval
 
 from scheduler.objective import job_level
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits
-from scheduler.queue.policy_registry import load_policy
+from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.queue.types import POLICIES
 from simulator.capacity.background_jobs import DAY, BackgroundJobs, background_jobs
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import ShapesQuestion
@@ -197,9 +196,9 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
 
     def _waits(self, cluster: Cluster) -> Distribution | None:
         """Return how long jobs of the workload wait on the empty cluster."""
-        limits, packing = Limits(seed=self.seed, workers=1), load_algorithm("gpu-packing")
+        limits, packing = Limits(seed=self.seed, workers=1), ALGORITHMS.load("gpu-packing")
         room = NodePool(cluster.emptied(), algorithm=packing, limits=limits, level=self.level)
-        engine = Engine(self.workload.records, room, load_policy(self.policy))
+        engine = Engine(self.workload.records, room, POLICIES.load(self.policy))
         engine.run()
         return wait_times(engine.jobs)
 

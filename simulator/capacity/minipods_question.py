@@ -16,8 +16,7 @@ import numpy as np
 from annotated_types import Interval
 
 from scheduler.outcome import run
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits
+from scheduler.placement.types import ALGORITHMS, Limits
 from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.minipods_throughput import LEVEL, MEASURED, Placed, model_assumptions, throughput
@@ -188,7 +187,7 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
 
     def _place(self, name: str, cluster: Cluster, shape: JobShape, rows: int) -> Placed:
         job = shape.job(rows, alpha=self.alpha, level=LEVEL)
-        return cluster, job, run(load_algorithm(name), cluster, job, Limits(seconds=self.time_limit, workers=1))
+        return cluster, job, run(ALGORITHMS.load(name), cluster, job, Limits(seconds=self.time_limit, workers=1))
 
     def _cell(self, name: str, size: int, placed: Sequence[Sequence[Placed]], ratio: float | None) -> MinipodCell:
         """Return the cell of one algorithm, from its placements by seed."""

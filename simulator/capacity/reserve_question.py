@@ -16,7 +16,7 @@ from annotated_types import Interval
 
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits
-from scheduler.queue.policy_registry import load_policy
+from scheduler.queue.types import POLICIES
 from simulator.capacity.background_jobs import BackgroundJobs, background_jobs
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import NO_OPTION, ClusterQuestion
@@ -155,7 +155,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
         for name in self.policies:
             step(name)
             room = NodePool(self.empty, algorithm=LargeAndSmall(shape.row * rows), limits=limits)
-            engine = Engine(records, room, load_policy(name), predictions=predictions)
+            engine = Engine(records, room, POLICIES.load(name), predictions=predictions)
             zone = zone or engine.pool.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
             policies.append(replay_policy(engine, name, large, zone=zone, horizon=self.horizon))
         return ReserveAnswer(

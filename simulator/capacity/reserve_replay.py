@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
+from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm, Proposal
 from simulator.engine.engine import Engine
 from simulator.engine.sim_job import UNITS, SimJob
 from simulator.job_record import JobRecord
@@ -80,8 +79,8 @@ class LargeAndSmall:
 
     least: int
     """Nodes from which on a job is large."""
-    large: PlacementAlgorithm = field(default_factory=partial(load_algorithm, "exact"))
-    small: PlacementAlgorithm = field(default_factory=partial(load_algorithm, "gpu-packing"))
+    large: PlacementAlgorithm = field(default_factory=partial(ALGORITHMS.load, "exact"))
+    small: PlacementAlgorithm = field(default_factory=partial(ALGORITHMS.load, "gpu-packing"))
     name: str = "by-size"
     summary: str = "large jobs exactly, small ones packed into as few minipods as possible"
 

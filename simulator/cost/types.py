@@ -9,6 +9,7 @@ from typing import Protocol
 from scheduler.affinity import Model
 from scheduler.job import Job
 from topology.cluster import Cluster, IntArray
+from topology.plugins import PluginGroup
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -91,3 +92,9 @@ class CommModel(Protocol):
 
     def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:
         """By what the placement stretches the job, at least 1; see :attr:`StepTime.relative`."""
+
+
+COMM_MODELS: PluginGroup[CommModel] = PluginGroup(
+    "arnold.cost", unknown="no model of communication is called", where="--cost"
+)
+"""All installed models of communication."""

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from simulator.job_record import JobRecord
 from simulator.prediction.job_ends import Ends
-from simulator.prediction.predictors import make_predictor
-from simulator.prediction.types import Prediction, Predictor
+from simulator.prediction.types import PREDICTORS, Prediction, Predictor
 
 
 def predict_all(records: Sequence[JobRecord], predictor: Predictor | str) -> dict[str, Prediction]:
@@ -23,7 +22,7 @@ def predict_all(records: Sequence[JobRecord], predictor: Predictor | str) -> dic
     :raises UnknownName: there is none of that name.
     """
     if isinstance(predictor, str):
-        predictor = make_predictor(predictor)
+        predictor = PREDICTORS.load(predictor)
     ends = Ends(records)
     predictions = {}
     for record in records:

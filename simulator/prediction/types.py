@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from simulator.job_record import JobRecord
+from topology.plugins import PluginGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +43,9 @@ class Predictor(Protocol):
 
     def predict(self, record: JobRecord) -> Prediction:
         """How long a job will run that has not ended.  Only the oracle looks at ``duration``."""
+
+
+PREDICTORS: PluginGroup[Predictor] = PluginGroup(
+    "arnold.predictors", unknown="no predictor is called", where="--predictor"
+)
+"""All installed predictors; each one loaded is new and has learnt nothing."""

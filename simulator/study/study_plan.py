@@ -68,14 +68,14 @@ def check_names(grid: StudyGrid) -> None:
 
     :raises UnknownName: one is not installed.
     """
-    from scheduler.placement.registry import load_algorithm
-    from scheduler.queue.policy_registry import load_policy
+    from scheduler.placement.types import ALGORITHMS
+    from scheduler.queue.types import POLICIES
 
     for policy in grid.policies:
-        load_policy(policy)
+        POLICIES.load(policy)
     for algorithm in grid.algorithms:
         if algorithm != COUNT_ONLY:
-            load_algorithm(algorithm)
+            ALGORITHMS.load(algorithm)
 
 
 def study_fingerprint(inputs: Inputs, *, version: str) -> str:

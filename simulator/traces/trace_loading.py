@@ -8,8 +8,8 @@ from pathlib import Path
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_trace import JobTrace, in_order
-from simulator.traces.trace_formats import load_reader, recognise
-from simulator.traces.types import Numbered, TraceReader
+from simulator.traces.trace_formats import recognise
+from simulator.traces.types import TRACE_READERS, Numbered, TraceReader
 from topology.errors import TraceFormatError
 from topology.tables.bad_rows import BadRow, BadRows
 from topology.tables.byte_stream import ByteStream, CutOff, open_stream
@@ -26,7 +26,7 @@ def read_trace(path: str | Path, *, format: str | None = None, lenient: bool = F
     """
     bad_rows = BadRows(lenient=lenient, error=TraceFormatError)
     with open_stream(path, error=TraceFormatError) as source:
-        reader = recognise(source) if format is None else load_reader(format)
+        reader = recognise(source) if format is None else TRACE_READERS.load(format)
         records = list(_unique(_kept(reader, source, bad_rows), source, bad_rows))
     if not records:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in bad_rows.dropped.items())

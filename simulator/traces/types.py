@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from simulator.job_record import JobRecord
+from topology.plugins import PluginGroup
 from topology.tables.bad_rows import BadRows
 from topology.tables.byte_stream import ByteStream
 
@@ -41,3 +42,9 @@ class TraceReader(Protocol):
         :param bad_rows: takes rows that are wrong (``bad_rows.refuse``) and notes to the user.
         :raises TraceFormatError: the file is not of this format, or damaged; or a row is wrong and reading is strict.
         """
+
+
+TRACE_READERS: PluginGroup[TraceReader] = PluginGroup(
+    "arnold.trace_readers", unknown="no trace format is called", where="--format"
+)
+"""All formats of traces that can be read."""

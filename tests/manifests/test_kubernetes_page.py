@@ -15,7 +15,7 @@ from extender.plans import PlanPhase
 from extender.reservations import ReservationPhase
 from extender.service.extender_metrics import Metrics
 from scheduler.job import Parallelism
-from scheduler.queue.policy_registry import load_policy, policy_names
+from scheduler.queue.types import POLICIES
 from tests.manifests.rendering import MANIFESTS, read
 
 PAGE = (MANIFESTS.parent / "docs" / "kubernetes.md").read_text(encoding="utf-8")
@@ -64,8 +64,8 @@ def test_every_live_policy_is_described() -> None:
     """The table of policies is those that a cluster may have, and one says why it may not have the others."""
     table = PAGE.partition("| policy |")[2].partition("\n\n")[0]
     described = {row.split("`")[1] for row in table.splitlines()[2:]}
-    simulated = {name for name in policy_names() if load_policy(name).stops_any_time}
-    assert described == {*policy_names()} - simulated
+    simulated = {name for name in POLICIES.names() if POLICIES.load(name).stops_any_time}
+    assert described == {*POLICIES.names()} - simulated
     assert all(f"`{name}`" in PAGE for name in simulated)
 
 

@@ -181,7 +181,7 @@ def test_import(arnold: Arnold, tmp_path: Path) -> None:
         (["flags", "record", "--store", "{store}", "{flags}", "--at", "2999-01-01"], "in the future"),
         (["flags", "record", "--store", "{store}", "{flags}", "--at", "2000-01-01"], "which is after"),
         (["flags", "record", "--store", "{store}", "--rules", "{flags}"], "keys with values"),
-        (["flags", "import", "--from", "nvsentinel", "{flags}"], "holds no items|keys with values|mapping"),
+        (["flags", "import", "--from", "nvsentinel", "{flags}"], "items: a list of objects is expected here"),
         (["flags", "import", "--from", "nobody", "{flags}"], "Invalid value"),
     ],
 )

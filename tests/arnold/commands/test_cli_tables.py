@@ -15,7 +15,7 @@ from rich.console import Console
 
 from arnold.commands.fitted_table import FittedTable
 from arnold.commands.output import table
-from scheduler.placement.registry import algorithm_names
+from scheduler.placement.types import ALGORITHMS
 
 Arnold = Callable[..., Any]
 
@@ -92,7 +92,7 @@ def test_compare_tells_all_algorithms_apart(
     """Every installed algorithm is named in full, in the table, among those without a placement and in the list."""
     args = ["compare", "--cluster", cluster_file, "--job", job_file, "--time-limit", "2"]
     compared, listed = terminal(width, args), terminal(width, ["compare", "--list"])
-    for name in algorithm_names():
+    for name in ALGORITHMS.names():
         assert re.search(rf"^(  - )?{name}[ :]", compared, re.MULTILINE)
         assert re.search(rf"^{name} ", listed, re.MULTILINE)
     assert max(map(len, compared.splitlines())) <= width

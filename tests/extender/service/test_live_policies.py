@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from extender.service.settings import live_policy
-from scheduler.queue.policy_registry import load_policy, policy_names
+from scheduler.queue.types import POLICIES
 from topology.errors import InvalidInput, UnknownName
 
 
-@pytest.mark.parametrize("name", [name for name in policy_names() if not load_policy(name).stops_any_time])
+@pytest.mark.parametrize("name", [name for name in POLICIES.names() if not POLICIES.load(name).stops_any_time])
 def test_policies_that_stop_nobody_at_will_are_live(name: str) -> None:
     """By their names."""
     assert live_policy(name).name == name

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from scheduler.job import Avoid, Job, Parallelism
 from scheduler.outcome import run
-from scheduler.placement.registry import algorithm_names, load_algorithm
-from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import UnknownName
 from topology.flags import FAULTY
 
-NAMES = [name for name in algorithm_names() if name != "exact"]
+NAMES = [name for name in ALGORITHMS.names() if name != "exact"]
 REFUSES = {
     "kueue-required": "one domain",
     "kueue-slice-p": "slices",
@@ -36,7 +35,7 @@ REFUSES = {
 @cache
 def algorithm(name: str) -> PlacementAlgorithm:
     """An algorithm, made once."""
-    return load_algorithm(name)
+    return ALGORITHMS.load(name)
 
 
 STATES = {
@@ -107,7 +106,7 @@ def test_name_and_summary(name: str) -> None:
 def test_documentation_names_every_algorithm() -> None:
     """docs/algorithms.md has a word on each."""
     page = (Path(__file__).parents[3] / "docs" / "algorithms.md").read_text(encoding="utf-8")
-    assert [name for name in algorithm_names() if f"`{name}`" not in page] == []
+    assert [name for name in ALGORITHMS.names() if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -13,9 +13,8 @@ from scheduler.job import Job, Parallelism
 from scheduler.objective import evaluate
 from scheduler.outcome import run
 from scheduler.placement.admission import shortage
-from scheduler.placement.registry import algorithm_names, load_algorithm
 from scheduler.placement.trunks import propose_in_a_trunk
-from scheduler.placement.types import Limits, Proposal
+from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from scheduler.remedies import diagnose, nodes_to_free
 from scheduler.repair import repair
 from topology.build import build_cluster
@@ -49,11 +48,11 @@ def trunks_of(cluster: Cluster, nodes: np.ndarray) -> set[int]:
     return set(cluster.levels[0].domain_of[nodes.ravel()].tolist())
 
 
-@pytest.mark.parametrize("name", algorithm_names())
+@pytest.mark.parametrize("name", ALGORITHMS.names())
 def test_every_algorithm_stays_in_one_trunk(name: str) -> None:
     """8 cells on trunks of 6 and 8 nodes fit in the second alone; a rule that goes by name would begin in the first."""
     cluster = forest((3, 3), (4, 4))
-    outcome = run(load_algorithm(name), cluster, job(2, 4), LIMITS)
+    outcome = run(ALGORITHMS.load(name), cluster, job(2, 4), LIMITS)
     if outcome.proposal.nodes is not None:
         assert outcome.status in ("optimal", "feasible")
         assert trunks_of(cluster, outcome.proposal.nodes) == {1}
@@ -66,7 +65,7 @@ def test_every_algorithm_stays_in_one_trunk(name: str) -> None:
 def test_what_fits_no_trunk_is_said_to_be_so() -> None:
     """14 nodes are free, 8 in one trunk: a job of 10 does not fit, though it would if the trunks were joined."""
     cluster = forest((3, 3), (4, 4))
-    outcome = run(load_algorithm("exact"), cluster, job(5, 2), LIMITS)
+    outcome = run(ALGORITHMS.load("exact"), cluster, job(5, 2), LIMITS)
     assert outcome.status == "infeasible"
     for words in ("10 free nodes", "one domain of trunk", "'trunk1' has most, 8", "all together 14"):
         assert words in outcome.reason
@@ -95,8 +94,8 @@ def test_advice_frees_nodes_of_one_trunk() -> None:
     found = nodes_to_free(cluster, wanted)
     assert len(found) == 3
     assert trunks_of(cluster, found) == {1}
-    outcome = run(load_algorithm("exact"), cluster, wanted, LIMITS)
-    diagnosis = diagnose(cluster, wanted, outcome, solver=load_algorithm("exact"), limits=LIMITS)
+    outcome = run(ALGORITHMS.load("exact"), cluster, wanted, LIMITS)
+    diagnosis = diagnose(cluster, wanted, outcome, solver=ALGORITHMS.load("exact"), limits=LIMITS)
     assert diagnosis.constraint == "nodes"
     assert diagnosis.would_fit_if_empty is True
     assert {change.kind for change in diagnosis.changes} == {"free-nodes", "smaller-dp"}
@@ -123,7 +122,7 @@ def test_the_forest_is_as_good_as_its_best_trunk(trunks: list[tuple[int, ...]], 
     """The answer is the least of the answers for each trunk alone, proved like them."""
     cluster, wanted = forest(*trunks), job(dp, pp, alpha)
     wanted = wanted.replace(level=cluster.default_level().name)
-    exact = load_algorithm("exact")
+    exact = ALGORITHMS.load("exact")
     alone = []
     for k in range(len(trunks)):
         part = subset(cluster, np.flatnonzero(cluster.levels[0].domain_of == k).astype(np.int32))
@@ -153,7 +152,7 @@ def test_time_that_runs_out_in_a_trunk_proves_nothing() -> None:
         def place(self, cluster: Cluster, wanted: Job, limits: Limits) -> Proposal:
             if len(cluster) == 4:
                 return Proposal(None, complete=False)
-            return replace(load_algorithm("exact").place(cluster, wanted, limits), lower_bound=2.0)
+            return replace(ALGORITHMS.load("exact").place(cluster, wanted, limits), lower_bound=2.0)
 
     proposal = propose_in_a_trunk(Late(), forest((2, 2), (3, 3)), job(2, 2), LIMITS)
     assert proposal.nodes is not None
@@ -177,7 +176,7 @@ def test_a_trunk_in_which_slow_nodes_were_chosen_still_bounds_the_answer() -> No
 
     wanted, cluster = job(2, 1), forest((1, 1), (3,)).with_flags([NodeFlag("n4", "straggler", 3.0, source="test")])
     outcome = run(Settling(), cluster, wanted, LIMITS)
-    true = run(load_algorithm("exact"), cluster, wanted, LIMITS)
+    true = run(ALGORITHMS.load("exact"), cluster, wanted, LIMITS)
     assert outcome.evaluation is not None
     assert true.evaluation is not None
     # three times the step time costs more than a second rack

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.queue.policy_registry import load_policy, policy_names
+from scheduler.queue.types import POLICIES
 from topology.errors import UnknownName
 
 
 def test_policies_are_found_by_name() -> None:
     """An extension point: entry points of the group arnold.queue."""
-    assert load_policy("priority-age").name == "priority-age"
+    assert POLICIES.load("priority-age").name == "priority-age"
     with pytest.raises(UnknownName, match="no queue policy is called 'lifo'"):
-        load_policy("lifo")
+        POLICIES.load("lifo")
 
 
 def test_every_policy_has_the_face_of_one() -> None:
     """Its name is the one it is found by, and it says in a line what it does."""
-    for name in policy_names():
-        policy = load_policy(name)
+    for name in POLICIES.names():
+        policy = POLICIES.load(name)
         assert (policy.name, bool(policy.summary), policy.claims in (0, 1, None)) == (name, True, True)

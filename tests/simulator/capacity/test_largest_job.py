@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.placement.registry import load_algorithm
+from scheduler.placement.types import ALGORITHMS
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.largest_job import Family, LargestJob, Prober
 from tests.simulator.capacity.clusters_in_use import with_free
@@ -21,7 +21,7 @@ from topology.generate import fragment, minipods
 
 def prober(cluster: Cluster) -> Prober:
     """Asks the exact algorithm, with time enough for a proof."""
-    return Prober(cluster, load_algorithm("exact"), seconds=5.0)
+    return Prober(cluster, ALGORITHMS.load("exact"), seconds=5.0)
 
 
 def test_by_hand() -> None:

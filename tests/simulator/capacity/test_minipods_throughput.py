@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.outcome import run
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits, Proposal
+from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.minipods_throughput import LEVEL, MEASURED, Placed, model_assumptions, throughput
 from simulator.cost.hierarchical import hierarchical
@@ -18,7 +17,7 @@ def placed(*free: int, rows: int = 2) -> Placed:
     """A job of rows of two stages on minipods with so many free nodes, where the exact algorithm puts it."""
     cluster = with_free(*free)
     job = JobShape(8, 2).job(rows, alpha=0.3, level=LEVEL)
-    return cluster, job, run(load_algorithm("exact"), cluster, job, Limits(seconds=5.0, workers=1))
+    return cluster, job, run(ALGORITHMS.load("exact"), cluster, job, Limits(seconds=5.0, workers=1))
 
 
 def test_a_job_inside_one_minipod_loses_nothing() -> None:

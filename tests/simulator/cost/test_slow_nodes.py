@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from scheduler.job import stage_slowdown
 from simulator.cost.alpha_beta import alpha_beta
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.comm_models import comm_model_names
 from simulator.cost.counters import no_cost, spread_counters
 from simulator.cost.hierarchical import hierarchical
 from simulator.cost.shared_flows import SharedFlows
-from simulator.cost.types import CommModel, PlacedJob
+from simulator.cost.types import COMM_MODELS, CommModel, PlacedJob
 from simulator.job_record import JobRecord
 from simulator.replay import ReplaySettings, prepare
 from simulator.traces import JobTrace
@@ -70,7 +69,7 @@ def test_it_stretches_compute_and_nothing_else(
     assert (slow.dp, slow.pp, slow.ideal) == (fast.dp, fast.pp, fast.ideal)
 
 
-@pytest.mark.parametrize("cost", comm_model_names())
+@pytest.mark.parametrize("cost", COMM_MODELS.names())
 @pytest.mark.parametrize(("nodes", "seconds"), [(1, 1500), (4, 1300)])
 def test_a_replay_charges_it_under_every_cost(cost: str, nodes: int, seconds: float) -> None:
     """1,000 s of work on nodes one of which is flagged as 1.5 times slower, microbatches unknown.

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.placement.registry import load_algorithm
-from scheduler.placement.types import Limits
+from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.types import ClusterState, HeldNodes, Waiting
 from simulator.engine.engine import Engine
@@ -37,7 +36,7 @@ GANGS = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9), st.integers(1,
 def starts_on(cluster: Cluster, gangs: Sequence[Gang], algorithm: str) -> list[float]:
     """When jobs of whole nodes start under EASY backfilling."""
     records = [JobRecord(f"j{i}", at, takes, 8 * nodes, nodes=nodes) for i, (at, takes, nodes) in enumerate(gangs)]
-    room = NodePool(cluster, algorithm=load_algorithm(algorithm), limits=Limits(workers=1))
+    room = NodePool(cluster, algorithm=ALGORITHMS.load(algorithm), limits=Limits(workers=1))
     return [job.started for job in finished(Engine(records, room, FifoBackfill())).jobs]
 
 

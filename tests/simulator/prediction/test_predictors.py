@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.prediction_errors import evaluate
 from simulator.job_record import JobRecord
-from simulator.prediction import Prediction, make_predictor, predictor_names
+from simulator.prediction import PREDICTORS, Prediction
 from simulator.prediction.boosting import BIN, FEWEST, Boosting
 from simulator.prediction.features import MOST_WORDS, Encoder, request_of
 from simulator.prediction.job_ends import Ends
@@ -56,12 +56,12 @@ class Listener:
 
 def test_predictors_are_found_by_name() -> None:
     """Each is new, and carries its own name; a misspelt one is corrected."""
-    assert {"boosting", "estimate", "history", "oracle"} <= set(predictor_names())
-    for name in predictor_names():
-        assert make_predictor(name).name == name
-        assert make_predictor(name) is not make_predictor(name)
+    assert {"boosting", "estimate", "history", "oracle"} <= set(PREDICTORS.names())
+    for name in PREDICTORS.names():
+        assert PREDICTORS.load(name).name == name
+        assert PREDICTORS.load(name) is not PREDICTORS.load(name)
     with pytest.raises(UnknownName) as error:
-        make_predictor("histroy")
+        PREDICTORS.load("histroy")
     assert "did you mean 'history'?" in error.value.fix
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simulator.traces import read_trace
-from simulator.traces.trace_formats import load_reader, reader_names
+from simulator.traces.types import TRACE_READERS
 from topology.errors import TraceFormatError, UnknownName
 
 OURS = b"job_id,submit_time,duration,gpus\na,0,1,1\n"
@@ -39,8 +39,8 @@ class _Drops(io.RawIOBase):
 def test_all_formats_are_registered() -> None:
     """The formats of the documentation, each under its own name."""
     expected = {"acme", "csv", "helios", "jsonl", "llm-workload", "pai2020", "pai2023", "parquet", "philly", "swf"}
-    assert expected <= set(reader_names())
-    assert all(load_reader(name).name == name for name in reader_names())
+    assert expected <= set(TRACE_READERS.names())
+    assert all(TRACE_READERS.load(name).name == name for name in TRACE_READERS.names())
 
 
 @pytest.mark.parametrize(
