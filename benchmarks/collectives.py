@@ -13,7 +13,7 @@ from benchmarks.report import Promise, promises, section, table
 from benchmarks.simulated_collectives import FAULTS, BenchJob, Fault, FaultKind, simulate
 from benchmarks.simulated_collectives.run import EPOCH
 from health.collectives.diagnosis import diagnose
-from health.collectives.trigger import Settings
+from health.collectives.trigger import TriggerSettings
 
 SHAPES = ((4, 2, 2), (8, 1, 2), (2, 2, 2), (4, 1, 4), (8, 2, 1))
 """Data, tensor and pipeline parallelism of the jobs, in turn."""
@@ -52,7 +52,7 @@ class Trial:
 
 def measure(seeds: int, *, window: float, period: float = 10.0) -> list[Trial]:
     """Every fault on every fabric, with as many seeds; and as many runs without a fault."""
-    settings = Settings(period=period, window=window)
+    settings = TriggerSettings(period=period, window=window)
     return [trial for fabric in FABRICS for kind in (None, *FAULTS) for trial in _trials(kind, fabric, seeds, settings)]
 
 
@@ -151,7 +151,7 @@ def _share(trials: Sequence[Trial], times: Sequence[float | None], limit: float)
     return sum(time is not None and time <= limit for time in times) / len(trials)
 
 
-def _trials(kind: FaultKind | None, fabric: tuple[str, int], seeds: int, settings: Settings) -> Iterator[Trial]:
+def _trials(kind: FaultKind | None, fabric: tuple[str, int], seeds: int, settings: TriggerSettings) -> Iterator[Trial]:
     for seed in range(seeds):
         random = np.random.default_rng(seed)
         dp, tp, pp = SHAPES[seed % len(SHAPES)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections import defaultdict
 from inspect import signature
 from pathlib import Path
 
@@ -28,6 +30,20 @@ def test_files_are_short() -> None:
     lengths = {str(file.relative_to(ROOT)): len(file.read_text(encoding="utf-8").splitlines()) for file in SOURCES}
     assert lengths, "the packages were not found"
     assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
+
+
+def test_names_stand_once() -> None:
+    """No module name and no public class name stands twice in the tree, but ``types`` of each room."""
+    modules, classes = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for file in (file for file in SOURCES if not file.is_relative_to(ROOT / "benchmarks")):
+        name = str(file.relative_to(ROOT))
+        modules[file.stem].append(name)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes[node.name].append(name)
+    twice = {stem: files for stem, files in modules.items() if len(files) > 1 and stem not in ("__init__", "types")}
+    assert twice == {}
+    assert {name: files for name, files in classes.items() if len(files) > 1} == {}
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -33,7 +33,9 @@ class CommandRow(NamedTuple):
 COMMANDS: Mapping[str, CommandRow] = {
     "demo": CommandRow("arnold.commands.demo:command", "See it work: 9,600 GPUs, every algorithm, one page. No input."),
     "place": CommandRow("arnold.commands.place:command", "Find where a job goes, proved optimal or with its gap."),
-    "explain": CommandRow("arnold.commands.explain:command", "Say why it cannot be better, or why it does not fit."),
+    "explain": CommandRow(
+        "arnold.commands.explain_placement:command", "Say why it cannot be better, or why it does not fit."
+    ),
     "compare": CommandRow("arnold.commands.compare:command", "Run every algorithm on one job and one cluster."),
     "repair": CommandRow("arnold.commands.repair:command", "Replace lost nodes of a placement, moving little."),
     "recover": CommandRow("arnold.commands.recover:command", "Decide after a fault: evict, replay, standby, peers."),

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
 from arnold.commands.compare import exit_code, print_results, run_all
 from arnold.commands.field_options import options_of, take
-from arnold.commands.instance import FILE
 from arnold.commands.output import console, emit_json, progress
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput

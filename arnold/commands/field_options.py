@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 import click
 
-from arnold.commands.instance import FILE, finite
+from arnold.commands.cluster_options import FILE, finite
 from topology.field_types import FieldType, field_docs, field_types
 
 F = TypeVar("F", bound=Callable[..., Any])

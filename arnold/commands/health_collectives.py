@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from arnold.commands.cluster_options import FILE, finite
 from arnold.commands.command import JsonCommand
 from arnold.commands.flag_file import write_flags
-from arnold.commands.instance import FILE, finite
 from arnold.commands.output import console, emit_json, progress, table
 from topology.errors import InvalidInput
 
@@ -99,7 +99,7 @@ def command(
     from datetime import UTC, datetime
 
     from arnold.documents.collectives_answer import collectives_document
-    from health.collectives import Settings, diagnose_files, flags_of, read_trace, withheld
+    from health.collectives import TriggerSettings, diagnose_files, flags_of, read_trace, withheld
     from health.collectives.rank_nodes import nodes_of
     from topology.files import STDIN, read_source
 
@@ -111,7 +111,7 @@ def command(
             say(file)
             sources.append(read_trace(file))
     found, diagnosis = diagnose_files(
-        sources, format=format, settings=Settings(period=period, window=window), lenient=lenient
+        sources, format=format, settings=TriggerSettings(period=period, window=window), lenient=lenient
     )
     node_of = nodes_of(diagnosis.members, read_source(nodes) if nodes is not None else None)
     flags = flags_of(diagnosis, node_of, now=datetime.now(UTC))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.commands.instance import FILE, finite
+from arnold.commands.cluster_options import FILE, finite
 
 if TYPE_CHECKING:
-    from health.peers import Settings
+    from health.peers import ComparisonSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,17 +57,17 @@ def settings_of(
     continuity: float | None,
     window: int | None,
     step: float | None = None,
-) -> Settings:
-    """Settings from options; what was not said stays as it is by default.
+) -> ComparisonSettings:
+    """ComparisonSettings from options; what was not said stays as it is by default.
 
     :raises UnknownName: no such denoiser.
     """
     from dataclasses import replace
 
-    from health.peers import Settings, load_denoiser
+    from health.peers import ComparisonSettings, load_denoiser
     from health.peers.metrics import canonical
 
-    settings = Settings(threshold=threshold, step=step)
+    settings = ComparisonSettings(threshold=threshold, step=step)
     if order is not None:
         settings = replace(settings, order=tuple(canonical(name) for name in order.split(",") if name.strip()))
     if denoiser is not None:

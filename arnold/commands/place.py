@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import take
-from arnold.commands.instance import FILE
 from arnold.commands.output import console, emit_json, progress, save_json
 from arnold.commands.placement_options import instance_options, read_instance
 from scheduler.placement.types import Limits

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from arnold.commands.cluster_options import check_stdin, cluster_options, read_cluster
 from arnold.commands.field_options import options_of, take
-from arnold.commands.instance import check_stdin, cluster_options, read_cluster
 from scheduler.job import Overrides
 from scheduler.placement.types import Limits
 

@@ -101,7 +101,7 @@ def _write_series(file: str, past: RunHistory, step: float | None) -> None:
 
 
 def _write_trace(file: str, past: RunHistory) -> list[str]:
-    from arnold.exports.chrome_trace import attempts_to_export, chrome_trace
+    from arnold.exports.replay_chrome_trace import attempts_to_export, chrome_trace
     from simulator.results.time_series import time_series
     from topology.files import write_file
 

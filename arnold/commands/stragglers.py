@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
 from arnold.commands.flag_file import write_flags
-from arnold.commands.instance import FILE
 from arnold.commands.output import console, emit_json, progress
 from topology.errors import InvalidInput
 
@@ -133,7 +133,7 @@ def _write_page(
 def _write_chrome_trace(file: str, replayed: Replayed, analysis: Analysis) -> list[str]:
     """Write the trace for Perfetto, gzip if the name ends so; says which steps did not fit."""
     from health import whatif
-    from health.whatif.chrome_trace import chrome_trace, steps_to_export
+    from health.whatif.step_chrome_trace import chrome_trace, steps_to_export
     from topology.files import write_file
 
     steps = steps_to_export(analysis, len(replayed.trace.operations))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from arnold.commands.cluster_options import FILE, finite, gpus_option, load_state
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
-from arnold.commands.instance import FILE, finite, gpus_option, load_state
 from arnold.commands.output import console, emit_json, plain, progress
 from arnold.commands.trace_options import TraceOptions
 from simulator.replay import ReplaySettings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arnold.commands.output import console, table
-from simulator.study.compared import Comparison, Group, Metric
+from simulator.study.compared import ComparedMetric, Comparison, RunGroup
 from topology.quantities import label_of
 
 
@@ -27,7 +27,7 @@ def show(compared: Comparison) -> None:
         out.print(f"The same in all runs: {same}.")
 
 
-def _cell(group: Group, metric: Metric) -> str:
+def _cell(group: RunGroup, metric: ComparedMetric) -> str:
     band = group.bands.get(metric.column)
     if band is None:
         return "-"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from arnold.commands.cluster_options import FILE, load_state, state_options
 from arnold.commands.command import JsonCommand
-from arnold.commands.instance import FILE, load_state, state_options
 from arnold.commands.output import console, emit_json, plain, progress, table
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from arnold.documents.common import Document
+from arnold.documents.json_model import JsonModel
 from health.collectives import Diagnosis, verdict
 from topology.flags import NodeFlag
 
 
-class NamedCulprit(Document):
+class NamedCulprit(JsonModel):
     """A rank that may be to blame."""
 
     rank: int | None
@@ -26,7 +26,7 @@ class NamedCulprit(Document):
     """By how much it is slow; null = it has stopped."""
 
 
-class CollectiveGroup(Document):
+class CollectiveGroup(JsonModel):
     """A communicator in which a collective stands still, or transfers have become slow."""
 
     group: str
@@ -47,7 +47,7 @@ class CollectiveGroup(Document):
     """When anything last moved in it; null = unknown."""
 
 
-class WaitingFlow(Document):
+class WaitingFlow(JsonModel):
     """A flow of the collective that everything waits for."""
 
     source: str
@@ -68,7 +68,7 @@ class WaitingFlow(Document):
     """What it waits for; starved = for another flow."""
 
 
-class CollectivesDocument(Document):
+class CollectivesDocument(JsonModel):
     """What ``arnold health collectives --json`` prints."""
 
     format: str

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from arnold.documents.common import Document
+from arnold.documents.json_model import JsonModel
 from health.whatif.analysis_result import Cause
 from health.whatif.blame import SlowWorker
 from topology.flags import NodeFlag
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from health.whatif.analysis_result import Analysis, Share
 
 
-class WorkerDoc(Document):
+class WorkerDoc(JsonModel):
     """A worker: a data-parallel rank's tensor-parallel group in one pipeline stage."""
 
     dp: int
@@ -25,7 +25,7 @@ class WorkerDoc(Document):
     """Its pipeline stage."""
 
 
-class ShareDoc(Document):
+class ShareDoc(JsonModel):
     """What part of the loss some workers explain."""
 
     workers: list[WorkerDoc]
@@ -42,7 +42,7 @@ class ShareDoc(Document):
     """Whether workers are ranked as for m_w, by min(S_dp, S_pp); else by S_w itself."""
 
 
-class TracedJobDoc(Document):
+class TracedJobDoc(JsonModel):
     """Sizes of the traced job."""
 
     dp: int
@@ -57,7 +57,7 @@ class TracedJobDoc(Document):
     """Numbers of the data-parallel ranks, in the order of the rows of worker_slowdown."""
 
 
-class StragglersDocument(Document):
+class StragglersDocument(JsonModel):
     """The what-if analysis of one trace (arXiv 2505.05713)."""
 
     source: str

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt
 
-from simulator.study.compared import Band, Comparison, Group
+from simulator.study.compared import Band, Comparison, RunGroup
 from topology.json_record import JsonRecord
 
 
@@ -57,7 +57,7 @@ def study_document(compared: Comparison, *, runs: int, made: int) -> StudyDocume
     )
 
 
-def _group(group: Group) -> ComparedRuns:
+def _group(group: RunGroup) -> ComparedRuns:
     return ComparedRuns(
         name=group.name,
         policy=group.policy,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from arnold.documents.common import Document
+from arnold.documents.json_model import JsonModel
 from health.whatif.converters.rows import Missing
 
 if TYPE_CHECKING:
     from health.whatif.converters import Conversion, RankLayout
 
 
-class TracesConvertDocument(Document):
+class TracesConvertDocument(JsonModel):
     """What ``arnold traces convert --json`` prints."""
 
     source: str

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.peers.faults import KINDS, Fault, draw_fault, inject
 from benchmarks.peers.streams import healthy_job, recording
-from health.peers.streams import Recording
+from health.peers.streams import MetricRecording
 
 SIZES_OF_JOBS = (4, 8, 16, 32, 64, 128)
 """Machines of a job; the paper's faults are from 4 to 1,500."""
@@ -22,7 +22,7 @@ class Case:
     :param fault: ``None`` = nothing is.
     """
 
-    recording: Recording
+    recording: MetricRecording
     fault: Fault | None
 
 

@@ -15,8 +15,8 @@ from benchmarks.report import section, table
 from health.peers.denoise import DENOISERS, load_denoiser
 from health.peers.lstm_vae import LstmVae
 from health.peers.metrics import PAPER_ORDER
-from health.peers.pipeline import Settings, detect
-from health.peers.streams import Recording
+from health.peers.pipeline import ComparisonSettings, detect
+from health.peers.streams import MetricRecording
 from health.peers.stretches import Stretch
 
 
@@ -37,10 +37,10 @@ class Result:
         return fault is not None and alert is not None and alert.machine == fault.machine and alert.end > fault.onset
 
 
-def with_settings(settings: Settings) -> Detector:
+def with_settings(settings: ComparisonSettings) -> Detector:
     """The first alert that these settings raise."""
 
-    def run(given: Recording) -> Stretch | None:
+    def run(given: MetricRecording) -> Stretch | None:
         for examined in detect(given, settings):
             if examined.alerts:
                 return examined.alerts[0]
@@ -51,16 +51,16 @@ def with_settings(settings: Settings) -> Detector:
 
 OURS = "as it stands"
 
-VARIANTS: Mapping[str, Settings] = {
-    OURS: Settings(),
-    "a candidate in every window of four minutes": Settings(hold=1.0),
-    "without continuity": Settings(continuity=0.0),
-    "Mahalanobis distance": Settings(denoiser=Whitened()),
-    "the paper's order of metrics backwards": Settings(order=PAPER_ORDER[::-1]),
+VARIANTS: Mapping[str, ComparisonSettings] = {
+    OURS: ComparisonSettings(),
+    "a candidate in every window of four minutes": ComparisonSettings(hold=1.0),
+    "without continuity": ComparisonSettings(continuity=0.0),
+    "Mahalanobis distance": ComparisonSettings(denoiser=Whitened()),
+    "the paper's order of metrics backwards": ComparisonSettings(order=PAPER_ORDER[::-1]),
     **{
-        f"denoiser {name}": Settings(denoiser=load_denoiser(name))
+        f"denoiser {name}": ComparisonSettings(denoiser=load_denoiser(name))
         for name in DENOISERS
-        if name not in (Settings().denoiser.name, LstmVae.name)
+        if name not in (ComparisonSettings().denoiser.name, LstmVae.name)
     },
 }
 """What is compared: the default, and the default with one thing changed."""
@@ -125,7 +125,7 @@ def measure(count: int, seed: int = 1) -> dict[str, list[Result]]:
     """All variants on ``count`` recordings with a fault and as many without."""
     detectors = {name: with_settings(settings) for name, settings in VARIANTS.items()}
     if find_spec("sklearn"):
-        detectors["an order learnt from other faults"] = with_settings(Settings(order=learnt_order(seed + 1)))
+        detectors["an order learnt from other faults"] = with_settings(ComparisonSettings(order=learnt_order(seed + 1)))
     if find_spec("torch"):
         detectors["denoiser lstm-vae, trained ahead for each metric"] = with_models(train_models(seed + 1))
     faulty = judge(cases(count, seed, healthy=False), detectors)

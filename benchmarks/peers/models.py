@@ -17,11 +17,11 @@ from health.peers.denoise import Denoiser
 from health.peers.lstm_vae import LstmVae
 from health.peers.metric_order import Labelled, learn_order
 from health.peers.metrics import in_order
-from health.peers.pipeline import Settings, examine
-from health.peers.streams import FloatArray, Recording, align
+from health.peers.pipeline import ComparisonSettings, examine
+from health.peers.streams import FloatArray, MetricRecording, align
 from health.peers.stretches import Stretch
 
-Detector = Callable[[Recording], Stretch | None]
+Detector = Callable[[MetricRecording], Stretch | None]
 """The first alert on a recording."""
 
 JOBS, MACHINES, STEPS = 6, 16, 3_000
@@ -51,13 +51,13 @@ def train_models(seed: int) -> dict[str, Denoiser]:
     return models
 
 
-def with_models(models: Mapping[str, Denoiser], settings: Settings | None = None) -> Detector:
+def with_models(models: Mapping[str, Denoiser], settings: ComparisonSettings | None = None) -> Detector:
     """The first alert with each metric's own denoiser."""
 
-    def run(given: Recording) -> Stretch | None:
+    def run(given: MetricRecording) -> Stretch | None:
         for name in in_order(given.metrics):
             grid = align(given.metrics[name], machines=given.machines)
-            examined = examine(grid, replace(settings or Settings(), denoiser=models[name]))
+            examined = examine(grid, replace(settings or ComparisonSettings(), denoiser=models[name]))
             if examined.alerts:
                 return examined.alerts[0]
         return None
@@ -65,13 +65,13 @@ def with_models(models: Mapping[str, Denoiser], settings: Settings | None = None
     return run
 
 
-def _healthy(rng: np.random.Generator) -> Recording:
+def _healthy(rng: np.random.Generator) -> MetricRecording:
     return recording(healthy_job(MACHINES, rng), rng, source="training")
 
 
-def _windows(job: Recording, metric: str) -> FloatArray:
+def _windows(job: MetricRecording, metric: str) -> FloatArray:
     """Min-max normalised windows of a metric, (windows, machines, samples)."""
     values = align(job.metrics[metric]).values
     low, high = values.min(), values.max()
     normal = ((values - low) / (high - low)).astype(np.float32)
-    return np.lib.stride_tricks.sliding_window_view(normal, Settings().window, axis=1).swapaxes(0, 1)
+    return np.lib.stride_tricks.sliding_window_view(normal, ComparisonSettings().window, axis=1).swapaxes(0, 1)

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.peers.faults import KINDS, Effect, Fault, inject
 from benchmarks.peers.streams import healthy_job, recording
 from health.peers.distance import default_threshold
-from health.peers.pipeline import Settings, detect, scores
+from health.peers.pipeline import ComparisonSettings, detect, scores
 from health.peers.streams import FloatArray, align
 from health.peers.stretches import Stretch
 from topology.files import write_file
@@ -36,9 +36,9 @@ def picture() -> str:
     fault = Fault(kind.name, "n0005", 240, "full", "to the end")
     inject(job, kind, fault, rng)
     given = recording(job, rng, source="picture")
-    (metric, alert), *_ = [(one.metric, one.alerts[0]) for one in detect(given, Settings()) if one.alerts]
+    (metric, alert), *_ = [(one.metric, one.alerts[0]) for one in detect(given, ComparisonSettings()) if one.alerts]
     grid = align(given.metrics[metric], machines=given.machines)
-    found = scores(grid, Settings())
+    found = scores(grid, ComparisonSettings())
     row = given.machines.index(alert.machine)
     threshold = default_threshold(len(given.machines))
     mine = np.where(found.machine == row, found.score, 0.0)

@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.peers.streams import healthy_job, recording
 from benchmarks.report import Promise, promises, section, table
-from health.peers.pipeline import Settings, detect
-from health.peers.streams import Recording, Samples
+from health.peers.pipeline import ComparisonSettings, detect
+from health.peers.streams import MetricRecording, Samples
 
 MINUTE = 60
 LIMIT = 3.6
@@ -65,8 +65,8 @@ def _one_off(samples: Samples) -> Samples:
     return replace(samples, value=np.where(samples.machine == 7, 0.2 * samples.value + 1.0, samples.value))
 
 
-def _seconds(given: Recording) -> float:
+def _seconds(given: MetricRecording) -> float:
     begin = perf_counter()
-    for _ in detect(given, Settings(), everything=True):
+    for _ in detect(given, ComparisonSettings(), everything=True):
         pass
     return perf_counter() - begin

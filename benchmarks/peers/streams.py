@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from health.peers.streams import BoolArray, FloatArray, Recording, Samples
+from health.peers.streams import BoolArray, FloatArray, MetricRecording, Samples
 
 SECONDS = 900
 """Length of a recording: Minder is called on 15 minutes of data."""
@@ -94,7 +94,7 @@ def healthy_job(machines: int, rng: np.random.Generator, *, seconds: int = SECON
     return job
 
 
-def recording(job: Job, rng: np.random.Generator, *, source: str) -> Recording:
+def recording(job: Job, rng: np.random.Generator, *, source: str) -> MetricRecording:
     """What the monitoring system has of a job: rounded, in range, some of it missing."""
     machines, seconds = job.calm.shape
     row, second = np.divmod(np.arange(machines * seconds), seconds)
@@ -104,7 +104,7 @@ def recording(job: Job, rng: np.random.Generator, *, source: str) -> Recording:
         flat = np.round(np.clip(values, 0.0, shape.top), shape.decimals).ravel()
         there = (rng.random(flat.size) >= MISSING) & np.isfinite(flat)
         metrics[name] = Samples(name, job.machines, second[there].astype(float), row[there], flat[there])
-    return Recording(metrics, absolute=False, source=source)
+    return MetricRecording(metrics, absolute=False, source=source)
 
 
 def _noise(machines: int, seconds: int, rng: np.random.Generator) -> FloatArray:

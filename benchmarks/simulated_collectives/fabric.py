@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from benchmarks.simulated_collectives.traced_job import Algorithm
 from health.collectives.flow_progress import DOWN, P2P, RING, UP
-from health.collectives.recording import Group
+from health.collectives.recording import RankGroup
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -51,7 +51,7 @@ class Slot(NamedTuple):
     needs: tuple[int, ...]
 
 
-def slots_of(groups: Sequence[Group], *, algorithm: Algorithm, rings: int) -> list[Slot]:
+def slots_of(groups: Sequence[RankGroup], *, algorithm: Algorithm, rings: int) -> list[Slot]:
     """All flows of all groups; tensor-parallel groups are always rings."""
     slots: list[Slot] = []
     for number, group in enumerate(groups):
@@ -68,7 +68,7 @@ def slots_of(groups: Sequence[Group], *, algorithm: Algorithm, rings: int) -> li
     return slots
 
 
-def _order(group: Group, channel: int) -> tuple[int, ...]:
+def _order(group: RankGroup, channel: int) -> tuple[int, ...]:
     return group.members if channel % 2 == 0 else group.members[::-1]
 
 

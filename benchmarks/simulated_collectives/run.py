@@ -11,8 +11,8 @@ from benchmarks.simulated_collectives.fabric import CHUNK_BYTES, Fabric, Slot, s
 from benchmarks.simulated_collectives.traced_job import Act, BenchJob, Fault
 from health.collectives.flow_progress import P2P, RECEIVE
 from health.collectives.recording import (
+    CollectiveRecording,
     CompletionRow,
-    Recording,
     StateRow,
     completions,
     states,
@@ -36,7 +36,7 @@ NET_RATE = 200.0
 OPS = ("compute", "forward", "backward", "AllReduce", "ReduceScatter", "AllGather")
 
 
-def simulate(job: BenchJob, seconds: float, *, seed: int = 0, fault: Fault | None = None) -> Recording:
+def simulate(job: BenchJob, seconds: float, *, seed: int = 0, fault: Fault | None = None) -> CollectiveRecording:
     """A recording of a job.
 
     :param seconds: how long it is watched; steps follow one another until then.
@@ -89,9 +89,9 @@ class _Run:
         if tick % SAMPLE_TICKS == 0:
             self._sample(now)
 
-    def recording(self) -> Recording:
+    def recording(self) -> CollectiveRecording:
         """What was seen."""
-        return Recording(self.job.members(), self.groups, OPS, completions(self.ends), states(self.samples))
+        return CollectiveRecording(self.job.members(), self.groups, OPS, completions(self.ends), states(self.samples))
 
     def _hits(self, kinds: Sequence[str], now: float) -> bool:
         return self.fault is not None and self.fault.kind in kinds and now >= self.fault.time

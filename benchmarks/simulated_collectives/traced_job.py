@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from health.collectives.recording import Group, Member
+from health.collectives.recording import Member, RankGroup
 
 FaultKind = Literal[
     "sender-stuck",
@@ -82,26 +82,26 @@ class BenchJob:
         """All ranks with their hosts."""
         return tuple(Member(f"rank {r}", r, f"n{self.node(r):04}") for r in range(self.ranks))
 
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[RankGroup, ...]:
         """All communicators: two over each data-parallel group, one over each tensor-parallel group, one over each pair
         of neighbouring stages.
         """
         return tuple(group for group, _ in self._numbered())
 
-    def _numbered(self) -> Iterator[tuple[Group, tuple[str, int, int]]]:
+    def _numbered(self) -> Iterator[tuple[RankGroup, tuple[str, int, int]]]:
         for s in range(self.pp):
             for t in range(self.tp):
                 ranks = tuple(self.rank(d=d, t=t, s=s) for d in range(self.dp))
                 for name in ("grads", "params") if self.dp > 1 else ():
-                    yield Group(f"dp-{name}-s{s}-t{t}", "dp", ranks), (name, s, t)
+                    yield RankGroup(f"dp-{name}-s{s}-t{t}", "dp", ranks), (name, s, t)
             for d in range(self.dp if self.tp > 1 else 0):
                 ranks = tuple(self.rank(d=d, t=t, s=s) for t in range(self.tp))
-                yield Group(f"tp-s{s}-d{d}", "tp", ranks), ("tp", s, d)
+                yield RankGroup(f"tp-s{s}-d{d}", "tp", ranks), ("tp", s, d)
         for s in range(self.pp - 1):
             for d in range(self.dp):
                 for t in range(self.tp):
                     pair = (self.rank(d=d, t=t, s=s), self.rank(d=d, t=t, s=s + 1))
-                    yield Group(f"pp-s{s}-d{d}-t{t}", "pp", pair), ("pp", s, d * self.tp + t)
+                    yield RankGroup(f"pp-s{s}-d{d}-t{t}", "pp", pair), ("pp", s, d * self.tp + t)
 
     def step(self, rank: int) -> list[Act]:
         """What a rank does in one training step, in order."""

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
 from extender.cluster_api import PODS, NotFound, PatchFailed, Regarding
-from extender.controller.actions import Action, Evict, Forget, NotifyPod, Recreate, Release, RepairPlan, Write
+from extender.controller.actions import Action, Evict, Forget, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.dependencies import Dependencies
-from extender.controller.phrases import counted
+from extender.controller.event_phrases import counted
 from extender.controller.planning import Planning, announce
 from extender.gangs import GangKey
 from extender.texts import clip
@@ -34,7 +34,7 @@ class ActionRunner:
             match action:
                 case Write(plan, _, said):
                     announce(self.shared.events, await self.shared.writer.write(plan), said)
-                case RepairPlan():
+                case RepairAction():
                     await self.planning.repair(action)
                 case Recreate():
                     await self._recreate(action)

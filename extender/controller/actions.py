@@ -84,7 +84,7 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
-class RepairPlan:
+class RepairAction:
     """Find other nodes for some ranks, moving as little as possible, and write the plan.
 
     :param plan: as it is.
@@ -105,7 +105,7 @@ class Forget:
     plan: GangPlan
 
 
-Action = Write | Release | NotifyPod | Recreate | Evict | RepairPlan | Forget
+Action = Write | Release | NotifyPod | Recreate | Evict | RepairAction | Forget
 
 
 @dataclass(slots=True)

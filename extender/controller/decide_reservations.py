@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from extender.cluster_cache import ClusterCache
+from extender.controller.event_phrases import counted
 from extender.controller.obstacles import repelling_taint
-from extender.controller.phrases import counted
 from extender.gangs import Gang
 from extender.queueing import gang_for
 from extender.reservations import Reservation, ReservationPhase

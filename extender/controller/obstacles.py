@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from extender.controller.phrases import counted
+from extender.controller.event_phrases import counted
 from extender.fleet import Demand, Fleet, Host, demands_of
 from extender.gangs import Gang
 

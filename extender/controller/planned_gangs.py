@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from extender.controller.actions import EventNote, NotifyPod, Recreate, Release, RepairPlan, Write
+from extender.controller.actions import EventNote, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.context import Context, UnfitRanks, is_pinned, nodes_of
-from extender.controller.phrases import counted, named
+from extender.controller.event_phrases import counted, named
 from extender.controller.plan_progress import PlanProgress
 from extender.gangs import Gang
 from extender.kubernetes_names import PLANNED
@@ -101,7 +101,7 @@ def _mend(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> bool:
     if not sight.started and sight.plan.phase is PlanPhase.PLANNED:
         context.give_back(sight.plan, PlanPhase.QUEUED, "NodeLost", f"{unfit.why}; planned anew")
     elif any(rank in unfit.move for rank, _, _ in sight.pods):
-        context.do(RepairPlan(sight.plan, nodes_of(sight.plan, unfit.move), unfit.why))
+        context.do(RepairAction(sight.plan, nodes_of(sight.plan, unfit.move), unfit.why))
     else:
         return False
     return True
@@ -123,7 +123,7 @@ def _expire(context: Context, sight: PlanProgress) -> None:
     renewed = context.renewed(plan, sight.gang).with_condition("Bound", False, "Expired", message, context.now)
     movable = ((pod, node) for pod, node in late if pod.owner is not None or not is_pinned(pod, node))
     if lost := tuple(node for pod, node in movable if pod.unschedulable):
-        context.do(RepairPlan(plan, lost, message, else_keep=renewed))
+        context.do(RepairAction(plan, lost, message, else_keep=renewed))
     else:
         context.do(Write(renewed, events=(EventNote("Expired", message, "Warning"),)))
 

@@ -15,13 +15,13 @@ from datetime import timedelta
 from enum import Enum, auto
 
 from extender.cluster_api import ClusterError, EventRecorder, Regarding
-from extender.controller.actions import EventNote, RepairPlan
+from extender.controller.actions import EventNote, RepairAction
 from extender.controller.api_writer import GANGPLANS
 from extender.controller.context import uids_of
 from extender.controller.dependencies import Dependencies
+from extender.controller.event_phrases import counted, worth
 from extender.controller.obstacles import Obstacles
 from extender.controller.pacing import Reminders
-from extender.controller.phrases import counted, worth
 from extender.gangs import GangKey
 from extender.planner import HINTS_READ, Answer, PlanningRound, Question, Stopping, repair_question, solve
 from extender.plans import GangPlan, PlanPhase, object_name
@@ -103,7 +103,7 @@ class Planning:
         except ArnoldError as error:
             failed(key, error)
 
-    async def repair(self, action: RepairPlan) -> None:
+    async def repair(self, action: RepairAction) -> None:
         """Ask for other nodes and write the plan.
 
         :raises ClusterError: there are none, to be tried again later; or writing failed.

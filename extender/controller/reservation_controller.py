@@ -16,8 +16,8 @@ from extender.cluster_api import Regarding
 from extender.controller.api_writer import RESERVATIONS, NotLeading
 from extender.controller.decide_reservations import decide_reservation, held, without_zone
 from extender.controller.dependencies import Dependencies
+from extender.controller.event_phrases import named
 from extender.controller.pacing import RETHINK
-from extender.controller.phrases import named
 from extender.planner import find_zone, zone_question
 from extender.queueing import gang_for
 from extender.reservations import Reservation, ReservationKey, ReservationPhase, ReservationSpec

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from extender.controller.actions import EventNote, Evict, RepairPlan, Write
+from extender.controller.actions import EventNote, Evict, RepairAction, Write
 from extender.controller.context import Context, nodes_of, spec_of, uids_of
+from extender.controller.event_phrases import counted, named
 from extender.controller.obstacles import Vacancy
-from extender.controller.phrases import counted, named
 from extender.controller.plan_progress import PlanProgress
 from extender.gangs import Gang
 from extender.kubernetes_names import GATE
@@ -126,7 +126,7 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
         _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=LOST, message=message)
     elif unfit.move:
         why = unfit.why if remembered else "no plan says where its pods are; those that have nodes keep them"
-        context.do(RepairPlan(base, nodes_of(base, unfit.move), why))
+        context.do(RepairAction(base, nodes_of(base, unfit.move), why))
     else:
         note = f"the nodes of the plan before are free: {counted(len(base.nodes), 'pod')} go on"
         context.do(Write(context.renewed(base, gang), events=(EventNote("Planned", note),)))

@@ -8,13 +8,13 @@ from health.collectives.diagnosis import Diagnosis, diagnose, diagnose_snapshot
 from health.collectives.diagnosis_text import verdict
 from health.collectives.flagging import flags_of, withheld
 from health.collectives.reading import CONVERTER, FORMATS, diagnose_files, read_trace
-from health.collectives.trigger import Settings
+from health.collectives.trigger import TriggerSettings
 
 __all__ = [
     "CONVERTER",
     "FORMATS",
     "Diagnosis",
-    "Settings",
+    "TriggerSettings",
     "diagnose",
     "diagnose_files",
     "diagnose_snapshot",

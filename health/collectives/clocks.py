@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from health.collectives.json_fields import BadRowOfRank, TaintedRanks
-from health.collectives.recording import Completions, Long, Recording, Seconds, States
+from health.collectives.recording import CollectiveRecording, Completions, Long, Seconds, States
 from topology.files import Source
 
 TOLERATED = 0.5
@@ -91,7 +91,7 @@ class Written:
         return found
 
 
-def told_of_gaps(recording: Recording) -> Recording:
+def told_of_gaps(recording: CollectiveRecording) -> CollectiveRecording:
     """The recording, with a note where nothing was recorded of any rank for more than :data:`LONGEST_PAUSE`."""
     time = np.sort(np.concatenate([recording.completions.end, recording.states.time]))
     pauses = np.diff(time)
@@ -104,7 +104,7 @@ def told_of_gaps(recording: Recording) -> Recording:
     return replace(recording, notes=(*recording.notes, note))
 
 
-def align_clocks(recording: Recording) -> Recording:
+def align_clocks(recording: CollectiveRecording) -> CollectiveRecording:
     """The recording with the times of members whose clock is off moved, and a note that says whose and by how much."""
     offset = clock_offsets(recording)
     wrong = np.flatnonzero(np.abs(offset) > TOLERATED)
@@ -124,7 +124,7 @@ def align_clocks(recording: Recording) -> Recording:
     )
 
 
-def clock_offsets(recording: Recording) -> npt.NDArray[np.float64]:
+def clock_offsets(recording: CollectiveRecording) -> npt.NDArray[np.float64]:
     """Seconds that each member's clock is ahead of its groups; 0 where that is not known."""
     known = recording.completions
     order = np.lexsort((known.seq, known.group))

@@ -12,10 +12,10 @@ from typing import Literal
 
 from health.collectives.clocks import align_clocks, told_of_gaps
 from health.collectives.flow_progress import Blame, Condition, Flow, blame, conditions, flows_at
-from health.collectives.recording import Group, Member, Recording
+from health.collectives.recording import CollectiveRecording, Member, RankGroup
 from health.collectives.slow_ranks import Slow, find_slow
 from health.collectives.stalls import Snapshot, Stall, stalls_at
-from health.collectives.trigger import Alarm, Settings, alarms, looks, too_short
+from health.collectives.trigger import Alarm, TriggerSettings, alarms, looks, too_short
 from health.collectives.wait_chains import Root, find_roots
 
 Status = Literal["healthy", "failure", "straggler"]
@@ -83,7 +83,7 @@ class Diagnosis:
     """
 
     members: tuple[Member, ...]
-    all_groups: tuple[Group, ...]
+    all_groups: tuple[RankGroup, ...]
     status: Status
     cause: Cause = "none"
     culprits: tuple[Culprit, ...] = ()
@@ -104,12 +104,12 @@ class Diagnosis:
         return self.culprits[0].certainty if self.culprits else None
 
 
-def diagnose(recording: Recording, settings: Settings | None = None) -> Diagnosis:
+def diagnose(recording: CollectiveRecording, settings: TriggerSettings | None = None) -> Diagnosis:
     """Watch a recording as it was written: the first alarm, and the surest answer that follows it.
 
     Looks after the first alarm go on until somebody is named with certainty, or the recording ends.
     """
-    settings = settings or Settings()
+    settings = settings or TriggerSettings()
     recording = told_of_gaps(align_clocks(recording))
     best = Diagnosis(recording.members, recording.groups, "healthy", notes=recording.notes)
     first: Diagnosis | None = None
@@ -128,7 +128,7 @@ def diagnose(recording: Recording, settings: Settings | None = None) -> Diagnosi
     return replace(best, alarm=first.localised, since=since, looks=made)
 
 
-def _doubts(recording: Recording, settings: Settings) -> tuple[str, ...]:
+def _doubts(recording: CollectiveRecording, settings: TriggerSettings) -> tuple[str, ...]:
     """Why no alarm may mean little."""
     if not too_short(recording, settings):
         return ()
@@ -154,7 +154,9 @@ def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosi
     return replace(_from_root(snapshot, roots[0], None, ()), notes=tuple(notes))
 
 
-def _at_alarm(recording: Recording, raised: Sequence[Alarm], time: float, settings: Settings) -> Diagnosis:
+def _at_alarm(
+    recording: CollectiveRecording, raised: Sequence[Alarm], time: float, settings: TriggerSettings
+) -> Diagnosis:
     """What an alarm is about.  A straggler's alarm on a job that stands still is a failure seen early."""
     snapshot = stalls_at(recording, time, quiet=settings.quiet, back=max(settings.window, 2 * settings.quiet))
     failed = any(alarm.kind == "failure" for alarm in raised)
@@ -176,7 +178,7 @@ def _rank(diagnosis: Diagnosis) -> tuple[int, int]:
 
 
 def _from_root(
-    snapshot: Snapshot, root: Root, recording: Recording | None, tainted: frozenset[int] | tuple[int, ...]
+    snapshot: Snapshot, root: Root, recording: CollectiveRecording | None, tainted: frozenset[int] | tuple[int, ...]
 ) -> Diagnosis:
     stall = root.stalls[0]
     flows: tuple[FlowState, ...] = ()

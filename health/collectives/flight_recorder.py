@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from health.collectives.flight_recorder_dump import Dump, Entry, Pair, read_dump
-from health.collectives.recording import Group, Member
+from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Mismatch, Snapshot, Stall
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -95,16 +95,16 @@ class _Job:
     def snapshot(self) -> tuple[Snapshot, list[str]]:
         """The job at the moment of the dumps, and what limits it."""
         members = tuple(Member(f"rank {r}", r, self._dumps[r].host if r in self._dumps else None) for r in self._index)
-        groups: list[Group] = []
+        groups: list[RankGroup] = []
         found: list[_Found] = []
         for number, (name, (desc, who)) in enumerate(self._groups.items()):
             title = f"{name} {desc}".strip() if desc != "undefined" else name
-            groups.append(Group(title, "", tuple(self._index[rank] for rank in who)))
+            groups.append(RankGroup(title, "", tuple(self._index[rank] for rank in who)))
             found.append(self._of_group(number, name, who))
         for (name, source, target), of_pair in self._transfers():
             one = self._of_pair(len(groups), (name, source, target), of_pair)
             if one.stall is not None:
-                groups.append(Group(f"{name} {source}->{target}", "pp", (self._index[source], self._index[target])))
+                groups.append(RankGroup(f"{name} {source}->{target}", "pp", (self._index[source], self._index[target])))
                 found.append(one)
         stalls = tuple(one.stall for one in found if one.stall is not None)
         timed_out = any(one.timed_out for one in found)

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from health.collectives.recording import WAYS, Group, States
+from health.collectives.recording import WAYS, RankGroup, States
 
 Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]
 
@@ -170,7 +170,7 @@ def _least(flows: Sequence[Flow], otherwise: int) -> int:
     return min((flow.done for flow in flows), default=otherwise)
 
 
-def shares(states: States, groups: Sequence[Group], wanted: Condition) -> dict[tuple[int, int], float]:
+def shares(states: States, groups: Sequence[RankGroup], wanted: Condition) -> dict[tuple[int, int], float]:
     """(source, target) -> share of its samples in which a flow was in a condition.
 
     :param states: rows of any number of collectives; each sample of each collective is looked at by itself, if all of

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 from health.collectives.clocks import LONGEST_PAUSE, Place, Written
 from health.collectives.json_fields import Row, TaintedRanks, integer, listed, moment, nested, number, text
 from health.collectives.recording import (
+    CollectiveRecording,
     CompletionRow,
-    Group,
     Member,
-    Recording,
+    RankGroup,
     completions,
     states,
 )
@@ -69,7 +69,7 @@ class _Context:
     left: dict[str, int] = field(default_factory=dict)
 
 
-def read_inspector(sources: Sequence[Source], *, lenient: bool = False) -> Recording:
+def read_inspector(sources: Sequence[Source], *, lenient: bool = False) -> CollectiveRecording:
     """The recording in files of Inspector lines; one file for each process.
 
     :param lenient: drop lines that cannot be used, and say how many.
@@ -124,7 +124,7 @@ class _Reader:
         found = self._written.refuse_strays(rows, sources, [seat.rank for seat in self._process])
         self._perf = list(compress(self._perf, ~found))
 
-    def recording(self, rows: TaintedRanks, name: str) -> Recording:
+    def recording(self, rows: TaintedRanks, name: str) -> CollectiveRecording:
         if not self._perf:
             raise InvalidInput(
                 "holds no collective that can be used",
@@ -138,7 +138,8 @@ class _Reader:
             seats[seat.comm][seat.rank] = member_of[seat]
         comms = list(seats)
         groups = tuple(
-            Group(self._name[comm], "", tuple(member for _, member in sorted(seats[comm].items()))) for comm in comms
+            RankGroup(self._name[comm], "", tuple(member for _, member in sorted(seats[comm].items())))
+            for comm in comms
         )
         number_of = {comm: i for i, comm in enumerate(comms)}
         ops = {op: i for i, op in enumerate(sorted({perf.op for perf in self._perf}))}
@@ -155,7 +156,9 @@ class _Reader:
             f"the Inspector itself lost {count:,} records ({key})" for key, count in sorted(self._lost.items()) if count
         ]
         tainted = frozenset(range(len(members))) if rows.all_tainted or rows.tainted else frozenset()
-        return Recording(members, groups, tuple(ops), completions(ends), states([]), (*rows.counted(), *notes), tainted)
+        return CollectiveRecording(
+            members, groups, tuple(ops), completions(ends), states([]), (*rows.counted(), *notes), tainted
+        )
 
     def _members(self) -> tuple[tuple[Member, ...], dict[_Seat, int], list[str]]:
         """Processes as members; a process that holds several ranks of one communicator is several of them."""

@@ -17,7 +17,7 @@ from statistics import median
 from typing import NamedTuple
 
 from health.collectives.json_fields import TaintedRanks
-from health.collectives.recording import Group, Member
+from health.collectives.recording import Member, RankGroup
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.tables.bad_rows import BadRow
@@ -52,7 +52,7 @@ class Averages:
     """
 
     members: tuple[Member, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[RankGroup, ...]
     microseconds: dict[Task, dict[int, float]]
     bandwidth: dict[Task, dict[int, float]]
     notes: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ def _averages(samples: Sequence[tuple[str, dict[str, str], float]], notes: tuple
         task = Task(number_of[comm], labels["collective"], labels.get("message_size", ""))
         (microseconds if name == SECONDS else bandwidth)[task][members[host, unit]] = value
     found = tuple(Member(f"{host} {unit}", None, host) for host, unit in members)
-    made = tuple(Group(comm, "", tuple(sorted(who))) for comm, who in groups.items())
+    made = tuple(RankGroup(comm, "", tuple(sorted(who))) for comm, who in groups.items())
     return Averages(found, made, dict(microseconds), dict(bandwidth), notes)
 
 

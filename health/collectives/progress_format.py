@@ -29,10 +29,10 @@ from health.collectives.clocks import LONGEST_PAUSE, Place, Written
 from health.collectives.json_fields import BadRowOfRank, Row, TaintedRanks, integer, listed, moment, text
 from health.collectives.recording import (
     WAYS,
+    CollectiveRecording,
     CompletionRow,
-    Group,
     Member,
-    Recording,
+    RankGroup,
     StateRow,
     completions,
     states,
@@ -46,7 +46,7 @@ NAME = "arnold-progress"
 VERSION = 1
 
 
-def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> Recording:
+def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> CollectiveRecording:
     """The recording in files of progress lines; together they are one.
 
     :param lenient: drop rows that cannot be used, and say how many.
@@ -63,7 +63,7 @@ def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> Record
     return reader.recording(rows, sources[0].name)
 
 
-def write_progress(recording: Recording) -> Iterator[str]:
+def write_progress(recording: CollectiveRecording) -> Iterator[str]:
     """The lines of a recording, without line ends."""
     ranks = [member.rank if member.rank is not None else i for i, member in enumerate(recording.members)]
     yield json.dumps({"type": "format", "name": NAME, "version": VERSION})
@@ -115,7 +115,7 @@ class _Reader:
     def __init__(self) -> None:
         self._member_of: dict[int, int] = {}
         self._hosts: list[str | None] = []
-        self._groups: dict[str, tuple[int, Group]] = {}
+        self._groups: dict[str, tuple[int, RankGroup]] = {}
         self._members_of: list[frozenset[int]] = []
         self._ops: dict[str, int] = {}
         self._rows: list[StateRow | CompletionRow] = []
@@ -142,7 +142,7 @@ class _Reader:
         found = self._written.refuse_strays(rows, sources, list(self._member_of))
         self._rows = list(compress(self._rows, ~found))
 
-    def recording(self, rows: TaintedRanks, name: str) -> Recording:
+    def recording(self, rows: TaintedRanks, name: str) -> CollectiveRecording:
         if not self._rows:
             raise InvalidInput(
                 "holds no progress: not one state or done line that can be used",
@@ -151,7 +151,7 @@ class _Reader:
             )
         labels = {member: rank for rank, member in self._member_of.items()}
         members = tuple(Member(f"rank {labels[i]}", labels[i], host) for i, host in enumerate(self._hosts))
-        return Recording(
+        return CollectiveRecording(
             members=members,
             groups=tuple(group for _, group in self._groups.values()),
             ops=tuple(self._ops),
@@ -186,7 +186,7 @@ class _Reader:
         members = tuple(self._known(rank) for rank in listed(row, "ranks"))
         if len(set(members)) < len(members) or not members:
             raise BadRow("'ranks' names nobody, or a rank twice")
-        group = Group(name, kind, members)
+        group = RankGroup(name, kind, members)
         if self._groups.setdefault(name, (len(self._groups), group))[1] != group:
             raise BadRow(f"the communicator {name!r:.60} has other members or another kind above")
         if len(self._members_of) < len(self._groups):

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from health.collectives.json_fields import Row, integer, listed, nested, text
-from health.collectives.recording import Group, Member
+from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Snapshot, Stall
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -151,7 +151,7 @@ def _snapshot(answers: Sequence[_Answer]) -> tuple[Snapshot, tuple[str, ...]]:
     )
     names = list(last.seats)
     groups = tuple(
-        Group(name, "", tuple(index[seat] for _, seat in sorted(last.seats[name].items()))) for name in names
+        RankGroup(name, "", tuple(index[seat] for _, seat in sorted(last.seats[name].items()))) for name in names
     )
     stuck = len(answers) > 1
     earlier = answers[-2] if stuck else None

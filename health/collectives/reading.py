@@ -15,7 +15,7 @@ from health.collectives.inspector import read_inspector
 from health.collectives.inspector_prometheus import BANDWIDTH, SECONDS, latecomers, read_prometheus
 from health.collectives.progress_format import NAME, read_progress
 from health.collectives.ras import read_ras
-from health.collectives.trigger import Settings
+from health.collectives.trigger import TriggerSettings
 from topology.errors import InvalidInput, UnknownName, did_you_mean
 from topology.files import MAX_BYTES, Source, decode_source, read_bytes, unpacked
 
@@ -47,7 +47,11 @@ def read_trace(path: str) -> Source:
 
 
 def diagnose_files(
-    sources: Sequence[Source], *, format: str | None = None, settings: Settings | None = None, lenient: bool = False
+    sources: Sequence[Source],
+    *,
+    format: str | None = None,
+    settings: TriggerSettings | None = None,
+    lenient: bool = False,
 ) -> tuple[str, Diagnosis]:
     """The format of the files and their diagnosis.
 
@@ -63,7 +67,7 @@ def diagnose_files(
             fix=f"{did_you_mean(format, FORMATS)}use one of: {', '.join(FORMATS)}",
         )
     kind = format or _common_format(sources, lenient=lenient)
-    return kind, FORMATS[kind](sources, settings or Settings(), lenient)
+    return kind, FORMATS[kind](sources, settings or TriggerSettings(), lenient)
 
 
 def _common_format(sources: Sequence[Source], *, lenient: bool) -> str:
@@ -121,23 +125,23 @@ def _parses(line: str) -> bool:
     return True
 
 
-def _progress(sources: Sequence[Source], settings: Settings, lenient: bool) -> Diagnosis:
+def _progress(sources: Sequence[Source], settings: TriggerSettings, lenient: bool) -> Diagnosis:
     return diagnose(read_progress(sources, lenient=lenient), settings)
 
 
-def _inspector(sources: Sequence[Source], settings: Settings, lenient: bool) -> Diagnosis:
+def _inspector(sources: Sequence[Source], settings: TriggerSettings, lenient: bool) -> Diagnosis:
     return diagnose(read_inspector(sources, lenient=lenient), settings)
 
 
-def _flight_recorder(sources: Sequence[Source], settings: Settings, lenient: bool) -> Diagnosis:  # noqa: ARG001
+def _flight_recorder(sources: Sequence[Source], settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG001
     return diagnose_snapshot(*read_flight_recorder(sources, lenient=lenient))
 
 
-def _ras(sources: Sequence[Source], settings: Settings, lenient: bool) -> Diagnosis:  # noqa: ARG001
+def _ras(sources: Sequence[Source], settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG001
     return diagnose_snapshot(*read_ras(sources))
 
 
-def _prometheus(sources: Sequence[Source], settings: Settings, lenient: bool) -> Diagnosis:  # noqa: ARG001
+def _prometheus(sources: Sequence[Source], settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG001
     averages = read_prometheus(sources, lenient=lenient)
     late = latecomers(averages)
     culprits = tuple(Culprit(member, "possible", late[member]) for member in sorted(late, key=lambda m: -late[m]))
@@ -154,7 +158,7 @@ def _prometheus(sources: Sequence[Source], settings: Settings, lenient: bool) ->
     )
 
 
-FORMATS: dict[str, Callable[[Sequence[Source], Settings, bool], Diagnosis]] = {
+FORMATS: dict[str, Callable[[Sequence[Source], TriggerSettings, bool], Diagnosis]] = {
     "progress": _progress,
     "inspector": _inspector,
     "prometheus": _prometheus,

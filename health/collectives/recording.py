@@ -43,7 +43,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RankGroup:
     """A communicator.
 
     :param kind: ``dp``, ``tp``, ``pp``, ... where the records say so, else empty.
@@ -147,7 +147,7 @@ class States:
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class CollectiveRecording:
     """Everything that was read.
 
     :param ops: names of operations, as completions and states number them.
@@ -156,7 +156,7 @@ class Recording:
     """
 
     members: tuple[Member, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[RankGroup, ...]
     ops: tuple[str, ...]
     completions: Completions
     states: States

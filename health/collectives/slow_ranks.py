@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from health.collectives.flow_progress import Condition, cover, shares
-from health.collectives.recording import Completions, Recording
+from health.collectives.recording import CollectiveRecording, Completions
 
 SlowCause = Literal["slow-before", "slow-inside"]
 
@@ -74,7 +74,7 @@ class Slow:
     waiting: Condition | None = None
 
 
-def find_slow(recording: Recording, since: float, time: float) -> list[Slow]:
+def find_slow(recording: CollectiveRecording, since: float, time: float) -> list[Slow]:
     """Who has become slow between ``since`` and ``time``, the best explained first; nobody where nothing stands out."""
     known = recording.completions.until(time)
     known = known.where(~np.isnan(known.start))
@@ -108,7 +108,7 @@ class _Work(NamedTuple):
     end: float
 
 
-def _work_times(recording: Recording, known: Completions) -> list[_Work]:
+def _work_times(recording: CollectiveRecording, known: Completions) -> list[_Work]:
     """The time to each launch from the end of whatever the same member launched before."""
     found = []
     for member in np.unique(known.member).tolist():
@@ -121,7 +121,7 @@ def _work_times(recording: Recording, known: Completions) -> list[_Work]:
     return found
 
 
-def _peers(recording: Recording) -> dict[int, tuple[int, ...]]:
+def _peers(recording: CollectiveRecording) -> dict[int, tuple[int, ...]]:
     """Members that do the same work: those that share a group, pipelines left out; of many, some from all over."""
     peers: dict[int, set[int]] = defaultdict(set)
     for group in recording.groups:
@@ -155,7 +155,7 @@ class _Excess:
         return max(1.0, self.own / self.usual) if self.usual > 0 else 1.0
 
 
-def _before(recording: Recording, old: Sequence[_Work], new: Sequence[_Work], span: float) -> list[Slow]:
+def _before(recording: CollectiveRecording, old: Sequence[_Work], new: Sequence[_Work], span: float) -> list[Slow]:
     """Members whose own time holds up the others."""
     before, after = _excess(recording, old), _excess(recording, new)
     length = max((w.end for w in old), default=0.0) - min((w.end for w in old), default=0.0)
@@ -174,7 +174,7 @@ def _before(recording: Recording, old: Sequence[_Work], new: Sequence[_Work], sp
     return [Slow("slow-before", suspects, tuple(sorted(groups)), factor, len(suspects) == 1)]
 
 
-def _excess(recording: Recording, work: Sequence[_Work]) -> dict[int, _Excess]:
+def _excess(recording: CollectiveRecording, work: Sequence[_Work]) -> dict[int, _Excess]:
     """Of each member, over all tasks that take it time; the yardstick is the median of its peers in the same task."""
     times: dict[Task, dict[int, list[_Work]]] = defaultdict(lambda: defaultdict(list))
     for one in work:
@@ -198,7 +198,9 @@ def _excess(recording: Recording, work: Sequence[_Work]) -> dict[int, _Excess]:
     return found
 
 
-def _inside(recording: Recording, old: Completions, new: Completions, since: float, time: float) -> list[Slow]:
+def _inside(
+    recording: CollectiveRecording, old: Completions, new: Completions, since: float, time: float
+) -> list[Slow]:
     """Members that hold up transfers."""
     growth = _transfer_growth(recording, old, new)
     affected = tuple(sorted(group for group, ratio in growth.items() if ratio >= GROWN))
@@ -222,7 +224,7 @@ def _inside(recording: Recording, old: Completions, new: Completions, since: flo
     return [Slow("slow-inside", narrowed, affected, factor, False)]
 
 
-def _transfer_growth(recording: Recording, old: Completions, new: Completions) -> dict[int, float]:
+def _transfer_growth(recording: CollectiveRecording, old: Completions, new: Completions) -> dict[int, float]:
     """Group -> by how much its transfers of the same operation and size take longer, at the median."""
     usual, now = _transfers(recording, old), _transfers(recording, new)
     growth: dict[int, float] = {}
@@ -234,7 +236,7 @@ def _transfer_growth(recording: Recording, old: Completions, new: Completions) -
     return growth
 
 
-def _transfers(recording: Recording, known: Completions) -> dict[tuple[int, int, int], list[float]]:
+def _transfers(recording: CollectiveRecording, known: Completions) -> dict[tuple[int, int, int], list[float]]:
     """(group, operation, size) -> transfer time of each collective that all members completed."""
     order = np.lexsort((known.seq, known.group))
     group, seq = known.group[order], known.seq[order]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from health.collectives.recording import Group, Member, Recording, States
+from health.collectives.recording import CollectiveRecording, Member, RankGroup, States
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Snapshot:
     """
 
     members: tuple[Member, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[RankGroup, ...]
     stalls: tuple[Stall, ...]
     mismatches: tuple[Mismatch, ...] = ()
     settled: bool = True
@@ -64,7 +64,7 @@ class Snapshot:
     busy: frozenset[int] = frozenset()
 
 
-def stalls_at(recording: Recording, time: float, *, quiet: float, back: float) -> Snapshot:
+def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back: float) -> Snapshot:
     """The stalls of a recording at an instant.
 
     :param quiet: seconds in which nothing moved: less is not a stall.  A member that is in no collective is given twice
@@ -100,7 +100,7 @@ def stalls_at(recording: Recording, time: float, *, quiet: float, back: float) -
     )
 
 
-def _last_completed(recording: Recording, time: float) -> dict[tuple[int, int], int]:
+def _last_completed(recording: CollectiveRecording, time: float) -> dict[tuple[int, int], int]:
     """(group, member) -> number of the last collective it completed."""
     known = recording.completions.until(time)
     last: dict[tuple[int, int], int] = {}
@@ -155,7 +155,7 @@ def _majority(launched: dict[int, int]) -> tuple[int, list[int]]:
     return most, sorted(member for member, op in launched.items() if op != most)
 
 
-def _lively(recording: Recording, time: float, *, quiet: float) -> set[int]:
+def _lively(recording: CollectiveRecording, time: float, *, quiet: float) -> set[int]:
     """Members that completed something so recently that they may well be computing."""
     known = recording.completions.until(time)
     lively = set()

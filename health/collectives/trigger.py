@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from health.collectives.recording import Recording, Seconds
+from health.collectives.recording import CollectiveRecording, Seconds
 
 MOST_RANKS = 10
 
@@ -40,7 +40,7 @@ AlarmKind = Literal["failure", "straggler"]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TriggerSettings:
     """How to watch.
 
     :param period: seconds between two looks.
@@ -87,7 +87,7 @@ class _Life:
     standing: Seconds
 
 
-def watched_members(recording: Recording, most: int = MOST_RANKS) -> dict[int, int]:
+def watched_members(recording: CollectiveRecording, most: int = MOST_RANKS) -> dict[int, int]:
     """One member of each data-parallel group, at most ``most``; without such groups, of the groups there are.
 
     Members are taken from the middle of their groups, evenly over the groups where there are too many.
@@ -118,12 +118,12 @@ class Look(NamedTuple):
     alarms: list[Alarm]
 
 
-def looks(recording: Recording, settings: Settings) -> int:
+def looks(recording: CollectiveRecording, settings: TriggerSettings) -> int:
     """How many looks the whole recording takes; the last one is at its end."""
     return max(1, ceil((recording.end - recording.start) / settings.period - 1e-9))
 
 
-def alarms(recording: Recording, settings: Settings) -> Iterator[Look]:
+def alarms(recording: CollectiveRecording, settings: TriggerSettings) -> Iterator[Look]:
     """The looks that raise alarms, in order of time."""
     lives = [_life(recording, member, group) for member, group in watched_members(recording).items()]
     events = np.sort(
@@ -147,19 +147,19 @@ def alarms(recording: Recording, settings: Settings) -> Iterator[Look]:
         number += 1
 
 
-def too_short(recording: Recording, settings: Settings) -> bool:
+def too_short(recording: CollectiveRecording, settings: TriggerSettings) -> bool:
     """Whether the rhythm of no watched rank is known by the end: only a long silence could have been noticed."""
     lives = (_life(recording, member, group) for member, group in watched_members(recording).items())
     return not any(len(life.rhythm) >= settings.history for life in lives)
 
 
-def _life(recording: Recording, member: int, group: int) -> _Life:
+def _life(recording: CollectiveRecording, member: int, group: int) -> _Life:
     ends = recording.completions.where(recording.completions.member == member)
     standing = recording.states.time[recording.states.member == member]
     return _Life(member, ends.end[ends.group == group], ends.end, ends.bytes.astype(np.float64), standing)
 
 
-def _judge(life: _Life, time: float, settings: Settings) -> Alarm | None:
+def _judge(life: _Life, time: float, settings: TriggerSettings) -> Alarm | None:
     known = int(np.searchsorted(life.ends, time, side="right"))
     ends = life.ends[:known]
     first = min((column[0] for column in (ends, life.standing) if len(column)), default=time)
@@ -181,13 +181,13 @@ def _judge(life: _Life, time: float, settings: Settings) -> Alarm | None:
     return found
 
 
-def _stands(life: _Life, time: float, settings: Settings) -> bool:
+def _stands(life: _Life, time: float, settings: TriggerSettings) -> bool:
     """Whether the rank is inside a collective."""
     seen = int(np.searchsorted(life.standing, time, side="right"))
     return bool(seen) and time - float(life.standing[seen - 1]) < settings.quiet
 
 
-def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: Settings) -> Alarm | None:
+def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: TriggerSettings) -> Alarm | None:
     if _had_an_empty_window(ends, time, window):
         return None
     starts = np.arange(float(ends[0]) if len(ends) else time, time - 2 * window, window / 10)

@@ -7,20 +7,20 @@ worth, and when not to believe it.
 
 from health.peers.denoise import DENOISERS, Denoiser, load_denoiser
 from health.peers.peers_verdict import PeersVerdict, judge
-from health.peers.pipeline import Settings, detect
+from health.peers.pipeline import ComparisonSettings, detect
 from health.peers.readers import SampleColumns, load_recording
-from health.peers.streams import Recording, Samples
+from health.peers.streams import MetricRecording, Samples
 from health.peers.stretches import Examined, Stretch
 
 __all__ = [
     "DENOISERS",
+    "ComparisonSettings",
     "Denoiser",
     "Examined",
+    "MetricRecording",
     "PeersVerdict",
-    "Recording",
     "SampleColumns",
     "Samples",
-    "Settings",
     "Stretch",
     "detect",
     "judge",

@@ -65,7 +65,7 @@ class RunningMedian:
         return found
 
 
-class Level:
+class LevelDenoiser:
     """A window becomes its median throughout: where a machine stands is kept, how it moves inside a window is not."""
 
     name = "level"
@@ -120,7 +120,7 @@ class Pca:
 
 
 DENOISERS: Mapping[str, Callable[[], Denoiser]] = {
-    Level.name: Level,
+    LevelDenoiser.name: LevelDenoiser,
     RunningMedian.name: RunningMedian,
     Polynomial.name: Polynomial,
     Pca.name: Pca,

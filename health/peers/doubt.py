@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from health.peers.metrics import idle_level, is_step_time, is_work, tells_idleness
-from health.peers.streams import Recording, Samples
+from health.peers.streams import MetricRecording, Samples
 from health.peers.stretches import Doubt, Examined, Stretch
 
 FEW = 2
@@ -27,7 +27,7 @@ FEW_SHARE = 0.05
 """... and of a large one this share of them: a job of 1,500 does not lose more than some tens at once."""
 
 
-def doubted(examined: Examined, recording: Recording) -> Examined:
+def doubted(examined: Examined, recording: MetricRecording) -> Examined:
     """The same, with alerts that are to be doubted taken back."""
     if is_step_time(examined.metric) or not examined.alerts:
         return examined
@@ -45,7 +45,7 @@ def _with(one: Stretch, doubt: Doubt | None) -> Stretch:
     return one if doubt is None else replace(one, alert=None, doubt=doubt)
 
 
-def _doubt(one: Stretch, metric: str, recording: Recording) -> Doubt | None:
+def _doubt(one: Stretch, metric: str, recording: MetricRecording) -> Doubt | None:
     if one.own > one.peers and is_work(metric):
         return "busier"
     telling = [samples for name, samples in recording.metrics.items() if tells_idleness(name) or name == metric]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from health.peers.metrics import PAPER_ORDER, in_order
-from health.peers.streams import FloatArray, Recording, align
+from health.peers.streams import FloatArray, MetricRecording, align
 from topology.errors import InvalidInput
 from topology.json_record import JsonRecord
 
@@ -28,11 +28,11 @@ class Labelled:
     :param faults: beginning and end, seconds on the clock of the recording; empty = it was healthy.
     """
 
-    recording: Recording
+    recording: MetricRecording
     faults: Sequence[tuple[float, float]]
 
 
-def largest_z(recording: Recording, metrics: Sequence[str], *, window: int = 8) -> tuple[FloatArray, FloatArray]:
+def largest_z(recording: MetricRecording, metrics: Sequence[str], *, window: int = 8) -> tuple[FloatArray, FloatArray]:
     """For each window the largest |Z| over the machines in each metric, and the window's middle in seconds.
 
     Windows stand side by side.  A metric that a recording lacks, or in which all machines are equal, has 0.

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from health.peers.metrics import is_step_time, title
-from health.peers.streams import Recording
+from health.peers.streams import MetricRecording
 from health.peers.stretches import Doubt, Examined, Stretch
 from topology.flags import FAULTY, NodeFlag
 from topology.quantities import number, plural
@@ -49,7 +49,7 @@ class PeersVerdict:
     notes: tuple[str, ...]
 
 
-def judge(recording: Recording, examined: Sequence[Examined]) -> PeersVerdict:
+def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerdict:
     """The verdict on a recording.
 
     A machine that stands out in a machine metric is ``faulty``, as the paper blocks it.  One whose training steps are
@@ -104,7 +104,7 @@ def instant(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _flag(found: list[Alert], recording: Recording, peers: int) -> NodeFlag:
+def _flag(found: list[Alert], recording: MetricRecording, peers: int) -> NodeFlag:
     slow = [alert.stretch for alert in found if is_step_time(alert.metric)]
     causes = [alert.stretch for alert in found if not is_step_time(alert.metric)]
     chosen = (slow or causes)[0]
@@ -123,7 +123,7 @@ def _flag(found: list[Alert], recording: Recording, peers: int) -> NodeFlag:
     )
 
 
-def _headline(flags: Sequence[NodeFlag], recording: Recording, examined: Sequence[Examined]) -> str:
+def _headline(flags: Sequence[NodeFlag], recording: MetricRecording, examined: Sequence[Examined]) -> str:
     machines = len(recording.machines)
     unsure = [_cannot_tell(one) for one in examined if any(s.doubt in CANNOT_TELL for s in one.stretches)]
     if not flags and unsure:

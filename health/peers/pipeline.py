@@ -12,12 +12,12 @@ from math import ceil
 
 import numpy as np
 
-from health.peers.denoise import Denoiser, Level
+from health.peers.denoise import Denoiser, LevelDenoiser
 from health.peers.distance import Candidates, candidates, default_threshold
 from health.peers.doubt import doubted
 from health.peers.lag import lag
 from health.peers.metrics import PAPER_ORDER, in_order, is_step_time, noticeable
-from health.peers.streams import BoolArray, FloatArray, Grid, IntArray, Recording, align
+from health.peers.streams import BoolArray, FloatArray, IntArray, MetricRecording, SampleGrid, align
 from health.peers.stretches import Examined, Stretch
 from topology.errors import InvalidInput
 
@@ -35,7 +35,7 @@ LEVEL_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ComparisonSettings:
     """What decides.  The defaults are the paper's where it says, and otherwise measured (docs/health/peers.md).
 
     :param window: samples in a window; 8 at the paper's one sample a second.
@@ -57,10 +57,10 @@ class Settings:
     hold: float = 0.9
     order: Sequence[str] = PAPER_ORDER
     step: float | None = None
-    denoiser: Denoiser = field(default_factory=Level)
+    denoiser: Denoiser = field(default_factory=LevelDenoiser)
 
 
-def detect(recording: Recording, settings: Settings, *, everything: bool = False) -> Iterator[Examined]:
+def detect(recording: MetricRecording, settings: ComparisonSettings, *, everything: bool = False) -> Iterator[Examined]:
     """Examine metrics in order until one raises an alert; one of a step time does not end the search for its cause.
 
     :param everything: go on after an alert.
@@ -81,7 +81,7 @@ def detect(recording: Recording, settings: Settings, *, everything: bool = False
             return
 
 
-def examine(grid: Grid, settings: Settings) -> Examined:
+def examine(grid: SampleGrid, settings: ComparisonSettings) -> Examined:
     """Candidates of one metric, and how long each lasted."""
     timed = is_step_time(grid.metric)
     needed = settings.step_time_continuity if timed else settings.continuity
@@ -107,7 +107,7 @@ def examine(grid: Grid, settings: Settings) -> Examined:
     )
 
 
-def scores(grid: Grid, settings: Settings) -> Candidates:
+def scores(grid: SampleGrid, settings: ComparisonSettings) -> Candidates:
     """The candidate of each window."""
     count = grid.values.shape[1] - settings.window + 1
     if count < 1:
@@ -155,7 +155,7 @@ def _among_the_heard(windows: FloatArray, silent: BoolArray, *, threshold: float
     return found
 
 
-def _slower_only(found: Candidates, grid: Grid, window: int) -> Candidates:
+def _slower_only(found: Candidates, grid: SampleGrid, window: int) -> Candidates:
     """Candidates of a step time whose window's median is :data:`LEAST_SLOWDOWN` times their peers' or more."""
     machine = found.machine.copy()
     for k in np.flatnonzero(machine >= 0):
@@ -181,7 +181,9 @@ def _alert(hit: BoolArray, windows: int, wanted: int) -> int | None:
     return int(enough[0]) + windows - 1 if len(enough) else None
 
 
-def _stretch(grid: Grid, found: Candidates, run: tuple[int, int], *, window: int, windows: int, hold: float) -> Stretch:
+def _stretch(
+    grid: SampleGrid, found: Candidates, run: tuple[int, int], *, window: int, windows: int, hold: float
+) -> Stretch:
     first, last = run
     row = int(found.machine[first])
     end = last + window - 1

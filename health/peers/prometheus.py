@@ -12,7 +12,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from health.peers.readers.range_query import MACHINE_LABELS, from_series, matrix
 from health.peers.readers.recording_file import only
-from health.peers.streams import Recording
+from health.peers.streams import MetricRecording
 from topology.errors import InvalidInput
 
 MAX_ANSWER = 512 * 1024 * 1024
@@ -70,7 +70,7 @@ class Endpoint:
         step: float,
         labels: Collection[str] = MACHINE_LABELS,
         machines: Collection[str] | None = None,
-    ) -> Recording:
+    ) -> MetricRecording:
         """Ask for all metrics over a stretch of time.
 
         :param queries: metric -> PromQL; one that finds nothing is left out and noted.
@@ -93,7 +93,7 @@ class Endpoint:
             )
         recording = from_series(series, source=self.url, lenient=True, labels=tuple(labels))
         notes = (f"no series of {', '.join(empty)}",) if empty else ()
-        recording = Recording(recording.metrics, True, self.url, (*recording.notes, *notes))
+        recording = MetricRecording(recording.metrics, True, self.url, (*recording.notes, *notes))
         return recording if machines is None else only(recording, machines)
 
     def _range(self, query: str, *, start: float, end: float, step: float) -> list[object]:

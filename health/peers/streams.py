@@ -49,7 +49,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class MetricRecording:
     """All metrics of a job's machines.
 
     :param absolute: times are seconds since 1970, not since some start.
@@ -69,7 +69,7 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class SampleGrid:
     """One metric on a common clock.
 
     :param start: time of the first column, seconds.
@@ -94,7 +94,7 @@ def sampling_step(samples: Samples) -> float:
     return float(np.median(gaps)) if gaps.size else 1.0
 
 
-def align(samples: Samples, *, step: float | None = None, machines: Sequence[str] | None = None) -> Grid:
+def align(samples: Samples, *, step: float | None = None, machines: Sequence[str] | None = None) -> SampleGrid:
     """Put a metric on a common clock, each column filled with the nearest sample (Minder, section 4.1).
 
     Several samples of a machine at one time (one for each of its GPUs) count as their mean.
@@ -124,7 +124,7 @@ def align(samples: Samples, *, step: float | None = None, machines: Sequence[str
     after = np.minimum(after, len(axis) - 1)
     nearest = np.where(wanted - axis[before] <= axis[after] - wanted, before, after)
     silent = np.abs(axis[nearest] - wanted) > (GAP_STEPS + 0.5) * step
-    return Grid(samples.metric, rows, start, step, value[nearest], silent)
+    return SampleGrid(samples.metric, rows, start, step, value[nearest], silent)
 
 
 def _means(machine: IntArray, time: FloatArray, value: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:

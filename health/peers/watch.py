@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from threading import Event
 
 from health.peers.peers_verdict import PeersVerdict, instant, judge
-from health.peers.pipeline import Settings, detect
+from health.peers.pipeline import ComparisonSettings, detect
 from health.peers.prometheus import DEFAULT_QUERIES, Endpoint, EndpointAway
 from health.peers.readers.range_query import MACHINE_LABELS
 from topology.errors import ArnoldError
@@ -57,7 +57,7 @@ class WatchRound:
 def watch(
     endpoint: Endpoint,
     plan: WatchPlan,
-    settings: Settings,
+    settings: ComparisonSettings,
     *,
     stop: Event,
     now: Callable[[], float] = time.time,
@@ -86,7 +86,7 @@ def watch(
         stop.wait(max(0.0, begun + wait - now()))
 
 
-def look(endpoint: Endpoint, plan: WatchPlan, settings: Settings, *, end: float) -> PeersVerdict:
+def look(endpoint: Endpoint, plan: WatchPlan, settings: ComparisonSettings, *, end: float) -> PeersVerdict:
     """One verdict on the data before an instant.
 
     :param end: seconds since 1970.

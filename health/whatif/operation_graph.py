@@ -19,7 +19,7 @@ from health.whatif.trace import Trace
 from topology.errors import TraceFormatError
 
 
-class Group(NamedTuple):
+class TransferGroup(NamedTuple):
     """Operations that transfer together; a compute operation is a group of its own.
 
     :param members: places of the operations.
@@ -42,7 +42,7 @@ class Graph:
     """
 
     predecessors: tuple[tuple[int, ...], ...]
-    groups: tuple[Group, ...]
+    groups: tuple[TransferGroup, ...]
     last: frozenset[int]
 
 
@@ -102,16 +102,16 @@ def _gather_edges(stage: StageOperations) -> Iterable[Edge]:
             yield gather, passes[0]
 
 
-def _groups(trace: Trace, stages: Sequence[StageOperations]) -> Iterable[Group]:
+def _groups(trace: Trace, stages: Sequence[StageOperations]) -> Iterable[TransferGroup]:
     """Every operation in one group."""
     grouped: set[int] = set()
     for group in (*pairs_of(trace, stages), *_embedding(stages), *_clip(stages)):
         grouped.update(group)
         joined = trace.operations[group[0]].optype in JOINED
-        yield Group(group, joined)
+        yield TransferGroup(group, joined)
     for i, operation in enumerate(trace.operations):
         if i not in grouped:
-            yield Group((i,), operation.optype in JOINED)
+            yield TransferGroup((i,), operation.optype in JOINED)
 
 
 def _embedding(stages: Sequence[StageOperations]) -> Iterable[tuple[int, ...]]:
@@ -126,7 +126,7 @@ def _clip(stages: Sequence[StageOperations]) -> Iterable[tuple[int, ...]]:
     yield from zip(*(stage.clips for stage in stages), strict=False)
 
 
-def _ordered(trace: Trace, groups: Sequence[Group], before: Sequence[set[int]]) -> list[Group]:
+def _ordered(trace: Trace, groups: Sequence[TransferGroup], before: Sequence[set[int]]) -> list[TransferGroup]:
     """Groups in topological order."""
     group_of = {member: i for i, group in enumerate(groups) for member in group.members}
     sorter: TopologicalSorter[int] = TopologicalSorter()
@@ -145,7 +145,7 @@ def _ordered(trace: Trace, groups: Sequence[Group], before: Sequence[set[int]]) 
         ) from None
 
 
-def _with_spent(groups: Sequence[Group], before: Sequence[set[int]]) -> Iterable[Group]:
+def _with_spent(groups: Sequence[TransferGroup], before: Sequence[set[int]]) -> Iterable[TransferGroup]:
     """Mark after which group an end is no longer needed, so that a replay keeps few of them."""
     asked = [0] * len(before)
     for i, group in enumerate(groups):

@@ -16,7 +16,7 @@ from topology.json_record import JsonRecord
 from topology.quantities import Kind
 
 
-class Metric(NamedTuple):
+class ComparedMetric(NamedTuple):
     """A number of a run that is worth comparing.
 
     :param column: of the study's rows.
@@ -30,15 +30,15 @@ class Metric(NamedTuple):
 
 
 METRICS = (
-    Metric("wait_mean", "Mean wait", "seconds", "less"),
-    Metric("wait_p95", "Wait, 95th percentile", "seconds", "less"),
-    Metric("jct_mean", "Mean completion time", "seconds", "less"),
-    Metric("makespan_seconds", "Makespan", "seconds", "less"),
-    Metric("utilization", "Utilisation", "share", "more"),
-    Metric("fragmentation", "Fragmentation", "share", "less"),
-    Metric("dp_spread", "Mean DP spread", "count", "less"),
-    Metric("throughput_lost", "Throughput lost to slower steps", "share", "less"),
-    Metric("ettr", "ETTR", "share", "more"),
+    ComparedMetric("wait_mean", "Mean wait", "seconds", "less"),
+    ComparedMetric("wait_p95", "Wait, 95th percentile", "seconds", "less"),
+    ComparedMetric("jct_mean", "Mean completion time", "seconds", "less"),
+    ComparedMetric("makespan_seconds", "Makespan", "seconds", "less"),
+    ComparedMetric("utilization", "Utilisation", "share", "more"),
+    ComparedMetric("fragmentation", "Fragmentation", "share", "less"),
+    ComparedMetric("dp_spread", "Mean DP spread", "count", "less"),
+    ComparedMetric("throughput_lost", "Throughput lost to slower steps", "share", "less"),
+    ComparedMetric("ettr", "ETTR", "share", "more"),
 )
 """In the order in which they are shown."""
 
@@ -79,7 +79,7 @@ class Bands:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class RunGroup:
     """Runs that differ in their seed alone.
 
     :param name: what tells it from the others of its load: policy, algorithm, cluster, as far as they vary.
@@ -114,7 +114,7 @@ class Comparison:
     """
 
     title: str
-    groups: Sequence[Group]
+    groups: Sequence[RunGroup]
     windows: Mapping[float, float]
 
     @property
@@ -123,17 +123,17 @@ class Comparison:
         return sorted({group.load for group in self.groups})
 
     @property
-    def differing(self) -> list[Metric]:
+    def differing(self) -> list[ComparedMetric]:
         """Metrics that are not the same in all groups."""
         return [metric for metric in METRICS if len(self._values(metric)) > 1]
 
     @property
-    def same(self) -> list[tuple[Metric, float]]:
+    def same(self) -> list[tuple[ComparedMetric, float]]:
         """Metrics that are, with what they are."""
         values = [(metric, self._values(metric)) for metric in METRICS]
         return [(metric, next(iter(found))) for metric, found in values if len(found) == 1]
 
-    def _values(self, metric: Metric) -> set[float]:
+    def _values(self, metric: ComparedMetric) -> set[float]:
         """Different values of a metric, those on the ends of its intervals included."""
         bands = [band for group in self.groups if (band := group.bands.get(metric.column)) is not None]
         return {round(end, 9) for band in bands for end in (band.mean - band.half, band.mean + band.half)}

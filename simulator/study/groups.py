@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.study.compared import METRICS, Band, Bands, Comparison, Group
+from simulator.study.compared import METRICS, Band, Bands, Comparison, RunGroup
 from simulator.study.run_row import Row
 
 Key = tuple[str, str, str, float]
@@ -28,14 +28,14 @@ def compare(rows: Sequence[Row], *, title: str) -> Comparison:
     return Comparison(title, groups, windows)
 
 
-def _group(key: Key, rows: Sequence[Row], varies: Sequence[bool], first: Sequence[Row]) -> Group:
+def _group(key: Key, rows: Sequence[Row], varies: Sequence[bool], first: Sequence[Row]) -> RunGroup:
     ended = [row for row in rows if row["outcome"] == "ended"]
     parts = [part for part, several in zip(key[:3], varies, strict=True) if several]
     bands = {
         metric.column: Band.of([row[metric.column] for row in ended if row[metric.column] is not None])
         for metric in METRICS
     }
-    return Group(
+    return RunGroup(
         name=", ".join(parts) or key[0],
         policy=key[0],
         algorithm=key[1],

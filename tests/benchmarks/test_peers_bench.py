@@ -14,7 +14,7 @@ from benchmarks.peers.faults import KINDS, Effect, Fault, Kind, inject
 from benchmarks.peers.mahalanobis import Whitened
 from benchmarks.peers.picture import picture
 from benchmarks.peers.streams import SHAPES, healthy_job, recording
-from health.peers.pipeline import Settings
+from health.peers.pipeline import ComparisonSettings
 from health.peers.stretches import Stretch
 
 
@@ -85,7 +85,7 @@ def test_a_plain_fault_is_found() -> None:
     fault = Fault("test", "n0002", 200, "full", "to the end")
     inject(job, kind, fault, rng)
     given = recording(job, rng, source="test")
-    alert = with_settings(Settings())(given)
+    alert = with_settings(ComparisonSettings())(given)
     assert Result(fault, alert).right
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.simulated_collectives import FAULTS, BenchJob, Fault, FaultKind, simulate
 from benchmarks.simulated_collectives.run import EPOCH
 from health.collectives.diagnosis import Diagnosis, diagnose
-from health.collectives.recording import Recording
+from health.collectives.recording import CollectiveRecording
 from health.collectives.slow_ranks import find_slow
 
 SECONDS = 62.0
@@ -130,7 +130,7 @@ def test_a_wrong_clock_is_no_fault(skew: float) -> None:
     assert (found.cause, named(found), found.certainty) == ("not-launched", [2], "certain")
 
 
-def skewed(recording: Recording, member: int, seconds: float) -> Recording:
+def skewed(recording: CollectiveRecording, member: int, seconds: float) -> CollectiveRecording:
     """The recording as it is if the clock of a member is ahead."""
     ends, rows = recording.completions, recording.states
     late = np.where(ends.member == member, seconds, 0.0)

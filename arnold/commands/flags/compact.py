@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import click
 
+from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
 from arnold.commands.flags.options import store_option
-from arnold.commands.instance import FILE
 from arnold.commands.output import console, emit_json
 from topology.errors import InvalidInput
 

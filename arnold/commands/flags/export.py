@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from arnold.commands.cluster_options import FILE
 from arnold.commands.command import Command
 from arnold.commands.flags.options import store_option
-from arnold.commands.instance import FILE
 
 EXAMPLES = """\b
 Examples:

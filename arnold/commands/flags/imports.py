@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
 from arnold.commands.flags.options import at_option, present, stamp_of
 from arnold.commands.flags.text import factor, minute
 from arnold.commands.flags.writing import changed, print_recorded
-from arnold.commands.instance import FILE
 from arnold.commands.output import console, emit_json, plain, table, to_json
 from topology.errors import InvalidInput
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
 from arnold.commands.flags.options import at_option, present, stamp_of, store_option
 from arnold.commands.flags.writing import changed, print_recorded
-from arnold.commands.instance import FILE
 from topology.errors import InvalidInput
 
 RECORD_EXAMPLES = """\b

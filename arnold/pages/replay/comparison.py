@@ -10,7 +10,7 @@ import numpy as np
 from arnold.pages.cards import ChartCard, card_of
 from arnold.pages.line_chart import ChartLine, LineChart
 from arnold.pages.row_chart import ChartRow, row_chart
-from simulator.study.compared import Band, Comparison, Group, Metric
+from simulator.study.compared import Band, ComparedMetric, Comparison, RunGroup
 from topology.quantities import Kind, label_of, plural
 
 MOST_DRAWN = 8
@@ -31,7 +31,7 @@ def in_words(band: Band, kind: Kind) -> str:
     return f"{label_of(band.mean, kind)} ± {label_of(band.half, kind)}" if band.half else label_of(band.mean, kind)
 
 
-def _metric(compared: Comparison, metric: Metric, colours: Mapping[str, int]) -> ChartCard | None:
+def _metric(compared: Comparison, metric: ComparedMetric, colours: Mapping[str, int]) -> ChartCard | None:
     found = [(group, band) for group in compared.groups if (band := group.bands.get(metric.column))]
     found = [(group, band) for group, band in found if group.name in colours]
     if not found:
@@ -49,7 +49,7 @@ def _metric(compared: Comparison, metric: Metric, colours: Mapping[str, int]) ->
     return card_of(LineChart(metric.title, drawn, metric.kind, note=f"By scale of load. {note}", ticks=ticks))
 
 
-def _row(group: Group, band: Band, kind: Kind, colour: int) -> ChartRow:
+def _row(group: RunGroup, band: Band, kind: Kind, colour: int) -> ChartRow:
     tip = f"{group.name}\n{in_words(band, kind)}\n{plural(group.seeds, 'run')}"
     stem = (band.mean - band.half, band.mean + band.half)
     return ChartRow(group.name, f"l{colour}", band.mean, stem, tip)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from arnold.pages.replay.comparison import MOST_DRAWN, comparison_cards, in_words
-from simulator.study.compared import Comparison, Group, Metric
+from simulator.study.compared import ComparedMetric, Comparison, RunGroup
 from topology.drawing.templates import render
 from topology.quantities import label_of, plural
 
@@ -42,7 +42,7 @@ def study_page(compared: Comparison, *, notes: Sequence[str] = ()) -> str:
     )
 
 
-def _row(group: Group, columns: Sequence[Metric]) -> tuple[str, str, str, list[tuple[str, str, str]]]:
+def _row(group: RunGroup, columns: Sequence[ComparedMetric]) -> tuple[str, str, str, list[tuple[str, str, str]]]:
     """Return name, load, runs, and mean, half width and difference from the first group of each column."""
     cells = []
     for metric in columns:

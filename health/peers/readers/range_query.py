@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from health.peers.metrics import canonical
-from health.peers.streams import Recording, Samples
+from health.peers.streams import MetricRecording, Samples
 from topology import json_text
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -24,7 +24,7 @@ UNNAMED = "value"
 """The metric of an expression, which has no name in the answer."""
 
 
-def read_prometheus(source: Source, *, lenient: bool) -> Recording:
+def read_prometheus(source: Source, *, lenient: bool) -> MetricRecording:
     """Samples from the text of one answer, or of a list of answers.
 
     :raises InvalidInput: not JSON, an error of Prometheus, not a matrix, a value that is none.
@@ -64,7 +64,7 @@ def from_series(
     source: str,
     lenient: bool = False,
     labels: Sequence[str] = MACHINE_LABELS,
-) -> Recording:
+) -> MetricRecording:
     """A recording from series.
 
     :param series: name of the metric (``None`` = as the series is labelled) and the series.
@@ -92,7 +92,7 @@ def from_series(
     metrics = {name: samples for name, samples in metrics.items() if len(samples.value)}
     if not metrics:
         raise InvalidInput("has no samples", where=source, fix="ask for a time in which the machines were watched")
-    return Recording(metrics, True, source, tuple(notes))
+    return MetricRecording(metrics, True, source, tuple(notes))
 
 
 def _series(one: Any, where: str, labels: Sequence[str]) -> tuple[str, str, np.ndarray[Any, np.dtype[np.float64]]]:

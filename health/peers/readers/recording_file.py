@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from health.peers.readers.range_query import read_prometheus
 from health.peers.readers.sample_table import SampleColumns, read_csv, read_parquet
-from health.peers.streams import Recording
+from health.peers.streams import MetricRecording
 from topology.errors import InvalidInput
 from topology.files import decode_source, read_bytes, unpacked
 
@@ -16,7 +16,7 @@ MAX_BYTES = 2 * 1024**3
 
 def load_recording(
     path: str, *, columns: SampleColumns | None = None, machines: Collection[str] | None = None, lenient: bool = False
-) -> Recording:
+) -> MetricRecording:
     """Read the metrics of machines.
 
     :param path: a file, plain or gzip; ``-`` is standard input.
@@ -52,7 +52,7 @@ def load_recording(
     return recording if machines is None else only(recording, machines)
 
 
-def only(recording: Recording, machines: Collection[str]) -> Recording:
+def only(recording: MetricRecording, machines: Collection[str]) -> MetricRecording:
     """The recording of some machines.
 
     :raises InvalidInput: nothing is known of any of them.
@@ -69,4 +69,4 @@ def only(recording: Recording, machines: Collection[str]) -> Recording:
         )
     missing = sorted(wanted - set(recording.machines))
     notes = (f"no sample of {len(missing)} of the machines asked for: {', '.join(missing[:5])}",) if missing else ()
-    return Recording(kept, recording.absolute, recording.source, (*recording.notes, *notes))
+    return MetricRecording(kept, recording.absolute, recording.source, (*recording.notes, *notes))

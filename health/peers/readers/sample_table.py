@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from health.peers.metrics import canonical
-from health.peers.streams import BoolArray, FloatArray, IntArray, Recording, Samples
+from health.peers.streams import BoolArray, FloatArray, IntArray, MetricRecording, Samples
 from topology.errors import InvalidInput, did_you_mean
 from topology.tables.arrow_columns import csv_texts, encoded, numbers, timestamps
 from topology.tables.parquet_file import open_parquet
@@ -44,7 +44,7 @@ class SampleColumns:
         return [name for name in (self.time, self.machine, self.metric, self.value) if name is not None]
 
 
-def read_csv(name: str, data: bytes, columns: SampleColumns, *, lenient: bool) -> Recording:
+def read_csv(name: str, data: bytes, columns: SampleColumns, *, lenient: bool) -> MetricRecording:
     """Return samples from CSV text with a header.
 
     :raises InvalidInput: no CSV, a column missing, a cell that cannot be; with the line.
@@ -55,7 +55,7 @@ def read_csv(name: str, data: bytes, columns: SampleColumns, *, lenient: bool) -
     return _Samples(table, columns, lambda row: f"{name}:{row + 2}", lenient=lenient, notes=notes).recording(name)
 
 
-def read_parquet(name: str, data: bytes, columns: SampleColumns, *, lenient: bool) -> Recording:
+def read_parquet(name: str, data: bytes, columns: SampleColumns, *, lenient: bool) -> MetricRecording:
     """Return samples from a Parquet file.
 
     :raises InvalidInput: truncated or broken, a column missing, a cell that cannot be; with the row.
@@ -82,7 +82,7 @@ class _Samples:
         self._lenient = lenient
         self._notes = notes
 
-    def recording(self, name: str) -> Recording:
+    def recording(self, name: str) -> MetricRecording:
         """Return samples of all metrics."""
         columns = self._columns
         if self._table.num_rows == 0:
@@ -109,7 +109,7 @@ class _Samples:
         if not usable.any():
             raise InvalidInput("has no usable sample", where=name, fix="give samples with time, machine and value")
         rows = Samples("", tuple(machines), time[usable], machine[usable], value[usable])
-        return Recording(_by_metric(rows, metric[usable], metrics), absolute, name, tuple(self._notes))
+        return MetricRecording(_by_metric(rows, metric[usable], metrics), absolute, name, tuple(self._notes))
 
     def _times(self) -> tuple[FloatArray, bool]:
         """Return seconds, NaN where there is none, and whether they count from 1970."""

@@ -14,7 +14,7 @@ import pytest
 
 from arnold.commands.run import run
 from arnold.exports import jobs, series_rows
-from arnold.exports.chrome_trace import attempts_to_export, chrome_trace
+from arnold.exports.replay_chrome_trace import attempts_to_export, chrome_trace
 from arnold.exports.tables import write_rows
 from simulator.engine.hooks import Incident
 from simulator.results.time_series import time_series

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.controller.actions import Forget, NotifyPod, Recreate, Release, RepairPlan, Write
+from extender.controller.actions import Forget, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.objects import decode_node, decode_owner
 from extender.plans import GangPlan, PlanPhase, canonical_uid
 from tests.extender.controller.world import TERMS, World
@@ -355,7 +355,7 @@ def test_a_plan_deleted_in_the_middle_with_no_room_left() -> None:
     world.add(pod_json("stranger", node=world.plan("g").nodes[7], phase="Running"))
     world.state.drop_plan(key("g"))
     (repair,) = world.decide().actions
-    assert isinstance(repair, RepairPlan)
+    assert isinstance(repair, RepairAction)
     assert (repair.lost, "no plan says" in repair.why) == (("rank 7",), True)
 
 
@@ -416,7 +416,7 @@ def test_a_node_that_comes_back_in_time() -> None:
     lose(world, before[1], ready="False")
     world.later(29)
     decision = world.decide()
-    assert not [one for one in decision.actions if isinstance(one, RepairPlan | Release)], (
+    assert not [one for one in decision.actions if isinstance(one, RepairAction | Release)], (
         "nobody is pinned to it either"
     )
     assert decision.wake == world.now + timedelta(seconds=1)
@@ -484,7 +484,7 @@ def test_a_pinned_pod_on_a_lost_node_is_made_anew() -> None:
     where = world.plan("g").nodes[3]
     world.state.drop_node(where)
     (repair,) = world.decide().actions
-    assert isinstance(repair, RepairPlan)
+    assert isinstance(repair, RepairAction)
     assert (repair.lost, "gone" in repair.why) == ((where,), True)
     world.do(world.decide())
     (recreate,) = world.decide().actions
@@ -546,7 +546,7 @@ def test_a_pinned_pod_without_a_controller() -> None:
     decision = world.decide()
     told = [one for one in decision.actions if isinstance(one, Recreate)]
     assert [(one.pod.name, one.pod.owner) for one in told] == [("g-3", None)]
-    assert not [one for one in decision.actions if isinstance(one, RepairPlan)]
+    assert not [one for one in decision.actions if isinstance(one, RepairAction)]
 
 
 def test_a_node_that_others_took() -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from extender.cluster_cache import ClusterCache
-from extender.controller.actions import Decision, Forget, NotifyPod, Recreate, Release, RepairPlan, Write
+from extender.controller.actions import Decision, Forget, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.decide_gangs import decide
 from extender.controller.pinning import release_patch
 from extender.controller.timeouts import Timeouts
@@ -142,7 +142,7 @@ class World:
                 case Recreate(_, pod):
                     if pod.owner is not None:
                         self.recreate(pod.name)
-                case RepairPlan():
+                case RepairAction():
                     self._repair(action)
         if decision.unplaced:
             self._place(decision.unplaced)
@@ -174,7 +174,7 @@ class World:
                     plan = answer.plan.with_condition("Valid", True, "Consistent", "", self.now)
                     self.write(plan.replace(expires=expires))
 
-    def _repair(self, action: RepairPlan) -> None:
+    def _repair(self, action: RepairAction) -> None:
         answer = solve(repair_question(self.state, action.plan, action.lost, self.now), LIMITS)
         if answer.found:
             phase = action.plan.phase if action.plan.holding else PlanPhase.PLANNED

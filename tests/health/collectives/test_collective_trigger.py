@@ -13,33 +13,33 @@ from health.collectives.diagnosis_text import verdict
 from health.collectives.flagging import HOLD, flags_of, withheld
 from health.collectives.rank_nodes import nodes_of
 from health.collectives.recording import (
+    CollectiveRecording,
     CompletionRow,
-    Group,
     Member,
-    Recording,
+    RankGroup,
     StateRow,
     completions,
     states,
 )
-from health.collectives.trigger import AlarmKind, Settings, alarms, watched_members
+from health.collectives.trigger import AlarmKind, TriggerSettings, alarms, watched_members
 from topology.errors import InvalidInput
 from topology.files import Source
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def recording(ends: list[float], *, standing: list[float] | None = None, size: int = 100) -> Recording:
+def recording(ends: list[float], *, standing: list[float] | None = None, size: int = 100) -> CollectiveRecording:
     """One data-parallel group of two, of which member 1 is watched; it completes at ``ends``."""
     done = [CompletionRow(end, nan, 0, 1, i, 0, size) for i, end in enumerate(ends)]
     rows = [StateRow(time, 0, 1, len(ends), 0, 0, 0, 0, 8, 4, 4, 4) for time in standing or []]
-    group = Group("dp", "dp", (0, 1))
+    group = RankGroup("dp", "dp", (0, 1))
     members = (Member("rank 0", 0), Member("rank 1", 1))
-    return Recording(members, (group,), ("AllReduce",), completions(done), states(rows))
+    return CollectiveRecording(members, (group,), ("AllReduce",), completions(done), states(rows))
 
 
-def raised(made: Recording) -> list[tuple[float, AlarmKind]]:
+def raised(made: CollectiveRecording) -> list[tuple[float, AlarmKind]]:
     """Times and kinds of all alarms."""
-    return [(time, alarm.kind) for time, _, found in alarms(made, Settings()) for alarm in found]
+    return [(time, alarm.kind) for time, _, found in alarms(made, TriggerSettings()) for alarm in found]
 
 
 def every(seconds: float, start: float, end: float) -> list[float]:
@@ -107,13 +107,15 @@ def test_the_same_count_of_smaller_collectives_is_a_straggler_too() -> None:
 
 def test_one_rank_of_each_group_and_ten_at_most() -> None:
     """30 data-parallel groups: ten ranks, of different groups, from the first to the last."""
-    groups = tuple(Group(f"dp{i}", "dp", (2 * i, 2 * i + 1)) for i in range(30))
-    made = Recording(tuple(Member(f"rank {i}", i) for i in range(60)), groups, (), completions([]), states([]))
+    groups = tuple(RankGroup(f"dp{i}", "dp", (2 * i, 2 * i + 1)) for i in range(30))
+    made = CollectiveRecording(
+        tuple(Member(f"rank {i}", i) for i in range(60)), groups, (), completions([]), states([])
+    )
     watched = watched_members(made)
     assert len(watched) == 10
     assert (min(watched), max(watched)) == (1, 59)
     assert all(watched[member] == member // 2 for member in watched)
-    few = Recording(made.members, groups[:3], (), completions([]), states([]))
+    few = CollectiveRecording(made.members, groups[:3], (), completions([]), states([]))
     assert watched_members(few) == {1: 0, 3: 1, 5: 2}
 
 

@@ -16,30 +16,32 @@ from health.collectives.diagnosis import diagnose
 from health.collectives.inspector import read_inspector
 from health.collectives.progress_format import read_progress
 from health.collectives.recording import (
+    CollectiveRecording,
     CompletionRow,
-    Group,
     Member,
-    Recording,
+    RankGroup,
     StateRow,
     completions,
     states,
 )
-from health.collectives.trigger import Settings, alarms, looks
+from health.collectives.trigger import TriggerSettings, alarms, looks
 from topology.errors import InvalidInput
 from topology.files import Source
 
 DAY = 86_400.0
 
 
-def recording(ends: list[float], standing: list[float]) -> Recording:
+def recording(ends: list[float], standing: list[float]) -> CollectiveRecording:
     """One data-parallel group of two, of which member 1 is watched."""
     done = [CompletionRow(end, nan, 0, 1, i, 0, 100) for i, end in enumerate(ends)]
     rows = [StateRow(time, 0, 1, len(ends), 0, 0, 0, 0, 8, 4, 4, 4) for time in standing]
     members = (Member("rank 0", 0), Member("rank 1", 1))
-    return Recording(members, (Group("dp", "dp", (0, 1)),), ("AllReduce",), completions(done), states(rows))
+    return CollectiveRecording(
+        members, (RankGroup("dp", "dp", (0, 1)),), ("AllReduce",), completions(done), states(rows)
+    )
 
 
-def naive(made: Recording, rule: Settings) -> list[tuple[float, str, float]]:
+def naive(made: CollectiveRecording, rule: TriggerSettings) -> list[tuple[float, str, float]]:
     """Every look in turn, by the rule as the documentation says it: time, kind and ratio of each alarm."""
     ends, standing = made.completions.end, made.states.time
     count = max(1, int(np.ceil((made.end - made.start) / rule.period - 1e-9)))
@@ -91,7 +93,7 @@ def test_jumping_over_gaps_raises_what_a_walk_through_them_raises(
     """Recordings with gaps of up to 100 s: the same alarms at the same looks as by every look in turn."""
     ends = np.cumsum(pauses).tolist()
     standing = sorted(start + 0.1 * i for start, count in stands for i in range(count))
-    made, rule = recording(ends, standing), Settings(window=window, period=period)
+    made, rule = recording(ends, standing), TriggerSettings(window=window, period=period)
     raised = [(look.time, one.kind, one.ratio) for look in alarms(made, rule) for one in look.alarms]
     assert raised == [pytest.approx(one) for one in naive(made, rule)]
 
@@ -99,7 +101,7 @@ def test_jumping_over_gaps_raises_what_a_walk_through_them_raises(
 def test_a_gap_of_years_costs_no_looks() -> None:
     """Two completions 57 years apart: 180 million looks lie between them, and all are told of without being made."""
     made = recording([2.1, *(1.8e9 + 0.5 * i for i in range(100))], [])
-    rule = Settings()
+    rule = TriggerSettings()
     # From 2.1 s to 1.8e9 + 49.5 s, each 10 s, and one at the end.
     assert looks(made, rule) == 180_000_005
     assert list(alarms(made, rule)) == []
@@ -113,7 +115,7 @@ def test_a_failure_is_found_beyond_a_gap_too() -> None:
     ends = [*(0.5 * i for i in range(100)), *(7_200 + 0.5 * i for i in range(100))]
     # Its longest pause before was two hours, so it must be silent for four.
     stuck = recording(ends, [7_250 + 0.1 * i for i in range(150_000)])
-    first = next(look for look in alarms(stuck, Settings()) if look.alarms[0].kind == "failure")
+    first = next(look for look in alarms(stuck, TriggerSettings()) if look.alarms[0].kind == "failure")
     assert first.time - ends[-1] == pytest.approx(2 * (7_200 - 49.5), abs=10.0)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from health.collectives.diagnosis import diagnose_snapshot
-from health.collectives.recording import Group, Member
+from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Mismatch, Snapshot, Stall
 from health.collectives.wait_chains import find_roots
 
@@ -20,7 +20,7 @@ def stall(group: int, standing: set[int], absent: set[int]) -> Stall:
 
 def snapshot(*stalls: Stall, members: int = 12, **known: object) -> Snapshot:
     """A job with as many groups as stalls."""
-    groups = tuple(Group(f"g{s.group}", "", tuple(sorted(s.standing | s.absent))) for s in stalls)
+    groups = tuple(RankGroup(f"g{s.group}", "", tuple(sorted(s.standing | s.absent))) for s in stalls)
     made = tuple(Member(f"rank {i}", i, f"n{i}") for i in range(members))
     return Snapshot(made, groups, stalls, **known)  # type: ignore[arg-type]
 
@@ -89,7 +89,7 @@ def test_any_chain_leads_to_its_end(sizes: list[int], random: object) -> None:
         stalls.append(stall(number, standing, {first}))
     random.shuffle(stalls)  # type: ignore[attr-defined]
     made = tuple(Member(f"rank {i}", i, None) for i in range(first + 1))
-    groups = tuple(Group(f"g{i}", "", ()) for i in range(len(sizes)))
+    groups = tuple(RankGroup(f"g{i}", "", ()) for i in range(len(sizes)))
     (root,) = find_roots(Snapshot(made, groups, tuple(stalls)))
     assert root.suspects == (first,)
     assert len(root.victims) == len(sizes) - 1

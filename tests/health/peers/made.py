@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from health.peers import Recording, Samples
+from health.peers import MetricRecording, Samples
 
 MACHINES, SECONDS = 12, 600
 
@@ -19,7 +19,7 @@ def values(seed: int = 0, *, machines: int = MACHINES, seconds: int = SECONDS) -
     return 50.0 + 10.0 * np.sin(np.arange(seconds) * 2.0 * np.pi / 10.0) + noise
 
 
-def recording(metrics: Mapping[str, Array], *, absolute: bool = False, start: float = 0.0) -> Recording:
+def recording(metrics: Mapping[str, Array], *, absolute: bool = False, start: float = 0.0) -> MetricRecording:
     """A recording with a sample of every machine at every second; NaN = none."""
     made = {}
     for name, grid in metrics.items():
@@ -27,4 +27,4 @@ def recording(metrics: Mapping[str, Array], *, absolute: bool = False, start: fl
         there = np.isfinite(grid.ravel())
         names = tuple(f"n{k:02d}" for k in range(len(grid)))
         made[name] = Samples(name, names, start + second[there].astype(float), row[there], grid.ravel()[there])
-    return Recording(made, absolute, "made")
+    return MetricRecording(made, absolute, "made")

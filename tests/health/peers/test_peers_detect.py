@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from health.peers import PeersVerdict, Settings, detect, judge, load_denoiser
+from health.peers import ComparisonSettings, PeersVerdict, detect, judge, load_denoiser
 from health.peers.metrics import canonical, in_order, is_step_time
 from tests.health.peers.made import SECONDS, Array, recording, values
 from topology.errors import InvalidInput
 from topology.flags import FAULTY
 
 
-def verdict(metrics: dict[str, Array], settings: Settings | None = None, **how: object) -> PeersVerdict:
+def verdict(metrics: dict[str, Array], settings: ComparisonSettings | None = None, **how: object) -> PeersVerdict:
     """The verdict on made metrics."""
     given = recording(metrics, **how)  # type: ignore[arg-type]
-    return judge(given, list(detect(given, settings or Settings())))
+    return judge(given, list(detect(given, settings or ComparisonSettings())))
 
 
 def test_healthy_machines_are_not_flagged() -> None:
@@ -49,7 +49,7 @@ def test_a_burst_shorter_than_the_continuity_is_not_flagged() -> None:
     made = values()
     made[3, 200:400] *= 0.1
     assert verdict({"cpu_usage": made}).flags == ()
-    assert [flag.node for flag in verdict({"cpu_usage": made}, Settings(continuity=120.0)).flags] == ["n03"]
+    assert [flag.node for flag in verdict({"cpu_usage": made}, ComparisonSettings(continuity=120.0)).flags] == ["n03"]
 
 
 def test_another_machines_moment_does_not_end_a_stretch() -> None:
@@ -58,7 +58,7 @@ def test_another_machines_moment_does_not_end_a_stretch() -> None:
     made[3, 200:520] -= 20.0
     made[5, 300:312] += 400.0
     assert [flag.node for flag in verdict({"cpu_usage": made}).flags] == ["n03"]
-    assert verdict({"cpu_usage": made}, Settings(hold=1.0)).flags == ()
+    assert verdict({"cpu_usage": made}, ComparisonSettings(hold=1.0)).flags == ()
 
 
 def test_two_machines_that_take_turns_are_not_flagged() -> None:
@@ -82,9 +82,9 @@ def test_the_first_alert_ends_the_search() -> None:
     cpu[2, 200:] *= 0.1
     power[7, 200:] *= 0.1
     given = recording({"gpu_power_draw": power, "cpu_usage": cpu})
-    assert [one.metric for one in detect(given, Settings())] == ["cpu_usage"]
-    assert [one.metric for one in detect(given, Settings(order=("gpu_power_draw",)))] == ["gpu_power_draw"]
-    everything = list(detect(given, Settings(), everything=True))
+    assert [one.metric for one in detect(given, ComparisonSettings())] == ["cpu_usage"]
+    assert [one.metric for one in detect(given, ComparisonSettings(order=("gpu_power_draw",)))] == ["gpu_power_draw"]
+    everything = list(detect(given, ComparisonSettings(), everything=True))
     assert [flag.node for flag in judge(given, everything).flags] == ["n02", "n07"]
 
 
@@ -152,7 +152,7 @@ def test_a_clock_an_hour_ahead_flags_nobody() -> None:
     given = recording({"cpu_usage": values()})
     one = given.metrics["cpu_usage"]
     one.time[one.machine == 6] += 3600.0
-    assert judge(given, list(detect(given, Settings()))).flags == ()
+    assert judge(given, list(detect(given, ComparisonSettings()))).flags == ()
 
 
 @pytest.mark.parametrize("skew", [5, -5, 15, 60, 75, 0.5, 3])
@@ -161,7 +161,7 @@ def test_a_clock_that_is_wrong_flags_nobody(skew: float) -> None:
     given = recording({"cpu_usage": values(seconds=900)})
     one = given.metrics["cpu_usage"]
     one.time[one.machine == 6] += skew
-    found = judge(given, list(detect(given, Settings())))
+    found = judge(given, list(detect(given, ComparisonSettings())))
     assert found.flags == ()
     # Whole rhythms and half of them early or late look alike, so how much it is off is not certain.
     assert any("n06 does what its peers do" in note for note in found.notes) == (skew % 10 == 5)
@@ -174,7 +174,7 @@ def test_a_fault_on_a_machine_with_a_wrong_clock_is_found() -> None:
     given = recording({"cpu_usage": made})
     one = given.metrics["cpu_usage"]
     one.time[one.machine == 6] += 5.0
-    assert [flag.node for flag in judge(given, list(detect(given, Settings()))).flags] == ["n06"]
+    assert [flag.node for flag in judge(given, list(detect(given, ComparisonSettings()))).flags] == ["n06"]
 
 
 def test_flat_and_short_metrics_are_harmless() -> None:
@@ -198,7 +198,7 @@ def test_nobody_is_excluded_for_a_single_sample() -> None:
     made[3, 60] = 500.0
     given = recording({"cpu_usage": made})
     given.metrics["cpu_usage"].time[:] *= 60.0
-    (one,) = detect(given, Settings(denoiser=load_denoiser("raw")))
+    (one,) = detect(given, ComparisonSettings(denoiser=load_denoiser("raw")))
     assert (one.step, one.needed) == (60.0, 9 * 60.0)
     assert (one.stretches[0].machine, one.alerts) == ("n03", [])
 
@@ -217,7 +217,7 @@ def test_scale_and_unit_do_not_matter() -> None:
     made = values()
     made[3, 200:520] *= 0.1
     first, second = (
-        next(detect(recording({"odd_metric": scale * made}), Settings())).alerts[0] for scale in (1.0, 1e-6)
+        next(detect(recording({"odd_metric": scale * made}), ComparisonSettings())).alerts[0] for scale in (1.0, 1e-6)
     )
     assert (first.machine, first.start, first.end) == (second.machine, second.start, second.end)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from health.peers import PeersVerdict, Settings, detect, judge
+from health.peers import ComparisonSettings, PeersVerdict, detect, judge
 from health.peers.metrics import canonical, is_work
 from tests.health.peers.made import Array, recording, values
 
@@ -13,7 +13,7 @@ from tests.health.peers.made import Array, recording, values
 def verdict(metrics: dict[str, Array], *, everything: bool = False) -> PeersVerdict:
     """The verdict on made metrics."""
     given = recording(metrics)
-    return judge(given, list(detect(given, Settings(), everything=everything)))
+    return judge(given, list(detect(given, ComparisonSettings(), everything=everything)))
 
 
 def idle(seed: int = 0, *, machines: int = 12, seconds: int = 600) -> Array:

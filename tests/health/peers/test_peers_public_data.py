@@ -9,11 +9,11 @@ import pytest
 
 from health.peers import (
     DENOISERS,
+    ComparisonSettings,
+    MetricRecording,
     PeersVerdict,
-    Recording,
     SampleColumns,
     Samples,
-    Settings,
     detect,
     judge,
     load_denoiser,
@@ -23,7 +23,7 @@ from health.peers import (
 COLUMNS = SampleColumns(machine="worker", metric=None, value="batch_time_norm")
 
 
-def job(number: int) -> Recording:
+def job(number: int) -> MetricRecording:
     """A job of the data set."""
     folder = os.environ.get("ARNOLD_DATA")
     if not folder:
@@ -31,9 +31,9 @@ def job(number: int) -> Recording:
     return load_recording(str(Path(folder) / "pai2020_minibatch" / f"job_{number}_norm.csv"), columns=COLUMNS)
 
 
-def verdict(given: Recording, settings: Settings | None = None) -> PeersVerdict:
+def verdict(given: MetricRecording, settings: ComparisonSettings | None = None) -> PeersVerdict:
     """What is said of it with the defaults."""
-    return judge(given, list(detect(given, settings or Settings())))
+    return judge(given, list(detect(given, settings or ComparisonSettings())))
 
 
 def test_worker_6_of_job_1_is_a_straggler_from_mid_run() -> None:
@@ -54,7 +54,7 @@ def test_before_the_middle_of_job_1_nobody_is_flagged() -> None:
     one = whole.metrics["batch_time_norm"]
     early = one.time < 1800
     cut = Samples(one.metric, one.machines, one.time[early], one.machine[early], one.value[early])
-    assert verdict(Recording({one.metric: cut}, False, "cut")).flags == ()
+    assert verdict(MetricRecording({one.metric: cut}, False, "cut")).flags == ()
 
 
 @pytest.mark.parametrize("number", [2, 3])
@@ -66,17 +66,17 @@ def test_jobs_2_and_3_give_no_false_alarm(number: int) -> None:
 @pytest.mark.parametrize("threshold", [4.5, 5.0, 6.0, 7.0])
 def test_the_verdicts_do_not_hang_on_the_threshold(threshold: float) -> None:
     """From 4.5 to 7 (the default for ten workers is 4.9) all three jobs get the same verdict."""
-    found = [verdict(job(number), Settings(threshold=threshold)) for number in (1, 2, 3)]
+    found = [verdict(job(number), ComparisonSettings(threshold=threshold)) for number in (1, 2, 3)]
     assert [[flag.node for flag in one.flags] for one in found] == [["6"], [], []]
 
 
 @pytest.mark.parametrize("denoiser", [name for name in DENOISERS if name != "lstm-vae"])
 def test_the_verdicts_do_not_hang_on_the_denoiser(denoiser: str) -> None:
     """Whatever takes the noise out, or nothing: the same verdict."""
-    found = [verdict(job(number), Settings(denoiser=load_denoiser(denoiser))) for number in (1, 2, 3)]
+    found = [verdict(job(number), ComparisonSettings(denoiser=load_denoiser(denoiser))) for number in (1, 2, 3)]
     assert [[flag.node for flag in one.flags] for one in found] == [["6"], [], []]
 
 
 def test_four_minutes_would_have_missed_it() -> None:
     """What the shorter continuity of step times is for: the episode lasts 140 s, less than Minder's four minutes."""
-    assert verdict(job(1), Settings(step_time_continuity=240.0)).flags == ()
+    assert verdict(job(1), ComparisonSettings(step_time_continuity=240.0)).flags == ()

@@ -16,20 +16,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from health.peers import Recording, SampleColumns, load_recording
+from health.peers import MetricRecording, SampleColumns, load_recording
 from topology.errors import InvalidInput
 
 HEADER = "time,machine,metric,value\n"
 ROWS = "".join(f"{t},n{m},cpu_usage,{10 * m + t}\n" for t in range(3) for m in range(2))
 
-Read = Callable[..., Recording]
+Read = Callable[..., MetricRecording]
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
     """Read text or bytes as a file."""
 
-    def call(content: str | bytes, **how: Any) -> Recording:
+    def call(content: str | bytes, **how: Any) -> MetricRecording:
         file = tmp_path / "metrics.dat"
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
         return load_recording(str(file), **how)
@@ -37,7 +37,7 @@ def read(tmp_path: Path) -> Read:
     return call
 
 
-def as_rows(recording: Recording) -> list[tuple[str, float, str, float]]:
+def as_rows(recording: MetricRecording) -> list[tuple[str, float, str, float]]:
     """All samples as (metric, time, machine, value), sorted."""
     return sorted(
         (name, float(t), one.machines[m], float(v))

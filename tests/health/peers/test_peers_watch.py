@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from health.peers import Settings
+from health.peers import ComparisonSettings
 from health.peers.prometheus import Endpoint, EndpointAway
 from health.peers.watch import FIRST_RETRY, WatchPlan, WatchRound, watch
 from tests.health.peers.fake_prometheus import machines, serving
@@ -54,7 +54,9 @@ def closed_port() -> int:
 def run(url: str, *, rounds: int, plan: WatchPlan = PLAN) -> tuple[list[WatchRound], Clock]:
     """Some rounds of a watch."""
     clock = Clock()
-    made = list(watch(Endpoint(url, timeout=5.0), plan, Settings(), stop=clock.event(rounds=rounds), now=clock.now))
+    made = list(
+        watch(Endpoint(url, timeout=5.0), plan, ComparisonSettings(), stop=clock.event(rounds=rounds), now=clock.now)
+    )
     return made, clock
 
 

@@ -19,7 +19,7 @@ from arnold.pages.stragglers import slowest_step, straggler_page
 from arnold.pages.stragglers.heat_map import heat_map, shade
 from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, Timeline, Timelines
 from health.whatif.blame import SlowWorker
-from health.whatif.chrome_trace import chrome_trace, steps_to_export
+from health.whatif.step_chrome_trace import chrome_trace, steps_to_export
 from health.whatif.synthetic import Recipe, make_trace
 from health.whatif.writer import write_metadata, write_trace
 from tests.markup import tags

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 
-class Document(BaseModel):
+class JsonModel(BaseModel):
     """Base of all JSON output: nothing undocumented, every number finite, descriptions from docstrings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)

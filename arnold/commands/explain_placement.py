@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scheduler.instance import Instance
     from scheduler.outcome import Outcome
 
+
 EXAMPLES = """\b
 Examples:
   arnold explain --cluster cluster.csv --job job.yaml

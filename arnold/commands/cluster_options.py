@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from topology.cluster import Cluster
     from topology.readers import LoadedTopology
 
+
 FILE = click.Path()
 """Any file name; what is wrong with the file is said by its reader.  Shells complete it."""
 
