@@ -62,7 +62,7 @@ def test_figures_by_hand() -> None:
 
     def result(machine: str | None, alerted: str | None) -> Result:
         fault = None if machine is None else Fault("k", machine, 100, "full", "8 min")
-        alert = None if alerted is None else Stretch("m", alerted, 110.0, 500.0, 350.0, 9.0, 1.0, 2.0, False)
+        alert = None if alerted is None else Stretch(alerted, 110.0, 500.0, 350.0, 9.0, 1.0, 2.0, False, None, None)
         return Result(fault, alert)
 
     found = quality([result("a", "a"), result("a", None), result("a", "b"), result(None, "c"), result(None, None)])
@@ -74,7 +74,7 @@ def test_figures_by_hand() -> None:
 def test_an_alert_before_the_fault_is_not_right() -> None:
     """The right machine, for something that was over before the fault began, is a false alarm."""
     fault = Fault("k", "a", 400, "full", "8 min")
-    assert not Result(fault, Stretch("m", "a", 50.0, 390.0, 300.0, 9.0, 1.0, 2.0, False)).right
+    assert not Result(fault, Stretch("a", 50.0, 390.0, 300.0, 9.0, 1.0, 2.0, False, None, None)).right
 
 
 def test_a_plain_fault_is_found() -> None:
