@@ -1,4 +1,4 @@
-"""JSON of the commands about a flag store: ``arnold flags record``, ``lift``, ``show``, ``why`` and ``import``."""
+"""JSON of ``arnold flags record``, ``lift``, ``show``, ``why``, ``import`` and ``export``: what a flag store says."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class HeldFlagsDocument(JsonRecord):
     rules: Rules
     """When a finding becomes a flag and when it ends, times in seconds."""
     forgotten: AwareTime | None
-    """FlagHistory before this was compacted and is not whole; null = all of it is there."""
+    """History before this was compacted and is not whole; null = all of it is there."""
     torn: int
     """Always 0: an SQLite file has no unfinished lines."""
 
@@ -121,7 +121,7 @@ class WhyFlaggedDocument(JsonRecord):
     events: tuple[WrittenEvent, ...]
     """What was written about the node in the span, in order."""
     forgotten: AwareTime | None
-    """FlagHistory before this was compacted and is not whole; null = all of it is there."""
+    """History before this was compacted and is not whole; null = all of it is there."""
     gap: str
     """What that means for the answer; empty = the span does not reach so far back."""
     torn: int
@@ -142,6 +142,20 @@ class ImportDocument(JsonRecord):
     """What it holds against the others."""
     recorded: RecordDocument | None
     """What the store made of it; null = no --store was given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportDocument(JsonRecord):
+    """What ``arnold flags export --json`` prints."""
+
+    store: str
+    """The file."""
+    events: int
+    """Events in it, one a line."""
+    output: str | None
+    """The file that was written; null = none, the text is here."""
+    text: str | None
+    """The events as JSON lines; null = they are in the file."""
 
 
 def written(events: Iterable[FlagEvent]) -> tuple[WrittenEvent, ...]:

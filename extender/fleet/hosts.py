@@ -1,4 +1,4 @@
-"""One node as the fleet sees it: what of a NodeObject object matters to scheduling, found out once per change."""
+"""One node as the fleet sees it: what of a Node object matters to scheduling, found out once per change."""
 
 from __future__ import annotations
 

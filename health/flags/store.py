@@ -29,7 +29,7 @@ class Compaction(JsonRecord):
     store: str
     """The file."""
     before: AwareTime
-    """FlagHistory before this may be forgotten."""
+    """History before this may be forgotten."""
     kept: int
     """Events that are left."""
     dropped: int

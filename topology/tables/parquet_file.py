@@ -67,7 +67,7 @@ def open_parquet(
         raise error(
             f"is not a whole Parquet file: {first_line(problem)}",
             where=name,
-            fix="write the file again, or copy it to its end",
+            fix="give the file that pandas or pyarrow wrote (`to_parquet`), copied to its end",
         ) from None
 
 

@@ -23,7 +23,7 @@ Examples:
 @click.command("compact", cls=JsonCommand, document="health.flags.store:Compaction", epilog=EXAMPLES)
 @store_option
 @click.option(
-    "--keep", default="90d", show_default=True, metavar="TIME", help="FlagHistory that stays whole: 12h, 90d, 26w."
+    "--keep", default="90d", show_default=True, metavar="TIME", help="History that stays whole: 12h, 90d, 26w."
 )
 @click.option("--archive", type=FILE, metavar="FILE", help="Write the whole store as it was here first.")
 def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> None:

@@ -7,6 +7,8 @@ import click
 from arnold.commands.cluster_options import FILE
 from arnold.commands.command import Command
 from arnold.commands.flags.options import store_option
+from arnold.commands.command import JsonCommand
+from arnold.commands.output import emit_json
 
 EXAMPLES = """\b
 Examples:
@@ -16,20 +18,25 @@ Examples:
 """
 
 
-@click.command("export", cls=Command, epilog=EXAMPLES)
+@click.command("export", cls=JsonCommand, document="arnold.documents.store_answers:ExportDocument", epilog=EXAMPLES)
 @store_option
 @click.option("--output", type=FILE, metavar="FILE", help="Write them here instead of to stdout.")
-def export(*, store: str, output: str | None) -> None:
+def export(*, as_json: bool, store: str, output: str | None) -> None:
     """Write all events of a flag store, in order: one JSON object a line, after one that says what the file is.
 
     `arnold flags import --from flag-store` makes the same store of it again.
     """
+    from arnold.documents.store_answers import ExportDocument
     from topology.files import write_file
     from topology.flag_log import open_log
 
     with open_log(store) as log:
-        if output is not None:
-            write_file(output, "".join(f"{line}\n" for line in log.lines()))
-            return
-        for line in log.lines():
-            click.echo(line)
+        lines = [f"{line}\n" for line in log.lines()]
+    text = "".join(lines)
+    if output is not None:
+        write_file(output, text)
+    if as_json:
+        left = text if output is None else None
+        emit_json(ExportDocument(store=store, events=len(lines), output=output, text=left))
+    elif output is None:
+        click.echo(text, nl=False)

@@ -14,7 +14,13 @@ from pydantic import TypeAdapter
 
 from arnold.documents.explain_answer import ExplainDocument
 from arnold.documents.place_answer import PlaceDocument
-from arnold.documents.store_answers import HeldFlagsDocument, ImportDocument, RecordDocument, WhyFlaggedDocument
+from arnold.documents.store_answers import (
+    ExportDocument,
+    HeldFlagsDocument,
+    ImportDocument,
+    RecordDocument,
+    WhyFlaggedDocument,
+)
 from health.flags.store import Compaction
 from topology.overlay import read_flags
 
@@ -287,6 +293,10 @@ def test_what_is_exported_is_imported(arnold: Arnold, store: Path, tmp_path: Pat
     assert [json.loads(line)["event"] for line in out.splitlines()] == ["opened", "raised", "raised"]
     assert arnold("flags", "export", "--store", store, "--output", lines).code == 0
     assert lines.read_text() == out
+    here, there = (arnold("flags", "export", "--store", store, *to, "--json").json for to in ([], ["--output", lines]))
+    assert round_trips(here, ExportDocument)
+    assert (here["events"], here["output"], here["text"]) == (3, None, out)
+    assert (there["events"], there["output"], there["text"]) == (3, str(lines), None)
     said = arnold("flags", "import", "--from", "flag-store", lines, "--store", again, "--json").json
     assert round_trips(said, ImportDocument)
     assert (said["source"], said["nodes"], said["healthy"]) == ("flag-store", 2, 0)

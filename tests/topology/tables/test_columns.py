@@ -138,10 +138,11 @@ def test_rows_of_a_file(tmp_path_factory: pytest.TempPathFactory, rows: list[tup
 
 @given(st.integers(0, 400))
 def test_a_file_cut_off_anywhere_is_refused(length: int) -> None:
-    """One sentence, and the class of error that was asked for."""
+    """One sentence, and the class of error that was asked for; what to do helps with a file of another kind as well."""
     data = parquet(pa.table({"n": list(range(100))}))[:-1][:length]
     with (
-        pytest.raises(TraceFormatError, match="is not a whole Parquet file"),
+        pytest.raises(TraceFormatError, match="is not a whole Parquet file") as caught,
         open_parquet(data, name="t", error=TraceFormatError),
     ):
         pass
+    assert "that pandas or pyarrow wrote" in caught.value.fix
