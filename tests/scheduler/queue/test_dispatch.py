@@ -110,6 +110,22 @@ def test_one_that_comes_meanwhile_has_its_turn_and_one_that_left_has_none() -> N
     assert [[other.key for other in one.ahead] for one, _ in questions] == [[], [], [0, 1]]
 
 
+def test_one_that_changes_meanwhile_is_asked_as_it_is_now() -> None:
+    """While job 1 is asked, job 2 says how long it runs, and keeps its place: it is asked once, with what it says now."""
+    before, now = Wants(2, submitted=2), Wants(2, submitted=2, predicted=5.0)
+    dispatch = dispatch_of(PriorityAge(), Flat(3), Wants(1, submitted=1), before, Wants(3, submitted=3))
+
+    def answer(one: Candidate[Wants]) -> bool:
+        if one.job.key == 1:
+            dispatch.backlog.leave(before)
+            dispatch.join(now)
+        return False
+
+    questions = asked(dispatch, answer)
+    assert keys(questions) == [1, 2, 3]
+    assert questions[1][0].job is now
+
+
 def test_without_an_answer_a_job_is_left_out() -> None:
     """It blocks none: the driver could not ask."""
     dispatch = dispatch_of(Fifo(), Flat(3), Wants(1, submitted=1), Wants(2, submitted=2))
