@@ -111,7 +111,7 @@ def test_one_that_comes_meanwhile_has_its_turn_and_one_that_left_has_none() -> N
 
 
 def test_one_that_changes_meanwhile_is_asked_as_it_is_now() -> None:
-    """While job 1 is asked, job 2 says how long it runs, and keeps its place: it is asked once, with what it says now."""
+    """While job 1 is asked, job 2 says how long it runs, and keeps its place: it is asked once, as it is now."""
     before, now = Wants(2, submitted=2), Wants(2, submitted=2, predicted=5.0)
     dispatch = dispatch_of(PriorityAge(), Flat(3), Wants(1, submitted=1), before, Wants(3, submitted=3))
 
