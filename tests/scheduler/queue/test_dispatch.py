@@ -14,7 +14,7 @@ from scheduler.queue.candidate import Candidate
 from scheduler.queue.dispatch import Dispatch
 from scheduler.queue.fifo import Fifo
 from scheduler.queue.types import CapacityReservation, QueuePolicy
-from tests.scheduler.queue.floors import Flat, Runs, Wants
+from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 
 Driver = Callable[[Candidate[Wants]], bool | None]
 """Answers a question: whether there is room; none = no answer."""
