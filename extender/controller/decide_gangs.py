@@ -3,7 +3,7 @@
 Everything follows from objects in etcd, so a controller that is killed anywhere goes on where it was: each decision
 looks at what *is* and takes the next step towards a gang that is whole on its planned nodes.
 
-    no nodes    Waiting (pods missing) | Invalid (a contradiction) | unplaced: the planner's, who says Planned or Queued
+    no nodes    Waiting (pods missing) | Invalid (a contradiction) | unplaced: the planner says Planned or Queued
     Planned     every pod is released as soon as the gang is complete
     Released    no gate is left; the scheduler binds
     Bound       all pods are, or were, on their nodes; a pod that comes anew gets its rank's node

@@ -175,8 +175,8 @@ class GangController:
     def _start_round(self) -> list[float]:
         """Start a round of planning, if gangs want nodes and something changed since the last one.
 
-        While it is too early for a whole round, a glance at the head of the queue: who has waited longest learns at
-        once that nodes are free.
+        While it is too early for a whole round, a glance at the head of the queue: the gang that has waited longest
+        learns at once that nodes are free.
 
         :returns: when to come back, on the steady clock, if it is not time yet.
         """

@@ -49,7 +49,7 @@ class Planning:
     """Asks the solver and writes what comes of it.
 
     :param stop: has a gang stopped that may be, for a reason.
-    :param reminders: who waits, and may be told more about it.
+    :param reminders: which gangs wait, and may be told more about it.
     """
 
     shared: Dependencies

@@ -71,10 +71,7 @@ class Fleet:
         if node is None or pod.terminal:
             self.drop_pod(pod.uid)
             return
-        try:
-            gpus = pod.gpus
-        except ValueError:
-            gpus = 0
+        gpus = pod.readable_gpus
         if self._holding.get(pod.uid) != (node, gpus):
             self.drop_pod(pod.uid)
             if gpus:

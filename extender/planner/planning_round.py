@@ -45,10 +45,10 @@ class PlanningRound:
 
     ``while (question := round.next(state, now)) is not None: answer = solve(question); ...; round.tell(answer)``
 
-    The state may change in between; a gang that is not complete any more, or has nodes now, is passed over, and one
+    The cache may change in between; a gang that is not complete any more, or has nodes now, is passed over, and one
     that comes meanwhile has its turn.
 
-    :param keys: the gangs to ask about; ``None`` = all of the state.
+    :param keys: the gangs to ask about; ``None`` = all of the cache.
     """
 
     def __init__(self, keys: Iterable[GangKey] | None = None, policy: QueuePolicy | None = None) -> None:

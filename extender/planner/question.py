@@ -196,15 +196,15 @@ def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]
 
 
 def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
-    """The job with its level named, and with wishes by number as holds.
+    """The job with its level named, and with requests that give a level by its number as holds.
 
     :raises InvalidGang: the cluster has not the level that the gang names, or has none.
     """
     levels = fleet.levels
     if not levels:
         raise InvalidGang("no topology is known: " + fleet.table.sentence, reason="NoTopology", fix=_no_topology(fleet))
-    wishes = ((wish, levels[-wish.tier]) for wish in tiers if wish.tier and wish.tier <= len(levels))
-    holds = [hold for wish, level in wishes for hold in holds_for(job, wish, level)]
+    known = ((one, levels[-one.tier]) for one in tiers if one.tier and one.tier <= len(levels))
+    holds = [hold for one, level in known for hold in holds_for(job, one, level)]
     job = job.replace(level=job.level or fleet.default_level, holds=tuple(dict.fromkeys((*job.holds, *holds))))
     for name in (job.level or "", *(hold.level for hold in job.holds)):
         if name not in levels:

@@ -226,13 +226,12 @@ def _mended(question: Question, limits: Limits) -> Answer:
         return _unplaced(
             question, f"pods that run would have to move: rank {ranks}; delete the gang's pods to move all"
         )
-    bound = min(found.objective_bound, found.after.objective)
     plan = before.replace(
         nodes=nodes,
         spread=(found.after.dp, found.after.pp),
         objective=found.after.objective,
-        bound=bound,
-        gap=(found.after.objective - bound) / found.after.objective,
+        bound=found.bound,
+        gap=found.gap,
     )
     moves = f"{len(moved)} of {len(nodes)} ranks have another node"
     return Answer(

@@ -100,13 +100,12 @@ def _mended(question: ZoneQuestion, cluster: Cluster, job: Job, limits: Limits) 
     before = question.reservation
     empty = cluster.emptied().with_busy(question.taken)
     found = repair(empty, job, by_cell(cluster, job, before.zone), question.lost, limits=limits)
-    bound = min(found.objective_bound, found.after.objective)
     return before.replace(
         zone=by_rank(cluster, job, found.nodes),
         spread=(found.after.dp, found.after.pp),
         objective=found.after.objective,
-        bound=bound,
-        gap=(found.after.objective - bound) / found.after.objective,
+        bound=found.bound,
+        gap=found.gap,
         message="",
     )
 

@@ -43,7 +43,7 @@ _UNKNOWN: Mapping[GangKey, UsableRows] = {}
 
 
 class FleetState:
-    """One look at the state, as a ``ClusterState``; what a policy does not ask for is not computed.
+    """One look at the cluster cache, as a ``ClusterState``; what a policy does not ask for is not computed.
 
     :param usable: of gangs that were asked about, the nodes that they could use if the cluster were empty; of the
         others that is not known.

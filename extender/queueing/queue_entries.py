@@ -107,15 +107,9 @@ def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now:
     places = tuple(rows[name] for name in names if name in rows)
     if not places:
         return None
-    gpus = plan.spec.gpus_per_node if plan is not None and holding else max(map(_gpus, bound), default=0)
+    of_pods = max((pod.readable_gpus for pod in bound), default=0)
+    gpus = plan.spec.gpus_per_node if plan is not None and holding else of_pods
     started = min((pod.bound_at for pod in bound), default=now).timestamp()
     ends = inf if gang.seconds is None else started + gang.seconds
     leaving = not holding and all(pod.leaving for pod in bound)
     return RunningEntry(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends, leaving)
-
-
-def _gpus(pod: Pod) -> int:
-    try:
-        return pod.gpus
-    except ValueError:
-        return 0

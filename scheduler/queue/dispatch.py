@@ -33,6 +33,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 from scheduler.queue.backlog import Backlog, Lane, times
@@ -162,7 +163,8 @@ class Dispatch(Generic[J]):
                 continue
             asked_again = False
             for job in self._fresh:
-                insort(coming, (rank(job), job))
+                # by rank alone: one that has changed meanwhile stands beside what it was
+                insort(coming, (rank(job), job), key=itemgetter(0))
             self._fresh.clear()
             while coming and coming[0][1] not in self.backlog:
                 del coming[0]

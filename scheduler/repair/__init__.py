@@ -83,6 +83,16 @@ class Repair:
         return self.fewest_moves >= len(self.moves)
 
     @property
+    def bound(self) -> float:
+        """The objective bound, or the objective now where rounding made that the smaller."""
+        return min(self.objective_bound, self.after.objective)
+
+    @property
+    def gap(self) -> float:
+        """(objective - bound) / objective of the placement now; 0 when proved."""
+        return (self.after.objective - self.bound) / self.after.objective
+
+    @property
     def objective_proved(self) -> bool:
         """Whether a better objective is impossible."""
         return self.objective_bound >= self.after.objective - 1e-9

@@ -19,6 +19,7 @@ from scheduler.job import Job
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm, Proposal
 from simulator.engine.engine import Engine
 from simulator.engine.sim_job import UNITS, SimJob
+from simulator.engine.simulated_cluster import SimulatedCluster
 from simulator.job_record import JobRecord
 from topology.cluster import Cluster
 from topology.field_types import Count, Share
@@ -108,7 +109,7 @@ class ZoneRecorder:
     """Time of the last sample, at most."""
     samples: list[ReserveSample] = field(default_factory=list)
 
-    def elapsed(self, cluster: Any, until: float) -> None:
+    def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
         """Take the samples of a stretch of time in which nothing changes."""
         begin = self.announced - WATCHED + SAMPLE * len(self.samples)
         if begin > min(until, self.end):

@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from scheduler.queue.backfill import FifoBackfill, shadow
-from tests.scheduler.queue.floors import Flat, Runs, Wants
+from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 
 SIZE = 8
 NODES = 5
@@ -25,7 +25,7 @@ NUMBERS = st.lists(st.integers(0, 2), min_size=NODES, max_size=NODES)
 
 
 @st.composite
-def floors(draw: st.DrawFn, trunks: st.SearchStrategy[Sequence[int]]) -> Flat:
+def clusters(draw: st.DrawFn, trunks: st.SearchStrategy[Sequence[int]]) -> Flat:
     """Five nodes of 8 GPUs with jobs on one to three nodes each, whose ends are known; now and then a node is out."""
     out = frozenset(draw(st.sets(st.integers(0, NODES - 1), max_size=1)))
     free = {node: SIZE for node in range(NODES) if node not in out}
@@ -44,39 +44,39 @@ def floors(draw: st.DrawFn, trunks: st.SearchStrategy[Sequence[int]]) -> Flat:
 NEEDS = [Wants(nodes=nodes, gpus=gpus) for nodes in range(1, NODES + 1) for gpus in range(1, SIZE + 1)]
 
 
-def room_at(floor: Flat, time: float, head: Wants, *, taken: tuple[int, ...] = (), gpus: int = 0) -> int:
+def room_at(cluster: Flat, time: float, head: Wants, *, taken: tuple[int, ...] = (), gpus: int = 0) -> int:
     """Nodes with room for a part of a job when all that end by a time have, and another holds GPUs of some nodes.
 
     Of trunks, in that which has most.
     """
-    free = floor.free
-    for one in floor.running:
+    free = cluster.free
+    for one in cluster.running:
         if one.ends <= time:
             free[list(one.places)] += one.gpus
     free[list(taken)] -= gpus
-    return int(np.bincount(floor.trunks or [0] * NODES, weights=free >= head.gpus).max())
+    return int(np.bincount(cluster.trunks or [0] * NODES, weights=free >= head.gpus).max())
 
 
 @st.composite
 def blocked(draw: st.DrawFn, trunks: st.SearchStrategy[Sequence[int]]) -> tuple[Flat, Wants]:
-    """Such a floor, and a job that has no room on it yet."""
-    floor = draw(floors(trunks))
-    heads = [one for one in NEEDS if room_at(floor, 0.0, one) < one.nodes <= room_at(floor, 4.0, one)]
+    """Such a cluster, and a job that has no room on it yet."""
+    cluster = draw(clusters(trunks))
+    heads = [one for one in NEEDS if room_at(cluster, 0.0, one) < one.nodes <= room_at(cluster, 4.0, one)]
     assume(heads)
-    return floor, draw(st.sampled_from(heads))
+    return cluster, draw(st.sampled_from(heads))
 
 
-def earliest(floor: Flat, head: Wants) -> int:
+def earliest(cluster: Flat, head: Wants) -> int:
     """When a blocked job has room."""
-    return min(time for time in range(1, 5) if room_at(floor, time, head) >= head.nodes)
+    return min(time for time in range(1, 5) if room_at(cluster, time, head) >= head.nodes)
 
 
-def offered(floor: Flat, head: Wants, job: Wants) -> list[tuple[int, ...]]:
+def offered(cluster: Flat, head: Wants, job: Wants) -> list[tuple[int, ...]]:
     """Every choice of nodes that a job behind a blocked one may take."""
     policy = FifoBackfill()
-    (keep,) = policy.offers(job, floor, policy.holds([head], floor))
-    left = floor.free if keep is None else floor.free - keep
-    trunks = floor.trunks or [0] * NODES
+    (keep,) = policy.offers(job, cluster, policy.holds([head], cluster))
+    left = cluster.free if keep is None else cluster.free - keep
+    trunks = cluster.trunks or [0] * NODES
     choices = combinations(np.flatnonzero(left >= job.gpus).tolist(), job.nodes)
     return [choice for choice in choices if len({trunks[node] for node in choice}) == 1]
 
@@ -88,15 +88,15 @@ def test_a_job_that_stays_starts_exactly_where_the_first_is_not_delayed(case: tu
 
     The shadow time is the earliest at which enough nodes have room.
     """
-    floor, head = case
-    shadow_time = earliest(floor, head)
-    assert shadow(head, floor).until == shadow_time
+    cluster, head = case
+    shadow_time = earliest(cluster, head)
+    assert shadow(head, cluster).until == shadow_time
 
-    choices = offered(floor, head, job)
+    choices = offered(cluster, head, job)
     harmless = [
         choice
-        for choice in combinations(np.flatnonzero(floor.free >= job.gpus).tolist(), job.nodes)
-        if room_at(floor, shadow_time, head, taken=choice, gpus=job.gpus) >= head.nodes
+        for choice in combinations(np.flatnonzero(cluster.free >= job.gpus).tolist(), job.nodes)
+        if room_at(cluster, shadow_time, head, taken=choice, gpus=job.gpus) >= head.nodes
     ]
     assert bool(choices) == bool(harmless)
     # Whatever nodes of the offer a placement takes, the first keeps its room.
@@ -110,27 +110,27 @@ def test_a_job_that_stays_leaves_the_first_the_trunk_that_has_room_first(case: t
 
     All nodes of other trunks are offered.
     """
-    floor, head = case
-    shadow_time = earliest(floor, head)
-    hold = shadow(head, floor)
+    cluster, head = case
+    shadow_time = earliest(cluster, head)
+    hold = shadow(head, cluster)
     assert hold.until == shadow_time
-    assert len({floor.trunks[node] for node in np.flatnonzero(hold.keep)}) <= 1
-    for choice in offered(floor, head, job):
-        assert room_at(floor, shadow_time, head, taken=choice, gpus=job.gpus) >= head.nodes
+    assert len({cluster.trunks[node] for node in np.flatnonzero(hold.keep)}) <= 1
+    for choice in offered(cluster, head, job):
+        assert room_at(cluster, shadow_time, head, taken=choice, gpus=job.gpus) >= head.nodes
 
 
 @given(case=st.one_of(blocked(st.just(())), blocked(NUMBERS)), ends=st.integers(1, 6), data=st.data())
 @settings(max_examples=100)
 def test_a_start_gives_room_to_nobody(case: tuple[Flat, Wants], ends: int, data: st.DataObject) -> None:
     """Who was refused is refused as well when another has passed the same job: replays do not ask twice."""
-    floor, head = case
+    cluster, head = case
     passing = [replace(one, predicted=float(ends)) for one in NEEDS]
-    passing = [one for one in passing if offered(floor, head, one)]
-    refused = [one for one in NEEDS if not offered(floor, head, one)]
+    passing = [one for one in passing if offered(cluster, head, one)]
+    refused = [one for one in NEEDS if not offered(cluster, head, one)]
     assume(passing)
     passes = data.draw(st.sampled_from(passing))
-    places = data.draw(st.sampled_from(offered(floor, head, passes)))
+    places = data.draw(st.sampled_from(offered(cluster, head, passes)))
     started = Runs(99, places, gpus=passes.gpus, ends=float(ends))
-    later = replace(floor, running=sorted([*floor.running, started], key=lambda one: (one.ends, one.key)))
-    assert shadow(head, later).until == shadow(head, floor).until
+    later = replace(cluster, running=sorted([*cluster.running, started], key=lambda one: (one.ends, one.key)))
+    assert shadow(head, later).until == shadow(head, cluster).until
     assert not [one for one in refused if offered(later, head, one)]

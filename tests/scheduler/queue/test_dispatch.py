@@ -14,7 +14,7 @@ from scheduler.queue.candidate import Candidate
 from scheduler.queue.dispatch import Dispatch
 from scheduler.queue.fifo import Fifo
 from scheduler.queue.types import CapacityReservation, QueuePolicy
-from tests.scheduler.queue.floors import Flat, Runs, Wants
+from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 
 Driver = Callable[[Candidate[Wants]], bool | None]
 """Answers a question: whether there is room; none = no answer."""
@@ -108,6 +108,22 @@ def test_one_that_comes_meanwhile_has_its_turn_and_one_that_left_has_none() -> N
     questions = asked(dispatch, answer)
     assert keys(questions) == [1, 0, 2]
     assert [[other.key for other in one.ahead] for one, _ in questions] == [[], [], [0, 1]]
+
+
+def test_one_that_changes_meanwhile_is_asked_as_it_is_now() -> None:
+    """While job 1 is asked, job 2 says how long it runs, and keeps its place: it is asked once, as it is now."""
+    before, now = Wants(2, submitted=2), Wants(2, submitted=2, predicted=5.0)
+    dispatch = dispatch_of(PriorityAge(), Flat(3), Wants(1, submitted=1), before, Wants(3, submitted=3))
+
+    def answer(one: Candidate[Wants]) -> bool:
+        if one.job.key == 1:
+            dispatch.backlog.leave(before)
+            dispatch.join(now)
+        return False
+
+    questions = asked(dispatch, answer)
+    assert keys(questions) == [1, 2, 3]
+    assert questions[1][0].job is now
 
 
 def test_without_an_answer_a_job_is_left_out() -> None:

@@ -13,7 +13,7 @@ from scheduler.queue.by_priority import PriorityAge, PriorityPreempt
 from scheduler.queue.preemption import cheapest_victims
 from scheduler.queue.shortest import ShortestFirst
 from scheduler.queue.types import CapacityReservation, Keep
-from tests.scheduler.queue.floors import Flat, Runs, Wants
+from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 
 
 def listed(keep: Keep) -> list[int] | None:
@@ -31,8 +31,8 @@ def test_ranks() -> None:
 
 def test_the_shadow_time_is_when_enough_nodes_are_free_together() -> None:
     """Nodes 0 and 1 are taken until 5 and 9, node 2 is free: two nodes at 5, three at 9."""
-    floor = Flat(3, [Runs(1, [0], ends=5), Runs(2, [1], ends=9)])
-    two, three = shadow(Wants(nodes=2), floor), shadow(Wants(nodes=3), floor)
+    cluster = Flat(3, [Runs(1, [0], ends=5), Runs(2, [1], ends=9)])
+    two, three = shadow(Wants(nodes=2), cluster), shadow(Wants(nodes=3), cluster)
     # Node 0 comes back by then by itself; node 2 must stay free.
     assert (two.until, two.keep.tolist()) == (5, [0, 0, 8])
     assert (three.until, three.keep.tolist()) == (9, [0, 0, 8])
@@ -40,8 +40,8 @@ def test_the_shadow_time_is_when_enough_nodes_are_free_together() -> None:
 
 def test_only_what_does_not_come_back_by_itself_is_kept() -> None:
     """6 GPUs are needed on a node of which 5 are taken until 4 and 2 for ever: 1 free now, and 6 at 4: 1 is kept."""
-    floor = Flat(1, [Runs(1, [0], gpus=5, ends=4), Runs(2, [0], gpus=2)])
-    assert shadow(Wants(gpus=6), floor).keep.tolist() == [1]
+    cluster = Flat(1, [Runs(1, [0], gpus=5, ends=4), Runs(2, [0], gpus=2)])
+    assert shadow(Wants(gpus=6), cluster).keep.tolist() == [1]
 
 
 def test_overdue_jobs_end_now_and_unknown_ends_never() -> None:
@@ -54,9 +54,9 @@ def test_overdue_jobs_end_now_and_unknown_ends_never() -> None:
 
 def test_backfilling_offers_everything_to_those_that_end_in_time() -> None:
     """The first has its nodes at 5: 5 s are in time, 6 s and an unknown time are not."""
-    policy, floor = FifoBackfill(), Flat(2, [Runs(1, [0], ends=5)])
-    holds = policy.holds([Wants(nodes=2)], floor)
-    offers = [list(policy.offers(Wants(predicted=time), floor, holds)) for time in (5, 6, None)]
+    policy, cluster = FifoBackfill(), Flat(2, [Runs(1, [0], ends=5)])
+    holds = policy.holds([Wants(nodes=2)], cluster)
+    offers = [list(policy.offers(Wants(predicted=time), cluster, holds)) for time in (5, 6, None)]
     assert [[listed(keep) for keep in offer] for offer in offers] == [[None], [[0, 8]], [[0, 8]]]
 
 
@@ -82,23 +82,23 @@ def test_a_node_too_many_is_one_that_the_other_can_use() -> None:
 
     For one job that is the last of them, for another, which can use the first of them alone, that one.
     """
-    floor = Flat(4, [Runs(1, [0, 1], ends=5)], closed={3: [0, 1, 3]})
+    cluster = Flat(4, [Runs(1, [0, 1], ends=5)], closed={3: [0, 1, 3]})
     policy = FifoBackfill()
-    holds = policy.holds([Wants(1, nodes=3)], floor)
-    offers = [list(policy.offers(Wants(key), floor, holds)) for key in (2, 3)]
+    holds = policy.holds([Wants(1, nodes=3)], cluster)
+    offers = [list(policy.offers(Wants(key), cluster, holds)) for key in (2, 3)]
     assert [[listed(keep) for keep in offer] for offer in offers] == [[[0, 0, 8, 0]], [[0, 0, 0, 8]]]
 
 
 def test_whoever_is_blocked_keeps_all_it_could_use() -> None:
     """Without predictions: blocked by priority and age, two jobs of different needs; a node that is out is nobody's."""
-    floor = Flat(3, [Runs(1, [0], gpus=1)], out=frozenset([2]))
-    hold = PriorityAge().holds([Wants(1, nodes=2), Wants(2, nodes=9, gpus=1)], floor)[0]
+    cluster = Flat(3, [Runs(1, [0], gpus=1)], out=frozenset([2]))
+    hold = PriorityAge().holds([Wants(1, nodes=2), Wants(2, nodes=9, gpus=1)], cluster)[0]
     assert (hold.until, hold.keep.tolist()) == (-inf, [8, 8, 0])
 
 
 def test_victims_are_the_lowest_and_youngest_that_are_enough() -> None:
     """One node is needed: that of priority 0 rather than 1; of two of the same, the younger, which loses less."""
-    floor = Flat(
+    cluster = Flat(
         3,
         [
             Runs(1, [0], priority=1, preemptible=True, started=8),
@@ -107,10 +107,10 @@ def test_victims_are_the_lowest_and_youngest_that_are_enough() -> None:
         ],
         now=10,
     )
-    assert [one.key for one in PriorityPreempt().victims(Wants(priority=2), floor)] == [3]
-    assert {one.key for one in PriorityPreempt().victims(Wants(priority=2, nodes=2), floor)} == {2, 3}
-    assert not PriorityPreempt().victims(Wants(priority=1, nodes=3), floor)
-    assert not PriorityPreempt().victims(Wants(priority=0), floor)
+    assert [one.key for one in PriorityPreempt().victims(Wants(priority=2), cluster)] == [3]
+    assert {one.key for one in PriorityPreempt().victims(Wants(priority=2, nodes=2), cluster)} == {2, 3}
+    assert not PriorityPreempt().victims(Wants(priority=1, nodes=3), cluster)
+    assert not PriorityPreempt().victims(Wants(priority=0), cluster)
 
 
 def test_victims_lie_in_one_trunk() -> None:
@@ -121,17 +121,17 @@ def test_victims_lie_in_one_trunk() -> None:
     running = [
         Runs(number, [number], priority=priority, preemptible=True) for number, priority in enumerate((0, 2, 1, 0))
     ]
-    floor = Flat(4, running, now=10, trunks=(1, 1, 0, 0))
+    cluster = Flat(4, running, now=10, trunks=(1, 1, 0, 0))
     policy = PriorityPreempt()
-    assert {one.key for one in policy.victims(Wants(priority=3, nodes=2), floor)} == {2, 3}
-    assert not policy.victims(Wants(priority=1, nodes=2), floor)
-    assert not policy.victims(Wants(priority=3, nodes=3), floor)
-    assert not policy.victims(Wants(priority=3, nodes=2), replace(floor, running=running[:2]))
+    assert {one.key for one in policy.victims(Wants(priority=3, nodes=2), cluster)} == {2, 3}
+    assert not policy.victims(Wants(priority=1, nodes=2), cluster)
+    assert not policy.victims(Wants(priority=3, nodes=3), cluster)
+    assert not policy.victims(Wants(priority=3, nodes=2), replace(cluster, running=running[:2]))
 
 
 def test_nobody_is_stopped_who_is_not_in_the_way() -> None:
     """4 GPUs are needed; 2 are free, and of a job of 1 and one of 4 the second alone is enough."""
-    floor = Flat(
+    cluster = Flat(
         1,
         [
             Runs(1, [0], gpus=1, preemptible=True, started=9),
@@ -140,7 +140,7 @@ def test_nobody_is_stopped_who_is_not_in_the_way() -> None:
         ],
         now=10,
     )
-    assert [one.key for one in cheapest_victims(Wants(gpus=4), floor, may_stop=lambda one: one.preemptible)] == [2]
+    assert [one.key for one in cheapest_victims(Wants(gpus=4), cluster, may_stop=lambda one: one.preemptible)] == [2]
 
 
 ZONE = CapacityReservation("large", 2, 8, announced=0, arrives=10, zone=(0, 1))
@@ -148,11 +148,11 @@ ZONE = CapacityReservation("large", 2, 8, announced=0, arrives=10, zone=(0, 1))
 
 def test_algorithm_1_offers_the_zone_only_to_those_that_leave_in_time() -> None:
     """At 4 with arrival at 10: outside first; inside for 6 s by the end of the band, not for 7; unknown: never."""
-    floor = Flat(4, reservations=[ZONE], now=4)
+    cluster = Flat(4, reservations=[ZONE], now=4)
     outside = [8, 8, 0, 0]
 
     def offers(policy: Arnold, **job: object) -> list[list[int] | None]:
-        return [listed(keep) for keep in policy.offers(Wants(**job), floor, ())]  # type: ignore[arg-type]
+        return [listed(keep) for keep in policy.offers(Wants(**job), cluster, ())]  # type: ignore[arg-type]
 
     assert offers(Arnold(), predicted=3, predicted_high=6) == [outside, None]
     assert offers(Arnold(), predicted=3, predicted_high=7) == [outside]
@@ -165,8 +165,8 @@ def test_algorithm_1_offers_the_zone_only_to_those_that_leave_in_time() -> None:
 def test_two_zones_are_opened_one_by_one() -> None:
     """A job that leaves before the later arrival, not before the earlier, may enter the later zone alone."""
     later = CapacityReservation("later", 1, 8, announced=0, arrives=50, zone=(2,))
-    floor = Flat(4, reservations=[ZONE, later], now=4)
-    offers = [listed(keep) for keep in Arnold().offers(Wants(predicted=20, predicted_high=20), floor, ())]
+    cluster = Flat(4, reservations=[ZONE, later], now=4)
+    offers = [listed(keep) for keep in Arnold().offers(Wants(predicted=20, predicted_high=20), cluster, ())]
     assert offers == [[8, 8, 8, 0], [8, 8, 0, 0]]
 
 
@@ -180,8 +180,8 @@ def test_preemptible_jobs_leave_the_zone_once_nobody_else_is_there() -> None:
 
 
 def test_holds_are_fresh_arrays() -> None:
-    """A policy changes nothing of the floor it is shown."""
-    floor = Flat(2, [Runs(1, [0], ends=5)])
-    before = floor.free
-    FifoBackfill().holds([Wants(nodes=2)], floor)
-    assert np.array_equal(before, floor.free)
+    """A policy changes nothing of the cluster it is shown."""
+    cluster = Flat(2, [Runs(1, [0], ends=5)])
+    before = cluster.free
+    FifoBackfill().holds([Wants(nodes=2)], cluster)
+    assert np.array_equal(before, cluster.free)

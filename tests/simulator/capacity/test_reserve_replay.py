@@ -22,12 +22,12 @@ def moment(*holders: tuple[str, tuple[int, ...]], waiting: int = 0) -> Any:
     free = np.full(4, 8.0)
     for _, places in holders:
         free[list(places)] = 0.0
-    live = {
+    active = {
         i: SimpleNamespace(record=SimpleNamespace(job_id=name), places=places)
         for i, (name, places) in enumerate(holders)
     }
-    room = SimpleNamespace(total=np.full(4, 8.0), free=free, capacity=32.0)
-    return SimpleNamespace(room=room, live=live, line=[None] * waiting)
+    pool = SimpleNamespace(total=np.full(4, 8.0), free=free, capacity=32.0)
+    return SimpleNamespace(pool=pool, active=active, backlog=[None] * waiting)
 
 
 def test_samples_every_five_minutes() -> None:

@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.engine.hooks import Incident
-from simulator.engine.sim_job import UNITS
+from simulator.engine.sim_job import UNITS, JobState
 from simulator.job_record import JobRecord
 from simulator.results.run_history import ENDED, RunHistory, Spans
 from tests.simulator.clusters import racks
 from tests.simulator.replays import replayed
 from tests.simulator.results.disturbed import NODES, disturbed
-from topology.states import State
 
 SEEDS = st.integers(0, 10_000)
 TINY = 1e-6
@@ -118,7 +117,7 @@ def test_gpus_that_are_only_counted_have_no_places() -> None:
     assert history.attempts.first.tolist() == [0, 0, 0]
     assert history.attempts.dp.tolist() == [0, 0]
     assert spans_of(history.waits, 1) == [(0.0, 10.0)]
-    assert all(job.state is State.DONE for job in made.engine.jobs)
+    assert all(job.state is JobState.DONE for job in made.engine.jobs)
 
 
 def test_a_node_that_never_comes_back_is_away_to_the_end() -> None:
