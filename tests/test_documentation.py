@@ -17,6 +17,7 @@ from tests.source_names import docstrings, exists, known_in
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
 LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
+ANCHOR = re.compile(r"\]\(([^)\s#:]*)#([^)\s]+)\)")
 MAKE = re.compile(r"\bmake ([a-z]+)\b")
 
 ROOMS = (*PACKAGES, "benchmarks", "tests")
@@ -47,6 +48,19 @@ def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link of a page names a file that exists."""
     links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_headings(page: Path) -> None:
+    """What stands behind the # of a relative link is a heading of the page it leads to."""
+    for link, anchor in ANCHOR.findall(page.read_text(encoding="utf-8")):
+        assert anchor in _anchors(page.parent / link if link else page), f"{link}#{anchor}"
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the headings of a page as GitHub writes them in links: small letters, hyphens, no other signs."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
 
 def test_index_names_every_page() -> None:
