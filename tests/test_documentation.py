@@ -28,6 +28,7 @@ NOW = [page for page in PAGES if page.name != "CHANGELOG.md"]
 
 DOTTED = re.compile(rf"`((?:{'|'.join(ROOMS)})(?:\.\w+)+)(?:\(\))?`")
 PATH = re.compile(r"`([\w/-]+(?:\.py|/))`")
+IMPORT = re.compile(rf"^from ((?:{'|'.join(ROOMS)})[\w.]*) import ([\w, ]+)$", flags=re.MULTILINE)
 ROLE = re.compile(r":\w+:`[~.]?([\w.]+)`")
 COMMAND = re.compile(r"(?:`|^(?:\$ )?)arnold ((?:[a-z][a-z0-9-]*[ `\n])+)", flags=re.MULTILINE)
 GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
@@ -82,12 +83,13 @@ def test_readme_leads_with_the_two_commands() -> None:
 
 @pytest.mark.parametrize("page", NOW, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages_name_what_exists(page: Path) -> None:
-    """Every dotted name of a page is a module or an attribute of one, every path the end of a path of the source.
+    """Every dotted name and import of a page is a module or an attribute of one, every path the end of a path here.
 
     `bounds.py` is enough where a page is about one room: stems are unique in the tree.
     """
     text = page.read_text(encoding="utf-8")
-    assert [name for name in DOTTED.findall(text) if name not in NO_MODULES and not exists(name)] == []
+    imported = [f"{module}.{name.strip()}" for module, names in IMPORT.findall(text) for name in names.split(",")]
+    assert [name for name in DOTTED.findall(text) + imported if name not in NO_MODULES and not exists(name)] == []
     if str(page.relative_to(ROOT)) not in THIRD_PARTY:
         assert [path for path in PATH.findall(text) if path not in MADE_BY_RUNS and not _is_there(path)] == []
 
