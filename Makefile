@@ -39,7 +39,7 @@ format: $(STAMP) ## rewrite the code in our style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP) ## a short run of every benchmark; benchmarks/README.md has the long ones
+bench: $(STAMP) ## a short run of most benchmarks; benchmarks/README.md has the long ones
 	$(BIN)/python -m benchmarks quick
 
 lock: ## pin the newest versions that pyproject.toml allows in requirements.lock

@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_evidence(add)
     add_simulation(add)
-    add("quick", _quick, "a few minutes of everything, to see that it works")
+    add("quick", _quick, "a short run of most of these, to see that they work")
     return parser
 
 

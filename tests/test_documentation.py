@@ -3,14 +3,45 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
+import click
 import pytest
+
+from arnold.commands.command_table import arnold
+from arnold.main import PACKAGES
+from benchmarks.__main__ import main as run_benchmark
+from tests.source_names import docstrings, exists, known_in
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
 LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
+ANCHOR = re.compile(r"\]\(([^)\s#:]*)#([^)\s]+)\)")
 MAKE = re.compile(r"\bmake ([a-z]+)\b")
+
+ROOMS = (*PACKAGES, "benchmarks", "tests")
+SOURCES = sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
+PATHS = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.relative_to(ROOT).parts[0] in ROOMS)
+NOW = [page for page in PAGES if page.name != "CHANGELOG.md"]
+"""All pages but the one that tells what was."""
+
+DOTTED = re.compile(rf"`((?:{'|'.join(ROOMS)})(?:\.\w+)+)(?:\(\))?`")
+PATH = re.compile(r"`([\w/-]+(?:\.py|/))`")
+IMPORT = re.compile(rf"^from ((?:{'|'.join(ROOMS)})[\w.]*) import ([\w, ]+)$", flags=re.MULTILINE)
+ROLE = re.compile(r":\w+:`[~.]?([\w.]+)`")
+COMMAND = re.compile(r"(?:`|^(?:\$ )?)arnold ((?:[a-z][a-z0-9-]*[ `\n])+)", flags=re.MULTILINE)
+GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+"""Groups of entry points, which are called like modules of `arnold`."""
+
+NO_MODULES = {"topology.conf", "topology.yaml", "arnold.studies", "arnold.files", *GROUPS}
+"""Slurm's files, and groups of entry points: those of ours, and those that only other packages fill."""
+
+THIRD_PARTY = {"docs/health/traces.md"}
+"""Pages that name files of Megatron and PyTorch."""
+
+MADE_BY_RUNS = {"benchmarks/results/"}
+"""Folders that git does not keep."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -18,6 +49,19 @@ def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link of a page names a file that exists."""
     links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_headings(page: Path) -> None:
+    """What stands behind the # of a relative link is a heading of the page it leads to."""
+    for link, anchor in ANCHOR.findall(page.read_text(encoding="utf-8")):
+        assert anchor in _anchors(page.parent / link if link else page), f"{link}#{anchor}"
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the headings of a page as GitHub writes them in links: small letters, hyphens, no other signs."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
 
 def test_index_names_every_page() -> None:
@@ -35,3 +79,58 @@ def test_readme_leads_with_the_two_commands() -> None:
     assert MAKE.findall(first) == ["demo", "test"]
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert {"demo", "test"} <= set(targets)
+
+
+@pytest.mark.parametrize("page", NOW, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_name_what_exists(page: Path) -> None:
+    """Every dotted name and import of a page is a module or an attribute of one, every path the end of a path here.
+
+    `bounds.py` is enough where a page is about one room: stems are unique in the tree.
+    """
+    text = page.read_text(encoding="utf-8")
+    imported = [f"{module}.{name.strip()}" for module, names in IMPORT.findall(text) for name in names.split(",")]
+    assert [name for name in DOTTED.findall(text) + imported if name not in NO_MODULES and not exists(name)] == []
+    if str(page.relative_to(ROOT)) not in THIRD_PARTY:
+        assert [path for path in PATH.findall(text) if path not in MADE_BY_RUNS and not _is_there(path)] == []
+
+
+def _is_there(path: str) -> bool:
+    """Return whether a file or folder of the source ends like this."""
+    return any(f"/{known}".endswith(f"/{path.rstrip('/')}") for known in PATHS) or (ROOT / path).exists()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_docstrings_name_what_exists(room: str) -> None:
+    """Every module, class, function or constant that a docstring refers to is there, or in the docstring's module."""
+    missing = []
+    for file in SOURCES:
+        if file.relative_to(ROOT).parts[0] == room:
+            text = "\n".join(docstrings(file))
+            names = {name for name in DOTTED.findall(text) if name not in NO_MODULES and not exists(name)}
+            names |= {name for name in ROLE.findall(text) if not (exists(name) or known_in(file, name))}
+            missing += [f"{file.relative_to(ROOT)}: {name}" for name in sorted(names)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", NOW, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_name_commands_that_exist(page: Path) -> None:
+    """Every `arnold NAME` of a page, and the name below a group, is a command."""
+    missing = []
+    for words in COMMAND.findall(page.read_text(encoding="utf-8")):
+        command: click.Command | None = arnold
+        for word in words.rstrip("`").split():
+            if not isinstance(command, click.Group):
+                break
+            command = command.get_command(click.Context(command), word)
+            if command is None:
+                missing.append(f"arnold {words}")
+    assert missing == []
+
+
+def test_benchmarks_page_and_help_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table of benchmarks/README.md has a row for each command of `python -m benchmarks`, and no other."""
+    with pytest.raises(SystemExit):
+        run_benchmark(["--help"])
+    offered = set(re.findall(r"^    ([a-z0-9-]+)\b", capsys.readouterr().out, flags=re.MULTILINE))
+    page = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([a-z0-9-]+)", page, flags=re.MULTILINE)) == offered

@@ -27,13 +27,13 @@ class Independent:
         return False
 
     def step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> StepTime:  # noqa: ARG002
-        """As :meth:`CommModel.step_time`."""
+        """As :meth:`~simulator.cost.types.CommModel.step_time`."""
         return on_one_node(placed) if placed.nodes.size == 1 else self.price(placed)
 
     def step_times(self, running: Sequence[PlacedJob]) -> list[StepTime]:
-        """As :meth:`CommModel.step_times`."""
+        """As :meth:`~simulator.cost.types.CommModel.step_times`."""
         return [self.step_time(placed) for placed in running]
 
     def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:  # noqa: ARG002
-        """As :meth:`CommModel.relative_step_time`."""
+        """As :meth:`~simulator.cost.types.CommModel.relative_step_time`."""
         return self.step_time(placed).relative

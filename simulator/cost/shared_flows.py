@@ -71,7 +71,7 @@ class SharedFlows:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """As :attr:`CommModel.assumptions`."""
+        """As :attr:`~simulator.cost.types.CommModel.assumptions`."""
         return (
             "Every link between domains is shared max-min fairly; all that hangs on a switch shares its uplinks, of "
             "which none is hit by more flows than another.",
@@ -82,15 +82,15 @@ class SharedFlows:
         )
 
     def step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> StepTime:
-        """As :meth:`CommModel.step_time`."""
+        """As :meth:`~simulator.cost.types.CommModel.step_time`."""
         return self.step_times([placed, *others])[0]
 
     def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:
-        """As :meth:`CommModel.relative_step_time`."""
+        """As :meth:`~simulator.cost.types.CommModel.relative_step_time`."""
         return self.step_time(placed, others).relative
 
     def step_times(self, running: Sequence[PlacedJob]) -> list[StepTime]:
-        """As :meth:`CommModel.step_times`.
+        """As :meth:`~simulator.cost.types.CommModel.step_times`.
 
         :raises InvalidInput: the jobs do not run on one cluster.
         """

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from arnold.commands.cluster_options import FILE
-from arnold.commands.command import Command
-from arnold.commands.flags.options import store_option
 from arnold.commands.command import JsonCommand
+from arnold.commands.flags.options import store_option
 from arnold.commands.output import emit_json
 
 EXAMPLES = """\b
