@@ -26,7 +26,7 @@ TRACED = Recipe(dp=8, pp=4, tp=8, microbatches=8, steps=10, slow={SLOW: SLOWDOWN
 
 
 def demo_files(cluster: Cluster, job: Job) -> Mapping[str, str | bytes]:
-    """Files by name, the cluster and the job first.
+    """Return files by name, the cluster and the job first.
 
     :raises InvalidInput: the cluster has too few healthy idle nodes for the traced job.
     """
@@ -41,7 +41,7 @@ def demo_files(cluster: Cluster, job: Job) -> Mapping[str, str | bytes]:
 
 
 def _job_file(cluster: Cluster, job: Job) -> str:
-    """The job as a person would write it; what is left out has its default."""
+    """Return the job as a person would write it; what is left out has its default."""
     degrees = job.parallelism
     return f"""\
 name: {job.name}
@@ -54,7 +54,7 @@ microbatches: {job.microbatches:<5} # of a pipeline in a step: how much a slow s
 
 
 def _workers(cluster: Cluster, job: Job) -> str:
-    """Which node each worker of the trace ran on, as CSV: healthy idle nodes, next to each other."""
+    """Return which node each worker of the trace ran on, as CSV: healthy idle nodes, next to each other."""
     nodes = _fullest_domains_first(cluster, job)
     if len(nodes) < TRACED.dp * TRACED.pp:
         raise InvalidInput(
@@ -66,7 +66,7 @@ def _workers(cluster: Cluster, job: Job) -> str:
 
 
 def _fullest_domains_first(cluster: Cluster, job: Job) -> IntArray:
-    """Healthy idle nodes, those of the domain with most of them first: where a large job is placed as well."""
+    """Return healthy idle nodes, those of the domain with most of them first: where a large job is placed as well."""
     healthy = np.flatnonzero(cluster.idle & (cluster.slowdown == HEALTHY))
     domain = job_level(cluster, job).domain_of[healthy]
     return healthy[np.lexsort((healthy, domain, -np.bincount(domain)[domain]))].astype(np.int32)

@@ -14,7 +14,7 @@ FLAGGED = 12
 
 
 def demo_instance(seed: int) -> tuple[Cluster, Job]:
-    """More than 2,000 nodes in 22 minipods, fragmented, and the 9,600-GPU job of the Arnold paper.
+    """Return more than 2,000 nodes in 22 minipods, fragmented, and the 9,600-GPU job of the Arnold paper.
 
     The job has 150 x 8 cells; alpha 0.3 is what the paper uses for its mixture of experts.
     """

@@ -18,7 +18,7 @@ LARGEST = 1024
 
 
 def demo_jobs(cluster: Cluster, seed: int) -> Mapping[str, str]:
-    """Files by name: ``jobs.csv``, a trace of LLM jobs sized for what is free on the cluster.
+    """Return files by name: ``jobs.csv``, a trace of LLM jobs sized for what is free on the cluster.
 
     Evaluation jobs of one node and a minute are left out: there would be ten of them for every job that shows anything.
     """

@@ -31,7 +31,7 @@ def check_packages(*names: str) -> None:
 
 
 def _remedy(place: str) -> str:
-    """What to do, by how the package came to stand there."""
+    """Return what to do, by how the package came to stand there."""
     for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep):
         if folder and place.startswith(os.path.join(os.path.abspath(folder), "")):  # noqa: PTH100, PTH118
             return "run it without PYTHONPATH, which puts that folder first: env -u PYTHONPATH arnold ..."

@@ -69,7 +69,7 @@ class NodeFlags:
         self._api = api
 
     async def all(self) -> dict[str, FlaggedNode]:
-        """Every node with its annotations, by name."""
+        """Return every node with its annotations, by name."""
         found: dict[str, FlaggedNode] = {}
         token = ""
         while True:
@@ -180,7 +180,7 @@ def _change(before: FlaggedNode, after: FlaggedNode) -> FlagChange:
 
 
 def _annotated(flag: NodeFlag) -> FlaggedNode:
-    """A flag as annotations."""
+    """Return a flag as annotations."""
     until = None if flag.until is None else _rfc3339(flag.until)
     return FlaggedNode(flag.node, _factor(flag.slowdown), until, flag)
 
@@ -190,7 +190,7 @@ def _factor(slowdown: float) -> str:
 
 
 def _stays(before: FlaggedNode, flag: NodeFlag, now: datetime, *, ours: bool) -> bool:
-    """Whether annotations that are there do for a flag."""
+    """Return whether annotations that are there do for a flag."""
     found = before.flag
     if found is None or not found.active(now):
         return False

@@ -129,7 +129,7 @@ class DerivedAlpha:
 
 
 def volumes(model: Model, parallelism: Parallelism) -> Volumes:
-    """Communication volumes of one stage (paper, appendix).
+    """Return communication volumes of one stage (paper, appendix).
 
     DP: ``h (V + s) + (l / pp) (4h^2 + 2h + 8h^2 + 7h)`` parameters, the last two terms being the MLP.  With experts
     they become the layer norm, the router and ``E / ep`` experts of two matrices, of which ``top_k`` compute a token
@@ -150,7 +150,7 @@ def volumes(model: Model, parallelism: Parallelism) -> Volumes:
 
 
 def _mlp(model: Model, ep: int) -> tuple[float, float]:
-    """Parameters of a layer's MLP: whose gradients a replica reduces, and which compute a token."""
+    """Return parameters of a layer's MLP: whose gradients a replica reduces, and which compute a token."""
     h = model.hidden
     if model.moe is None:
         return 8 * h**2 + 7 * h, 8 * h**2 + 7 * h
@@ -161,7 +161,7 @@ def _mlp(model: Model, ep: int) -> tuple[float, float]:
 
 
 def microbatches(model: Model, parallelism: Parallelism) -> int | None:
-    """``m = gb / (mb * dp)``; ``None`` when the global batch is not known.
+    """Return ``m = gb / (mb * dp)``; ``None`` when the global batch is not known.
 
     :raises InvalidJob: the batch does not divide.
     """
@@ -179,7 +179,7 @@ def microbatches(model: Model, parallelism: Parallelism) -> int | None:
 
 
 def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) -> DerivedAlpha:
-    """The DP affinity of a job.
+    """Return the DP affinity of a job.
 
     Records of the model's own GPU type are preferred; of another type only when there are none.
     """

@@ -104,7 +104,7 @@ def why_not(pairs: Sequence[CheaperPair]) -> list[WhyNot]:
 
 
 def _antichain(pairs: Collection[Pair]) -> set[Pair]:
-    """The pairs that no other one exceeds in both: ruling these out rules out all."""
+    """Return the pairs that no other one exceeds in both: ruling these out rules out all."""
     kept: list[Pair] = []
     for dp, pp in sorted(pairs, reverse=True):
         if not kept or pp > kept[-1][1]:
@@ -121,12 +121,12 @@ def _costs(cluster: Cluster, job: Job) -> Iterator[tuple[Pair, float]]:
 
 
 def _covering(refutations: Sequence[Refutation], dp: int, pp: int) -> Refutation | None:
-    """The refuted pair closest above (dp, pp)."""
+    """Return the refuted pair closest above (dp, pp)."""
     return next((known for known in refutations if known.covers(dp, pp)), None)
 
 
 def _by_bound(outcome: Outcome, pair: Pair) -> Refutation | None:
-    """The certified bound as what rules out a pair that is said to cost less."""
+    """Return the certified bound as what rules out a pair that is said to cost less."""
     if outcome.status != "optimal":
         return None
     return Refutation(

@@ -95,7 +95,7 @@ class Parallelism:
             )
 
     def degree(self, family: Family) -> int:
-        """Size of the groups of a family, in GPUs."""
+        """Return the size of the groups of a family, in GPUs."""
         return int(getattr(self, family))
 
     @property
@@ -104,7 +104,7 @@ class Parallelism:
         return self.tp * self.cp * self.dp * self.pp
 
     def grid(self, gpus_per_node: int) -> Grid:
-        """The grid of node-sized cells.
+        """Return the grid of node-sized cells.
 
         Walking the order from the fastest dimension, the node is filled with whole dimensions and at most one part of
         a dimension; what is left of each dimension is its degree at node level.
@@ -141,7 +141,7 @@ class Parallelism:
         return Grid(rows, columns, node_rank, groups)
 
     def shape(self, gpus_per_node: int) -> tuple[int, int]:
-        """Rows and columns of the grid, without building it.
+        """Return rows and columns of the grid, without building it.
 
         :raises InvalidJob: as :meth:`grid`.
         """
@@ -150,7 +150,7 @@ class Parallelism:
         return degree["cp"] * degree["dp"], degree["pp"]
 
     def _split(self, gpus_per_node: int) -> tuple[dict[str, int], dict[str, int]]:
-        """How much of each dimension lies inside a node, and what is left of it at node level."""
+        """Return how much of each dimension lies inside a node, and what is left of it at node level."""
         if gpus_per_node % self.tp:
             raise InvalidJob(
                 f"tensor-parallel groups of {self.tp} GPUs do not divide a node of {gpus_per_node} GPUs",
@@ -178,7 +178,7 @@ class Parallelism:
         return inside, degree
 
     def _expert_rows(self, ranks_in_cell: int) -> int:
-        """Rows of cells that one expert group touches."""
+        """Return rows of cells that one expert group touches."""
         if self.ep % ranks_in_cell and ranks_in_cell % self.ep:
             raise InvalidJob(
                 f"expert groups of {self.ep} ranks do not cut into nodes that hold {ranks_in_cell} of them",
@@ -247,7 +247,7 @@ class Job:
         return self.parallelism.grid(self.gpus_per_node)
 
     def replace(self, **changes: Any) -> Job:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return dataclass_replace(self, **changes)
 
 
@@ -264,7 +264,7 @@ class Overrides:
 
 
 def stage_slowdown(slowdown: npt.ArrayLike, *, stages: int, microbatches: int | None) -> npt.NDArray[np.float64]:
-    """How much one slow worker slows its whole job: ``1 + (f - 1) * m / (m + p - 1)``.
+    """Return how much one slow worker slows its whole job: ``1 + (f - 1) * m / (m + p - 1)``.
 
     Source: what-if replay of pipelines (arXiv 2505.05713): the slow stage delays each of the m microbatches, the fill
     and drain of the pipeline (p - 1 slots) are not affected.

@@ -104,7 +104,7 @@ def job_of(
 
 
 def _named_levels(content: JobDocument, where: Where, overrides: Overrides) -> Iterator[tuple[str, str]]:
-    """Names of levels, and where each stands."""
+    """Yield names of levels, and where each stands."""
     if overrides.level is not None:
         yield overrides.level, "--level"
     elif content.level is not None:
@@ -170,7 +170,7 @@ def _microbatches(content: JobDocument, parallelism: Parallelism) -> int | None:
 
 
 def _place(key: str, content: JobDocument, where: Where, overrides: Overrides) -> str:
-    """File and line, or option, of what an error calls by its key."""
+    """Return file and line, or option, of what an error calls by its key."""
     if key == "alpha" and overrides.alpha is not None:
         return "--alpha"
     if key == "parallelism.order" and content.order is not None:

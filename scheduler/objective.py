@@ -58,7 +58,7 @@ class Evaluation:
 
 
 def job_level(cluster: Cluster, job: Job) -> Level:
-    """The level at which the job's spread counts.
+    """Return the level at which the job's spread counts.
 
     :raises UnknownName: the job names a level that the cluster does not have.
     """
@@ -66,7 +66,7 @@ def job_level(cluster: Cluster, job: Job) -> Level:
 
 
 def spread(groups: IntArray, domains: IntArray) -> int:
-    """Largest number of distinct domains that a group touches.
+    """Return largest number of distinct domains that a group touches.
 
     :param groups: any shape, the group of each cell, 0 .. number of groups - 1.
     :param domains: same shape, the domain of each cell.
@@ -77,7 +77,7 @@ def spread(groups: IntArray, domains: IntArray) -> int:
 
 
 def objective_of(job: Job, dp: int, pp: int, soft: float = 0.0) -> float:
-    """Eq. 2 for a pair of spreads, plus the soft terms."""
+    """Return Eq. 2 for a pair of spreads, plus the soft terms."""
     return job.alpha * dp + job.beta * pp + soft
 
 

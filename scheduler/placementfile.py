@@ -138,7 +138,7 @@ def _cells(cells: list[_Cell], document: Document, job: Job, cluster: Cluster | 
 
 
 def _problem(cell: _Cell, which: IntArray, cluster: Cluster | None) -> str:
-    """What is wrong with one row of the assignment; empty when nothing is."""
+    """Return what is wrong with one row of the assignment; empty when nothing is."""
     rows, columns = which.shape
     if cell.dp >= rows or cell.pp >= columns:
         return f"cell (dp {cell.dp}, pp {cell.pp}) lies outside the job's {rows} x {columns} cells"

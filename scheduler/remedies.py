@@ -60,7 +60,7 @@ class Misfit(JsonRecord):
 
 
 def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Misfit:
-    """Why the job does not fit, and what would help.
+    """Return why the job does not fit, and what would help.
 
     :param outcome: of the solver on this very instance, infeasible.
     :param limits: for each of the changed instances.
@@ -76,7 +76,7 @@ def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementA
 
 
 def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:
-    """Whether a job has any placement; ``None`` = not settled in time.
+    """Return whether a job has any placement; ``None`` = not settled in time.
 
     Without hard constraints any choice of enough admissible nodes is a placement.
     """
@@ -104,14 +104,14 @@ def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Lim
 
 
 def _solved(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Evaluation | None:
-    """What the placement of a changed instance is worth, if there is one."""
+    """Return what the placement of a changed instance is worth, if there is one."""
     return None if shortage(cluster, job) else run(solver, cluster, job, limits).evaluation
 
 
 def _change(
     kind: RemedyKind, sentence: str, worth: Evaluation, *, dp: int | None = None, free: tuple[str, ...] = ()
 ) -> Remedy:
-    """A change, its sentence ended with what the placement is worth."""
+    """Return a change, its sentence ended with what the placement is worth."""
     sentence += f"; then DP spread {worth.dp}, PP spread {worth.pp}."
     return Remedy(kind=kind, sentence=sentence, spread=worth.spread, objective=worth.objective, dp=dp, free=free)
 
@@ -138,7 +138,7 @@ def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
 
 
 def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
-    """The largest dp that fits: what holds a job holds the same job with fewer replicas, so bisection finds it."""
+    """Yield the largest dp that fits: what holds a job holds it with fewer replicas, so bisection finds it."""
     candidates = list(_smaller_jobs(job, int(admissible(cluster, job).sum())))
     found: tuple[int, Evaluation] | None = None
     low, high = 0, len(candidates)
@@ -155,7 +155,7 @@ def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: 
 
 
 def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
-    """The job with fewer replicas and at most that many nodes, largest first, where its groups cut into nodes."""
+    """Yield the job with fewer replicas and at most that many nodes, largest first, where its groups cut into nodes."""
     most = nodes * job.gpus_per_node * job.parallelism.dp // job.parallelism.gpus
     for dp in range(min(job.parallelism.dp - 1, most), 0, -1):
         try:
@@ -167,7 +167,7 @@ def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
 
 
 def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
-    """Nodes of another size, where the cluster has mostly those."""
+    """Yield nodes of another size, where the cluster has mostly those."""
     sizes = Counter(int(size) for size in cluster.gpus[cluster.idle] if size != job.gpus_per_node)
     for size, _ in sizes.most_common(2):
         try:
@@ -198,7 +198,7 @@ def _free_nodes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: 
 
 
 def shares(cluster: Cluster, job: Job, nodes: IntArray) -> str:
-    """How many of some nodes lie in each domain that matters to a job: ``8 in mp01, 4 in mp02``."""
+    """Return how many of some nodes lie in each domain that matters to a job: ``8 in mp01, 4 in mp02``."""
     level = cluster.level(_freeing_level(cluster, job))
     counts = count_nodes(level, np.isin(np.arange(len(cluster)), nodes))
     return ", ".join(f"{counts[k]} in {level.domains[k]}" for k in np.argsort(-counts, kind="stable") if counts[k])
@@ -209,7 +209,7 @@ def _freeing_level(cluster: Cluster, job: Job) -> str:
 
 
 def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
-    """Nodes in use whose end would make room, as few as possible, in the domains that need fewest.
+    """Return nodes in use whose end would make room, as few as possible, in the domains that need fewest.
 
     Without hard constraints any (cells - free) nodes do, and they are taken where most nodes are free already, so that
     large domains become whole.  Under a hard constraint a domain hosts ``floor(free / g)`` groups of g cells, and nodes
@@ -244,7 +244,7 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 
 
 def _for_groups(free: IntArray, room: IntArray, job: Job, hold: Hold) -> IntArray:
-    """How many nodes to free in each domain so that enough whole groups fit, cheapest next group first.
+    """Return how many nodes to free in each domain so that enough whole groups fit, cheapest next group first.
 
     :param free: shape [domains], admissible nodes.
     :param room: shape [domains], nodes that could be freed.

@@ -26,12 +26,12 @@ class Checkpoint(BaseModel):
 
 
 def checkpoint_text(checkpoint: Checkpoint) -> bytes:
-    """The file's content."""
+    """Return the file's content."""
     return _FILE.dump_json(checkpoint)
 
 
 def parse_checkpoint(data: bytes, *, where: str) -> Checkpoint:
-    """A checkpoint from a file's content.
+    """Return a checkpoint from a file's content.
 
     :raises InvalidInput: it is none.
     """

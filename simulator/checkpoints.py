@@ -65,5 +65,5 @@ class CheckpointFile:
         write_file(self._path, checkpoint_text(checkpoint))
 
     def remove(self) -> None:
-        """The run has ended: there is nothing to go on with."""
+        """Remove the file, as the run has ended."""
         Path(self._path).unlink(missing_ok=True)

@@ -32,7 +32,7 @@ class CommPace:
         self._slowed: dict[int, float] = {}
 
     def started(self, job: SimJob) -> Mapping[int, float]:
-        """Its own pace; and that of all that share links with it."""
+        """Return its own pace; and that of all that share links with it."""
         self._add(job)
         if job.key in self._singles:
             return {job.key: self._of_single(job.key)}
@@ -59,7 +59,7 @@ class CommPace:
         return {**singles, **{key: self._alone(key) for key in there}}
 
     def state(self) -> Any:
-        """Nodes whose slowdown has changed."""
+        """Return nodes whose slowdown has changed."""
         return sorted(self._slowed.items())
 
     def restore(self, state: Any, running: Iterable[SimJob]) -> None:

@@ -13,7 +13,7 @@ _Z = 1.959964
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Half of the 95 % interval of the mean; 0 for a single value, of which nothing is known.
+    """Return half of the 95 % interval of the mean; 0 for a single value, of which nothing is known.
 
     The quantile is the Cornish-Fisher expansion of Student's t about the normal one (Abramowitz and Stegun, 26.7.5),
     right to three digits from 6 degrees of freedom on.
@@ -24,7 +24,7 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def quantile(degrees: int) -> float:
-    """The 97.5 % quantile of Student's t."""
+    """Return the 97.5 % quantile of Student's t."""
     if degrees <= len(_EXACT):
         return _EXACT[degrees - 1]
     z = _Z

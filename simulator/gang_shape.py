@@ -27,7 +27,7 @@ from topology.errors import InvalidJob, InvalidTopology
 def shape(
     record: JobRecord, gpus_per_node: int, *, nodes_with: Callable[[float], int] | None = None
 ) -> tuple[int, float]:
-    """Nodes of a job, and the GPUs it holds on each: whole ones, or a share of one below 1.
+    """Return nodes of a job, and the GPUs it holds on each: whole ones, or a share of one below 1.
 
     The product is what the job holds: ``record.gpus``, or more where it was rounded up to whole nodes.
 
@@ -65,7 +65,7 @@ def shape(
 
 
 def node_size(cluster: Cluster) -> int:
-    """GPUs of the usual node: what most nodes have, of equally many the larger.
+    """Return GPUs of the usual node: what most nodes have, of equally many the larger.
 
     :raises InvalidTopology: the cluster has no node.
     """

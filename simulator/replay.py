@@ -137,7 +137,7 @@ def _check_without_zones(trace: JobTrace, settings: ReplaySettings) -> None:
 
 
 def make_room(cluster: Cluster, settings: ReplaySettings) -> Pool:
-    """The cluster as the engine uses it."""
+    """Return the cluster as the engine uses it."""
     if settings.algorithm == COUNT_ONLY:
         return GpuPool(cluster)
     limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1)
@@ -145,7 +145,7 @@ def make_room(cluster: Cluster, settings: ReplaySettings) -> Pool:
 
 
 def make_failures(cluster: Cluster, settings: ReplaySettings, *, start: float) -> ClusterFailures | None:
-    """What goes wrong with the cluster's nodes; ``None`` = nothing.
+    """Return what goes wrong with the cluster's nodes; ``None`` = nothing.
 
     :param start: when the replay begins.
     :raises InvalidInput: GPUs are only counted, or there are too many spares.
@@ -160,18 +160,18 @@ def make_failures(cluster: Cluster, settings: ReplaySettings, *, start: float) -
 
 
 def _sound(cluster: Cluster) -> list[int]:
-    """Nodes that may fail: those that have not."""
+    """Return nodes that may fail: those that have not."""
     nodes: list[int] = np.flatnonzero(np.isfinite(cluster.slowdown)).tolist()
     return nodes
 
 
 def _spares(cluster: Cluster, settings: ReplaySettings) -> tuple[int, ...]:
-    """Nodes that wait for others to fail, so that no job may count on them."""
+    """Return nodes that wait for others to fail, so that no job may count on them."""
     return () if settings.failures is None else settings.failures.spares_of(_sound(cluster))
 
 
 def make_pace(settings: ReplaySettings, room: Pool) -> Pace | None:
-    """How fast jobs run: slowed by communication, slow nodes and checkpoints; ``None`` = as in the trace.
+    """Return how fast jobs run: slowed by communication, slow nodes and checkpoints; ``None`` = as in the trace.
 
     :raises InvalidInput: a model of communication is asked for where GPUs are only counted.
     """
@@ -189,14 +189,14 @@ def make_pace(settings: ReplaySettings, room: Pool) -> Pace | None:
 
 
 def _slow_nodes(failures: FailureSettings | None, room: Pool) -> bool:
-    """Whether a job may lie on a slow node: one that is flagged at the start, or one that becomes slow."""
+    """Return whether a job may lie on a slow node: one that is flagged at the start, or one that becomes slow."""
     if failures is not None and failures.model.slowness.per_thousand_node_days > 0.0:
         return True
     return isinstance(room, NodePool) and any(flag.slowdown > HEALTHY for flag in room.cluster.flags.values())
 
 
 def _fitting(trace: JobTrace, room: Pool, *, lenient: bool) -> JobTrace:
-    """The trace without jobs that could never run in that room, counted by reason."""
+    """Return the trace without jobs that could never run in that room, counted by reason."""
     misfits: dict[str, str] = {}
     for record in trace.records:
         try:

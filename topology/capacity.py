@@ -9,7 +9,7 @@ from topology.cluster import Cluster, IntArray, Level
 
 
 def count_nodes(level: Level, nodes: npt.NDArray[np.bool_]) -> IntArray:
-    """How many of the given nodes each domain of a level holds.
+    """Return how many of the given nodes each domain of a level holds.
 
     :param nodes: shape [nodes], which nodes count.
     :returns: shape [domains].
@@ -18,7 +18,7 @@ def count_nodes(level: Level, nodes: npt.NDArray[np.bool_]) -> IntArray:
 
 
 def most_together(cluster: Cluster, nodes: npt.NDArray[np.bool_]) -> int:
-    """How many of the given nodes one job can have: all, or those of one trunk where nothing joins the trunks.
+    """Return how many of the given nodes one job can have: all, or those of one trunk where nothing joins the trunks.
 
     :param nodes: shape [nodes], which nodes count.
     """
@@ -28,7 +28,7 @@ def most_together(cluster: Cluster, nodes: npt.NDArray[np.bool_]) -> int:
 
 
 def shortage_apart(cluster: Cluster, nodes: npt.NDArray[np.bool_], wanted: int) -> str:
-    """Why one job cannot have so many of the given nodes although there are enough: they lie in several trunks.
+    """Return why one job cannot have so many of the given nodes although there are enough: they lie in several trunks.
 
     :param nodes: shape [nodes], which nodes count.
     :returns: ``in one domain of spine, as nothing joins ...``; empty when one trunk has enough, or all have too few.
@@ -46,7 +46,7 @@ def shortage_apart(cluster: Cluster, nodes: npt.NDArray[np.bool_], wanted: int) 
 
 
 def together(cluster: Cluster, nodes: npt.NDArray[np.intp], wanted: int) -> npt.NDArray[np.intp]:
-    """Those of the given nodes among which a job of a certain size is to choose its own.
+    """Return the nodes, of those given, among which a job of a certain size is to choose its own.
 
     :param nodes: indices, ascending.
     :param wanted: nodes of the job.

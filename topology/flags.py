@@ -29,7 +29,7 @@ _FACTOR = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 
 
 def parse_slowdown(text: str) -> float:
-    """A slowdown as people write it: a finite factor of at least 1, of any number of digits, or ``faulty``.
+    """Return a slowdown as people write it: a finite factor of at least 1, of any number of digits, or ``faulty``.
 
     :raises ValueError: neither.
     """
@@ -76,7 +76,7 @@ class NodeFlag(JsonRecord):
             raise ValueError(f"a slowdown is a factor of at least 1, not {self.slowdown}")
 
     def active(self, at: datetime) -> bool:
-        """Whether the flag holds at an instant (both ends timezone-aware; the end is exclusive)."""
+        """Return whether the flag holds at an instant (both ends timezone-aware; the end is exclusive)."""
         return (self.since is None or self.since <= at) and (self.until is None or at < self.until)
 
 
@@ -89,7 +89,7 @@ def severity(flag: NodeFlag) -> tuple[float, bool, float, str, str]:
 
 
 def merged(flags: Sequence[NodeFlag]) -> NodeFlag:
-    """One flag for a node out of those of several sources: the worst counts, and the others are named with it.
+    """Return one flag for a node out of those of several sources: the worst counts, and the others are named with it.
 
     No source outvotes another: a node that one detector finds healthy and another slow is slow, for detectors look at
     different things, and a wrong flag costs a node while a missed one costs a job.
@@ -107,7 +107,7 @@ def merged(flags: Sequence[NodeFlag]) -> NodeFlag:
 
 
 def in_words(flag: NodeFlag) -> str:
-    """``straggler, 1.3 times slower``, or ``faulty``."""
+    """Return ``straggler, 1.3 times slower``, or ``faulty``."""
     return flag.kind if flag.slowdown == FAULTY else f"{flag.kind}, {flag.slowdown:.4g} times slower"
 
 

@@ -29,7 +29,7 @@ def finite(_: click.Context, parameter: click.Parameter, value: float | None) ->
 
 
 def cluster_options(command: F) -> F:
-    """``--cluster`` and what lies over it."""
+    """Return ``--cluster`` and what lies over it."""
     return _with(
         command,
         click.option(
@@ -40,7 +40,7 @@ def cluster_options(command: F) -> F:
 
 
 def state_options(command: F) -> F:
-    """How to read a cluster file, and what lies over it."""
+    """Return how to read a cluster file, and what lies over it."""
     return _with(
         command,
         click.option("--format", metavar="NAME", help="Format of the cluster file  [default: recognised by content]"),
@@ -49,7 +49,7 @@ def state_options(command: F) -> F:
 
 
 def overlay_options(command: F) -> F:
-    """What lies over a cluster file, for commands whose ``--format`` is that of another file."""
+    """Return what lies over a cluster file, for commands whose ``--format`` is that of another file."""
     return _with(
         command,
         click.option("--levels", metavar="A,B,..", help="Labels to take as levels, broad to close (Kubernetes)."),
@@ -73,7 +73,7 @@ def overlay_options(command: F) -> F:
 
 
 def gpus_option(command: F) -> F:
-    """``--gpus-per-node``, for the formats that do not say it."""
+    """Return ``--gpus-per-node``, for the formats that do not say it."""
     return click.option(
         "--gpus-per-node",
         type=click.IntRange(min=1),
@@ -89,7 +89,7 @@ def _with(command: F, *options: Callable[[F], F]) -> F:
 
 
 def read_cluster(*, cluster: str, **state: Any) -> tuple[Cluster, tuple[str, ...]]:
-    """The cluster that ``cluster_options`` describe, and notes about it.
+    """Return the cluster that ``cluster_options`` describe, and notes about it.
 
     :param state: as of :func:`load_state`.
     :raises ArnoldError: a file is unusable.
@@ -107,7 +107,7 @@ def load_state(
     busy: Sequence[str] = (),
     flags: Sequence[str] = (),
 ) -> LoadedTopology:
-    """A cluster file with what ``state_options`` lay over it.
+    """Return a cluster file with what ``state_options`` lay over it.
 
     :raises ArnoldError: a file is unusable.
     """

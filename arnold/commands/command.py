@@ -35,7 +35,7 @@ class Command(click.Command):
 
 
 def _takes_one(option: click.Option) -> bool:
-    """Whether a second value would replace the first: no list, and no flag without an opposite."""
+    """Return whether a second value would replace the first: no list, and no flag without an opposite."""
     return not option.multiple and (not option.is_flag or bool(option.secondary_opts))
 
 
@@ -59,11 +59,11 @@ class JsonCommand(Command):
         )
 
     def document(self) -> Any:
-        """The type of the JSON document."""
+        """Return the type of the JSON document."""
         return document_at(self._document)
 
 
 def document_at(target: str) -> Any:
-    """The type at ``module:name``."""
+    """Return the type at ``module:name``."""
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)

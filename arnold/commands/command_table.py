@@ -53,7 +53,7 @@ COMMANDS: Mapping[str, CommandRow] = {
 
 
 def offers(group: str) -> Iterator[Any]:
-    """What other packages offer through a group of entry points, in the order of their names.
+    """Yield what other packages offer through a group of entry points, in the order of their names.
 
     One that cannot be imported, whatever the reason, is left out with a warning on stderr.
     """
@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
         self._plugins = plugins
 
     def table(self) -> dict[str, CommandRow]:
-        """Rows of all commands: our own first, then those of other packages."""
+        """Return rows of all commands: our own first, then those of other packages."""
         rows = dict(self._own)
         if self._plugins:
             for offered in offers(self._plugins):
@@ -92,7 +92,7 @@ class LazyGroup(click.Group):
         return rows
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Names of all commands, without importing one."""
+        """Return names of all commands, without importing one."""
         return list(self.table())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -122,7 +122,7 @@ class LazyGroup(click.Group):
         return (name, command, args[1:]) if command else super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The commands' lines in the help, from the table."""
+        """Write the commands' lines of the help, from the table."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, row.help) for name, row in self.table().items()])
 

@@ -93,7 +93,7 @@ def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits
 
 
 def print_results(out: Console, document: CompareDocument) -> None:
-    """The table, best objective first; below it those that found no placement, with the reason."""
+    """Print the table, best objective first; below it those that found no placement, with the reason."""
     from arnold.commands.place_text import print_sentences
     from scheduler.phrases import status_words
     from topology.quantities import decimal
@@ -126,5 +126,5 @@ def print_results(out: Console, document: CompareDocument) -> None:
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """The best exit code of several outcomes: 0 if any has a placement."""
+    """Return the best exit code of several outcomes: 0 if any has a placement."""
     return min((EXIT_CODES.get(outcome.status, OUT_OF_TIME) for outcome in outcomes), default=OUT_OF_TIME)

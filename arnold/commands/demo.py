@@ -79,7 +79,7 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
 
 
 def _files(cluster: Cluster, job: Job, seed: int) -> dict[str, bytes]:
-    """Content of each file to save, by name."""
+    """Return the content of each file to save, by name."""
     from arnold.demo_files import demo_files
     from arnold.demo_jobs import demo_jobs
 
@@ -133,7 +133,7 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDoc
 
 
 def _print_what_next(out: Console, files: Sequence[str]) -> None:
-    """Commands to go on with, as they can be called from here."""
+    """Print commands to go on with, as they can be called from here."""
     name = _own_name()
     if files:
         out.print(f"Saved: {', '.join(files)}", soft_wrap=True)
@@ -146,7 +146,9 @@ def _print_what_next(out: Console, files: Sequence[str]) -> None:
 
 
 def _own_name() -> str:
-    """How this program is called again: ``arnold`` where that is what the shell finds, else the path of its script."""
+    """Return how this program is called again: ``arnold`` where that is what the shell finds, else the path of its
+    script.
+    """
     from shutil import which
 
     script = Path(sys.argv[0])

@@ -85,7 +85,7 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: Explain
 
 
 def _print_options(out: Console, document: ExplainDocument, compared: str) -> None:
-    """To avoid slow nodes against to use them, which nodes they are, and why they are flagged."""
+    """Print what avoiding slow nodes costs against using them, which they are, and why they are flagged."""
     from arnold.commands.place_text import flag_sentences, print_sentences, shown
 
     lines = []
@@ -108,7 +108,7 @@ def _heading(document: ExplainDocument) -> str:
 
 
 def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
-    """A line for each pair that no other exceeds, with the smaller ones that go with it."""
+    """Return a line for each pair that no other exceeds, with the smaller ones that go with it."""
     from arnold.commands.place_text import LONGEST
     from scheduler.explain import why_not
     from topology.quantities import decimal

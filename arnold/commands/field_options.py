@@ -102,7 +102,7 @@ def _name(field: Field[Any]) -> str:
 
 
 def _default(field: Field[Any]) -> Any:
-    """The default of a field; ``MISSING`` = it has none."""
+    """Return the default of a field; ``MISSING`` = it has none."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 

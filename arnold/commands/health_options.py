@@ -18,7 +18,7 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 def detector_options(function: F) -> F:
-    """What decides whether a machine stands out."""
+    """Return what decides whether a machine stands out."""
     for option in reversed(
         (
             click.option(
@@ -58,7 +58,7 @@ def settings_of(
     window: int | None,
     step: float | None = None,
 ) -> ComparisonSettings:
-    """ComparisonSettings from options; what was not said stays as it is by default.
+    """Return ComparisonSettings from options; what was not said stays as it is by default.
 
     :raises UnknownName: no such denoiser.
     """
@@ -78,7 +78,7 @@ def settings_of(
 
 
 def machines_of(nodes: str | None) -> list[str] | None:
-    """Names of ``--nodes``.
+    """Return names of ``--nodes``.
 
     :raises InvalidInput: not a hostlist.
     """

@@ -120,7 +120,7 @@ def watch(
 
 
 def _record(store: str, found: Iterable[NodeFlag], *, now: datetime) -> RecordDocument:
-    """What a round found, as findings of a flag store.
+    """Return what a round found, as findings of a flag store.
 
     The rules of the store say how long they hold, also where the episode is over: it is evidence about the node. A
     machine that does not stand out gets no all-clear: a node that is avoided shows no symptoms.

@@ -39,7 +39,7 @@ Examples:
 
 
 def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Names of algorithms, for the shell."""
+    """Return names of algorithms, for the shell."""
     from scheduler.placement.types import ALGORITHMS
 
     return [name for name in ALGORITHMS.names() if name.startswith(incomplete)]

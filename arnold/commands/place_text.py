@@ -56,7 +56,7 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
 
 
 def print_head(out: Console, instance: Instance) -> None:
-    """One line about the job, one about the cluster."""
+    """Print one line about the job, one about the cluster."""
     job, cluster = instance.job, instance.cluster
     grid = job.grid
     size = f": {grid.rows} x {grid.columns} cells, {grid.cells:,} nodes of {job.gpus_per_node} GPUs; "
@@ -69,7 +69,7 @@ def print_head(out: Console, instance: Instance) -> None:
 
 
 def print_pareto(out: Console, instance: Instance, outcome: Outcome) -> None:
-    """The corners of the trade between the two spreads."""
+    """Print the corners of the trade between the two spreads."""
     points, evaluation = outcome.proposal.corners, outcome.evaluation
     if not points or evaluation is None:
         return
@@ -85,7 +85,7 @@ def print_pareto(out: Console, instance: Instance, outcome: Outcome) -> None:
 
 
 def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
-    """A titled list of sentences; nothing when there are none."""
+    """Print a titled list of sentences; nothing when there are none."""
     if sentences:
         out.print()
         out.print(Text(title, "bold"))
@@ -128,7 +128,7 @@ def _print_domains(out: Console, instance: Instance, outcome: Outcome) -> None:
 
 
 def shown(names: Iterable[str]) -> str:
-    """Names as a hostlist, cut short where it does not fit on a line."""
+    """Return names as a hostlist, cut short where it does not fit on a line."""
     folded = spell_names(names)
     return folded if len(folded) <= LONGEST_NAMES else f"{folded[: LONGEST_NAMES - 3]}..."
 

@@ -12,7 +12,7 @@ from topology.quantities import duration
 
 @contextmanager
 def run_progress(jobs: int) -> Iterator[Callable[[Engine], None] | None]:
-    """Something to call now and then; ``None`` where nobody watches.
+    """Yield something to call now and then; ``None`` where nobody watches.
 
     :param jobs: of the run.
     """

@@ -128,7 +128,7 @@ def _view(how: dict[str, Any]) -> Any:
 
 
 def _looks(dumps: Sequence[str], *, rounds: bool) -> list[list[str]]:
-    """Paths of each look."""
+    """Return paths of each look."""
     if not rounds:
         return [list(dumps)]
     if len(dumps) < 2:

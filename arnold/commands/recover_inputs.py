@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def running_job_options(function: F) -> F:
-    """``--job`` and ``--placement``."""
+    """Return ``--job`` and ``--placement``."""
     placement = click.option(
         "--placement", type=FILE, metavar="FILE", help="What `arnold place` saved: which nodes the job is on."
     )
@@ -26,7 +26,7 @@ def running_job_options(function: F) -> F:
 
 
 def read_machines(job_file: str | None, placement: str | None) -> Machines:
-    """The machines that ``running_job_options`` describe.
+    """Return the machines that ``running_job_options`` describe.
 
     :raises ArnoldError: a file is unusable; neither was given; the placement is of another job.
     """

@@ -87,7 +87,7 @@ def command(
 
 
 def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
-    """Names of the lost nodes; one that several lists name is lost once.
+    """Return names of the lost nodes; one that several lists name is lost once.
 
     :raises UnknownName: one is not in the cluster.
     """

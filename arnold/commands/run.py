@@ -106,7 +106,7 @@ class _UsageError(ArnoldError):
 
 
 def _explain(error: Exception) -> ArnoldError:
-    """Any exception as an error that says what, where and what to do."""
+    """Return any exception as an error that says what, where and what to do."""
     if isinstance(error, ArnoldError):
         return error
     if isinstance(error, click.ClickException):

@@ -49,7 +49,7 @@ def command(command: tuple[str, ...]) -> None:
 
 
 def _others() -> Mapping[str, str]:
-    """Our own, and those of other packages."""
+    """Return our own, and those of other packages."""
     found = {name: target for offered in offers(ENTRY_POINTS) for name, target in offered.items()}
     return {**OTHERS, **found}
 
@@ -70,7 +70,7 @@ def _document_of(words: Sequence[str], others: Iterable[str]) -> Any:
 
 
 def _documented(group: click.Group, prefix: str = "") -> Iterator[str]:
-    """Names of all commands below a group that print a JSON document."""
+    """Yield names of all commands below a group that print a JSON document."""
     context = click.Context(group)
     for name in group.list_commands(context):
         member = group.get_command(context, name)

@@ -43,7 +43,7 @@ def silence(stream: IO[str] | None) -> None:
 
 
 def _nowhere(number: int) -> IO[str]:
-    """A stream to nowhere, on the number of the one that is closed: no file that is opened later may get it."""
+    """Return a stream to nowhere, on the number of the one that is closed: no file that is opened later may get it."""
     opened = os.open(os.devnull, os.O_WRONLY)
     if opened != number:
         os.dup2(opened, number)

@@ -106,7 +106,7 @@ def _names(text: str) -> list[str]:
 
 
 def _cluster_names(files: tuple[str, ...]) -> list[str]:
-    """Names of clusters: those of the files without folder and suffix; the whole path where two share one."""
+    """Return names of clusters: those of the files without folder and suffix; the whole path where two share one."""
     stems = [plain(Path(file).stem) for file in files]
     return [stem if stems.count(stem) == 1 else plain(file) for stem, file in zip(stems, files, strict=True)]
 

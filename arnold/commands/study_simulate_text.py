@@ -36,5 +36,5 @@ def _cell(group: RunGroup, metric: ComparedMetric) -> str:
 
 
 def _lower(title: str) -> str:
-    """A title inside a line; acronyms stay."""
+    """Return a title inside a line; acronyms stay."""
     return title if title[:2].isupper() else title[0].lower() + title[1:]

@@ -45,7 +45,7 @@ def command() -> None:
 
 
 def file_options(function: F) -> F:
-    """The file, and what lies over it."""
+    """Return the file, and what lies over it."""
     return click.argument("file", type=FILE)(state_options(function))
 
 

@@ -110,7 +110,7 @@ class CollectivesDocument(JsonModel):
 def collectives_document(
     diagnosis: Diagnosis, *, format: str, node_of: Mapping[int, str], flags: Sequence[NodeFlag], withheld: str
 ) -> CollectivesDocument:
-    """The document of a diagnosis."""
+    """Return the document of a diagnosis."""
     members = diagnosis.members
     culprits = [
         NamedCulprit(

@@ -140,7 +140,7 @@ def placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell
 
 
 def _avoided(instance: Instance, nodes: IntArray | None) -> tuple[str, ...]:
-    """Flagged nodes that a gang could otherwise have used, and that this one does not; none without a placement."""
+    """Return flagged nodes that a gang could have used and this one does not; none without a placement."""
     if nodes is None:
         return ()
     cluster = instance.cluster

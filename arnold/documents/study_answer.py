@@ -51,7 +51,7 @@ class StudyDocument(JsonRecord):
 
 
 def study_document(compared: Comparison, *, runs: int, made: int) -> StudyDocument:
-    """The document of a study."""
+    """Return the document of a study."""
     return StudyDocument(
         title=compared.title, runs=runs, made=made, groups=tuple(_group(group) for group in compared.groups)
     )

@@ -84,7 +84,7 @@ class ValidateDocument(JsonRecord):
 
 
 def _read(topology: LoadedTopology, source: str) -> dict[str, Any]:
-    """The fields that all three share: a description is read from the class of a field alone."""
+    """Return the fields that all three share: a description is read from the class of a field alone."""
     cluster = summarise_cluster(topology.cluster, source)
     return {"format": topology.format, "cluster": cluster, "notes": topology.notes}
 

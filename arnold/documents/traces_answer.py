@@ -34,7 +34,7 @@ class TracesConvertDocument(JsonModel):
 
 
 def traces_convert_document(conversion: Conversion, layout: RankLayout, files: Sequence[str]) -> TracesConvertDocument:
-    """The document of a conversion."""
+    """Return the document of a conversion."""
     return TracesConvertDocument(
         source=conversion.source,
         files=list(files),

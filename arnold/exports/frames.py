@@ -37,12 +37,13 @@ class Frames:
 
 
 def frame_count(nodes: int) -> int:
-    """Instants for a cluster of so many nodes."""
+    """Return instants for a cluster of so many nodes."""
     return int(min(MOST_FRAMES, max(LEAST_FRAMES, MOST_CELLS // max(nodes, 1))))
 
 
 def frames(past: RunHistory, count: int | None = None) -> Frames:
-    """The cluster at equal distances, in the middle of each part of the run; a job counts from its begin to its end.
+    """Return the cluster at equal distances, in the middle of each part of the run; a job counts from its begin to its
+    end.
 
     :param count: of instants; ``None`` = :func:`frame_count`.
     """
@@ -73,5 +74,5 @@ def frames(past: RunHistory, count: int | None = None) -> Frames:
 
 
 def away_at(away: Spans, time: float) -> IntArray:
-    """Nodes that no job may use at a time."""
+    """Return nodes that no job may use at a time."""
     return away.number[(away.begin <= time) & (away.end > time)]

@@ -31,7 +31,7 @@ COLUMNS: Mapping[str, type] = {
 
 
 def rows(jobs: Sequence[SimJob], names: Sequence[str]) -> Iterator[Row]:
-    """The jobs in order of submission; what did not happen is ``None``.
+    """Yield the jobs in order of submission; what did not happen is ``None``.
 
     :param names: of the nodes, by number; empty where GPUs were only counted.
     """

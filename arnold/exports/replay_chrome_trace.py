@@ -26,7 +26,7 @@ _LANES = 1_000
 
 
 def attempts_to_export(past: RunHistory, *, most_events: int = MOST_EVENTS) -> list[int]:
-    """Attempts to write, by begin: all, or as many of those with most GPU-seconds as fit."""
+    """Return attempts to write, by begin: all, or as many of those with most GPU-seconds as fit."""
     attempts = past.attempts
     size = np.maximum(np.diff(attempts.first), 1)
     worth = attempts.gpus * (attempts.end - attempts.begin)
@@ -36,7 +36,7 @@ def attempts_to_export(past: RunHistory, *, most_events: int = MOST_EVENTS) -> l
 
 
 def chrome_trace(past: RunHistory, over_time: TimeSeries, chosen: Sequence[int], *, packed: bool = False) -> bytes:
-    """The file.  Same input, same bytes.
+    """Return the file.  Same input, same bytes.
 
     :param chosen: attempts, by begin.
     :param packed: gzip, which Perfetto opens as well.
@@ -111,7 +111,7 @@ class _Lanes:
         self._made: dict[int, int] = {}
 
     def take(self, node: int, begin: float, end: float) -> tuple[int, bool]:
-        """A lane of a node, and whether it is new; asked by begin."""
+        """Return a lane of a node, and whether it is new; asked by begin."""
         busy, free = self._busy.setdefault(node, []), self._free.setdefault(node, [])
         while busy and busy[0][0] <= begin:
             heappush(free, heappop(busy)[1])

@@ -45,7 +45,7 @@ _FIELDS = {
 
 
 def rows(found: TimeSeries, origin: float) -> Iterator[Row]:
-    """The buckets in order; ``None`` = there was nothing of which to take a mean.
+    """Yield the buckets in order; ``None`` = there was nothing of which to take a mean.
 
     :param origin: the first submission, on the trace's clock.
     """

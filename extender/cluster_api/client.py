@@ -75,7 +75,7 @@ class HttpApi:
         return str(self._client.configuration.host)
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> bytes:
-        """See :class:`~extender.cluster_api.api.ClusterApi`, also for the other verbs."""
+        """Return see :class:`~extender.cluster_api.api.ClusterApi`, also for the other verbs."""
         return await self._ask("GET", resource.path(namespace=namespace, name=name))
 
     async def page(

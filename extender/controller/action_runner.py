@@ -26,7 +26,7 @@ class ActionRunner:
     planning: Planning
 
     async def act(self, key: GangKey, actions: Sequence[Action]) -> None:
-        """Do it all in order, and last all releases together.
+        """Run all actions in order, and last all releases together.
 
         :raises ArnoldError: something could not be done; what comes after it is not.
         """

@@ -42,13 +42,13 @@ class Demand:
     tolerations: tuple[tuple[str, str, str, str], ...] = ()
 
     def accepts(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node has the labels (and the name) that the pod asks for."""
+        """Return whether a node has the labels (and the name) that the pod asks for."""
         if any(labels.get(key) != value for key, value in self.selector):
             return False
         return self.terms is None or any(_holds(term, name, labels) for term in self.terms)
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether the pod puts up with a taint."""
+        """Return whether the pod puts up with a taint."""
         return any(_covers(toleration, taint) for toleration in self.tolerations)
 
     @property
@@ -58,7 +58,7 @@ class Demand:
 
 
 def demand_of(pod: Pod) -> Demand:
-    """What a pod asks of a node.
+    """Return what a pod asks of a node.
 
     The name to which a pod was pinned at its release is no demand of its own, nor is any that a bound pod bears: where
     that goes is decided, and another pod of its gang may go elsewhere.
@@ -75,7 +75,7 @@ def demand_of(pod: Pod) -> Demand:
 
 
 def demands_of(pods: Iterable[Pod]) -> frozenset[Demand]:
-    """The different demands of some pods."""
+    """Return the different demands of some pods."""
     return frozenset(map(demand_of, pods))
 
 
@@ -97,7 +97,7 @@ def _expression(requirement: Requirement) -> Expression:
 
 
 def _holds(term: AffinityTerm, name: str, labels: Mapping[str, str]) -> bool:
-    """An empty term matches nothing."""
+    """Return whether an empty term matches nothing."""
     if not term.labels and not term.names:
         return False
     named = {"metadata.name": name}

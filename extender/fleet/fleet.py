@@ -52,7 +52,7 @@ class Fleet:
         """Counts changes that a plan could depend on."""
 
     def put_node(self, node: NodeObject) -> None:
-        """A node appeared or changed."""
+        """Take in a node that appeared or changed."""
         new = host_of(node)
         old = self._hosts.get(node.name)
         if old == new:
@@ -61,12 +61,12 @@ class Fleet:
         self._changed(node.name, rebuild=old is None or self._place(old) != self._place(new))
 
     def drop_node(self, name: str) -> None:
-        """A node is gone."""
+        """Drop a node that is gone."""
         if self._hosts.pop(name, None) is not None:
             self._changed(name, rebuild=True)
 
     def put_pod(self, pod: Pod) -> None:
-        """A pod appeared or changed; what matters is the GPUs it holds on a node, until it has ended or is gone."""
+        """Take in a pod that appeared or changed: the GPUs it holds on a node, until it has ended or is gone."""
         node = pod.node
         if node is None or pod.terminal:
             self.drop_pod(pod.uid)
@@ -80,14 +80,14 @@ class Fleet:
                 self._changed(node)
 
     def drop_pod(self, uid: str) -> None:
-        """A pod is gone."""
+        """Drop a pod that is gone."""
         if (old := self._holding.pop(uid, None)) is not None:
             node, gpus = old
             self._held[node] -= gpus
             self._changed(node)
 
     def promise(self, key: GangKey, nodes: Collection[str]) -> None:
-        """Nodes are promised to a gang: all of these, and no others."""
+        """Promise nodes to a gang: all of these, and no others."""
         before, after = self._promised_by.pop(key, frozenset()), frozenset(nodes)
         if after:
             self._promised_by[key] = after
@@ -101,26 +101,28 @@ class Fleet:
             self._changed(name)
 
     def promised_to(self, name: str) -> GangKey | None:
-        """The gang that a node is promised to; of several, which forged plans can bring about, always the same one."""
+        """Return the gang that a node is promised to; of several, which forged plans can bring about, always the same
+        one.
+        """
         keys = self._promises.get(name)
         return min(keys) if keys else None
 
     def host(self, name: str) -> Host | None:
-        """A node as it was last seen; ``None`` = there is no such node."""
+        """Return a node as it was last seen; ``None`` = there is no such node."""
         return self._hosts.get(name)
 
     def ailing(self, name: str, now: datetime) -> str:
-        """Why what runs on a node is in danger: gone, not Ready, broken, flagged faulty; empty = fine."""
+        """Return why what runs on a node is in danger: gone, not Ready, broken, flagged faulty; empty = fine."""
         host = self._hosts.get(name)
         return GONE if host is None else host.ailing(now)
 
     def not_ready_since(self, name: str) -> datetime | None:
-        """Since when a node has not been Ready; ``None`` = it is Ready, or gone."""
+        """Return since when a node has not been Ready; ``None`` = it is Ready, or gone."""
         host = self._hosts.get(name)
         return None if host is None else host.ready_since
 
     def held(self, name: str) -> int:
-        """GPUs of a node that pods hold."""
+        """Return GPUs of a node that pods hold."""
         return self._held[name]
 
     @property
@@ -178,7 +180,7 @@ class Fleet:
     def view(
         self, demands: frozenset[Demand], now: datetime, *, counted: frozenset[str], own: Own | None = None
     ) -> GangView:
-        """The cluster for the pods of one gang.
+        """Return the cluster for the pods of one gang.
 
         :param demands: what they ask of a node.
         :param counted: levels at which a node must have a place to be of use.
@@ -199,13 +201,13 @@ class Fleet:
         return make_view(self.table, hosts, self.occupancy, demands=demands, counted=counted, own=own, now=now)
 
     def _until(self, now: datetime) -> datetime:
-        """The first end of a flag from now on."""
+        """Return the first end of a flag from now on."""
         ends = (host.annotated.until for host in self._hosts.values() if host.annotated is not None)
         starts = (end for end in ends if end is not None and end > now)
         return min(starts, default=_NEVER)
 
     def _place(self, host: Host) -> tuple[object, ...]:
-        """What the tree depends on."""
+        """Return what the tree depends on."""
         return host.gpus, *(host.labels.get(label) for label in self._placing)
 
     def outdate(self) -> None:

@@ -51,7 +51,7 @@ class FleetTable:
 
 
 def make_table(hosts: Sequence[Host], levels: Sequence[str] | None) -> FleetTable:
-    """The tree of some nodes.
+    """Return the tree of some nodes.
 
     :param hosts: each with at least one GPU.
     :param levels: labels from broad to close; ``None`` = those of the preset that most nodes carry.
@@ -80,7 +80,7 @@ def make_table(hosts: Sequence[Host], levels: Sequence[str] | None) -> FleetTabl
 def _levels(
     labels: Sequence[Mapping[str, str]], levels: Sequence[str] | None, problems: list[Problem]
 ) -> tuple[tuple[str, ...], str]:
-    """Labels that are levels, those that no node carries left out."""
+    """Return labels that are levels, those that no node carries left out."""
     if not labels:
         return (), "no node with GPUs yet"
     if levels is None:

@@ -57,7 +57,7 @@ def make_view(
     own: Own,
     now: datetime,
 ) -> GangView:
-    """The cluster for the pods of one gang.
+    """Return the cluster for the pods of one gang.
 
     :param hosts: the nodes of the table as they are now, in its order.
     :param demands: what the pods ask of a node.
@@ -89,7 +89,7 @@ def make_view(
 
 
 def _refused(hosts: Sequence[Host], demands: frozenset[Demand]) -> Iterator[tuple[str, BoolArray]]:
-    """Nodes that some of the pods cannot use, by reason."""
+    """Yield nodes that some of the pods cannot use, by reason."""
     selective = [demand for demand in demands if demand.selective]
     if selective:
         refused = [not all(demand.accepts(host.name, host.labels) for demand in selective) for host in hosts]
@@ -100,7 +100,7 @@ def _refused(hosts: Sequence[Host], demands: frozenset[Demand]) -> Iterator[tupl
 
 
 def _flags(hosts: Mapping[int, Host], demands: frozenset[Demand], now: datetime) -> dict[int, NodeFlag]:
-    """Flags of nodes by row; a taint PreferNoSchedule that all of them have marks the pool and costs nothing."""
+    """Return flags of nodes by row; a taint PreferNoSchedule that all of them have marks the pool and costs nothing."""
     discouraging = {
         i: [taint for taint in host.discouraging if not all(demand.tolerates(taint) for demand in demands)]
         for i, host in hosts.items()
@@ -126,7 +126,7 @@ def _leave_out(kept: BoolArray, refused: BoolArray, why: str, left_out: Counter[
 
 
 def _with_missing(cluster: Cluster, names: Sequence[str], own: Own) -> Cluster:
-    """The cluster with nodes that are gone, faulty, at the places of others."""
+    """Return the cluster with nodes that are gone, faulty, at the places of others."""
     first = len(cluster)
     like = np.array([cluster.index_of.get(own.likenesses.get(name, ""), 0) for name in names], dtype=np.int32)
     levels = (

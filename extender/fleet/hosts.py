@@ -45,14 +45,14 @@ class Host:
     problem: InvalidTopology | None = None
 
     def ailing(self, now: datetime) -> str:
-        """Why what runs here is in danger, a flag ``faulty`` included; empty = fine."""
+        """Return why what runs here is in danger, a flag ``faulty`` included; empty = fine."""
         flag = self.annotated
         if not self.ailment and flag is not None and flag.slowdown == FAULTY and flag.active(now):
             return f"flagged faulty by {flag.source}"
         return self.ailment
 
     def flag(self, now: datetime, discouraging: Iterable[Taint]) -> NodeFlag | None:
-        """What is to be said against new pods here: the worst there is.
+        """Return what is to be said against new pods here: the worst there is.
 
         :param discouraging: taints PreferNoSchedule that the pods do not tolerate.
         """
@@ -64,7 +64,7 @@ class Host:
 
 
 def host_of(node: NodeObject) -> Host:
-    """What matters of a node."""
+    """Return what matters of a node."""
     problem, annotated = None, None
     gpus = allocatable = 0
     try:

@@ -12,7 +12,7 @@ HINTS_READ = "HintsRead"
 
 
 def with_doubts(plan: GangPlan, gang: Gang, now: datetime) -> GangPlan:
-    """The plan with a condition about its gang's hints, if there was ever something to say."""
+    """Return the plan with a condition about its gang's hints, if there was ever something to say."""
     if gang.doubts:
         message = "; ".join(map(str, gang.doubts))
         return plan.with_condition(HINTS_READ, False, gang.doubts[0].reason, message, now)

@@ -139,7 +139,7 @@ def repair_question(
 
 
 def _running(gang: Gang, plan: GangPlan, lost: Sequence[str]) -> frozenset[int]:
-    """Ranks whose pod is bound to its node, or has ended well."""
+    """Return ranks whose pod is bound to its node, or has ended well."""
     if len(gang.members) != len(plan.nodes):
         return frozenset()
     ranks = enumerate(zip(gang.members, plan.nodes, strict=True))
@@ -148,7 +148,7 @@ def _running(gang: Gang, plan: GangPlan, lost: Sequence[str]) -> frozenset[int]:
 
 
 def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[TopologyRequest]) -> Question:
-    """The question with its cluster, or with the reason why there is none."""
+    """Return the question with its cluster, or with the reason why there is none."""
     try:
         job = placed_in(job, tiers, fleet)
     except InvalidGang as error:
@@ -196,7 +196,7 @@ def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]
 
 
 def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
-    """The job with its level named, and with requests that give a level by its number as holds.
+    """Return the job with its level named, and with requests that give a level by its number as holds.
 
     :raises InvalidGang: the cluster has not the level that the gang names, or has none.
     """

@@ -80,7 +80,7 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
 
 
 def _base(question: Question, job: Job | None) -> GangPlan:
-    """The plan before, or a new one, with what is asked now."""
+    """Return the plan before, or a new one, with what is asked now."""
     gang = question.gang
     before = with_doubts(question.before or GangPlan(gang.key, PlanPhase.QUEUED), gang, question.now)
     if job is None:
@@ -90,12 +90,12 @@ def _base(question: Question, job: Job | None) -> GangPlan:
 
 @cache
 def _algorithm(name: str) -> PlacementAlgorithm:
-    """Looking through what is installed takes longer than a small gang."""
+    """Return looking through what is installed takes longer than a small gang."""
     return ALGORITHMS.load(name)
 
 
 def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
-    """Names of the nodes in the order of ranks.
+    """Return names of the nodes in the order of ranks.
 
     :param nodes: shape [rows, columns].
     """
@@ -105,14 +105,14 @@ def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
 
 
 def by_cell(cluster: Cluster, job: Job, nodes: Iterable[str]) -> IntArray:
-    """Indices of nodes, shape [rows, columns], from names in the order of ranks."""
+    """Return indices of nodes, shape [rows, columns], from names in the order of ranks."""
     order = np.array([cluster.index_of[name] for name in nodes], dtype=np.int32)
     found: IntArray = order[job.grid.node_rank]
     return found
 
 
 def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, limits: Limits) -> Answer:
-    """Why a gang has no room, and what would give it some."""
+    """Return why a gang has no room, and what would give it some."""
     part = replace(limits, seconds=_FITS_SHARE * limits.seconds)
     solver = _algorithm("exact")
     fits_now = question.kept_from_it and fits(cluster, job, solver=solver, limits=part)
@@ -172,13 +172,13 @@ def _arrival(arrives: float, now: datetime) -> str:
 
 
 def _leaving(cluster: Cluster, job: Job) -> str:
-    """What would have to leave."""
+    """Return what would have to leave."""
     nodes = nodes_to_free(cluster, job)
     return f"; {len(nodes)} nodes in use would have to be freed: {shares(cluster, job, nodes)}" if len(nodes) else ""
 
 
 def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: bool | None = None) -> Answer:
-    """No placement: the reason becomes the plan's."""
+    """Return no placement: the reason becomes the plan's."""
     key = question.gang.key
     if question.lost and question.before is not None:
         plan = question.before.replace(message=why)
@@ -214,7 +214,7 @@ def _repaired(question: Question, job: Job, nodes: IntArray, limits: Limits) -> 
 
 
 def _mended(question: Question, limits: Limits) -> Answer:
-    """A repair with the fewest moves, in which pods that run stay."""
+    """Return a repair with the fewest moves, in which pods that run stay."""
     job, cluster, before = question.job, question.cluster, question.before
     if question.refused or job is None or cluster is None or before is None:
         return _unplaced(question, question.refused)

@@ -44,7 +44,7 @@ class ZoneQuestion:
 
 
 def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[str], now: datetime) -> ZoneQuestion:
-    """What to ask about a reservation whose job is understood."""
+    """Return what to ask about a reservation whose job is understood."""
     question = ZoneQuestion(reservation, lost=tuple(lost))
     job = reservation.understanding.job
     assert job is not None
@@ -96,7 +96,7 @@ def find_zone(question: ZoneQuestion, limits: Limits) -> Reservation:
 
 
 def _mended(question: ZoneQuestion, cluster: Cluster, job: Job, limits: Limits) -> Reservation:
-    """The zone with other nodes in place of those that are lost."""
+    """Return the zone with other nodes in place of those that are lost."""
     before = question.reservation
     empty = cluster.emptied().with_busy(question.taken)
     found = repair(empty, job, by_cell(cluster, job, before.zone), question.lost, limits=limits)

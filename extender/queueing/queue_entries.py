@@ -39,7 +39,7 @@ class RunningEntry:
 
 
 def key_of_pod(pod: Pod) -> GangKey:
-    """The key of a single pod; no gang has a slash in its name."""
+    """Return the key of a single pod; no gang has a slash in its name."""
     return GangKey(pod.namespace, f"pod/{pod.name}")
 
 
@@ -75,7 +75,7 @@ def waiting_pod(pod: Pod, gpus: int) -> QueuedJob:
 
 
 def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) -> Iterator[RunningEntry]:
-    """All that has nodes, in no particular order.
+    """Yield all that has nodes, in no particular order.
 
     :param rows: node -> row of the fleet's table.
     """

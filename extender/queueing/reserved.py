@@ -8,7 +8,7 @@ from extender.reservations import Reservation
 
 
 def reservation_for(state: ClusterCache, gang: Gang) -> Reservation | None:
-    """The reservation whose zone a gang may use; of several, the one that arrives first."""
+    """Return the reservation whose zone a gang may use; of several, the one that arrives first."""
     if not state.reservations:
         return None
     found = (one for one in state.reservations.values() if one.held and _meant(one, gang))
@@ -16,7 +16,7 @@ def reservation_for(state: ClusterCache, gang: Gang) -> Reservation | None:
 
 
 def gang_for(state: ClusterCache, reservation: Reservation) -> Gang | None:
-    """The gang that uses a reservation, or will: one with nodes, else one that is complete, else the oldest."""
+    """Return the gang that uses a reservation, or will: one with nodes, else one that is complete, else the oldest."""
     if reservation.gang is not None:
         return state.gang(reservation.gang)
     found = [gang for gang in state.gangs() if not gang.over and _meant(reservation, gang)]
@@ -28,7 +28,7 @@ def gang_for(state: ClusterCache, reservation: Reservation) -> Gang | None:
 
 
 def claimed(state: ClusterCache, reservation: Reservation) -> bool:
-    """Whether its gang is here, complete, and waits for its nodes: then no other comes in."""
+    """Return whether its gang is here, complete, and waits for its nodes: then no other comes in."""
     gang = gang_for(state, reservation)
     return gang is not None and not gang.over and gang.complete and not _has_nodes(state, gang.key)
 

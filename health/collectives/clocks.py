@@ -69,7 +69,7 @@ class Written:
         self._line = array("q")
 
     def add(self, time: float, member: int, place: Place) -> None:
-        """One row more."""
+        """Append one row."""
         self._time.append(time)
         self._member.append(member)
         self._source.append(place.source)
@@ -92,7 +92,7 @@ class Written:
 
 
 def told_of_gaps(recording: CollectiveRecording) -> CollectiveRecording:
-    """The recording, with a note where nothing was recorded of any rank for more than :data:`LONGEST_PAUSE`."""
+    """Return the recording, with a note where nothing was recorded of any rank for more than :data:`LONGEST_PAUSE`."""
     time = np.sort(np.concatenate([recording.completions.end, recording.states.time]))
     pauses = np.diff(time)
     if not len(pauses) or (longest := float(pauses.max())) <= LONGEST_PAUSE:
@@ -105,7 +105,9 @@ def told_of_gaps(recording: CollectiveRecording) -> CollectiveRecording:
 
 
 def align_clocks(recording: CollectiveRecording) -> CollectiveRecording:
-    """The recording with the times of members whose clock is off moved, and a note that says whose and by how much."""
+    """Return the recording with the times of members whose clock is off moved, and a note that says whose and by how
+    much.
+    """
     offset = clock_offsets(recording)
     wrong = np.flatnonzero(np.abs(offset) > TOLERATED)
     if not len(wrong):
@@ -125,7 +127,7 @@ def align_clocks(recording: CollectiveRecording) -> CollectiveRecording:
 
 
 def clock_offsets(recording: CollectiveRecording) -> npt.NDArray[np.float64]:
-    """Seconds that each member's clock is ahead of its groups; 0 where that is not known."""
+    """Return seconds that each member's clock is ahead of its groups; 0 where that is not known."""
     known = recording.completions
     order = np.lexsort((known.seq, known.group))
     group, seq = known.group[order], known.seq[order]

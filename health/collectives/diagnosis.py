@@ -129,7 +129,7 @@ def diagnose(recording: CollectiveRecording, settings: TriggerSettings | None = 
 
 
 def _doubts(recording: CollectiveRecording, settings: TriggerSettings) -> tuple[str, ...]:
-    """Why no alarm may mean little."""
+    """Return why no alarm may mean little."""
     if not too_short(recording, settings):
         return ()
     return (
@@ -139,7 +139,7 @@ def _doubts(recording: CollectiveRecording, settings: TriggerSettings) -> tuple[
 
 
 def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosis:
-    """The diagnosis of one instant, from records without counters."""
+    """Return the diagnosis of one instant, from records without counters."""
     healthy = Diagnosis(snapshot.members, snapshot.groups, "healthy", notes=tuple(notes), settled=snapshot.settled)
     roots = find_roots(snapshot)
     if snapshot.gone:

@@ -25,7 +25,7 @@ DOUBT = {"certain": "", "likely": "likely ", "possible": "possibly "}
 
 
 def verdict(diagnosis: Diagnosis) -> str:
-    """What happened and who is to blame, in one or two sentences."""
+    """Return what happened and who is to blame, in one or two sentences."""
     if diagnosis.status == "healthy":
         if not diagnosis.settled:
             return "nothing shows that a collective stands still or that a rank is behind"
@@ -45,7 +45,7 @@ def verdict(diagnosis: Diagnosis) -> str:
 
 
 def blame_sentence(diagnosis: Diagnosis) -> str:
-    """The cause in words, with the factor where there is one."""
+    """Return the cause in words, with the factor where there is one."""
     factor = diagnosis.culprits[0].factor if diagnosis.culprits else None
     return CAUSES[diagnosis.cause] + (f" ({factor:.1f} times)" if factor is not None else "")
 

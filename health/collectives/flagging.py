@@ -31,7 +31,7 @@ KINDS: dict[Cause, FlagKind] = {
 
 
 def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime) -> list[NodeFlag]:
-    """The flags that a diagnosis justifies, one for each node.
+    """Return the flags that a diagnosis justifies, one for each node.
 
     :param node_of: member -> node, of the members whose node is known.
     :param now: for a diagnosis without a time of its own; timezone-aware.
@@ -59,7 +59,7 @@ def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime)
 
 
 def withheld(diagnosis: Diagnosis, node_of: Mapping[int, str]) -> str:
-    """Why nobody is flagged although something is wrong; empty where somebody is, or nothing is."""
+    """Return why nobody is flagged although something is wrong; empty where somebody is, or nothing is."""
     if diagnosis.status == "healthy":
         return ""
     if not diagnosis.culprits:

@@ -28,7 +28,7 @@ Entries = dict[int, list[Entry]]
 
 
 def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) -> tuple[Snapshot, tuple[str, ...]]:
-    """The snapshot that the dumps of a job's ranks make, and notes.
+    """Return the snapshot that the dumps of a job's ranks make, and notes.
 
     :param lenient: leave out dumps that cannot be used, and say which; of their ranks nothing is known then.
     :raises InvalidInput: a dump cannot be used (leniently: none can), two are of one rank, two disagree on a group.
@@ -93,7 +93,7 @@ class _Job:
         self._overwritten = 0
 
     def snapshot(self) -> tuple[Snapshot, list[str]]:
-        """The job at the moment of the dumps, and what limits it."""
+        """Return the job at the moment of the dumps, and what limits it."""
         members = tuple(Member(f"rank {r}", r, self._dumps[r].host if r in self._dumps else None) for r in self._index)
         groups: list[RankGroup] = []
         found: list[_Found] = []
@@ -124,7 +124,7 @@ class _Job:
             self._notes.append(f"who is in the group {name!r:.60} is not recorded: taken are the ranks that used it")
 
     def _limits(self, unseen: int) -> Iterator[str]:
-        """What could not be told, and what was left out."""
+        """Yield what could not be told, and what was left out."""
         if unseen:
             yield f"there is no dump of {unseen} of {len(self._index)} ranks: what they did is unknown"
         if self._untimed:
@@ -147,7 +147,7 @@ class _Job:
             )
 
     def _of_group(self, number: int, name: str, who: Sequence[int]) -> _Found:
-        """The first collective of a group that somebody enqueued and that is not over."""
+        """Return the first collective of a group that somebody enqueued and that is not over."""
         entries: Entries = {rank: self._dumps[rank].collectives.get(name, []) for rank in who if rank in self._dumps}
         gone = [rank for rank, mine in entries.items() if not mine and self._dumps[rank].lost]
         for rank in gone:
@@ -167,7 +167,7 @@ class _Job:
         return self._by_distance(number, entries)
 
     def _by_states(self, number: int, name: str, entries: Entries) -> _Found:
-        """The first one that is not complete, by the recorder's own word."""
+        """Return the first one that is not complete, by the recorder's own word."""
         open_ = [entry for rank, mine in entries.items() for entry in self._open(rank, name, mine)]
         if not open_:
             return _Found()
@@ -177,14 +177,14 @@ class _Job:
         return found._replace(timed_out=any(entry.retired for entry in open_))
 
     def _open(self, rank: int, name: str, mine: Sequence[Entry]) -> list[Entry]:
-        """What a rank has not completed; operations of a group end in the order in which they were enqueued."""
+        """Return what a rank has not completed; operations of a group end in the order in which they were enqueued."""
         if self._dumps[rank].finished(name):
             return []
         last = max((entry.seq for entry in mine if entry.completed), default=-1)
         return [entry for entry in mine if entry.seq > last]
 
     def _by_distance(self, number: int, entries: Entries) -> _Found:
-        """The first one that not all have come to; where all have come equally far, what each stands in."""
+        """Return the first one that not all have come to; where all have come equally far, what each stands in."""
         reached = {rank: mine[-1].seq if mine else -1 for rank, mine in entries.items()}
         low = min(reached.values())
         if len({entry.op for mine in entries.values() for entry in mine if entry.seq == low}) > 1:
@@ -213,7 +213,7 @@ class _Job:
         return sorted(pairs.items())
 
     def _of_pair(self, number: int, pair: Pair, entries: Entries) -> _Found:
-        """A transfer between two ranks that has not ended."""
+        """Return a transfer between two ranks that has not ended."""
         name, source, target = pair
         backends = {entry.backend for mine in entries.values() for entry in mine}
         known = [rank for rank in (source, target) if rank in self._dumps]
@@ -232,7 +232,9 @@ class _Job:
         return _Found(Stall(number, first.seq, first.op, standing, absent, first.since), timed_out=late)
 
     def _ahead(self, known: Sequence[int], entries: Entries) -> dict[int, Entry]:
-        """The rank of a pair that has enqueued more transfers than the other, and the first that the other lacks."""
+        """Return the rank of a pair that has enqueued more transfers than the other, and the first that the other
+        lacks.
+        """
         if len(known) < 2:
             return {}
         if any(self._dumps[rank].lost for rank in known):
@@ -244,6 +246,6 @@ class _Job:
 
 
 def _first_open(mine: Sequence[Entry]) -> Entry | None:
-    """The first transfer after the last that was completed."""
+    """Return the first transfer after the last that was completed."""
     done = max((i for i, entry in enumerate(mine) if entry.completed), default=-1)
     return mine[done + 1] if done + 1 < len(mine) else None

@@ -80,7 +80,7 @@ class Dump:
     one_series: bool = False
 
     def finished(self, group: str) -> bool:
-        """Whether this rank has completed all that it enqueued in a group, by the recorder's own count.
+        """Return whether this rank has completed all that it enqueued in a group, by the recorder's own count.
 
         ProcessGroupNCCL numbers transfers and collectives apart and tells the number of whichever came last: with both
         in a group, "completed 1, enqueued 1" may be a collective that is over and a transfer that hangs.  There the
@@ -91,7 +91,7 @@ class Dump:
 
 
 def read_dump(source: Source) -> Dump:
-    """The dump in a file; its rank stands in it, or is the last digits of the file's name.
+    """Return the dump in a file; its rank stands in it, or is the last digits of the file's name.
 
     :raises InvalidInput: it cannot be used.
     """
@@ -132,7 +132,7 @@ def _rank_of(document: Row, name: str) -> int:
 
 
 def _group(name: str, info: Any) -> tuple[str, tuple[int, ...]]:
-    """Description and ranks; the recorder writes the ranks as the text ``"[0, 1]"`` or ``"0,1"``."""
+    """Return description and ranks; the recorder writes the ranks as the text ``"[0, 1]"`` or ``"0,1"``."""
     if not isinstance(info, dict):
         raise BadRow(f"the group {name!r:.60} is not an object")
     ranks: Any = info.get("ranks")
@@ -185,7 +185,7 @@ def _take(dump: Dump, entry: Any, status: Mapping[str, Any]) -> None:
 
 
 def _pair(dump: Dump, name: str, transfer: re.Match[str]) -> Pair | None:
-    """The pair of a transfer; ``None`` = it does not name both ranks, or which ranks the group has is not known."""
+    """Return the pair of a transfer; ``None`` = it does not name both ranks, or the ranks of the group are not known."""
     way, first, second = transfer.groups()
     if first is None or name not in dump.groups:
         return None
@@ -198,8 +198,8 @@ def _pair(dump: Dump, name: str, transfer: re.Match[str]) -> Pair | None:
 
 
 def _progress(status: Any) -> tuple[int, int, int]:
-    """Last operation of a group that was completed, started, enqueued, in whatever way the recorder counts; -1 = none,
-    or not told.
+    """Return last operation of a group that was completed, started, enqueued, in whatever way the recorder counts; -1 =
+    none, or not told.
     """
     keys = ("last_completed_collective", "last_started_collective", "last_enqueued_collective")
     found = []

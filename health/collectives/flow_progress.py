@@ -63,7 +63,7 @@ class Blame:
 
 
 def flows_at(states: States, group: int, seq: int) -> list[Flow]:
-    """The last known counters of each flow of a collective."""
+    """Return the last known counters of each flow of a collective."""
     rows = states.where((states.group == group) & (states.seq == seq) & (states.way != RECEIVE))
     columns = (rows.member, rows.peer, rows.channel, rows.way, rows.total, rows.ready, rows.transmitted, rows.done)
     last: dict[tuple[int, int, int, int], Flow] = {}
@@ -74,7 +74,7 @@ def flows_at(states: States, group: int, seq: int) -> list[Flow]:
 
 
 def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
-    """What each flow waits for.
+    """Return what each flow waits for.
 
     :param slack: chunks that a GPU may be behind what it has the data for before it is blamed; 0 where nothing moves.
     """
@@ -88,7 +88,7 @@ def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
 
 
 def blame(flows: Sequence[Flow], found: Sequence[Condition] | None = None) -> Blame:
-    """Who holds up a collective in which nothing moves."""
+    """Return who holds up a collective in which nothing moves."""
     known = list(zip(flows, conditions(flows) if found is None else found, strict=True))
     idle = {flow.source for flow, condition in known if condition == "gpu-not-ready"}
     if idle:
@@ -103,7 +103,7 @@ def blame(flows: Sequence[Flow], found: Sequence[Condition] | None = None) -> Bl
 
 
 def first_blocked(blocked: Sequence[Flow]) -> list[Flow]:
-    """Blocked flows without those that are blocked because their target cannot pass on what it has.
+    """Return blocked flows without those that are blocked because their target cannot pass on what it has.
 
     Where all explain one another nothing is left out.
     """
@@ -119,7 +119,7 @@ def first_blocked(blocked: Sequence[Flow]) -> list[Flow]:
 
 
 def cover(ends: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    """Members that every pair has; if there is none, those that most pairs have."""
+    """Return members that every pair has; if there is none, those that most pairs have."""
     pairs = list(ends)
     votes = Counter(member for pair in pairs for member in pair)
     most = max(votes.values())
@@ -128,7 +128,7 @@ def cover(ends: Iterable[tuple[int, int]]) -> tuple[int, ...]:
 
 
 def _second(votes: Counter[int], most: int) -> tuple[int, ...]:
-    """The next best, so that a cover with exceptions is never taken for a certainty."""
+    """Return the next best, so that a cover with exceptions is never taken for a certainty."""
     rest = [count for count in votes.values() if count < most]
     return tuple(sorted(member for member, count in votes.items() if rest and count == max(rest)))
 
@@ -145,7 +145,7 @@ def _condition(flow: Flow, into: Mapping[tuple[int, int, int], list[Flow]], lead
 
 
 def _available(flow: Flow, into: Mapping[tuple[int, int, int], list[Flow]], lead: int) -> int:
-    """Chunks that the source of a flow had the data for."""
+    """Return chunks that the source of a flow had the data for."""
     channel, source = flow.channel, flow.source
     match flow.way:
         case way if way == RING:
@@ -159,7 +159,7 @@ def _available(flow: Flow, into: Mapping[tuple[int, int, int], list[Flow]], lead
 
 
 def _into(flows: Sequence[Flow]) -> Mapping[tuple[int, int, int], list[Flow]]:
-    """(channel, way, target) -> flows that lead there."""
+    """Return (channel, way, target) -> flows that lead there."""
     into: dict[tuple[int, int, int], list[Flow]] = defaultdict(list)
     for flow in flows:
         into[flow.channel, flow.way, flow.target].append(flow)
@@ -171,7 +171,7 @@ def _least(flows: Sequence[Flow], otherwise: int) -> int:
 
 
 def shares(states: States, groups: Sequence[RankGroup], wanted: Condition) -> dict[tuple[int, int], float]:
-    """(source, target) -> share of its samples in which a flow was in a condition.
+    """Return (source, target) -> share of its samples in which a flow was in a condition.
 
     :param states: rows of any number of collectives; each sample of each collective is looked at by itself, if all of
         the group have launched it: what waits for a member that has not come says nothing of the transfer.
@@ -191,7 +191,7 @@ def shares(states: States, groups: Sequence[RankGroup], wanted: Condition) -> di
 
 
 def _samples(states: States) -> Iterator[States]:
-    """The rows of each 100 ms of each collective."""
+    """Yield the rows of each 100 ms of each collective."""
     if not len(states):
         return
     instant = np.floor(states.time / SAMPLE + 0.5).astype(np.int64)

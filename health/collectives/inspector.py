@@ -70,7 +70,7 @@ class _Context:
 
 
 def read_inspector(sources: Sequence[Source], *, lenient: bool = False) -> CollectiveRecording:
-    """The recording in files of Inspector lines; one file for each process.
+    """Return the recording in files of Inspector lines; one file for each process.
 
     :param lenient: drop lines that cannot be used, and say how many.
     :raises InvalidInput: a line cannot be used; another version of the format; no collective in the files.
@@ -161,7 +161,7 @@ class _Reader:
         )
 
     def _members(self) -> tuple[tuple[Member, ...], dict[_Seat, int], list[str]]:
-        """Processes as members; a process that holds several ranks of one communicator is several of them."""
+        """Return processes as members; a process that holds several ranks of one communicator is several of them."""
         widest = max(self._size, key=lambda comm: self._size[comm])
         several = {
             process

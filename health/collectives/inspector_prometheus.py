@@ -59,7 +59,7 @@ class Averages:
 
 
 def read_prometheus(sources: Sequence[Source], *, lenient: bool = False) -> Averages:
-    """The averages in Prometheus text files; of a series that stands twice the last value counts.
+    """Return the averages in Prometheus text files; of a series that stands twice the last value counts.
 
     :param lenient: drop lines that cannot be used, and say how many.
     :raises InvalidInput: a line cannot be used; no collective in the files.
@@ -87,7 +87,7 @@ def read_prometheus(sources: Sequence[Source], *, lenient: bool = False) -> Aver
 
 
 def latecomers(averages: Averages) -> dict[int, float]:
-    """Member -> by how much less time than the others it spends inside, if it does so in most collectives."""
+    """Return member -> by how much less time than the others it spends inside, if it does so in most collectives."""
     low: Counter[int] = Counter()
     of: Counter[int] = Counter()
     ratio: dict[int, list[float]] = defaultdict(list)
@@ -122,7 +122,7 @@ def _averages(samples: Sequence[tuple[str, dict[str, str], float]], notes: tuple
 
 
 def _identity(labels: dict[str, str]) -> tuple[str, str, str]:
-    """Host, GPU or rank on it, and communicator.
+    """Return host, GPU or rank on it, and communicator.
 
     :raises BadRow: a label is missing.
     """

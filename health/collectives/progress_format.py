@@ -47,7 +47,7 @@ VERSION = 1
 
 
 def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> CollectiveRecording:
-    """The recording in files of progress lines; together they are one.
+    """Return the recording in files of progress lines; together they are one.
 
     :param lenient: drop rows that cannot be used, and say how many.
     :raises InvalidInput: a row cannot be used; another version of the format; nothing in the files.
@@ -64,7 +64,7 @@ def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> Collec
 
 
 def write_progress(recording: CollectiveRecording) -> Iterator[str]:
-    """The lines of a recording, without line ends."""
+    """Yield the lines of a recording, without line ends."""
     ranks = [member.rank if member.rank is not None else i for i, member in enumerate(recording.members)]
     yield json.dumps({"type": "format", "name": NAME, "version": VERSION})
     for rank, member in zip(ranks, recording.members, strict=True):
@@ -162,7 +162,9 @@ class _Reader:
         )
 
     def _tainted(self, rows: TaintedRanks) -> frozenset[int]:
-        """Members of whom rows were dropped, and those who share a group with one: the rows may have said who waits."""
+        """Return members of whom rows were dropped, and those who share a group with one: the rows may have said who
+        waits.
+        """
         if rows.all_tainted or not rows.tainted <= self._member_of.keys():
             return frozenset(range(len(self._hosts)))
         direct = {self._member_of[rank] for rank in rows.tainted}

@@ -54,7 +54,7 @@ class _Answer(NamedTuple):
 
 
 def read_ras(sources: Sequence[Source]) -> tuple[Snapshot, tuple[str, ...]]:
-    """The snapshot that the last answer is, judged by those before it, and notes.
+    """Return the snapshot that the last answer is, judged by those before it, and notes.
 
     :raises InvalidInput: an answer cannot be used, or they are not in order of time.
     """
@@ -188,7 +188,7 @@ def _snapshot(answers: Sequence[_Answer]) -> tuple[Snapshot, tuple[str, ...]]:
 def _behind(
     answer: _Answer, name: str, index: dict[_Seat, int]
 ) -> list[tuple[str, dict[int, int], frozenset[int], frozenset[int]]]:
-    """The operation of a communicator that some of its ranks have launched more often than others."""
+    """Return the operation of a communicator that some of its ranks have launched more often than others."""
     tallies = answer.counts[name]
     ops: dict[str, dict[int, int]] = defaultdict(dict)
     for rank, tally in tallies.items():

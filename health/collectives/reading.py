@@ -53,7 +53,7 @@ def diagnose_files(
     settings: TriggerSettings | None = None,
     lenient: bool = False,
 ) -> tuple[str, Diagnosis]:
-    """The format of the files and their diagnosis.
+    """Return the format of the files and their diagnosis.
 
     :param format: one of :data:`FORMATS`; ``None`` = recognised by content.
     :param lenient: drop rows that cannot be used, and whole dumps of the Flight Recorder.
@@ -71,7 +71,7 @@ def diagnose_files(
 
 
 def _common_format(sources: Sequence[Source], *, lenient: bool) -> str:
-    """The format that all files have; leniently, broken ones among dumps of the Flight Recorder do not count."""
+    """Return the format that all files have; leniently, broken ones among dumps of the Flight Recorder do not count."""
     known: list[tuple[Source, str]] = []
     broken: list[InvalidInput] = []
     for source in sources:
@@ -93,7 +93,7 @@ def _common_format(sources: Sequence[Source], *, lenient: bool) -> str:
 
 
 def recognise(source: Source) -> str:
-    """The format of a file.
+    """Return the format of a file.
 
     :raises InvalidInput: it is none that is known.
     """

@@ -108,11 +108,11 @@ class Completions:
         return len(self.end)
 
     def until(self, time: float) -> Completions:
-        """Those known at an instant; views."""
+        """Return those known at an instant; views."""
         return self.where(slice(0, int(np.searchsorted(self.end, time, side="right"))))
 
     def where(self, rows: slice | npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Completions:
-        """Some of the rows."""
+        """Return some of the rows."""
         return Completions(*(getattr(self, name)[rows] for name in CompletionRow._fields))
 
 
@@ -137,12 +137,12 @@ class States:
         return len(self.time)
 
     def between(self, start: float, end: float) -> States:
-        """Those after ``start``, up to ``end``; views."""
+        """Return those after ``start``, up to ``end``; views."""
         first, last = np.searchsorted(self.time, (start, end), side="right")
         return self.where(slice(int(first), int(last)))
 
     def where(self, rows: slice | npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> States:
-        """Some of the rows."""
+        """Return some of the rows."""
         return States(*(getattr(self, name)[rows] for name in StateRow._fields))
 
 
@@ -179,7 +179,7 @@ _LONGS = ("seq", "bytes", "total", "ready", "transmitted", "done")
 
 
 def completions(rows: Iterable[CompletionRow]) -> Completions:
-    """Rows as columns, sorted."""
+    """Return rows as columns, sorted."""
     end, start, group, member, seq, op, size = _columns(list(rows), CompletionRow._fields)
     unsorted = Completions(
         _floats(end), _floats(start), _ints(group), _ints(member), _longs(seq), _ints(op), _longs(size)
@@ -188,7 +188,7 @@ def completions(rows: Iterable[CompletionRow]) -> Completions:
 
 
 def states(rows: Iterable[StateRow]) -> States:
-    """Rows as columns, sorted."""
+    """Return rows as columns, sorted."""
     time, group, member, seq, op, channel, peer, way, total, ready, transmitted, done = _columns(
         list(rows), StateRow._fields
     )

@@ -75,7 +75,9 @@ class Slow:
 
 
 def find_slow(recording: CollectiveRecording, since: float, time: float) -> list[Slow]:
-    """Who has become slow between ``since`` and ``time``, the best explained first; nobody where nothing stands out."""
+    """Return who has become slow between ``since`` and ``time``, the best explained first; nobody where nothing stands
+    out.
+    """
     known = recording.completions.until(time)
     known = known.where(~np.isnan(known.start))
     work = _work_times(recording, known)
@@ -109,7 +111,7 @@ class _Work(NamedTuple):
 
 
 def _work_times(recording: CollectiveRecording, known: Completions) -> list[_Work]:
-    """The time to each launch from the end of whatever the same member launched before."""
+    """Return the time to each launch from the end of whatever the same member launched before."""
     found = []
     for member in np.unique(known.member).tolist():
         mine = known.where(known.member == member)
@@ -122,7 +124,7 @@ def _work_times(recording: CollectiveRecording, known: Completions) -> list[_Wor
 
 
 def _peers(recording: CollectiveRecording) -> dict[int, tuple[int, ...]]:
-    """Members that do the same work: those that share a group, pipelines left out; of many, some from all over."""
+    """Return members that do the same work: those that share a group, pipelines left out; of many, a few from all over."""
     peers: dict[int, set[int]] = defaultdict(set)
     for group in recording.groups:
         if group.kind != "pp":
@@ -156,7 +158,7 @@ class _Excess:
 
 
 def _before(recording: CollectiveRecording, old: Sequence[_Work], new: Sequence[_Work], span: float) -> list[Slow]:
-    """Members whose own time holds up the others."""
+    """Return members whose own time holds up the others."""
     before, after = _excess(recording, old), _excess(recording, new)
     length = max((w.end for w in old), default=0.0) - min((w.end for w in old), default=0.0)
     found = []
@@ -201,7 +203,7 @@ def _excess(recording: CollectiveRecording, work: Sequence[_Work]) -> dict[int, 
 def _inside(
     recording: CollectiveRecording, old: Completions, new: Completions, since: float, time: float
 ) -> list[Slow]:
-    """Members that hold up transfers."""
+    """Return members that hold up transfers."""
     growth = _transfer_growth(recording, old, new)
     affected = tuple(sorted(group for group, ratio in growth.items() if ratio >= GROWN))
     if not affected:
@@ -237,7 +239,7 @@ def _transfer_growth(recording: CollectiveRecording, old: Completions, new: Comp
 
 
 def _transfers(recording: CollectiveRecording, known: Completions) -> dict[tuple[int, int, int], list[float]]:
-    """(group, operation, size) -> transfer time of each collective that all members completed."""
+    """Return (group, operation, size) -> transfer time of each collective that all members completed."""
     order = np.lexsort((known.seq, known.group))
     group, seq = known.group[order], known.seq[order]
     cuts = np.flatnonzero((group[1:] != group[:-1]) | (seq[1:] != seq[:-1])) + 1
@@ -252,7 +254,7 @@ def _transfers(recording: CollectiveRecording, known: Completions) -> dict[tuple
 
 
 def _apart(share: dict[tuple[int, int], float]) -> tuple[int, ...]:
-    """The common ends of the flows that wait far more than all others; nobody where they do not stand out."""
+    """Return the common ends of the flows that wait far more than all others; nobody where they do not stand out."""
     if not share:
         return ()
     limit = max(WAITING, max(share.values()) / APART)

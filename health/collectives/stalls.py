@@ -65,7 +65,7 @@ class Snapshot:
 
 
 def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back: float) -> Snapshot:
-    """The stalls of a recording at an instant.
+    """Return the stalls of a recording at an instant.
 
     :param quiet: seconds in which nothing moved: less is not a stall.  A member that is in no collective is given twice
         the longest time it ever took between two.
@@ -101,7 +101,7 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
 
 
 def _last_completed(recording: CollectiveRecording, time: float) -> dict[tuple[int, int], int]:
-    """(group, member) -> number of the last collective it completed."""
+    """Return (group, member) -> number of the last collective it completed."""
     known = recording.completions.until(time)
     last: dict[tuple[int, int], int] = {}
     for group, member, seq in zip(known.group.tolist(), known.member.tolist(), known.seq.tolist(), strict=True):
@@ -112,8 +112,8 @@ def _last_completed(recording: CollectiveRecording, time: float) -> dict[tuple[i
 def _waiting(
     rows: States, group: int, members: frozenset[int], last: dict[tuple[int, int], int]
 ) -> tuple[int, frozenset[int], frozenset[int]] | None:
-    """The first collective that a member launched and did not complete, who stands in it and who did not come to it;
-    ``None`` = there is none.
+    """Return the first collective that a member launched and did not complete, who stands in it and who did not come to
+    it; ``None`` = there is none.
     """
     nothing = -1
     launched: dict[int, int] = {}
@@ -129,7 +129,7 @@ def _waiting(
 
 
 def _moved(recent: States, rows: States) -> float:
-    """When a counter of these rows last changed."""
+    """Return when a counter of these rows last changed."""
     key = np.stack([rows.member, rows.channel, rows.peer, rows.way], axis=1)
     order = np.lexsort((rows.time, *key.T))
     ordered = rows.where(order)
@@ -141,7 +141,7 @@ def _moved(recent: States, rows: States) -> float:
 
 
 def _launched_last(rows: States) -> float:
-    """When the last member to come appeared."""
+    """Return when the last member to come appeared."""
     first: dict[int, float] = defaultdict(lambda: float("inf"))
     for member, time in zip(rows.member.tolist(), rows.time.tolist(), strict=True):
         first[member] = min(first[member], time)
@@ -149,14 +149,14 @@ def _launched_last(rows: States) -> float:
 
 
 def _majority(launched: dict[int, int]) -> tuple[int, list[int]]:
-    """The operation most launched, and who launched another."""
+    """Return the operation most launched, and who launched another."""
     ops = list(launched.values())
     most = max(sorted(set(ops)), key=ops.count)
     return most, sorted(member for member, op in launched.items() if op != most)
 
 
 def _lively(recording: CollectiveRecording, time: float, *, quiet: float) -> set[int]:
-    """Members that completed something so recently that they may well be computing."""
+    """Return members that completed something so recently that they may well be computing."""
     known = recording.completions.until(time)
     lively = set()
     for member in np.unique(known.member).tolist():
@@ -168,7 +168,7 @@ def _lively(recording: CollectiveRecording, time: float, *, quiet: float) -> set
 
 
 def _silent(recent: States, found: Sequence[Stall], time: float, *, quiet: float) -> frozenset[int]:
-    """Members that launched a collective, did not complete it, and whose state lines have ceased."""
+    """Return members that launched a collective, did not complete it, and whose state lines have ceased."""
     silent = set()
     for stall in found:
         rows = recent.where((recent.group == stall.group) & (recent.seq == stall.seq))

@@ -88,7 +88,7 @@ class _Life:
 
 
 def watched_members(recording: CollectiveRecording, most: int = MOST_RANKS) -> dict[int, int]:
-    """One member of each data-parallel group, at most ``most``; without such groups, of the groups there are.
+    """Return one member of each data-parallel group, at most ``most``; without such groups, of the groups there are.
 
     Members are taken from the middle of their groups, evenly over the groups where there are too many.
 
@@ -119,12 +119,12 @@ class Look(NamedTuple):
 
 
 def looks(recording: CollectiveRecording, settings: TriggerSettings) -> int:
-    """How many looks the whole recording takes; the last one is at its end."""
+    """Return how many looks the whole recording takes; the last one is at its end."""
     return max(1, ceil((recording.end - recording.start) / settings.period - 1e-9))
 
 
 def alarms(recording: CollectiveRecording, settings: TriggerSettings) -> Iterator[Look]:
-    """The looks that raise alarms, in order of time."""
+    """Yield the looks that raise alarms, in order of time."""
     lives = [_life(recording, member, group) for member, group in watched_members(recording).items()]
     events = np.sort(
         np.concatenate([np.zeros(0), *(column for life in lives for column in (life.ends, life.standing))])
@@ -148,7 +148,7 @@ def alarms(recording: CollectiveRecording, settings: TriggerSettings) -> Iterato
 
 
 def too_short(recording: CollectiveRecording, settings: TriggerSettings) -> bool:
-    """Whether the rhythm of no watched rank is known by the end: only a long silence could have been noticed."""
+    """Return whether the rhythm of no watched rank is known by the end: only a long silence could have been noticed."""
     lives = (_life(recording, member, group) for member, group in watched_members(recording).items())
     return not any(len(life.rhythm) >= settings.history for life in lives)
 
@@ -182,7 +182,7 @@ def _judge(life: _Life, time: float, settings: TriggerSettings) -> Alarm | None:
 
 
 def _stands(life: _Life, time: float, settings: TriggerSettings) -> bool:
-    """Whether the rank is inside a collective."""
+    """Return whether the rank is inside a collective."""
     seen = int(np.searchsorted(life.standing, time, side="right"))
     return bool(seen) and time - float(life.standing[seen - 1]) < settings.quiet
 
@@ -207,12 +207,12 @@ def _slower(life: _Life, ends: Seconds, time: float, window: float, settings: Tr
 
 
 def _had_an_empty_window(ends: Seconds, time: float, window: float) -> bool:
-    """Whether a rate of nothing is one that the rank had before, so that no rate is below all of them."""
+    """Return whether a rate of nothing is one that the rank had before, so that no rate is below all of them."""
     pauses = np.diff(ends, append=time)
     return bool(np.any((pauses > PAUSE * window) & (ends + PAUSE * window <= time - window)))
 
 
 def _within(ends: Seconds, amount: Seconds, starts: Seconds, window: float) -> Seconds:
-    """How much of a running total falls into each window."""
+    """Return how much of a running total falls into each window."""
     first, last = (np.searchsorted(ends, edge, side="right") for edge in (starts, starts + window))
     return np.asarray(amount[last] - amount[first])

@@ -34,7 +34,7 @@ class Root:
 
 
 def find_roots(snapshot: Snapshot) -> list[Root]:
-    """The roots of all stalls, the one with most victims first."""
+    """Return the roots of all stalls, the one with most victims first."""
     stalls = snapshot.stalls
     edges = [_waits_for(stalls, i) for i in range(len(stalls))]
     reach = [_reachable(edges, i) for i in range(len(stalls))]
@@ -62,7 +62,7 @@ def _root(snapshot: Snapshot, stalls: Sequence[Stall], victims: Sequence[int]) -
 
 
 def _waits_for(stalls: Sequence[Stall], i: int) -> set[int]:
-    """Stalls in which somebody stands whom stall ``i`` waits for."""
+    """Return stalls in which somebody stands whom stall ``i`` waits for."""
     return {j for j, other in enumerate(stalls) if j != i and stalls[i].absent & other.standing}
 
 
@@ -76,7 +76,7 @@ def _reachable(edges: Sequence[set[int]], start: int) -> set[int]:
 
 
 def _crossing(stalls: Sequence[Stall]) -> tuple[int, ...]:
-    """Members that stand where fewest of the circle stand; of all such stalls where two are equal."""
+    """Return members that stand where fewest of the circle stand; of all such stalls where two are equal."""
     shared = Counter(member for stall in stalls for member in (stall.standing | stall.absent))
     standing = sorted((sorted(member for member in stall.standing if shared[member] > 1) for stall in stalls), key=len)
     fewest = [members for members in standing if len(members) == len(standing[0])]

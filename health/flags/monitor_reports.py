@@ -52,7 +52,7 @@ class Reports:
     healthy: tuple[str, ...]
 
     def findings(self, by: str) -> list[NodeFlag]:
-        """The flags, and an all-clear for each healthy node."""
+        """Return the flags, and an all-clear for each healthy node."""
         return [*self.flags, *(NodeFlag(name, "straggler", HEALTHY, source=by) for name in self.healthy)]
 
 
@@ -68,7 +68,7 @@ class _Remark:
 
 
 def read_reports(source: Source, *, by: str) -> Reports:
-    """What a monitor says of nodes.
+    """Return what a monitor says of nodes.
 
     :param source: what ``kubectl get nodes -o json`` or ``kubectl get nodes,events -A -o json`` prints.
     :param by: one of :data:`MONITORS`.
@@ -106,7 +106,7 @@ def read_reports(source: Source, *, by: str) -> Reports:
 
 
 def _conditions(node: NodeObject, by: str) -> Iterator[tuple[NodeCondition, Watched]]:
-    """Conditions of a node that the monitor writes."""
+    """Yield conditions of a node that the monitor writes."""
     for condition in node.status.conditions or []:
         known = WATCHED.get(condition.type)
         if known is None and condition.reason in (f"{condition.type}IsNotHealthy", f"{condition.type}IsHealthy"):
@@ -127,7 +127,7 @@ def _is_about_a_node(event: NodeEvent) -> bool:
 
 
 def _of_event(event: NodeEvent, by: str) -> _Remark | None:
-    """What an event says, if it is one of the monitor's warnings."""
+    """Return what an event says, if it is one of the monitor's warnings."""
     about, reason = event.involved_object, event.reason or ""
     of_nvsentinel = bool(event.type) and reason == f"{event.type}IsNotHealthy"
     if about is None or about.name is None or (NVSENTINEL if of_nvsentinel else WARNED.get(reason)) != by:
@@ -140,7 +140,7 @@ def _of_event(event: NodeEvent, by: str) -> _Remark | None:
 
 
 def _flag(remarks: list[_Remark], by: str) -> NodeFlag:
-    """All that is held against a node as one flag: faulty if anything is broken, else at the price of a warning."""
+    """Return all that is held against a node as one flag: faulty if anything is broken, else as dear as a warning."""
     remarks = sorted(remarks, key=lambda remark: (not remark.fault, remark.sentence))
     faulty = remarks[0].fault
     counted = [remark for remark in remarks if remark.fault == faulty]

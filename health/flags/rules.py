@@ -64,11 +64,11 @@ class Rule(JsonRecord):
                 raise ValueError(f"{name} is a positive time of at most {LONGEST.days} days")
 
     def quiet_after(self, relapses: int) -> timedelta:
-        """The quiet time of a node that relapsed so often: twice as long each time, up to the longest."""
+        """Return the quiet time of a node that relapsed so often: twice as long each time, up to the longest."""
         return self._doubled(self.quiet, relapses)
 
     def all_clear_after(self, relapses: int) -> timedelta:
-        """The same where the source itself says less, never more than the quiet time."""
+        """Return the same where the source itself says less, never more than the quiet time."""
         return min(self.quiet_after(relapses), self._doubled(self.all_clear, relapses))
 
     def _doubled(self, time: timedelta, relapses: int) -> timedelta:
@@ -109,7 +109,7 @@ def rules_of(log: FlagLog, at: datetime = LAST) -> Rules:
 
 
 def parse_duration(text: str) -> timedelta:
-    """``90s``, ``30m``, ``12h``, ``1.5d``, ``2w``.
+    """Return ``90s``, ``30m``, ``12h``, ``1.5d``, ``2w``.
 
     :raises ValueError: it is none of these, or longer than ten years.
     """

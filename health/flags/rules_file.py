@@ -35,7 +35,7 @@ class _RuleFile(BaseModel):
     memory: Duration | None = None
 
     def rule(self, others: Rule) -> Rule:
-        """The rule, with what is left out taken from another."""
+        """Return the rule, with what is left out taken from another."""
         names = _RuleFile.model_fields
         return Rule(**{name: getattr(self if getattr(self, name) is not None else others, name) for name in names})
 
@@ -51,13 +51,13 @@ class _RulesFile(_RuleFile):
         return self
 
     def rules(self) -> Rules:
-        """The rules."""
+        """Return the rules."""
         default = self.rule(Rule())
         return Rules(default, {name: row.rule(default) for name, row in sorted(self.sources.items())})
 
 
 def read_rules(source: Source) -> Rules:
-    """The rules of a file.
+    """Return the rules of a file.
 
     :raises InvalidInput: not such a file.
     """

@@ -27,7 +27,7 @@ class Denoiser(Protocol):
         ...
 
     def denoise(self, windows: FloatArray) -> FloatArray:
-        """Windows with less noise in them, comparable by Euclidean distance.
+        """Return windows with less noise in them, comparable by Euclidean distance.
 
         :param windows: shape (windows, machines, samples), min-max normalised.
         :returns: the same shape.
@@ -41,7 +41,7 @@ class Raw:
     name = "raw"
 
     def denoise(self, windows: FloatArray) -> FloatArray:
-        """The windows themselves."""
+        """Return the windows themselves."""
         return windows
 
 
@@ -57,7 +57,7 @@ class RunningMedian:
         self._reach = reach
 
     def denoise(self, windows: FloatArray) -> FloatArray:
-        """Running medians; beyond the ends of a window its samples are mirrored."""
+        """Return running medians; beyond the ends of a window its samples are mirrored."""
         reach = min(self._reach, windows.shape[2] - 1)
         padded = np.pad(windows, ((0, 0), (0, 0), (reach, reach)), mode="reflect")
         neighbours = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=2)
@@ -71,7 +71,7 @@ class LevelDenoiser:
     name = "level"
 
     def denoise(self, windows: FloatArray) -> FloatArray:
-        """Windows of one value each."""
+        """Return windows of one value each."""
         middle = np.median(windows, axis=2, keepdims=True)
         return np.broadcast_to(middle, windows.shape)
 
@@ -88,7 +88,7 @@ class Polynomial:
         self._degree = degree
 
     def denoise(self, windows: FloatArray) -> FloatArray:
-        """Least-squares fits."""
+        """Return least-squares fits."""
         powers = np.vander(np.linspace(-1.0, 1.0, windows.shape[2]), self._degree + 1)
         basis, _ = np.linalg.qr(powers)
         fitted: FloatArray = windows @ (basis @ basis.T).astype(windows.dtype)
@@ -109,7 +109,7 @@ class Pca:
         self._shapes = shapes
 
     def denoise(self, windows: FloatArray) -> FloatArray:
-        """Reconstructions around the mean window."""
+        """Return reconstructions around the mean window."""
         flat = windows.reshape(-1, windows.shape[2])
         mean = flat.mean(axis=0)
         centred = flat - mean
@@ -131,7 +131,7 @@ DENOISERS: Mapping[str, Callable[[], Denoiser]] = {
 
 
 def load_denoiser(name: str) -> Denoiser:
-    """A denoiser by its name.
+    """Return a denoiser by its name.
 
     :raises UnknownName: there is none.
     """

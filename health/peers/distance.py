@@ -44,7 +44,7 @@ class Candidates:
 
 
 def candidates(windows: FloatArray, *, threshold: float, least: float) -> Candidates:
-    """The candidate of each window.
+    """Return the candidate of each window.
 
     Windows in which a cheap bound proves that no machine reaches the threshold are not looked at further; most windows
     of healthy machines are such.
@@ -69,7 +69,7 @@ def candidates(windows: FloatArray, *, threshold: float, least: float) -> Candid
 
 
 def distances(of: FloatArray, to: FloatArray) -> FloatArray:
-    """Euclidean distances between machines of each window.
+    """Return Euclidean distances between machines of each window.
 
     :param of: shape (windows, a, samples).
     :param to: shape (windows, b, samples).
@@ -91,7 +91,7 @@ def distances(of: FloatArray, to: FloatArray) -> FloatArray:
 
 
 def _score(windows: FloatArray, floor: float) -> tuple[IntArray, FloatArray]:
-    """Row and score of the machine with the largest sum of distances, for each window."""
+    """Return row and score of the machine with the largest sum of distances, for each window."""
     count, machines = windows.shape[:2]
     rows = np.broadcast_to(np.arange(machines), (count, machines))
     if machines > ALL_PAIRS:
@@ -115,7 +115,7 @@ def _score(windows: FloatArray, floor: float) -> tuple[IntArray, FloatArray]:
 
 
 def _bound(windows: FloatArray, floor: float) -> FloatArray:
-    """A score that no machine of a window exceeds, shape (windows,).
+    """Return a score that no machine of a window exceeds, shape (windows,).
 
     With r the distance to the window's median machine: the mean distance of i to the others is at most r_i + mean(r)
     (triangle inequality), and the mean distance of j to the others at least its distance to their mean (Jensen).
@@ -132,7 +132,7 @@ def _bound(windows: FloatArray, floor: float) -> FloatArray:
 
 
 def default_threshold(machines: int) -> float:
-    """The score that a healthy machine reaches in one of 50 jobs, if all differ by Gaussian offsets.
+    """Return the score that a healthy machine reaches in one of 50 jobs, if all differ by Gaussian offsets.
 
     Machines differ for good a little.  The thresholds are quantiles of the score of windows of one level each, drawn
     from a normal distribution (up to 200,000 draws each; of 1,500 machines by the normal tail): few machines say little

@@ -28,7 +28,7 @@ FEW_SHARE = 0.05
 
 
 def doubted(examined: Examined, recording: MetricRecording) -> Examined:
-    """The same, with alerts that are to be doubted taken back."""
+    """Return the same, with alerts that are to be doubted taken back."""
     if is_step_time(examined.metric) or not examined.alerts:
         return examined
     judged = [
@@ -53,7 +53,7 @@ def _doubt(one: Stretch, metric: str, recording: MetricRecording) -> Doubt | Non
 
 
 def _idle(samples: Samples, one: Stretch) -> bool:
-    """Whether the other machines do not work by this metric while one stands out."""
+    """Return whether the other machines do not work by this metric while one stands out."""
     level = idle_level(samples.metric)
     if level is None:
         return False

@@ -21,7 +21,7 @@ EXPLAINED = 0.5
 
 
 def lag(values: FloatArray, row: int, first: int, last: int) -> int | None:
-    """Steps by which a machine follows its peers, negative = precedes them; ``None`` = no shift explains it.
+    """Return steps by which a machine follows its peers, negative = precedes them; ``None`` = no shift explains it.
 
     :param values: shape (machines, times).
     :param row: of the machine.

@@ -58,7 +58,7 @@ class LstmVae:
             self._network = self._trained(torch, _standardised(windows)[0])
 
     def denoise(self, windows: FloatArray) -> FloatArray:
-        """Windows reconstructed, by the network trained before, or one trained on these very windows.
+        """Return windows reconstructed, by the network trained before, or one trained on these very windows.
 
         :raises InvalidInput: PyTorch is not installed.
         """
@@ -94,14 +94,14 @@ class LstmVae:
 
 
 def _standardised(windows: FloatArray) -> tuple[FloatArray, float, float]:
-    """Windows one below the other, with mean 0 and standard deviation 1, and what these were."""
+    """Return windows one below the other, with mean 0 and standard deviation 1, and what these were."""
     flat = np.ascontiguousarray(windows.reshape(-1, windows.shape[2]), dtype=np.float32)
     middle, spread = float(flat.mean()), float(flat.std()) or 1.0
     return (flat - middle) / spread, middle, spread
 
 
 def _network(torch: Any, hidden: int, latent: int) -> Any:
-    """Encoder and decoder, one LSTM layer each."""
+    """Return encoder and decoder, one LSTM layer each."""
 
     class Network(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -113,7 +113,7 @@ def _network(torch: Any, hidden: int, latent: int) -> Any:
             self.value = torch.nn.Linear(hidden, 1)
 
         def forward(self, batch: Any, noise: Any) -> tuple[Any, Any, Any]:
-            """Reconstruction, mean and log variance; without noise the mean itself is decoded."""
+            """Return reconstruction, mean and log variance; without noise the mean itself is decoded."""
             _, (state, _) = self.encoder(batch.unsqueeze(2))
             mean, log_variance = self.mean(state[0]), self.log_variance(state[0])
             code = mean if noise is None else mean + noise * (0.5 * log_variance).exp()

@@ -76,7 +76,8 @@ class LearntOrder(JsonRecord):
 
 
 def learn_order(examples: Iterable[Labelled], *, seed: int = 0) -> LearntOrder:
-    """Metrics by how soon a decision tree asks for them; those it never asks for come last, as in the paper's order.
+    """Return metrics by how soon a decision tree asks for them; those it never asks for come last, as in the paper's
+    order.
 
     :raises InvalidInput: no scikit-learn, or no faults, or nothing but faults.
     """

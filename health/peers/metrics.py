@@ -71,42 +71,48 @@ _STEP_TIME = re.compile(r"(?:step|iter|iteration|batch|mini_?batch)s?_?(?:time|s
 
 
 def canonical(name: str) -> str:
-    """Our name of a metric, or its own in lower case, words joined by ``_``: ``GPU-Power`` is ``gpu_power_draw``."""
+    """Return our name of a metric, or its own in lower case, words joined by ``_``: ``GPU-Power`` is
+    ``gpu_power_draw``.
+    """
     plain = re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
     return _BY_NAME[plain].name if plain in _BY_NAME else plain
 
 
 def title(name: str) -> str:
-    """A metric in a sentence."""
+    """Return a metric in a sentence."""
     return _BY_NAME[name].title if name in _BY_NAME else name
 
 
 def noticeable(name: str) -> float:
-    """The smallest difference in the metric's own unit that means anything; 0 = not known."""
+    """Return the smallest difference in the metric's own unit that means anything; 0 = not known."""
     return _BY_NAME[name].noticeable if name in _BY_NAME else 0.0
 
 
 def is_work(name: str) -> bool:
-    """Whether a metric says how much a GPU works, so that more of it than peers have is no fault."""
+    """Return whether a metric says how much a GPU works, so that more of it than peers have is no fault."""
     return _WORK.search(name) is not None
 
 
 def idle_level(name: str) -> float | None:
-    """The level at or below which a machine does not work, in the metric's own unit; ``None`` = it does not tell."""
+    """Return the level at or below which a machine does not work, in the metric's own unit; ``None`` = it does not
+    tell.
+    """
     return _BY_NAME[name].idle if name in _BY_NAME else None
 
 
 def tells_idleness(name: str) -> bool:
-    """Whether a metric tells for all others that a machine does not train: that of its GPUs."""
+    """Return whether a metric tells for all others that a machine does not train: that of its GPUs."""
     return is_work(name) and idle_level(name) is not None
 
 
 def is_step_time(name: str) -> bool:
-    """Whether a metric is the time of a training step, so that more of it is a slowdown and nothing else."""
+    """Return whether a metric is the time of a training step, so that more of it is a slowdown and nothing else."""
     return _STEP_TIME.search(name) is not None
 
 
 def in_order(names: Iterable[str], order: Sequence[str] = PAPER_ORDER) -> list[str]:
-    """Metrics in the order in which they are asked: step times (the harm itself), then ``order``, then all others."""
+    """Return metrics in the order in which they are asked: step times (the harm itself), then ``order``, then all
+    others.
+    """
     rank = {name: k for k, name in enumerate(order)}
     return sorted(names, key=lambda name: (not is_step_time(name), rank.get(name, len(rank)), name))

@@ -50,7 +50,7 @@ class PeersVerdict:
 
 
 def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerdict:
-    """The verdict on a recording.
+    """Return the verdict on a recording.
 
     A machine that stands out in a machine metric is ``faulty``, as the paper blocks it.  One whose training steps are
     slow is a ``straggler`` by the factor that was measured, and ``degraded`` when a machine metric says why: a factor
@@ -78,7 +78,7 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
 
 
 def evidence(alert: Alert, *, peers: int, absolute: bool) -> str:
-    """One alert in a sentence.
+    """Return one alert in a sentence.
 
     >>> evidence(alert, peers=9, absolute=False)  # doctest: +SKIP
     'batch_time 745 against 424 of its 9 peers, from 1771 s to 1921 s; 14 times farther from them than they are apart'
@@ -93,14 +93,14 @@ def evidence(alert: Alert, *, peers: int, absolute: bool) -> str:
 
 
 def clock(seconds: float, absolute: bool) -> str:
-    """An instant as people read it: ``2026-11-21T12:00:00Z``, or ``1771 s``."""
+    """Return an instant as people read it: ``2026-11-21T12:00:00Z``, or ``1771 s``."""
     if not absolute:
         return f"{seconds:g} s"
     return instant(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def instant(seconds: float) -> datetime:
-    """Seconds since 1970 as an instant."""
+    """Return seconds since 1970 as an instant."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -139,12 +139,12 @@ def _headline(flags: Sequence[NodeFlag], recording: MetricRecording, examined: S
 
 
 def _doubtful(examined: Examined, doubt: Doubt) -> list[str]:
-    """Machines whose alerts are doubted for this reason, in order of their names."""
+    """Return machines whose alerts are doubted for this reason, in order of their names."""
     return sorted({one.machine for one in examined.stretches if one.doubt == doubt})
 
 
 def _cannot_tell(examined: Examined) -> str:
-    """Why nothing is said of the machines that stand out in a metric."""
+    """Return why nothing is said of the machines that stand out in a metric."""
     many, among_idle = _doubtful(examined, "many"), _doubtful(examined, "idle-peers")
     reasons = []
     if many:
@@ -161,7 +161,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _notes(examined: Sequence[Examined]) -> list[str]:
-    """What limits the verdict."""
+    """Return what limits the verdict."""
     notes = []
     silent = sorted({machine for one in examined for machine in one.silent})
     if silent:

@@ -61,7 +61,8 @@ class ComparisonSettings:
 
 
 def detect(recording: MetricRecording, settings: ComparisonSettings, *, everything: bool = False) -> Iterator[Examined]:
-    """Examine metrics in order until one raises an alert; one of a step time does not end the search for its cause.
+    """Yield examine metrics in order until one raises an alert; one of a step time does not end the search for its
+    cause.
 
     :param everything: go on after an alert.
     :raises InvalidInput: fewer than :data:`LEAST_MACHINES` machines.
@@ -82,7 +83,7 @@ def detect(recording: MetricRecording, settings: ComparisonSettings, *, everythi
 
 
 def examine(grid: SampleGrid, settings: ComparisonSettings) -> Examined:
-    """Candidates of one metric, and how long each lasted."""
+    """Return candidates of one metric, and how long each lasted."""
     timed = is_step_time(grid.metric)
     needed = settings.step_time_continuity if timed else settings.continuity
     found = scores(grid, settings)
@@ -108,7 +109,7 @@ def examine(grid: SampleGrid, settings: ComparisonSettings) -> Examined:
 
 
 def scores(grid: SampleGrid, settings: ComparisonSettings) -> Candidates:
-    """The candidate of each window."""
+    """Return the candidate of each window."""
     count = grid.values.shape[1] - settings.window + 1
     if count < 1:
         return Candidates(np.full(0, -1), np.zeros(0))
@@ -137,7 +138,7 @@ def scores(grid: SampleGrid, settings: ComparisonSettings) -> Candidates:
 
 
 def _among_the_heard(windows: FloatArray, silent: BoolArray, *, threshold: float | None, least: float) -> Candidates:
-    """Candidates among the machines that were not silent in a window, provided that they are enough to be peers.
+    """Return candidates among the machines that were not silent in a window, provided that they are enough to be peers.
 
     :param silent: shape (windows, machines).
     """
@@ -156,7 +157,7 @@ def _among_the_heard(windows: FloatArray, silent: BoolArray, *, threshold: float
 
 
 def _slower_only(found: Candidates, grid: SampleGrid, window: int) -> Candidates:
-    """Candidates of a step time whose window's median is :data:`LEAST_SLOWDOWN` times their peers' or more."""
+    """Return candidates of a step time whose window's median is :data:`LEAST_SLOWDOWN` times their peers' or more."""
     machine = found.machine.copy()
     for k in np.flatnonzero(machine >= 0):
         part = grid.values[:, k : k + window]
@@ -166,7 +167,7 @@ def _slower_only(found: Candidates, grid: SampleGrid, window: int) -> Candidates
 
 
 def _runs(machine: IntArray, slack: int) -> Iterator[tuple[int, int]]:
-    """First and last window of each run of one candidate; up to ``slack`` windows on end may lack it."""
+    """Yield the first and last window of each run of one candidate; up to ``slack`` windows on end may lack it."""
     for row in np.unique(machine[machine >= 0]):
         hits = np.flatnonzero(machine == row)
         breaks = np.flatnonzero(np.diff(hits) > slack + 1)
@@ -175,7 +176,7 @@ def _runs(machine: IntArray, slack: int) -> Iterator[tuple[int, int]]:
 
 
 def _alert(hit: BoolArray, windows: int, wanted: int) -> int | None:
-    """The first window that ends ``windows`` of which ``wanted`` are hits; ``None`` = there is none."""
+    """Return the first window that ends ``windows`` of which ``wanted`` are hits; ``None`` = there is none."""
     counts = np.cumsum(np.concatenate(([0], hit)))
     enough = np.flatnonzero(counts[windows:] - counts[:-windows] >= wanted)
     return int(enough[0]) + windows - 1 if len(enough) else None

@@ -38,7 +38,7 @@ class Samples:
     value: FloatArray
 
     def only(self, machines: Collection[str]) -> Samples:
-        """The samples of some machines."""
+        """Return the samples of some machines."""
         kept = [k for k, name in enumerate(self.machines) if name in machines]
         number = np.full(len(self.machines), -1, dtype=np.int64)
         number[kept] = np.arange(len(kept))
@@ -87,7 +87,7 @@ class SampleGrid:
 
 
 def sampling_step(samples: Samples) -> float:
-    """Seconds between two samples of a machine, usually: the median over all pairs of neighbours in time."""
+    """Return seconds between two samples of a machine, usually: the median over all pairs of neighbours in time."""
     order = np.lexsort((samples.time, samples.machine))
     gaps = np.diff(samples.time[order])[np.diff(samples.machine[order]) == 0]
     gaps = gaps[gaps > 0]
@@ -128,7 +128,7 @@ def align(samples: Samples, *, step: float | None = None, machines: Sequence[str
 
 
 def _means(machine: IntArray, time: FloatArray, value: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Samples of wanted machines, sorted by machine and time, one for each time."""
+    """Return samples of wanted machines, sorted by machine and time, one for each time."""
     known = machine >= 0
     machine, time, value = machine[known], time[known], value[known]
     order = np.lexsort((time, machine))

@@ -62,7 +62,8 @@ def watch(
     stop: Event,
     now: Callable[[], float] = time.time,
 ) -> Iterator[WatchRound]:
-    """Rounds until ``stop`` is set.  A round that fails flags nobody and clears nobody; the next one comes sooner.
+    """Yield rounds until ``stop`` is set.  A round that fails flags nobody and clears nobody; the next one comes
+    sooner.
 
     :param stop: ends the watch, also while it waits.
     :param now: seconds since 1970.
@@ -87,7 +88,7 @@ def watch(
 
 
 def look(endpoint: Endpoint, plan: WatchPlan, settings: ComparisonSettings, *, end: float) -> PeersVerdict:
-    """One verdict on the data before an instant.
+    """Return one verdict on the data before an instant.
 
     :param end: seconds since 1970.
     :raises ArnoldError: no data, or none that can be judged.
@@ -99,6 +100,6 @@ def look(endpoint: Endpoint, plan: WatchPlan, settings: ComparisonSettings, *, e
 
 
 def _renewed(flag: NodeFlag, before: NodeFlag | None, until: datetime) -> NodeFlag:
-    """A flag that holds until then, since it was first seen."""
+    """Return a flag that holds until then, since it was first seen."""
     since = min((one.since for one in (flag, before) if one is not None and one.since is not None), default=None)
     return replace(flag, since=since, until=until)

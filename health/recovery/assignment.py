@@ -20,7 +20,7 @@ _NEVER = 2**62
 
 
 def assign(size: int, costs: Callable[[int], Costs]) -> npt.NDArray[np.int64]:
-    """The column of each row.
+    """Return the column of each row.
 
     :param costs: of a row, the cost of every column, shape [size], at least 0; a copy that may be kept.
     :returns: shape [size], a permutation; pairs that are :data:`FORBIDDEN` only where there is no other.
@@ -58,7 +58,7 @@ def assign(size: int, costs: Callable[[int], Costs]) -> npt.NDArray[np.int64]:
 
 
 def _nearest(shortest: Costs, scanned: npt.NDArray[np.bool_], row_at: npt.NDArray[np.int64]) -> tuple[int, np.int64]:
-    """The column at the least distance of those not scanned, a free one among equals."""
+    """Return the column at the least distance of those not scanned, a free one among equals."""
     distance = np.where(scanned, _NEVER, shortest)
     least = distance.min()
     ties = np.flatnonzero(distance == least)

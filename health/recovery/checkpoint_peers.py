@@ -87,7 +87,8 @@ class Peers:
 
 
 def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, level: str | None) -> Peers:
-    """Peers that break as few rules as possible, in the order of :data:`RULES`, and are then as near as possible.
+    """Return peers that break as few rules as possible, in the order of :data:`RULES`, and are then as near as
+    possible.
 
     Both are proved least (:mod:`health.recovery.assignment`).  Pairs are made mutual where that costs
     nothing: two machines that back up each other are one pair that must not be lost, a ring of n has n such pairs (as
@@ -148,7 +149,7 @@ class _Ground:
         return weights
 
     def costs(self, machine: int) -> Costs:
-        """What each machine costs as a peer of one."""
+        """Return what each machine costs as a peer of one."""
         costs = _apart(self.broader, self.broader[machine]).astype(np.int64)
         for rule, weight in self.weights.items():
             costs += weight * (self.of[rule] == self.of[rule][machine])
@@ -156,7 +157,7 @@ class _Ground:
         return costs
 
     def conflict(self) -> tuple[Rule, ...]:
-        """The fewest rules that cannot be kept together."""
+        """Return the fewest rules that cannot be kept together."""
         for number in range(1, len(RULES) + 1):
             for rules in combinations(RULES, number):
                 if not self._can_keep(rules):
@@ -181,12 +182,12 @@ class _Ground:
 
 
 def _apart(one: IntArray, other: IntArray) -> IntArray:
-    """How many levels, of those broader than that of the rule, lie in different domains; over the last axis."""
+    """Return how many levels, of those broader than that of the rule, lie in different domains; over the last axis."""
     return np.asarray((one != other).sum(axis=-1), dtype=np.int32)
 
 
 def _pair_up(peer: npt.NDArray[np.int64], ground: _Ground) -> npt.NDArray[np.int64]:
-    """Rings of even length cut into mutual pairs: every other link of the ring, whichever half costs less.
+    """Return rings of even length cut into mutual pairs: every other link of the ring, whichever half costs less.
 
     A link costs the same both ways, so that the pairs together cost at most what the ring does.
     """
@@ -214,7 +215,7 @@ def _rings(peer: npt.NDArray[np.int64]) -> Iterator[list[int]]:
 
 
 def _domains(cluster: Cluster, nodes: IntArray, level: str | None) -> tuple[IntArray, IntArray]:
-    """Domain of the level of each machine, and those of all broader levels."""
+    """Return domain of the level of each machine, and those of all broader levels."""
     if level is None and not cluster.levels:
         return np.arange(len(nodes), dtype=np.int32), np.zeros((len(nodes), 0), dtype=np.int32)
     depth = len(cluster.levels) - 1 if level is None else cluster.level_index(level)

@@ -82,7 +82,7 @@ def _files(paths: Sequence[str]) -> Iterator[Path]:
 
 
 def _rank_of(file: Path, ranks: int) -> int:
-    """The rank in the name of a file: after the word ``rank``, else the only number.
+    """Return the rank in the name of a file: after the word ``rank``, else the only number.
 
     :raises InvalidInput: there is none, more than one, or one that the job does not have.
     """

@@ -55,7 +55,7 @@ class Tally:
 
 
 def shared_groups(machines: Machines, outliers: Sequence[int]) -> tuple[Unit, ...]:
-    """Groups that all outliers belong to, the smallest first, of equals a PP group first.
+    """Return groups that all outliers belong to, the smallest first, of equals a PP group first.
 
     A group that is the whole job is none: to evict everything is no answer.
 
@@ -98,7 +98,7 @@ def tally_rounds(machines: Machines, rounds: Sequence[Sequence[int]], *, family:
 
 
 def looks_like_a_role(machines: Machines, outliers: Sequence[int], seen: Sequence[int]) -> bool:
-    """Whether the outliers are all ranks seen of one or more stages, in a job of several stages.
+    """Return whether the outliers are all ranks seen of one or more stages, in a job of several stages.
 
     That is what a stage looks like that does other work than the rest, as the last one does, with every machine sound.
     """

@@ -57,7 +57,7 @@ class Eviction:
     hits: IntArray
 
     def flags(self, now: datetime, *, hold: timedelta) -> tuple[NodeFlag, ...]:
-        """Flags of machines that had outliers in more than half of the rounds; none in doubt, or without names.
+        """Return flags of machines that had outliers in more than half of the rounds; none in doubt, or without names.
 
         The rest of the unit is evicted as a precaution: nothing is known against it.
 
@@ -136,7 +136,7 @@ def decide(machines: Machines, looks: Sequence[StackLook], *, family: UnitFamily
 
 
 def group_name(unit: Unit) -> str:
-    """A group in words: ``PP group 3``."""
+    """Return a group in words: ``PP group 3``."""
     return f"machine {unit.group}" if unit.family == "tp" else f"{unit.family.upper()} group {unit.group}"
 
 

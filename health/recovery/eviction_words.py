@@ -10,12 +10,12 @@ from topology.hostlist import spell_names
 
 
 def machine_names(machines: Machines, which: Iterable[int]) -> str:
-    """Names of machines as a hostlist; one by one where a name is none that a hostlist can carry."""
+    """Return names of machines as a hostlist; one by one where a name is none that a hostlist can carry."""
     return spell_names(machines.name(machine) for machine in which)
 
 
 def evict_sentence(eviction: Eviction) -> str:
-    """A decision in a sentence or two."""
+    """Return a decision in a sentence or two."""
     unit, looks = eviction.unit, eviction.looks
     out = sum(len(look.outliers) for look in looks)
     seen = sum(len(look.seen) for look in looks)
@@ -53,7 +53,7 @@ def _alike(eviction: Eviction) -> str:
 
 
 def evict_notes(eviction: Eviction, *, compare: str, lines: bool) -> tuple[str, ...]:
-    """What is worth knowing about a decision."""
+    """Return what is worth knowing about a decision."""
     machines, notes = eviction.machines, []
     fewest = min(len(look.seen) for look in eviction.looks)
     if fewest < machines.ranks:

@@ -56,5 +56,5 @@ def group_stacks(
 
 
 def outliers_of(groups: Sequence[StackGroup]) -> tuple[int, ...]:
-    """All outliers, ascending."""
+    """Return all outliers, ascending."""
     return tuple(sorted(rank for group in groups for rank in group.outliers))

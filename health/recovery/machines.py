@@ -75,11 +75,11 @@ class Machines:
         return found
 
     def of_rank(self, rank: int) -> int:
-        """The machine that a rank runs on."""
+        """Return the machine that a rank runs on."""
         return rank // self.job.gpus_per_node
 
     def stage_of_rank(self, rank: int) -> int:
-        """The pipeline stage, at node level, that a rank works on."""
+        """Return the pipeline stage, at node level, that a rank works on."""
         return int(self.column[self.of_rank(rank)])
 
     def group_of(self, family: UnitFamily) -> IntArray:

@@ -8,7 +8,7 @@ from health.recovery.checkpoint_peers import RULES, Peers, Rule
 
 
 def peer_sentence(peers: Peers, level: str | None) -> str:
-    """The assignment in a sentence."""
+    """Return the assignment in a sentence."""
     size = len(peers.peer)
     broken = {rule: int(peers.shared[rule].sum()) for rule in RULES}
     parts = [f"{number:,} with a peer in their {rule_name(rule, level)}" for rule, number in broken.items() if number]
@@ -19,7 +19,7 @@ def peer_sentence(peers: Peers, level: str | None) -> str:
 
 
 def peer_notes(peers: Peers, level: str | None) -> tuple[str, ...]:
-    """Which rules are in conflict, how near the peers are, and what must not be lost together."""
+    """Return which rules are in conflict, how near the peers are, and what must not be lost together."""
     notes = []
     if peers.conflict:
         notes.append(f"Not all rules can be kept: {_why(peers, level)}.")
@@ -37,7 +37,7 @@ def peer_notes(peers: Peers, level: str | None) -> tuple[str, ...]:
 
 
 def rule_name(rule: Rule, level: str | None) -> str:
-    """What a rule forbids to share."""
+    """Return what a rule forbids to share."""
     return {"dp": "DP group", "pp": "PP group", "level": level or "rack"}[rule]
 
 

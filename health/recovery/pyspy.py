@@ -28,7 +28,7 @@ _REMEDY = "give the output of `py-spy dump --pid PID`, or of it with --json"
 
 
 def parse_dump(source: Source) -> tuple[Process, ...]:
-    """Processes of one dump, in order of appearance.
+    """Return processes of one dump, in order of appearance.
 
     :raises InvalidInput: it is no dump, is cut off, or says that py-spy failed; with the line.
     """
@@ -97,12 +97,12 @@ def _parse_text(source: Source) -> tuple[Process, ...]:
 
 
 def _is_noise(line: str) -> bool:
-    """Whether a line says nothing of a stack: a rule, a parent process, a log line, a local variable."""
+    """Return whether a line says nothing of a stack: a rule, a parent process, a log line, a local variable."""
     return bool(line.startswith(("Parent Process ", " " * 8)) or _RULE.fullmatch(line) or _LOG.fullmatch(line))
 
 
 def _read_line(process: _Open | None, line: str, where: str) -> None:
-    """A thread, or a call of the thread above it."""
+    """Take a thread, or a call of the thread above it."""
     if line.startswith("Error:"):
         raise InvalidInput(f"py-spy failed: {line[6:].strip()[:200]}", where=where, fix="take the dump again")
     if process is None:

@@ -43,7 +43,7 @@ def sliding_ettr(productive: npt.ArrayLike, at: npt.ArrayLike, *, window: float 
 
 
 def _productive_until(bounds: Seconds, instants: Seconds) -> Seconds:
-    """Productive seconds before each instant: flat between the intervals, rising by one a second inside."""
+    """Return productive seconds before each instant: flat between the intervals, rising by one a second inside."""
     if not len(bounds):
         return np.zeros_like(instants)
     done = np.concatenate(([0.0], np.cumsum(bounds[:, 1] - bounds[:, 0])))

@@ -13,14 +13,14 @@ Answer = Literal["plan", "culprit", "suspects", "nobody"]
 
 
 def replay_answer(suspects: Sequence[int], *, failed: bool) -> Answer:
-    """What the failed groups, if any were given, amount to."""
+    """Return what the failed groups, if any were given, amount to."""
     if not failed:
         return "plan"
     return "nobody" if not suspects else "culprit" if len(suspects) == 1 else "suspects"
 
 
 def replay_sentence(plan: ReplayPlan, machines: Machines, suspects: Sequence[int], *, failed: bool) -> str:
-    """The plan, or who is left."""
+    """Return the plan, or who is left."""
     names = machine_names(machines, suspects)
     match replay_answer(suspects, failed=failed):
         case "culprit":
@@ -38,7 +38,7 @@ def replay_sentence(plan: ReplayPlan, machines: Machines, suspects: Sequence[int
 def replay_notes(
     plan: ReplayPlan, suspects: Sequence[int], *, horizontal: Sequence[int], vertical: Sequence[int]
 ) -> tuple[str, ...]:
-    """What is worth knowing about a plan and its outcome."""
+    """Return what is worth knowing about a plan and its outcome."""
     notes = []
     if not plan.unique:
         notes.append(

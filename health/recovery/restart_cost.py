@@ -37,7 +37,7 @@ RESTART_COSTS: tuple[RestartCost, ...] = (
 
 
 def restart_seconds(machines: float, kind: RestartKind) -> float:
-    """Seconds that a restart takes, between the measurements linear in the logarithm of the size.
+    """Return seconds that a restart takes, between the measurements linear in the logarithm of the size.
 
     Outside of them it is the nearest measurement: nothing is known there.
 

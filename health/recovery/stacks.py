@@ -77,7 +77,9 @@ class StackView:
     threads: Literal["main", "all"] = "main"
 
     def signature(self, processes: Iterable[Process]) -> Signature:
-        """What of a rank is compared.  The order of processes and threads does not matter, nor how many are alike."""
+        """Return what of a rank is compared.  The order of processes and threads does not matter, nor how many are
+        alike.
+        """
         return tuple(sorted({self._stack(thread) for process in processes for thread in self._counting(process)}))
 
     def _counting(self, process: Process) -> Iterator[Thread]:

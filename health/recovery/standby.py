@@ -89,7 +89,7 @@ def plan_pool(machines: int, *, rate: float, quantile: float, switch: int | None
 
 
 def standby_pool(machines: int, *, rate: float = RATE, quantile: float = QUANTILE) -> int:
-    """The fewest machines that cover a day's failures with a probability of at least ``quantile``.
+    """Return the fewest machines that cover a day's failures with a probability of at least ``quantile``.
 
     :param rate: probability that a machine fails on a day, 0 to 1.
     :raises InvalidInput: out of range.
@@ -100,14 +100,14 @@ def standby_pool(machines: int, *, rate: float = RATE, quantile: float = QUANTIL
 
 
 def coverage(machines: int, pool: int, *, rate: float = RATE) -> float:
-    """Probability that no more machines than the pool has fail on a day."""
+    """Return probability that no more machines than the pool has fail on a day."""
     _check(machines, rate, QUANTILE)
     with localcontext(_EXACT):
         return float(_at_most(pool, machines, Decimal(str(rate))))
 
 
 def rates_of_pools(pools: Mapping[int, int], *, quantile: float = QUANTILE) -> RateRange:
-    """The rates for which every job needs exactly the pool given.
+    """Return the rates for which every job needs exactly the pool given.
 
     :param pools: machines of a job -> machines of its pool.
     :raises InvalidInput: out of range.
@@ -132,13 +132,13 @@ def _quantile(machines: int, rate: Decimal, q: Decimal) -> int:
 
 
 def _at_most(pool: int, machines: int, rate: Decimal) -> Decimal:
-    """Probability of at most ``pool`` failures."""
+    """Return probability of at most ``pool`` failures."""
     first, terms = _terms(machines, rate)
     return sum(terms[: max(0, pool + 1 - first)], start=Decimal(0)) / sum(terms)
 
 
 def _terms(machines: int, rate: Decimal) -> tuple[int, list[Decimal]]:
-    """Probabilities of so many failures relative to the likeliest number, and the number of the first.
+    """Return probabilities of so many failures relative to the likeliest number, and the number of the first.
 
     Only those count that 50 digits can tell from nothing: some dozen deviations, whatever the number of machines.
     """
@@ -156,7 +156,7 @@ def _terms(machines: int, rate: Decimal) -> tuple[int, list[Decimal]]:
 
 
 def _highest_rate(machines: int, pool: int, q: Decimal) -> Decimal:
-    """The highest rate for which a pool suffices: the probability that it does falls as the rate rises."""
+    """Return the highest rate for which a pool suffices: the probability that it does falls as the rate rises."""
     if pool < 0:
         return Decimal(0)
     if pool >= machines:

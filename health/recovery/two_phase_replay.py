@@ -62,11 +62,11 @@ class ReplayPlan:
         return -(-self.group_size // self.groups)
 
     def group_of(self, phase: Phase, machine: int) -> int:
-        """The group that a machine is in."""
+        """Return the group that a machine is in."""
         return machine // self.group_size if phase == "horizontal" else machine % self.groups
 
     def members(self, phase: Phase, group: int) -> tuple[int, ...]:
-        """The machines of a group, ascending.
+        """Return the machines of a group, ascending.
 
         :raises InvalidInput: there is no such group.
         """
@@ -81,7 +81,8 @@ class ReplayPlan:
         return tuple(range(group, self.machines, self.groups))
 
     def suspects(self, horizontal: Collection[int], vertical: Collection[int]) -> tuple[int, ...]:
-        """Machines that are in a failed group of each phase, ascending.  A phase without a failed group clears nobody.
+        """Return machines that are in a failed group of each phase, ascending.  A phase without a failed group clears
+        nobody.
 
         :raises InvalidInput: there is no such group.
         """
@@ -122,7 +123,7 @@ def plan_replay(job: Job, *, k: int | None = None) -> ReplayPlan:
 
 
 def _rows_bound_together(grid: Grid) -> int:
-    """Rows of cells that context and expert groups bind together: a group of replicas holds them whole.
+    """Return rows of cells that context and expert groups bind together: a group of replicas holds them whole.
 
     Rows of one stage are in one context (expert) group when its number is the same; the groups are equally large.
     """

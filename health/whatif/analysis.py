@@ -25,7 +25,7 @@ Workers = tuple[tuple[int, int], ...]
 
 
 def analyse(replayed: Replayed) -> Analysis:
-    """Slowdown, its attribution and its cause."""
+    """Return slowdown, its attribution and its cause."""
     trace, scenarios = replayed.trace, replayed.scenarios
     kinds = np.array([reported(operation.optype) for operation in trace.operations])
     stage = np.array([operation.stage for operation in trace.operations])
@@ -82,7 +82,7 @@ def analyse(replayed: Replayed) -> Analysis:
 
 
 def _slowest(slowdown: NDArray[np.float64]) -> Workers:
-    """The slowest 3 % of workers, rounded up; of equals, as published, those of the lowest global rank.
+    """Return the slowest 3 % of workers, rounded up; of equals, as published, those of the lowest global rank.
 
     The published ranking is by min(S_dp, S_pp), which also calls a healthy worker slow where a slow rank crosses a slow
     stage, and under which many workers are equal.  M_W is always that; where S_w itself finds workers that explain most
@@ -98,7 +98,7 @@ def _slowest(slowdown: NDArray[np.float64]) -> Workers:
 def _share(
     scenarios: Scenarios, stage: NDArray[np.int64], workers: Workers, *, seconds: NDArray[np.float64], ideal: float
 ) -> Share:
-    """What part of the loss these workers explain."""
+    """Return what part of the loss these workers explain."""
     chosen = np.zeros(scenarios.shape[:2], dtype=np.bool_)
     for rank, s in workers:
         chosen[stage == s, rank] = True
@@ -109,7 +109,7 @@ def _share(
 
 
 def _traced_seconds(trace: Trace) -> NDArray[np.float64]:
-    """[steps]: the latest end of an optimizer (of anything, in a trace without), as traced."""
+    """Return [steps]: the latest end of an optimizer (of anything, in a trace without), as traced."""
     places = [i for i, operation in enumerate(trace.operations) if operation.optype == OPTIMIZER]
     chosen = places or list(range(len(trace.operations)))
     latest: NDArray[np.float64] = (trace.start[chosen] + trace.duration[chosen]).max(axis=(0, 1)).astype(np.float64)

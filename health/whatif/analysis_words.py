@@ -27,7 +27,7 @@ NAMED = 4
 
 
 def verdict(analysis: Analysis) -> str:
-    """One sentence: how much slower than it could the job runs, and what explains it."""
+    """Return one sentence: how much slower than it could the job runs, and what explains it."""
     if analysis.cause == "none":
         amount = "nothing" if analysis.slowdown < NOTHING else "next to nothing"
         return f"this job loses {amount} to stragglers (S = {analysis.slowdown:.2f})"
@@ -46,7 +46,7 @@ def verdict(analysis: Analysis) -> str:
 
 
 def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorker]) -> list[str]:
-    """What would help, one sentence each."""
+    """Return what would help, one sentence each."""
     match analysis.cause:
         case "none":
             return []
@@ -79,7 +79,7 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
 
 
 def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:
-    """What is worth knowing about the evidence, one sentence each."""
+    """Return what is worth knowing about the evidence, one sentence each."""
     trace, sizes = replayed.trace, replayed.trace.sizes
     notes = []
     if not sizes.source:
@@ -139,7 +139,7 @@ def _help_with_last_stage(replayed: Replayed, analysis: Analysis) -> list[str]:
 
 
 def _workers(analysis: Analysis) -> str:
-    """The slowest workers, without those that S_w itself acquits, and the verb that goes with them."""
+    """Return the slowest workers, without those that S_w itself acquits, and the verb that goes with them."""
     slowest = () if analysis.slowest is None else analysis.slowest.workers
     workers = [worker for worker in slowest if analysis.worker_slowdown[worker] >= NOTICED] or slowest
     named = _names([(analysis.dp_ranks[rank], stage) for rank, stage in workers])

@@ -66,7 +66,7 @@ def _without_faulty_rows(columns: OpColumns, dropped: Counter[str]) -> OpColumns
 
 
 def _ranks_with_all_stages(columns: OpColumns, sizes: JobSizes, dropped: Counter[str], *, lenient: bool) -> OpColumns:
-    """The rows of ranks of which every stage was traced; without ``lenient`` that is all of them.
+    """Return the rows of ranks of which every stage was traced; without ``lenient`` that is all of them.
 
     :raises TraceFormatError: a worker is absent; with ``lenient``, every rank lacks one.
     """
@@ -118,7 +118,7 @@ class _Assembly:
         self.expected_ranks = ranks
 
     def trace(self) -> Trace:
-        """The dense trace.
+        """Return the dense trace.
 
         :raises TraceFormatError: cells are empty or filled twice, or nothing is left.
         """
@@ -158,7 +158,7 @@ class _Assembly:
         )
 
     def _operations(self, row: NDArray[np.int32]) -> tuple[Operation, ...]:
-        """What each operation is, which must not differ from rank to rank or step to step."""
+        """Return what each operation is, which must not differ from rank to rank or step to step."""
         made = []
         passes = (self.columns.optype == CODE[FORWARD]) | (self.columns.optype == CODE[BACKWARD])
         for key in ("mc", "mb_id"):
@@ -189,7 +189,7 @@ class _Assembly:
         return tuple(made)
 
     def _not_whole(self, cell: Ints, shape: tuple[int, int, int]) -> TraceFormatError:
-        """The error for cells that are empty or filled twice."""
+        """Return the error for cells that are empty or filled twice."""
         order = np.argsort(cell, kind="stable")
         twice = np.flatnonzero(np.diff(cell[order]) == 0)
         if len(twice):
@@ -267,7 +267,7 @@ class _Assembly:
 
 
 def _places(values: NDArray[np.signedinteger]) -> tuple[Ints, Ints]:
-    """The distinct values, ascending, and the place of each value among them."""
+    """Return the distinct values, ascending, and the place of each value among them."""
     low, high = int(values.min()), int(values.max())
     if high - low > max(MAX_KEYS, 4 * len(values)):
         distinct, inverse = np.unique(values, return_inverse=True)

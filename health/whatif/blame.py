@@ -63,7 +63,7 @@ def slow_workers(
 
 
 def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
-    """Workers that compute longer than their peers and cost the job something, whatever the cause."""
+    """Return workers that compute longer than their peers and cost the job something, whatever the cause."""
     if analysis.slowest is None or analysis.dp == 1:
         return ()
     noticed = np.argwhere(analysis.worker_slowdown >= NOTICED)
@@ -108,7 +108,7 @@ def slow_at_times(replayed: Replayed, analysis: Analysis) -> float:
 
 
 def compute_seconds(replayed: Replayed) -> NDArray[np.float64]:
-    """[pp, dp, steps]: forward and backward time of each worker."""
+    """Return [pp, dp, steps]: forward and backward time of each worker."""
     trace = replayed.trace
     seconds = np.zeros((trace.sizes.pp, len(trace.dp_ranks), len(trace.steps)))
     for place, operation in enumerate(trace.operations):

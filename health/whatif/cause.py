@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 def cause_of(
     replayed: Replayed, *, slowdown: float, slowest: Share | None, last: Share | None, seconds: Array, ideal: float
 ) -> tuple[Cause, str]:
-    """The cause and one sentence with the numbers that led to it."""
+    """Return the cause and one sentence with the numbers that led to it."""
     if slowest is None:
         return "none", f"S is {slowdown:.3f}, below 1.03: there is nothing to attribute"
     ranks, stages = len(replayed.trace.dp_ranks), replayed.trace.sizes.pp
@@ -61,7 +61,7 @@ def cause_of(
 
 
 def forward_backward_correlation(replayed: Replayed) -> float:
-    """Pearson's correlation of forward and backward time of a microbatch, over microbatches, ranks and steps.
+    """Return pearson's correlation of forward and backward time of a microbatch, over microbatches, ranks and steps.
 
     Each worker is measured by its own mean, or slow workers would correlate too; of the stages and chunks, the median.
     0 where times do not vary.
@@ -84,7 +84,7 @@ def forward_backward_correlation(replayed: Replayed) -> float:
 
 
 def _deviations(seconds: Array) -> Array:
-    """[microbatches, dp, steps] -> how far each is from the mean of its rank, relative, flat."""
+    """Return [microbatches, dp, steps] -> how far each is from the mean of its rank, relative, flat."""
     mean = seconds.mean(axis=(0, 2), keepdims=True)
     relative: Array = seconds / np.where(mean > 0, mean, 1.0) - (mean > 0)
     return relative.ravel()
@@ -124,7 +124,7 @@ def pause_share(replayed: Replayed, *, seconds: Array, ideal: float) -> float:
 
 
 def _usual(replayed: Replayed) -> dict[tuple[str, int, int], float]:
-    """Median duration of the passes of a stage and chunk."""
+    """Return median duration of the passes of a stage and chunk."""
     places: dict[tuple[str, int, int], list[int]] = {}
     for place, operation in enumerate(replayed.trace.operations):
         if operation.optype in (FORWARD, BACKWARD):

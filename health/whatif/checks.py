@@ -31,7 +31,7 @@ class Fault(NamedTuple):
 
 
 def faults_of_rows(columns: OpColumns) -> Iterator[Fault]:
-    """Rows that are wrong in themselves."""
+    """Yield rows that are wrong in themselves."""
     if columns.strange:
         rows = np.flatnonzero(columns.optype == UNKNOWN)
         hint = did_you_mean(columns.strange[0], OPTYPES)
@@ -98,14 +98,14 @@ def check_sizes(columns: OpColumns, sizes: JobSizes) -> int:
 
 
 def infer_sizes(columns: OpColumns) -> JobSizes:
-    """The sizes that the rows show, where no metadata say them."""
+    """Return the sizes that the rows show, where no metadata say them."""
     dp, pp, vpp = (max(int(columns.whole[key].max()) + 1, 1) for key in ("dp_rank", "stage", "mc"))
     tp = columns.ranks if dp * pp > 1 else 1
     return JobSizes(dp=dp, pp=pp, vpp=vpp, tp=tp, world=dp * pp * tp)
 
 
 def drop_rows(columns: OpColumns, bad: Rows) -> OpColumns:
-    """The columns without some rows."""
+    """Return the columns without some rows."""
     keep = np.ones(len(columns), dtype=np.bool_)
     keep[bad] = False
     return OpColumns(

@@ -47,7 +47,7 @@ class Graph:
 
 
 def build_graph(trace: Trace) -> Graph:
-    """The graph of a trace.
+    """Return the graph of a trace.
 
     :raises TraceFormatError: a send has no receive, or operations wait for each other in a circle.
     """
@@ -71,13 +71,13 @@ Edge = tuple[int, int]
 
 
 def _stream_edges(stage: StageOperations) -> Iterable[Edge]:
-    """A stream runs one operation after the other, in traced order."""
+    """Yield a stream runs one operation after the other, in traced order."""
     for queue in stage.streams.values():
         yield from pairwise(queue)
 
 
 def _pipeline_edges(stage: StageOperations) -> Iterable[Edge]:
-    """recv(i) -> compute(i) -> send(i); compute(i-1) -> recv(i), both of one direction."""
+    """Yield recv(i) -> compute(i) -> send(i); compute(i-1) -> recv(i), both of one direction."""
     for direction in stage.directions:
         computes = direction.computes
         yield from zip(direction.receives, direction.receivers, strict=True)
@@ -95,7 +95,7 @@ def _pipeline_edges(stage: StageOperations) -> Iterable[Edge]:
 
 
 def _gather_edges(stage: StageOperations) -> Iterable[Edge]:
-    """The first forward pass of a chunk waits for the chunk's parameters."""
+    """Yield the first forward pass of a chunk waits for the chunk's parameters."""
     gathers = stage.by_chunk(stage.gathers)
     for chunk, passes in stage.by_chunk(stage.directions[0].computes).items():
         for gather in gathers.get(chunk, gathers.get(-1, ())):
@@ -103,7 +103,7 @@ def _gather_edges(stage: StageOperations) -> Iterable[Edge]:
 
 
 def _groups(trace: Trace, stages: Sequence[StageOperations]) -> Iterable[TransferGroup]:
-    """Every operation in one group."""
+    """Yield every operation in one group."""
     grouped: set[int] = set()
     for group in (*pairs_of(trace, stages), *_embedding(stages), *_clip(stages)):
         grouped.update(group)
@@ -115,19 +115,19 @@ def _groups(trace: Trace, stages: Sequence[StageOperations]) -> Iterable[Transfe
 
 
 def _embedding(stages: Sequence[StageOperations]) -> Iterable[tuple[int, ...]]:
-    """The first and the last stage add up the gradients of their shared embedding."""
+    """Yield the first and the last stage add up the gradients of their shared embedding."""
     first, last = stages[0].embeddings, stages[-1].embeddings
     if len(stages) > 1:
         yield from zip(first, last, strict=False)
 
 
 def _clip(stages: Sequence[StageOperations]) -> Iterable[tuple[int, ...]]:
-    """All stages agree on the norm of the gradients: the barrier at the end of a step."""
+    """Yield all stages agree on the norm of the gradients: the barrier at the end of a step."""
     yield from zip(*(stage.clips for stage in stages), strict=False)
 
 
 def _ordered(trace: Trace, groups: Sequence[TransferGroup], before: Sequence[set[int]]) -> list[TransferGroup]:
-    """Groups in topological order."""
+    """Return groups in topological order."""
     group_of = {member: i for i, group in enumerate(groups) for member in group.members}
     sorter: TopologicalSorter[int] = TopologicalSorter()
     for i, group in enumerate(groups):
@@ -197,7 +197,7 @@ def pairs_of(trace: Trace, stages: Sequence[StageOperations]) -> Iterator[tuple[
 
 
 def _piece(trace: Trace, operation: Operation) -> tuple[int, int]:
-    """Which part of the model, counted along the forward pass, and which microbatch."""
+    """Return which part of the model, counted along the forward pass, and which microbatch."""
     return operation.chunk * trace.sizes.pp + operation.stage, operation.microbatch
 
 
@@ -211,7 +211,7 @@ def _unpaired(trace: Trace, place: int, problem: str) -> TraceFormatError:
 
 
 def tail_edges(stage: StageOperations) -> Iterable[Edge]:
-    """Edges of the end of a step.
+    """Yield edges of the end of a step.
 
     Overlap of gradient reduction with the backward pass shows by ``separate-grads-all-reduce``:
 

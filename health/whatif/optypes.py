@@ -39,7 +39,7 @@ REPORTED: Mapping[str, str] = {
 
 
 def stream_of(optype: str) -> Stream:
-    """The serial queue of the worker that an operation stands in."""
+    """Return the serial queue of the worker that an operation stands in."""
     if optype in COMPUTE:
         return "compute"
     for stream in PIPELINE:
@@ -49,5 +49,5 @@ def stream_of(optype: str) -> Stream:
 
 
 def reported(optype: str) -> str:
-    """The name under which an operation's cost is reported."""
+    """Return the name under which an operation's cost is reported."""
     return REPORTED.get(optype, optype)

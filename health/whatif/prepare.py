@@ -30,7 +30,7 @@ class Replayed(NamedTuple):
 
 
 def prepare(trace: Trace, *, lenient: bool = False) -> Replayed:
-    """Graph and durations of a trace.
+    """Return graph and durations of a trace.
 
     :param lenient: leave out steps in which the clocks of the ranks disagree, and count their rows.
     :raises TraceFormatError: unpaired transfers; operations that wait for each other in a circle; clocks that disagree.

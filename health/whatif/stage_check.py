@@ -67,7 +67,7 @@ class StageOperations:
     optimizers: Places
 
     def by_chunk(self, places: Iterable[int]) -> dict[int, list[int]]:
-        """Places by model chunk, in their order."""
+        """Return places by model chunk, in their order."""
         chunks: dict[int, list[int]] = defaultdict(list)
         for place in places:
             chunks[self.operations[place].chunk].append(place)
@@ -75,7 +75,7 @@ class StageOperations:
 
 
 def stages_of(trace: Trace) -> tuple[StageOperations, ...]:
-    """The stages of a trace, first to last.
+    """Return the stages of a trace, first to last.
 
     :raises TraceFormatError: the passes of a stage and its sends or receives do not match in number.
     """
@@ -140,7 +140,7 @@ def _direction(
     first: tuple[int, int],
     last: tuple[int, int],
 ) -> Direction:
-    """Passes with their transfers.
+    """Return passes with their transfers.
 
     :param first: (stage, chunk) where the direction begins: nothing is received there.
     :param last: (stage, chunk) where it ends: nothing is sent there.
@@ -172,7 +172,7 @@ def _direction(
 
 
 def _with_empty(needed: list[int], computes: list[int], transfers: int, *, first_left_out: bool) -> list[int]:
-    """The passes that transfers belong to, where some transfers may be empty.
+    """Return the passes that transfers belong to, where some transfers may be empty.
 
     Profilers of interleaved schedules record a transfer for every pass, also where the model begins or ends and nothing
     is moved; only the very first receive, or the last send, is sometimes left out.

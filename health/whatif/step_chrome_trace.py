@@ -31,7 +31,7 @@ MOST_EVENTS = 600_000
 
 
 def steps_to_export(analysis: Analysis, operations: int, *, most_events: int = MOST_EVENTS) -> list[int]:
-    """Places of the steps to write: all, or as many of the slowest as fit, in order.
+    """Return places of the steps to write: all, or as many of the slowest as fit, in order.
 
     :param operations: of one rank set and step: ``len(timeline.operations)``.
     """
@@ -40,7 +40,7 @@ def steps_to_export(analysis: Analysis, operations: int, *, most_events: int = M
 
 
 def chrome_trace(timelines: Timelines, ranks: Sequence[int], *, packed: bool = False) -> bytes:
-    """The file with all steps of the timelines.  Same input, same bytes.
+    """Return the file with all steps of the timelines.  Same input, same bytes.
 
     :param ranks: numbers of the data-parallel ranks.
     :param packed: gzip, which Perfetto opens as well.
@@ -96,7 +96,7 @@ def _stages(operations: Sequence[Operation]) -> list[int]:
 
 
 def _queues(operations: Sequence[Operation]) -> dict[tuple[int, Stream], list[int]]:
-    """Operations of each stream of each stage."""
+    """Return operations of each stream of each stage."""
     queues: dict[tuple[int, Stream], list[int]] = {}
     for number, operation in enumerate(operations):
         queues.setdefault((operation.stage, operation.stream), []).append(number)
@@ -104,13 +104,13 @@ def _queues(operations: Sequence[Operation]) -> dict[tuple[int, Stream], list[in
 
 
 def _lengths(timeline: Timeline) -> NDArray[np.float64]:
-    """Float [steps]: when the last operation of each step ends."""
+    """Return float [steps]: when the last operation of each step ends."""
     longest: NDArray[np.float64] = timeline.end.max(axis=(0, 1))
     return longest
 
 
 def _disjoint(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Times of one stream with ends cut at the next start: events of a thread may not overlap in part.
+    """Return times of one stream with ends cut at the next start: events of a thread may not overlap in part.
 
     Operations of a stream do not overlap; times of a trace are rounded, and then they seem to.
     """

@@ -49,7 +49,7 @@ class Durations:
 
 
 def durations_of(trace: Trace, graph: Graph) -> Durations:
-    """Durations of a trace.
+    """Return durations of a trace.
 
     An end is start + duration in the precision of the file, as in the published analysis.
     """
@@ -73,7 +73,7 @@ def durations_of(trace: Trace, graph: Graph) -> Durations:
 
 
 def _ideal(trace: Trace, traced: Array) -> Array:
-    """Per operation the mean or median of its type over steps, microbatches, stages and ranks together."""
+    """Return per operation the mean or median of its type over steps, microbatches, stages and ranks together."""
     kinds: dict[str, list[int]] = defaultdict(list)
     for place, operation in enumerate(trace.operations):
         kinds[operation.optype].append(place)
@@ -97,7 +97,7 @@ class Event(NamedTuple):
 
 
 def replay(graph: Graph, durations: DurationOf) -> Iterator[Event]:
-    """All operations, each after those it waits for."""
+    """Yield all operations, each after those it waits for."""
     ends: dict[int, Array] = {}
     zero: Array = np.zeros(())
     for group in graph.groups:
@@ -121,7 +121,9 @@ def replay(graph: Graph, durations: DurationOf) -> Iterator[Event]:
 
 
 def step_seconds(graph: Graph, durations: DurationOf) -> Array:
-    """Time of each step: the latest end of an optimizer.  [..., steps], or a plain number if no duration has axes."""
+    """Return the time of each step: the latest end of an optimizer.  [..., steps], or a plain number if no duration has
+    axes.
+    """
     latest: Array = np.zeros(())
     for event in replay(graph, durations):
         if event.operation in graph.last:
@@ -143,7 +145,7 @@ class Scenarios:
         return operations, ranks, steps
 
     def only(self, operations: Collection[int]) -> Array:
-        """[steps]: these operations traced, all others ideal."""
+        """Return [steps]: these operations traced, all others ideal."""
         traced, ideal = self.durations.traced, self.durations.ideal
         chosen = np.zeros(len(ideal), dtype=np.bool_)
         chosen[list(operations)] = True
@@ -154,11 +156,11 @@ class Scenarios:
         return self._steps(step_seconds(self.graph, duration))
 
     def ideal(self) -> float:
-        """All operations ideal: the same for all steps."""
+        """Return all operations ideal: the same for all steps."""
         return float(step_seconds(self.graph, self.durations.ideal.__getitem__))
 
     def mixed(self, traced_here: NDArray[np.bool_]) -> Array:
-        """[steps]: traced where ``traced_here`` [operations, dp] says so, ideal elsewhere."""
+        """Return [steps]: traced where ``traced_here`` [operations, dp] says so, ideal elsewhere."""
         traced, ideal = self.durations.traced, self.durations.ideal
 
         def duration(i: int) -> Array | float:
@@ -170,12 +172,12 @@ class Scenarios:
         return self._steps(step_seconds(self.graph, duration))
 
     def replaced(self, others: Mapping[int, Array]) -> Array:
-        """[steps]: all operations traced, but these with other durations [dp, steps]."""
+        """Return [steps]: all operations traced, but these with other durations [dp, steps]."""
         traced = self.durations.traced
         return self._steps(step_seconds(self.graph, lambda i: others[i] if i in others else _of(traced, i)))
 
     def each_rank(self, operations: Collection[int]) -> Array:
-        """[dp, steps]: for each rank, these operations of this rank traced, everything else ideal."""
+        """Return [dp, steps]: for each rank, these operations of this rank traced, everything else ideal."""
         traced, ideal = self.durations.traced, self.durations.ideal
         _, ranks, steps = self.shape
         chosen = np.zeros(len(ideal), dtype=np.bool_)
@@ -195,6 +197,6 @@ class Scenarios:
 
 
 def _of(traced: Array, operation: int) -> Array:
-    """[dp, steps]: durations of one operation."""
+    """Return [dp, steps]: durations of one operation."""
     durations: Array = traced[operation]
     return durations

@@ -94,7 +94,7 @@ class Recipe:
 
 
 def make_trace(recipe: Recipe) -> Trace:
-    """A trace after a recipe: same recipe, same trace.  Times are float64."""
+    """Return a trace after a recipe: same recipe, same trace.  Times are float64."""
     operations = tuple(operation for stage in range(recipe.pp) for operation in _operations(recipe, stage))
     shape = (len(operations), recipe.dp, recipe.steps)
     numbers: dict[tuple[int, str], int] = {}
@@ -133,7 +133,7 @@ def make_trace(recipe: Recipe) -> Trace:
 
 
 def _operations(recipe: Recipe, stage: int) -> Iterator[Operation]:
-    """Operations of a stage, in the order of each of its streams."""
+    """Yield operations of a stage, in the order of each of its streams."""
     first, last = (0, 0), (recipe.pp - 1, recipe.vpp - 1)
     passes = list(_passes(recipe, stage))
 
@@ -165,7 +165,7 @@ def _operations(recipe: Recipe, stage: int) -> Iterator[Operation]:
 
 
 def _passes(recipe: Recipe, stage: int) -> Iterator[tuple[str, int, int]]:
-    """(type, chunk, microbatch) of the passes of a stage, in order: warm-up, one forward one backward, cool-down."""
+    """Yield (type, chunk, microbatch) of the passes of a stage, in order: warm-up, one forward and backward, cool-down."""
     total, pp, vpp = recipe.microbatches * recipe.vpp, recipe.pp, recipe.vpp
     warm_up = pp - stage - 1 if vpp == 1 else 2 * (pp - stage - 1) + (vpp - 1) * pp
     warm_up = min(warm_up, total)
@@ -184,7 +184,7 @@ def _passes(recipe: Recipe, stage: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _durations(recipe: Recipe, operations: tuple[Operation, ...]) -> NDArray[np.float64]:
-    """[operations, dp, steps], seconds, without waiting."""
+    """Return [operations, dp, steps], seconds, without waiting."""
     random = np.random.default_rng(recipe.seed)
     usual = np.array([SECONDS[operation.optype] for operation in operations])[:, None, None]
     shape = (len(operations), recipe.dp, recipe.steps)

@@ -12,7 +12,7 @@ from health.whatif.prepare import Replayed
 
 
 def timelines_of(replayed: Replayed, steps: Sequence[int] | None = None) -> Timelines:
-    """The traced, the simulated and the ideal run of some steps.
+    """Return the traced, the simulated and the ideal run of some steps.
 
     :param steps: places of the steps in ``Analysis.steps``; ``None`` = all, which takes six arrays of the trace's size.
     """

@@ -48,11 +48,11 @@ class Trace:
         return self.start + self.duration
 
     def at(self, operation: int, rank: int = 0, step: int = 0) -> str:
-        """Where an operation stands in the file."""
+        """Return where an operation stands in the file."""
         return f"{self.source}:row {self.row[operation, rank, step]}"
 
     def without_steps(self, bad: NDArray[np.bool_], reason: str) -> Trace:
-        """The trace without some steps, and with their rows counted as dropped.
+        """Return the trace without some steps, and with their rows counted as dropped.
 
         :param bad: [steps].
         """

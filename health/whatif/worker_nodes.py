@@ -23,7 +23,7 @@ SPELLINGS: Mapping[str, str] = {"dp_rank": "dp", "pp": "stage", "pp_rank": "stag
 
 
 def read_nodes(source: Source, *, dp: int, pp: int) -> Nodes:
-    """(dp rank, stage) -> node.
+    """Return (dp rank, stage) -> node.
 
     :param dp: data-parallel ranks of the job.
     :param pp: its stages.

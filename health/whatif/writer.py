@@ -23,7 +23,7 @@ def write_trace(path: str | Path, trace: Trace) -> None:
 
 
 def trace_file(trace: Trace) -> bytes:
-    """The Parquet file, one row for each operation, rank and step."""
+    """Return the Parquet file, one row for each operation, rank and step."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -44,7 +44,7 @@ def write_metadata(path: str | Path, sizes: JobSizes) -> None:
 
 
 def metadata_file(sizes: JobSizes) -> str:
-    """The metadata file, in YAML."""
+    """Return the metadata file, in YAML."""
     lines = {
         "dp_size": sizes.dp,
         "dsp_size": sizes.dsp,
@@ -57,7 +57,7 @@ def metadata_file(sizes: JobSizes) -> str:
 
 
 def table_columns(trace: Trace) -> dict[str, Any]:
-    """The columns of the format; ``optype`` as places in ``OPTYPES``."""
+    """Return the columns of the format; ``optype`` as places in ``OPTYPES``."""
     shape = trace.start.shape
     sizes = trace.sizes
     of_rank = np.broadcast_to(np.array(trace.dp_ranks, dtype=np.int32)[None, :, None], shape).ravel()

@@ -88,7 +88,7 @@ def closed_to(candidate: Candidate[J], cluster: ClusterState) -> tuple[CapacityR
 
 
 def _is_being_emptied(job: Waiting, cluster: ClusterState) -> bool:
-    """Whether all that are left in a job's own zone go away for it, and it has room there then."""
+    """Return whether all that are left in a job's own zone go away for it, and it has room there then."""
     own = next((one for one in cluster.reservations if job.reservation and one.name == job.reservation), None)
     if own is None or np.count_nonzero(cluster.usable(job)[list(own.zone)]) < job.nodes:
         return False

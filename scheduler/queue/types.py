@@ -180,7 +180,7 @@ class ClusterState(Protocol):
         """Shape [nodes], which could host a part of the job if the cluster were empty."""
 
     def may_fit(self, job: Any) -> bool:
-        """Whether enough is free for a job that waits; quick, true more often than there is a placement."""
+        """Return whether enough is free for a job that waits; quick, true more often than there is a placement."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,7 +197,7 @@ class HeldNodes:
     spare: int = 0
 
     def against(self, job: Waiting, cluster: ClusterState) -> IntArray:
-        """What is kept from a job that does not end in time; as many nodes as are spare are let go.
+        """Return what is kept from a job that does not end in time; as many nodes as are spare are let go.
 
         They are the last of those that the job could use and would miss.
 
@@ -244,17 +244,17 @@ class QueuePolicy(Protocol):
         """Whether it stops jobs for any other, not only for one that was announced; then it is for simulation alone."""
 
     def rank(self, job: Waiting) -> Rank:
-        """The job's place in the queue."""
+        """Return the job's place in the queue."""
 
     def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:
-        """What is kept for those that were asked and have no room.
+        """Return what is kept for those that were asked and have no room.
 
         :param blocked: the first :attr:`claims` of them by rank, at least one; of several with the same need, later
             ones may be missing.
         """
 
     def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:
-        """Where the job may go, the first offer that has room for it counts; nothing = it waits.
+        """Return where the job may go, the first offer that has room for it counts; nothing = it waits.
 
         Of the job it looks at what it needs, its predicted times, ``preemptible`` and ``reservation`` alone.  One that
         is predicted to run longer, all else being equal, is offered no more.
@@ -263,21 +263,21 @@ class QueuePolicy(Protocol):
         """
 
     def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:
-        """Running jobs to be stopped so that a job without room has room; none = it waits."""
+        """Return running jobs to be stopped so that a job without room has room; none = it waits."""
 
 
 def ends_by(job: Waiting, now: float, until: float) -> bool:
-    """Whether a job that starts now is expected to end by a moment."""
+    """Return whether a job that starts now is expected to end by a moment."""
     return job.predicted is not None and now + job.predicted <= until
 
 
 def surely_ends_by(job: Waiting, now: float, until: float) -> bool:
-    """The same by the upper end of the band."""
+    """Return whether the same by the upper end of the band."""
     return job.predicted_high is not None and now + job.predicted_high <= until
 
 
 def kept(holds: Sequence[HeldNodes], job: Waiting, cluster: ClusterState) -> Keep:
-    """What several holds keep together from a job; ``None`` = nothing."""
+    """Return what several holds keep together from a job; ``None`` = nothing."""
     if not holds:
         return None
     arrays = [hold.against(job, cluster) for hold in holds]
@@ -285,7 +285,8 @@ def kept(holds: Sequence[HeldNodes], job: Waiting, cluster: ClusterState) -> Kee
 
 
 def usable_together(job: Waiting, cluster: ClusterState) -> Sequence[BoolArray]:
-    """Among which nodes a job could lie if the cluster were empty: all that it could use, or those of each trunk.
+    """Return among which nodes a job could lie if the cluster were empty: all that it could use, or those of each
+    trunk.
 
     :returns: masks of shape [nodes]; no trunk without a node for it.
     """

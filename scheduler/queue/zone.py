@@ -13,7 +13,7 @@ from topology.cluster import Cluster
 def place_zone(
     cluster: Cluster, job: Job, *, algorithm: PlacementAlgorithm, limits: Limits, taken: Iterable[int] = ()
 ) -> Outcome:
-    """The placement whose nodes are the zone, and what it is worth.
+    """Return the placement whose nodes are the zone, and what it is worth.
 
     :param taken: nodes of zones that were reserved before.
     :raises InvalidJob: the job cannot be cut into nodes.
@@ -24,7 +24,7 @@ def place_zone(
 def find_zone(
     cluster: Cluster, job: Job, *, algorithm: PlacementAlgorithm, limits: Limits, taken: Iterable[int] = ()
 ) -> tuple[int, ...]:
-    """Nodes to reserve.
+    """Return nodes to reserve.
 
     :param taken: nodes of zones that were reserved before.
     :returns: node numbers in order; empty when the job would not fit even then.

@@ -34,7 +34,7 @@ class Executor(Protocol):
     """Runs independent pieces of work."""
 
     def run(self, work: Callable[[S, T], R], shared: S, items: Sequence[T]) -> Iterator[R]:
-        """Results as they come, in any order.
+        """Return results as they come, in any order.
 
         :param work: a function of a module, so that it can travel.
         :param shared: goes to every worker once.
@@ -60,7 +60,7 @@ class Processes:
         self._count = count
 
     def run(self, work: Callable[[S, T], R], shared: S, items: Sequence[T]) -> Iterator[R]:
-        """Results as they come."""
+        """Yield results as they come."""
         count = min(self._count, len(items))
         over = False
         pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=_receive, initargs=(shared,))
@@ -154,5 +154,5 @@ def _work(work: Callable[[Any, T], R], item: T) -> R:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """Return cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

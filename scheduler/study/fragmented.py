@@ -44,7 +44,7 @@ class Fragmented:
         return f"cluster {self.number}"
 
     def instance(self) -> tuple[Cluster, Job]:
-        """A cluster of 4 to 24 minipods of 16 to 96 nodes, 20 to 60 percent in use, and a job for it."""
+        """Return a cluster of 4 to 24 minipods of 16 to 96 nodes, 20 to 60 percent in use, and a job for it."""
         rng = random.Random(f"fragmented {self.seed} {self.number}")
         pods, size, busy = rng.randint(4, 24), rng.randint(16, 96), rng.uniform(0.2, 0.6)
         made = minipods(minipods=pods, nodes=pods * size, unevenness=0.05, seed=rng.randrange(2**31))
@@ -57,7 +57,7 @@ class Fragmented:
 
 
 def cases(count: int, seed: int) -> list[Fragmented]:
-    """The first so many cases of a seed."""
+    """Return the first so many cases of a seed."""
     return [Fragmented(seed, number) for number in range(count)]
 
 
@@ -159,7 +159,7 @@ def lines(results: Sequence[CaseResults], all_results: Sequence[CaseResults]) ->
 
 
 def _line(results: Sequence[CaseResult], exact: Sequence[float | None]) -> AlgorithmLine:
-    """The line of one algorithm.
+    """Return the line of one algorithm.
 
     :param exact: objective of ``exact`` on each case.
     """

@@ -57,13 +57,13 @@ class Setting:
         return f"({self.setting}) alpha {self.alpha:g}"
 
     def instance(self) -> tuple[Cluster, Job]:
-        """The empty cluster and the job."""
+        """Return the empty cluster and the job."""
         cluster = paper_cluster(self.setting, unevenness=self.unevenness, seed=self.seed)
         return cluster, Job(f"setting-{self.setting}", PARALLELISM[self.setting], alpha=self.alpha, level="minipod")
 
 
 def cases(*, unevenness: float = 0.0, seed: int = 0) -> list[Setting]:
-    """The nine cells of the table."""
+    """Return the nine cells of the table."""
     return [Setting(setting, alpha, unevenness, seed) for setting in PARALLELISM for alpha in ALPHAS]
 
 

@@ -23,7 +23,7 @@ def alpha_beta(
     all_reduce: BusBandwidth | None = None,
     send_recv: BusBandwidth | None = None,
 ) -> Independent:
-    """The model.
+    """Return the model.
 
     :param all_reduce: a table of one's own measurements; ``None`` = drawn from the calibration, as the next.
     """

@@ -8,7 +8,7 @@ from simulator.cost.traffic import MICROBATCHES_A_STAGE
 
 
 def of_compute(calibration: Calibration) -> tuple[str, ...]:
-    """What holds for every model."""
+    """Return what holds for every model."""
     return (
         f"Without spread, communication between nodes is {calibration.communication_share:.0%} of the step; compute is "
         f"what is left, and all of it on one node.",
@@ -17,7 +17,7 @@ def of_compute(calibration: Calibration) -> tuple[str, ...]:
 
 
 def of_volumes(calibration: Calibration) -> tuple[str, ...]:
-    """What holds for every model that knows volumes."""
+    """Return what holds for every model that knows volumes."""
     hidden = calibration.overlap
     return (
         *of_compute(calibration),
@@ -34,7 +34,7 @@ def of_volumes(calibration: Calibration) -> tuple[str, ...]:
 
 
 def of_tiers(calibration: Calibration, oversubscription: Oversubscription | None) -> str:
-    """How narrow the tiers are."""
+    """Return how narrow the tiers are."""
     if oversubscription is None:
         return (
             f"Minipods have {calibration.send_recv_stretch:.3g} times less bandwidth upwards than below: what "

@@ -46,7 +46,7 @@ class BusBandwidth:
 
 
 def drawn(collective: Collective, calibration: Calibration) -> BusBandwidth:
-    """The built-in table of a collective."""
+    """Return the built-in table of a collective."""
     is_reduction = collective == "all-reduce"
     loss = calibration.collective_loss if is_reduction else calibration.send_recv_loss
     saturation = calibration.collective_saturation if is_reduction else calibration.send_recv_saturation

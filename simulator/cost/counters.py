@@ -11,7 +11,7 @@ from simulator.cost.types import PlacedJob, StepTime
 
 
 def no_cost(calibration: Calibration = PUBLISHED) -> Independent:
-    """Communication costs the same wherever a job lies."""
+    """Return communication costs the same wherever a job lies."""
     return Independent(
         "none",
         "place has no effect; slow nodes cost what they cost in all models",
@@ -24,7 +24,7 @@ def no_cost(calibration: Calibration = PUBLISHED) -> Independent:
 
 
 def spread_counters(calibration: Calibration = PUBLISHED) -> Independent:
-    """The paper's objective as a price: each unit of it above the least costs the same share of the ideal step."""
+    """Return the paper's objective as a price: each unit above the least costs the same share of the ideal step."""
     cost = calibration.spread_cost
 
     def price(placed: PlacedJob) -> StepTime:

@@ -18,7 +18,7 @@ SAME = 1e-9
 def max_min_rates(
     links: IntArray, flows: IntArray, lanes: FloatArray, *, capacity: FloatArray, most: FloatArray
 ) -> FloatArray:
-    """Rates of flows that share links.
+    """Return rates of flows that share links.
 
     A flow of rate r takes ``lanes * r`` of a link.
 

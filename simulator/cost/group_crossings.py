@@ -26,7 +26,7 @@ class GroupCrossings:
 
 
 def columns_at(domains: IntArray) -> GroupCrossings:
-    """DP groups at a level.
+    """Return DP groups at a level.
 
     :param domains: shape [rows, columns], domain of each cell.
     """
@@ -40,7 +40,7 @@ def columns_at(domains: IntArray) -> GroupCrossings:
 
 
 def hops_of(cells: IntArray, *, around: bool) -> tuple[IntArray, IntArray]:
-    """The two ends of each hop of each PP group.
+    """Return the two ends of each hop of each PP group.
 
     :param cells: shape [rows, columns], anything of each cell.
     :param around: with the hop from the last column back to the first (interleaved schedule).

@@ -25,7 +25,7 @@ from simulator.cost.types import PlacedJob, StepTime
 def hierarchical(
     calibration: Calibration = PUBLISHED, *, oversubscription: Oversubscription | None = None
 ) -> Independent:
-    """The model.
+    """Return the model.
 
     :param oversubscription: ratio of each tier; ``None`` = that of the calibration, between minipods.
     """

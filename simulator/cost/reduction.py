@@ -14,7 +14,7 @@ from topology.graph import GPU_BANDWIDTH
 
 
 def reduction_seconds(traffic: Traffic, rows: int, bandwidth: float) -> float:
-    """All-reduce of a DP group of nodes: ``2 (n - 1) / n * V / B``, which no algorithm undercuts.
+    """Return all-reduce of a DP group of nodes: ``2 (n - 1) / n * V / B``, which no algorithm undercuts.
 
     :param rows: n, nodes of the group.
     :param bandwidth: B, bytes a second of each node.
@@ -23,12 +23,13 @@ def reduction_seconds(traffic: Traffic, rows: int, bandwidth: float) -> float:
 
 
 def node_bandwidth(placed: PlacedJob) -> float:
-    """Bytes a second between a node of the job and the network, one way."""
+    """Return bytes a second between a node of the job and the network, one way."""
     return placed.job.gpus_per_node * GPU_BANDWIDTH * 1e9
 
 
 def tier_excess(tiers: Iterable[tuple[GroupCrossings, FloatArray | float]]) -> FloatArray:
-    """What crossing tiers adds to ``(n - 1) / n``: sum of ``(k - 1) / k * (stretch - stretch of the closer tier) / w``.
+    """Return what crossing tiers adds to ``(n - 1) / n``: sum of ``(k - 1) / k * (stretch - stretch of the closer tier)
+    / w``.
 
     With k equal domains of w nodes this is the reduction in turns, inside the domains, between them with w nodes of
     each side by side, and inside again; for no oversubscription it is 0.

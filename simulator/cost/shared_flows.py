@@ -109,7 +109,7 @@ class SharedFlows:
         return [job.step for job in known]
 
     def _slow_down(self, placed: PlacedJob, known: _Known, dp: Sequence[FloatArray], pp: Sequence[FloatArray]) -> None:
-        """The step of a job that crosses domains.
+        """Add the step of a job that crosses domains.
 
         :param dp: for each tier, shape [columns], stretch of each DP group; ``pp`` the same for PP groups.
         """
@@ -129,7 +129,9 @@ class SharedFlows:
         known.step, known.got = step_time(placed, found, ideal, self._calibration), got
 
     def _network_of(self, running: Sequence[PlacedJob]) -> _Network:
-        """The network of the cluster on which all run; clusters that differ in what is free or flagged are the same."""
+        """Return the network of the cluster on which all run; clusters that differ in what is free or flagged are the
+        same.
+        """
         first = running[0].cluster
         if any(placed.cluster.levels is not first.levels for placed in running):
             raise InvalidInput("jobs that share links are placed on different clusters", fix="place all on one cluster")
@@ -145,7 +147,7 @@ class SharedFlows:
         return network
 
     def _known_of(self, placed: PlacedJob, network: _Network) -> _Known:
-        """What is known of a job; of one that stays inside the domains of all tiers, that it never slows down."""
+        """Return what is known of a job; of one that stays inside the domains of all tiers, that nothing slows it."""
         if placed not in self._known:
             if placed.nodes.size == 1:
                 self._known[placed] = _Known((), on_one_node(placed))

@@ -35,7 +35,7 @@ class Communication:
 
 
 def pipeline_seconds(hops: FloatArray, *, microbatches: int, chunks: int = 1) -> float:
-    """What the slowest PP group waits for transfers in a step.
+    """Return what the slowest PP group waits for transfers in a step.
 
     :param hops: shape [groups, hops], seconds of one transfer between neighbours of a group, one way.
     :param microbatches: m.
@@ -49,7 +49,7 @@ def pipeline_seconds(hops: FloatArray, *, microbatches: int, chunks: int = 1) ->
 
 
 def slowest_node(placed: PlacedJob) -> float:
-    """Factor on the compute time of a step by the slowest node in use (:func:`scheduler.job.stage_slowdown`).
+    """Return factor on the compute time of a step by the slowest node in use (:func:`scheduler.job.stage_slowdown`).
 
     The price of a slow node, in every model: all of them make their steps by :func:`on_one_node` and :func:`step_time`.
     """
@@ -62,18 +62,18 @@ def slowest_node(placed: PlacedJob) -> float:
 
 
 def on_one_node(placed: PlacedJob) -> StepTime:
-    """The step of a job that sends nothing between nodes, in units of its ideal step: all of it is compute."""
+    """Return the step of a job that sends nothing between nodes, in units of its ideal step: all of it is compute."""
     return StepTime(compute=slowest_node(placed), dp=0.0, pp=0.0, ideal=1.0)
 
 
 def flat_step(placed: PlacedJob, calibration: Calibration) -> StepTime:
-    """The step of a job on more than one node when communication costs what it costs without spread."""
+    """Return the step of a job on more than one node when communication costs what it costs without spread."""
     ideal = ideal_communication(placed)
     return step_time(placed, ideal, ideal, calibration)
 
 
 def step_time(placed: PlacedJob, found: Communication, ideal: Communication, calibration: Calibration) -> StepTime:
-    """The step of a job on more than one node.
+    """Return the step of a job on more than one node.
 
     :param found: communication as placed.
     :param ideal: communication of the same job without spread.
@@ -88,7 +88,7 @@ def step_time(placed: PlacedJob, found: Communication, ideal: Communication, cal
 
 
 def calibrated_compute(ideal: Communication, calibration: Calibration) -> float:
-    """The compute that makes all communication, hidden or not, its share of the ideal step.
+    """Return the compute that makes all communication, hidden or not, its share of the ideal step.
 
     With share s, overlap o and C of compute: dp + pp is s of C + (1 - o) * dp + pp.  There is always more compute than
     is hidden behind it.
@@ -98,7 +98,7 @@ def calibrated_compute(ideal: Communication, calibration: Calibration) -> float:
 
 
 def _exposed(dp: float, compute: float, overlap: float) -> float:
-    """What is not hidden of a reduction: a share of it is, if there is as much compute to hide behind."""
+    """Return what is not hidden of a reduction: a share of it is, if there is as much compute to hide behind."""
     return dp - min(overlap * dp, compute)
 
 

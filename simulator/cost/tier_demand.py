@@ -51,7 +51,7 @@ class TierDemand:
 
 
 def demands_of(placed: PlacedJob, tiers: Sequence[Tier]) -> tuple[TierDemand, ...]:
-    """What a job asks of each tier, from the broadest to the closest; nothing at all if it crosses none."""
+    """Return what a job asks of each tier, from the broadest to the closest; nothing at all if it crosses none."""
     domains = [tier.level.domain_of[placed.nodes] for tier in tiers]
     if not any((of_cell != of_cell[0, 0]).any() for of_cell in domains):
         return ()
@@ -71,7 +71,7 @@ def _demand(domains: Sequence[IntArray], sizes: Sequence[int], *, around: bool) 
 
 
 def _reduction(columns: GroupCrossings, tier: IntArray, domains: IntArray, size: int) -> FloatArray:
-    """Lanes of DP groups that cross a tier, at each domain of that or a closer one.
+    """Return lanes of DP groups that cross a tier, at each domain of that or a closer one.
 
     A closer domain carries the part of the lanes that its nodes are of the tier's domain.
     """
@@ -86,7 +86,9 @@ def _reduction(columns: GroupCrossings, tier: IntArray, domains: IntArray, size:
 
 
 def _hops(tier: IntArray, domains: IntArray, size: int, *, around: bool) -> FloatArray:
-    """Lanes of PP groups at each domain: hops across the tier that leave it, or that enter it, whichever are more."""
+    """Return lanes of PP groups at each domain: hops across the tier that leave it, or that enter it, whichever are
+    more.
+    """
     one, other = hops_of(tier, around=around)
     source, target = hops_of(domains, around=around)
     row = np.broadcast_to(np.arange(len(tier))[:, None], one.shape)
@@ -97,7 +99,7 @@ def _hops(tier: IntArray, domains: IntArray, size: int, *, around: bool) -> Floa
 
 
 def _flows(lanes: FloatArray) -> Flows:
-    """Groups with the same lanes made one flow.
+    """Return groups with the same lanes made one flow.
 
     :param lanes: shape [groups, links].
     """

@@ -27,12 +27,12 @@ class Tier:
 
 
 def calibrated(cluster: Cluster, calibration: Calibration) -> Oversubscription:
-    """The ratio that send-recv between minipods shows, at the broadest level with more than one domain."""
+    """Return the ratio that send-recv between minipods shows, at the broadest level with more than one domain."""
     return {cluster.default_level().name: calibration.send_recv_stretch} if cluster.levels else {}
 
 
 def tiers_of(cluster: Cluster, oversubscription: Oversubscription) -> tuple[Tier, ...]:
-    """The oversubscribed levels, from the broadest to the closest.
+    """Return the oversubscribed levels, from the broadest to the closest.
 
     :raises UnknownName: no level is called that.
     :raises InvalidInput: a ratio below 1.

@@ -40,7 +40,7 @@ class Traffic:
 
 
 def traffic_of(job: Job, model: Model | None) -> Traffic:
-    """The traffic of a job.
+    """Return the traffic of a job.
 
     :param model: ``None`` = :data:`DEFAULT_MODEL`.
     :raises InvalidJob: the groups do not cut into nodes, or the global batch not into microbatches.

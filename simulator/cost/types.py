@@ -82,13 +82,13 @@ class CommModel(Protocol):
         """Whether jobs slow each other: then all are asked again when one starts or ends."""
 
     def step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> StepTime:
-        """A step of a job while others run.
+        """Return a step of a job while others run.
 
         :param others: without the job itself; of no consequence unless ``shares_links``.
         """
 
     def step_times(self, running: Sequence[PlacedJob]) -> list[StepTime]:
-        """A step of each of the jobs that run together, in their order: links are shared out once."""
+        """Return a step of each of the jobs that run together, in their order: links are shared out once."""
 
     def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:
         """By what the placement stretches the job, at least 1; see :attr:`StepTime.relative`."""

@@ -30,10 +30,10 @@ class Pace(Protocol):
         """A job is about to leave its places."""
 
     def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
-        """A node has become slow by that factor, or healthy again (1.0)."""
+        """Return a node has become slow by that factor, or healthy again (1.0)."""
 
     def state(self) -> Any:
-        """What :meth:`restore` needs besides the jobs that run, as JSON."""
+        """Return what :meth:`restore` needs besides the jobs that run, as JSON."""
 
     def restore(self, state: Any, running: Iterable[SimJob]) -> None:
         """Go on where :meth:`state` was asked."""
@@ -69,7 +69,7 @@ class Incidents(Protocol):
         """
 
     def state(self) -> Any:
-        """What :meth:`restore` needs, as JSON."""
+        """Return what :meth:`restore` needs, as JSON."""
 
     def restore(self, state: Any) -> None:
         """Go on where :meth:`state` was asked."""

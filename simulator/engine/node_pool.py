@@ -104,7 +104,7 @@ class NodePool:
         return None if (trunks := self.cluster.trunks) is None else trunks.domain_of
 
     def usable(self, job: Waiting) -> BoolArray:
-        """Nodes with so many GPUs for jobs; for a gang of whole nodes, those of its size of which all are."""
+        """Return nodes with so many GPUs for jobs; for a gang of whole nodes, those of its size of which all are."""
         return self._usable_for(job.nodes, job.gpus)
 
     def _usable_for(self, nodes: int, gpus: int) -> BoolArray:
@@ -115,7 +115,7 @@ class NodePool:
         return self._usable[key]
 
     def _is_gang(self, nodes: int, gpus: int) -> bool:
-        """Whether whole nodes are asked for: all of a node, usual or larger, of which the cluster has enough.
+        """Return whether whole nodes are asked for: all of a node, usual or larger, of which the cluster has enough.
 
         Nodes that are out count: what a job is does not change when one fails.
         """
@@ -126,13 +126,13 @@ class NodePool:
         return self._gangs[key]
 
     def may_fit(self, job: SimJob) -> bool:
-        """Whether enough nodes have enough free."""
+        """Return whether enough nodes have enough free."""
         if job.nodes == 1:
             return bool(self.free.max() >= job.gpus)
         return most_together(self.cluster, self.usable(job) & (self.free >= job.gpus)) >= job.nodes
 
     def possible(self, job: SimJob) -> bool:
-        """Whether enough nodes would do if they were empty, without those that are out."""
+        """Return whether enough nodes would do if they were empty, without those that are out."""
         return most_together(self.cluster, self.usable(job)) >= job.nodes
 
     def find(self, job: SimJob, keep: Keep) -> Found | None:
@@ -158,14 +158,14 @@ class NodePool:
         return Found(tuple(outcome.proposal.nodes.ravel().tolist()), (outcome.evaluation.dp, outcome.evaluation.pp))
 
     def _found(self, nodes: Rows) -> Found:
-        """Nodes of a gang without a grid: one DP group."""
+        """Return nodes of a gang without a grid: one DP group."""
         if not self.cluster.levels:
             return Found(tuple(nodes.tolist()))
         level = self.cluster.default_level() if self._level is None else self.cluster.level(self._level)
         return Found(tuple(nodes.tolist()), (spread(np.zeros(len(nodes), dtype=np.int32), level.domain_of[nodes]), 1))
 
     def _job(self, need: Need, parallelism: Parallelism | None) -> Job:
-        """The gang as placement knows it: as its record says, or data parallel over its nodes."""
+        """Return the gang as placement knows it: as its record says, or data parallel over its nodes."""
         key = (need.nodes, need.gpus, parallelism)
         if key not in self._jobs:
             gpus = need.gpus // UNITS
@@ -176,7 +176,7 @@ class NodePool:
         return self._jobs[key]
 
     def gang(self, job: SimJob) -> Job:
-        """A job on several nodes as placement, and a model of communication, know it.
+        """Return a job on several nodes as placement, and a model of communication, know it.
 
         One that takes a part of each node is data parallel over its nodes where its parallelism does not fit them.
         """
@@ -194,7 +194,7 @@ class NodePool:
         self.occupancy.add(job.places, job.gpus)
 
     def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
-        """Where production placement puts it on the cluster as if empty; whole nodes, also for parts of them."""
+        """Return where production placement puts it on the cluster as if empty; whole nodes, also for parts of them."""
         if not self._is_gang(job.nodes, job.gpus):
             fits = self.usable(job).copy()
             fits[list(taken)] = False
@@ -207,15 +207,15 @@ class NodePool:
         return find_zone(self.cluster, self.gang(job), algorithm=self._algorithm, limits=self._limits, taken=away)
 
     def take_out(self, node: int) -> None:
-        """No job may use it."""
+        """Take a node out: no job may use it."""
         self._set_total(node, 0)
 
     def bring_back(self, node: int) -> None:
-        """Jobs may use it again."""
+        """Give a node back: jobs may use it again."""
         self._set_total(node, int(self._at_start[node]))
 
     def flag(self, node: int, slowdown: float) -> None:
-        """The placement algorithm is told."""
+        """Tell the placement algorithm of a flag."""
         flags = {i: flag for i, flag in self.cluster.flags.items() if i != node}
         if slowdown > HEALTHY:
             name = self.cluster.names[node]

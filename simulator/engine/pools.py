@@ -85,10 +85,10 @@ class Pool(Protocol):
         """Shape [nodes], which could host a part of the job if the cluster were empty."""
 
     def possible(self, job: SimJob) -> bool:
-        """Whether the job would fit if the cluster were empty, without the nodes that are out."""
+        """Return whether the job would fit if the cluster were empty, without the nodes that are out."""
 
     def may_fit(self, job: SimJob) -> bool:
-        """Whether enough is free; quick, true more often than :meth:`find` finds something."""
+        """Return whether enough is free; quick, true more often than :meth:`find` finds something."""
 
     def find(self, job: SimJob, keep: Keep) -> Found | None:
         """Return where the job goes; ``None`` = it has no room."""
@@ -157,11 +157,11 @@ class GpuPool:
         return self._all
 
     def possible(self, job: SimJob) -> bool:
-        """Whether there are so many GPUs."""
+        """Return whether there are so many GPUs."""
         return bool(job.units <= self._total)
 
     def may_fit(self, job: SimJob) -> bool:
-        """Whether so many GPUs are free."""
+        """Return whether so many GPUs are free."""
         return bool(job.units <= self._free)
 
     def find(self, job: SimJob, keep: Keep) -> Found | None:

@@ -85,7 +85,7 @@ class SimulatedCluster:
         return self.pool.usable(job)
 
     def may_fit(self, job: SimJob) -> bool:
-        """Whether enough is free."""
+        """Return whether enough is free."""
         return self.pool.may_fit(job)
 
     # What happens to jobs
@@ -196,7 +196,7 @@ class Observer(Protocol):
         """Take note that nothing changes from ``cluster.now`` until then."""
 
     def state(self) -> Any:
-        """What :meth:`restore` needs, as JSON."""
+        """Return what :meth:`restore` needs, as JSON."""
 
     def restore(self, state: Any) -> None:
         """Go on where :meth:`state` was asked."""

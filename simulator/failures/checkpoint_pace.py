@@ -22,12 +22,12 @@ class CheckpointPace:
         self._overhead: dict[int, float] = {}
 
     def started(self, job: SimJob) -> Mapping[int, float]:
-        """The job's own overhead, and whatever its start changes for others."""
+        """Return the job's own overhead, and whatever its start changes for others."""
         self._overhead[job.key] = self._settings.overhead(job)
         return self._with({job.key: 1.0, **(self._inner.started(job) if self._inner else {})})
 
     def stopped(self, job: SimJob) -> Mapping[int, float]:
-        """Whatever its end changes for others."""
+        """Return whatever its end changes for others."""
         self._overhead.pop(job.key, None)
         return self._with(self._inner.stopped(job) if self._inner else {})
 

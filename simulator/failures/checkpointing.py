@@ -35,14 +35,14 @@ class Checkpoints:
             )
 
     def trained(self, wall: float) -> float:
-        """Productive seconds in so many seconds of training and writing: what counts where nothing is lost."""
+        """Return productive seconds in so many seconds of training and writing: what counts where nothing is lost."""
         if self.interval == inf:
             return wall
         whole, rest = divmod(wall, self.interval + self.write)
         return whole * self.interval + min(rest, self.interval)
 
     def saved(self, wall: float) -> float:
-        """Productive seconds that the last finished checkpoint holds: what a failure leaves."""
+        """Return productive seconds that the last finished checkpoint holds: what a failure leaves."""
         if self.interval == inf:
             return 0.0
         return wall // (self.interval + self.write) * self.interval

@@ -68,7 +68,7 @@ class FailureSettings:
             )
 
     def spares_of(self, nodes: Sequence[int]) -> tuple[int, ...]:
-        """Which nodes wait at the beginning: the last.
+        """Return which nodes wait at the beginning: the last.
 
         :param nodes: indices of the nodes that may fail.
         :raises InvalidInput: as many spares as nodes.
@@ -80,13 +80,13 @@ class FailureSettings:
         return tuple(nodes[len(nodes) - self.spares :])
 
     def interval_of(self, nodes: int) -> float:
-        """Productive seconds between checkpoints of a job of so many nodes."""
+        """Return productive seconds between checkpoints of a job of so many nodes."""
         if self.interval is not None:
             return self.interval
         return best_interval(self.model.rate.per_second(nodes), self.write)
 
     def overhead(self, job: SimJob) -> float:
-        """Seconds that a second of work takes with checkpoints: 1 + w/d; 1 for a job too short to write one."""
+        """Return seconds that a second of work takes with checkpoints: 1 + w/d; 1 for a job too short to write one."""
         interval = self.interval_of(job.nodes)
         return 1.0 if job.record.duration <= interval else 1.0 + self.write / interval
 
@@ -120,12 +120,12 @@ class ClusterFailures:
         self._stream = self._incidents()
 
     def next(self) -> Incident | None:
-        """The next incident."""
+        """Return the next incident."""
         self._asked += 1
         return next(self._stream, None)
 
     def state(self) -> dict[str, int]:
-        """How often it was asked: everything follows from that."""
+        """Return how often it was asked: everything follows from that."""
         return {"asked": self._asked}
 
     def restore(self, state: Any) -> None:
@@ -185,7 +185,7 @@ class ClusterFailures:
             self._pool.append(node)
 
     def _draw(self) -> None:
-        """The next window."""
+        """Draw the failures of the next window."""
         stream = np.random.SeedSequence((self._seed, self._window))
         for_failures, for_spells = (np.random.default_rng(one) for one in stream.spawn(2))
         count, model, begin = len(self._nodes), self.settings.model, self._drawn_until
@@ -197,14 +197,14 @@ class ClusterFailures:
         self._drawn_until += WINDOW
 
     def _plan_failure(self, time: float, back: float, node: int, cause: Breakdown) -> None:
-        """Unless the node is away already, since the window before."""
+        """Take a node away, unless it is away since the window before."""
         if time >= self._away_until.get(node, -inf):
             self._away_until[node] = back
             self._push(time, "fail", node, cause)
             self._push(back, "back", node)
 
     def _plan_spell(self, begin: float, node: int, spell: SlowSpell) -> None:
-        """Unless the node is slow already."""
+        """Make a node slow, unless it is slow already."""
         if begin + spell.since < self._slow_until.get(node, -inf):
             return
         self._slow_until[node] = begin + spell.until

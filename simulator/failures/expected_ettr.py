@@ -44,7 +44,7 @@ class Losses:
 
 
 def best_interval(failures: float, write: float) -> float:
-    """d* = sqrt(2 w / (N r)), seconds: Young's interval, the best of the first-order formula.
+    """Return d* = sqrt(2 w / (N r)), seconds: Young's interval, the best of the first-order formula.
 
     :param failures: per second, of all nodes of the job.
     :param write: seconds a checkpoint takes; 0 has no best interval, for shorter is always better.
@@ -56,7 +56,7 @@ def best_interval(failures: float, write: float) -> float:
 
 
 def first_order_ettr(losses: Losses) -> float:
-    """``(1 - N r (u0 + d/2)) / (1 + w/d)``, not below 0."""
+    """Return ``(1 - N r (u0 + d/2)) / (1 + w/d)``, not below 0."""
     if losses.failures == 0.0:
         return 1.0 / (1.0 + losses.write / losses.interval)
     lost = losses.failures * (losses.restart + losses.interval / 2.0)
@@ -64,7 +64,7 @@ def first_order_ettr(losses: Losses) -> float:
 
 
 def exact_ettr(losses: Losses) -> float:
-    """``L d exp(-L u0) / (exp(L (d + w)) - 1)``: exact where failures are a Poisson process."""
+    """Return ``L d exp(-L u0) / (exp(L (d + w)) - 1)``: exact where failures are a Poisson process."""
     rate, interval = losses.failures, losses.interval
     if rate == 0.0:
         return 1.0 / (1.0 + losses.write / interval)

@@ -92,7 +92,7 @@ explain: they stop one job, whatever its nodes, and replacing a node does not he
 
 
 def failure_mix(name: str) -> Mix:
-    """The mix of that name.
+    """Return the mix of that name.
 
     :raises UnknownName: there is none.
     """

@@ -52,7 +52,7 @@ class FailureModel:
 
 
 def draw_breakdowns(model: FailureModel, *, nodes: int, horizon: float, rng: np.random.Generator) -> list[Breakdown]:
-    """Failures before the horizon, in order of time.
+    """Return failures before the horizon, in order of time.
 
     :param horizon: seconds.
     """

@@ -66,7 +66,7 @@ def simulate_ettr(
     spares: int | None = None,
     repair: RepairTimes | None = None,
 ) -> EttrEstimate:
-    """ETTR of a job over independent runs.
+    """Return ETTR of a job over independent runs.
 
     :param span: seconds that each run observes.
     :param seed: same seed, same estimate.
@@ -86,14 +86,14 @@ def simulate_ettr(
 
 
 def exponential(mean: float) -> RepairTimes:
-    """Repairs that end at random, of a mean in seconds."""
+    """Return repairs that end at random, of a mean in seconds."""
     return lambda rng: float(rng.exponential(mean))
 
 
 def _run(
     losses: Losses, span: float, rng: np.random.Generator, spares: int | None, repair: RepairTimes | None
 ) -> OneRun:
-    """One run: from failure to failure; between two of them everything is counted, not stepped through."""
+    """Return one run: from failure to failure; between two of them everything is counted, not stepped through."""
     now = productive = waiting = 0.0
     checkpoints = Checkpoints(losses.interval, losses.write)
     trains_from = 0.0

@@ -39,7 +39,7 @@ class FailureRate(JsonRecord):
         return self.per_thousand_node_days / 1_000.0
 
     def per_second(self, nodes: float) -> float:
-        """N r: failures per second among so many nodes."""
+        """Return N r: failures per second among so many nodes."""
         return nodes * self.per_node_day / DAY
 
 
@@ -69,7 +69,7 @@ _NUMBER = re.compile(r"[0-9]{1,6}(?:\.[0-9]{0,12})?(?:[eE][-+]?[0-9]{1,2})?")
 
 
 def failure_rate(text: str) -> FailureRate:
-    """A published rate by its name, or failures per 1,000 node-days as a number.
+    """Return a published rate by its name, or failures per 1,000 node-days as a number.
 
     :raises UnknownName: neither.
     :raises InvalidInput: a number beyond :data:`HIGHEST`.
@@ -93,6 +93,6 @@ def failure_rate(text: str) -> FailureRate:
 
 
 def mttf(rate: FailureRate, nodes: float) -> float:
-    """Mean time to failure of a job, seconds: ``1 / (N r)``; infinite where nothing ever fails."""
+    """Return mean time to failure of a job, seconds: ``1 / (N r)``; infinite where nothing ever fails."""
     per_second = rate.per_second(nodes)
     return 1.0 / per_second if per_second > 0.0 else float("inf")

@@ -37,28 +37,28 @@ class Restart:
     hang_seen: float = HANG_SEEN
 
     def detection(self, failure: FailureKind) -> float:
-        """Seconds until somebody knows."""
+        """Return seconds until somebody knows."""
         return self.hang_seen if failure.symptom == "hang" else self.error_seen
 
     def seconds(self, *, gpus: float, failure: FailureKind) -> float:
-        """u0 of one failure of a job of so many GPUs."""
+        """Return u0 of one failure of a job of so many GPUs."""
         if self.kind is None:
             return self.fixed
         return self.detection(failure) + self.back(gpus)
 
     def back(self, gpus: float) -> float:
-        """Seconds from knowing to training again."""
+        """Return seconds from knowing to training again."""
         if self.kind is None:
             return self.fixed
         return restart_seconds(max(1.0, gpus / GPUS_OF_A_MACHINE), self.kind) + self.reload
 
     def mean_seconds(self, *, gpus: float, mix: Mix = MIXES["llama3"]) -> float:
-        """Mean u0 over a mix of failures."""
+        """Return mean u0 over a mix of failures."""
         return sum(kind.count * self.seconds(gpus=gpus, failure=kind) for kind in mix.kinds) / mix.total
 
 
 def parse_restart(text: str) -> Restart:
-    """Seconds, or ``requeue`` or ``hot-update``.
+    """Return seconds, or ``requeue`` or ``hot-update``.
 
     :raises InvalidInput: neither.
     """

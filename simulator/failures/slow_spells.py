@@ -56,7 +56,7 @@ class Slowness:
 
 
 def draw_spells(slowness: Slowness, *, nodes: int, horizon: float, rng: np.random.Generator) -> list[SlowSpell]:
-    """Slow spells that begin before the horizon, in order of their beginning.
+    """Return slow spells that begin before the horizon, in order of their beginning.
 
     :param horizon: seconds.
     """

@@ -19,7 +19,7 @@ MOST = 100_000
 
 
 def waiting_share(spares: int, load: float) -> float:
-    """B(S + 1, a): share of time in which a job waits for a node to be repaired.
+    """Return B(S + 1, a): share of time in which a job waits for a node to be repaired.
 
     :param spares: S, 0 or more.
     :param load: a, nodes that would be away on average if the job never waited: failures per second times repair.
@@ -31,7 +31,7 @@ def waiting_share(spares: int, load: float) -> float:
 
 
 def ettr_with_spares(losses: Losses, *, spares: int, repair: float) -> float:
-    """First-order ETTR times the share of time in which the job is not waiting for a repair.
+    """Return first-order ETTR times the share of time in which the job is not waiting for a repair.
 
     :param repair: mean seconds until a failed node is back.
     """
@@ -39,12 +39,12 @@ def ettr_with_spares(losses: Losses, *, spares: int, repair: float) -> float:
 
 
 def exact_ettr_with_spares(losses: Losses, *, spares: int, repair: float) -> float:
-    """The same on the exact ETTR."""
+    """Return the same on the exact ETTR."""
     return exact_ettr(losses) * (1.0 - waiting_share(spares, losses.failures * repair))
 
 
 def spares_for(target: float, losses: Losses, *, repair: float) -> int:
-    """The fewest spares with which the (first-order) ETTR is at least the target.
+    """Return the fewest spares with which the (first-order) ETTR is at least the target.
 
     :raises Infeasible: not even a replacement always at hand reaches it.
     """

@@ -67,7 +67,7 @@ class Boosting:
         self._bins.append(int(min(record.duration, self._horizon) // BIN))
 
     def predict(self, record: JobRecord) -> Prediction:
-        """The middle of the bin that the bags predict on average.
+        """Return the middle of the bin that the bags predict on average.
 
         :raises InvalidInput: scikit-learn is not installed.
         """
@@ -92,7 +92,7 @@ class Boosting:
         self._predictions = self._ask(list(dict.fromkeys(self._requests)))
 
     def _ask(self, requests: Sequence[Request]) -> dict[Request, Prediction]:
-        """Predictions for some requests: asking for many at once costs hardly more than for one."""
+        """Return predictions for some requests: asking for many at once costs hardly more than for one."""
         features = self._encoder.matrix(requests)
         bins = np.stack([model.bins(features) for model in self._models])
         mean = bins.mean(axis=0)
@@ -122,7 +122,7 @@ class _Bag:
                 self._model = model.fit(features[:, self._columns], bins)
 
     def bins(self, features: FloatArray) -> FloatArray:
-        """The bins predicted for requests, shape [requests]; never below 0."""
+        """Return the bins predicted for requests, shape [requests]; never below 0."""
         if self._model is None:
             return np.full(len(features), self._mean)
         with _one_thread():
@@ -147,7 +147,7 @@ def _boosting() -> Any:
 
 
 def _one_thread() -> AbstractContextManager[Any]:
-    """Trees this small gain nothing from threads, and lose much where other processes are busy."""
+    """Return trees this small gain nothing from threads, and lose much where other processes are busy."""
     from threadpoolctl import threadpool_limits
 
     limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="openmp")

@@ -26,7 +26,7 @@ MOST_WORDS = 250
 
 
 def request_of(record: JobRecord) -> Request:
-    """The features of a job, before words become numbers."""
+    """Return the features of a job, before words become numbers."""
     return (
         record.gpus,
         record.nodes,

@@ -17,6 +17,6 @@ class Ends:
         self._records = records
 
     def before(self, time: float) -> Iterator[JobRecord]:
-        """Those that ended by ``time`` and were not handed out yet."""
+        """Yield those that ended by ``time`` and were not handed out yet."""
         while self._heap and self._heap[0][0] <= time:
             yield self._records[heapq.heappop(self._heap)[1]]

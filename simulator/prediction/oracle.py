@@ -14,10 +14,10 @@ class Oracle:
     summary = "the true duration, which no real scheduler knows"
 
     def learn(self, record: JobRecord) -> None:
-        """Nothing to learn."""
+        """Learn nothing."""
 
     def predict(self, record: JobRecord) -> Prediction:
-        """The duration in the trace."""
+        """Return the duration in the trace."""
         return Prediction(record.duration, record.duration, record.duration)
 
 
@@ -35,7 +35,7 @@ class UserEstimate:
         self._history.learn(record)
 
     def predict(self, record: JobRecord) -> Prediction:
-        """The estimate, which is a limit: the job may end at any time before."""
+        """Return the estimate, which is a limit: the job may end at any time before."""
         if record.estimate is None:
             return self._history.predict(record)
         return Prediction(record.estimate, 0.0, record.estimate)

@@ -15,7 +15,7 @@ from simulator.prediction.types import PREDICTORS, Prediction, Predictor
 
 
 def predict_all(records: Sequence[JobRecord], predictor: Predictor | str) -> dict[str, Prediction]:
-    """The prediction of each job at its submission, by id.
+    """Return the prediction of each job at its submission, by id.
 
     :param records: in order of submission.
     :param predictor: one that has learnt nothing yet, or its name.

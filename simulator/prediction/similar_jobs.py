@@ -56,7 +56,7 @@ class SimilarJobs:
             self._running.setdefault(key, _Running()).add(record.duration)
 
     def predict(self, record: JobRecord) -> Prediction:
-        """The mean over the most alike jobs of which there are :data:`FEWEST`."""
+        """Return the mean over the most alike jobs of which there are :data:`FEWEST`."""
         for key in _likeness(record):
             running = self._running.get(key)
             if running is not None and running.count >= FEWEST:
@@ -65,6 +65,6 @@ class SimilarJobs:
 
 
 def _likeness(record: JobRecord) -> tuple[tuple[object, ...], ...]:
-    """Keys of jobs like this one, the most alike first."""
+    """Return keys of jobs like this one, the most alike first."""
     user, queue, gpus = record.user, record.queue, record.gpus
     return ("uqg", user, queue, gpus), ("uq", user, queue), ("qg", queue, gpus), ("q", queue), ()

@@ -39,10 +39,10 @@ class Predictor(Protocol):
         """One line about the rule."""
 
     def learn(self, record: JobRecord) -> None:
-        """A job has ended; its ``duration`` is known from now on."""
+        """Learn from a job that has ended; its ``duration`` is known from now on."""
 
     def predict(self, record: JobRecord) -> Prediction:
-        """How long a job will run that has not ended.  Only the oracle looks at ``duration``."""
+        """Return how long a job will run that has not ended.  Only the oracle looks at ``duration``."""
 
 
 PREDICTORS: PluginGroup[Predictor] = PluginGroup(

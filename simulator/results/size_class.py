@@ -14,5 +14,5 @@ NAMES = ("1 GPU or less", "2 to 8 GPUs", "9 to 64 GPUs", "65 to 512 GPUs", "over
 
 
 def size_class(gpus: npt.ArrayLike) -> IntArray:
-    """Class of a number of GPUs, from 0."""
+    """Return the class of a number of GPUs, from 0."""
     return np.searchsorted(LIMITS, np.asarray(gpus, dtype=np.float64), side="left").astype(np.int32)

@@ -135,7 +135,7 @@ def _fragmentation(history: RunHistory, edges: FloatArray, free: FloatArray, wid
 
 
 def _use_of_nodes(attempts: Attempts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Intervals in which a node is in use: the node, begin, end, and GPUs of it that are held."""
+    """Return intervals in which a node is in use: the node, begin, end, and GPUs of it that are held."""
     sizes = np.diff(attempts.first)
     node = np.concatenate([attempts.places, attempts.places])
     time = np.concatenate([np.repeat(attempts.begin, sizes), np.repeat(attempts.end, sizes)])

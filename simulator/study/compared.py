@@ -134,7 +134,7 @@ class Comparison:
         return [(metric, next(iter(found))) for metric, found in values if len(found) == 1]
 
     def _values(self, metric: ComparedMetric) -> set[float]:
-        """Different values of a metric, those on the ends of its intervals included."""
+        """Return different values of a metric, those on the ends of its intervals included."""
         bands = [band for group in self.groups if (band := group.bands.get(metric.column)) is not None]
         return {round(end, 9) for band in bands for end in (band.mean - band.half, band.mean + band.half)}
 

@@ -13,7 +13,7 @@ Key = tuple[str, str, str, float]
 
 
 def compare(rows: Sequence[Row], *, title: str) -> Comparison:
-    """Groups in order of policy, algorithm, cluster and load as they first appear."""
+    """Return groups in order of policy, algorithm, cluster and load as they first appear."""
     by_key: dict[Key, list[Row]] = {}
     for row in rows:
         by_key.setdefault((row["policy"], row["algorithm"], row["cluster"], row["load"]), []).append(row)
@@ -51,7 +51,7 @@ def _group(key: Key, rows: Sequence[Row], varies: Sequence[bool], first: Sequenc
 
 
 def _against(rows: Sequence[Row], first: Sequence[Row], column: str) -> Band | None:
-    """Differences of runs with the same seed."""
+    """Return differences of runs with the same seed."""
     other = {row["seed"]: row[column] for row in first if row["outcome"] == "ended" and row[column] is not None}
     return Band.of(
         [

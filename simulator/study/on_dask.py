@@ -38,7 +38,7 @@ class OnDask:
         self._address = address
 
     def run(self, work: Callable[[S, T], R], shared: S, items: Sequence[T]) -> Iterator[R]:
-        """Results as they come.
+        """Yield results as they come.
 
         :raises InvalidInput: no scheduler answers at the address.
         :raises WorkerLost: runs were lost with their workers again and again.

@@ -80,7 +80,7 @@ def _sweep(
 
 
 def _there(out: str | None, mark: str, journal: Journal | None) -> dict[StudyPoint, Row]:
-    """Rows of earlier studies on the same inputs."""
+    """Return rows of earlier studies on the same inputs."""
     done: dict[StudyPoint, Row] = {}
     if out is not None and Path(out).exists():
         done, metadata = read_rows(out)

@@ -19,7 +19,7 @@ from topology.errors import InvalidInput
 
 
 def resampled(trace: JobTrace, seconds: float, seed: int) -> JobTrace:
-    """A trace from pieces of another; seed 0 is the trace itself.
+    """Return a trace from pieces of another; seed 0 is the trace itself.
 
     Ids get the number of their piece's place: ``id@3``.
 

@@ -26,12 +26,12 @@ _TYPES = {str: "string", float: "float64", int: "int64"}
 
 
 def point_of(row: Mapping[str, Any]) -> StudyPoint:
-    """Which run a row is of."""
+    """Return which run a row is of."""
     return StudyPoint(*(row[name] for name in StudyPoint._fields))
 
 
 def read_rows(path: str) -> tuple[dict[StudyPoint, Row], Mapping[str, str]]:
-    """Rows of a file, and its metadata.
+    """Return rows of a file, and its metadata.
 
     :raises InvalidInput: it is no file of rows.
     """
@@ -91,7 +91,7 @@ def _type(kind: type) -> Any:
 
 
 def read_comparison(path: str) -> Comparison:
-    """What a study found, from its file.
+    """Return what a study found, from its file.
 
     :raises InvalidInput: it is no file of rows, or has none.
     """
@@ -114,7 +114,7 @@ class Journal:
         self._file: TextIO | None = None
 
     def read(self) -> dict[StudyPoint, Row]:
-        """Rows of a broken study; a line that was cut off is left out."""
+        """Return rows of a broken study; a line that was cut off is left out."""
         rows: dict[StudyPoint, Row] = {}
         if not self._path.is_file():
             return rows
@@ -128,7 +128,7 @@ class Journal:
         return rows
 
     def add(self, row: Row) -> None:
-        """A run is done.
+        """Add the row of a run that is done.
 
         :raises InvalidInput: the place cannot be written to.
         """
@@ -148,12 +148,12 @@ class Journal:
             ) from error
 
     def close(self) -> None:
-        """Nothing more is added."""
+        """Close the file: nothing more is added."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def remove(self) -> None:
-        """All rows are in the file."""
+        """Finish: all rows are in the file."""
         self.close()
         self._path.unlink(missing_ok=True)

@@ -42,7 +42,7 @@ class Inputs:
     resample: float | None = None
 
     def settings_of(self, point: StudyPoint) -> ReplaySettings:
-        """The settings of one run."""
+        """Return the settings of one run."""
         return replace(self.settings, policy=point.policy, algorithm=point.algorithm, seed=point.seed)
 
 
@@ -79,7 +79,7 @@ def check_names(grid: StudyGrid) -> None:
 
 
 def study_fingerprint(inputs: Inputs, *, version: str) -> str:
-    """SHA-256 of what all runs of a study follow from, besides their points.
+    """Return SHA-256 of what all runs of a study follow from, besides their points.
 
     :param version: of the program: another one may decide otherwise.
     """

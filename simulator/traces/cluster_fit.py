@@ -23,7 +23,7 @@ NAMED = 3
 
 
 def check_against(trace: JobTrace, cluster: Cluster, *, lenient: bool = False) -> JobTrace:
-    """The trace, once it is sure that every job of it fits into the cluster when nobody else is there.
+    """Return the trace, once it is sure that every job of it fits into the cluster when nobody else is there.
 
     Nodes that are faulty count for nothing, of the others the GPUs that are free now.
 
@@ -65,7 +65,7 @@ _FIX = "give a larger cluster, leave large jobs out with --max-gpus, or drop tho
 
 
 def misfit(record: JobRecord, gpus_per_node: int, free: IntArray) -> str:
-    """Why a job can never run; empty when it can.
+    """Return why a job can never run; empty when it can.
 
     :param gpus_per_node: GPUs of the usual node.
     :param free: shape [nodes], GPUs that a job can use on each node, ascending.

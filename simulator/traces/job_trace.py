@@ -32,14 +32,14 @@ class JobTrace:
         return len(self.records)
 
     def replace(self, **changes: Any) -> JobTrace:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return dataclass_replace(self, **changes)
 
     def dropping(self, reason: str, count: int) -> Mapping[str, int]:
-        """What was dropped, and ``count`` more for that reason."""
+        """Return what was dropped, and ``count`` more for that reason."""
         return {**self.dropped, reason: self.dropped.get(reason, 0) + count} if count else self.dropped
 
 
 def in_order(records: Iterable[JobRecord]) -> tuple[JobRecord, ...]:
-    """Records by (submit, place in the given order)."""
+    """Return records by (submit, place in the given order)."""
     return tuple(sorted(records, key=attrgetter("submit")))

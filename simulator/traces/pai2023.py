@@ -44,7 +44,7 @@ class Pai2023:
         return share(header_of(head), COLUMNS)
 
     def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
-        """The pods with their lines, in the order of the file."""
+        """Yield the pods with their lines, in the order of the file."""
         table = CsvRows(source, bad_rows)
         where = table.need(*COLUMNS, format=self.name)
         clock = Clock(bad_rows)

@@ -32,7 +32,7 @@ class Swf:
     summary = "Standard Workload Format: 18 numbers a line, comments after ;"
 
     def likeness(self, head: bytes) -> float:
-        """Whether the first line that is no comment holds 18 numbers."""
+        """Return whether the first line that is no comment holds 18 numbers."""
         lines = head.decode("utf-8", errors="replace").splitlines()
         first = next((line.split() for line in lines if line.strip() and not line.lstrip().startswith(";")), [])
         if not first or not all(is_number(field) for field in first):

@@ -30,11 +30,11 @@ class SyntheticJobs:
     summary = "YAML that begins with `workload: kalos`: jobs are made from a seed"
 
     def likeness(self, head: bytes) -> float:
-        """Whether the first key is ``workload``."""
+        """Return whether the first key is ``workload``."""
         return float(_BEGIN.match(head) is not None)
 
     def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
-        """The jobs that the file asks for; what stands for the line is the number of the job.
+        """Yield the jobs that the file asks for; what stands for the line is the number of the job.
 
         :raises TraceFormatError: unknown keys or values that cannot be; says the line.
         """

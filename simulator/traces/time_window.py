@@ -20,7 +20,7 @@ FIX = (
 
 
 def parse_window(text: str, trace: JobTrace) -> tuple[float, float]:
-    """Beginning and end of ``START..END`` on the clock of the trace; either may be left out.
+    """Return beginning and end of ``START..END`` on the clock of the trace; either may be left out.
 
     ``START:END`` is understood where there is one colon, which then belongs to no time of day.
 
@@ -40,7 +40,8 @@ def parse_window(text: str, trace: JobTrace) -> tuple[float, float]:
 
 
 def moment(text: str, trace: JobTrace) -> float:
-    """A moment on the clock of the trace: a number, a date (UTC where it has no zone), or ``+`` after the first job.
+    """Return a moment on the clock of the trace: a number, a date (UTC where it has no zone), or ``+`` after the first
+    job.
 
     :raises InvalidInput: none of these.
     """

@@ -11,7 +11,7 @@ NEARLY = 0.5
 
 
 def recognise(source: ByteStream) -> TraceReader:
-    """The reader of a file, by its content.
+    """Return the reader of a file, by its content.
 
     :raises TraceFormatError: no reader, or more than one, recognises it.
     """

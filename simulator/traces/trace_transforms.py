@@ -16,7 +16,7 @@ LARGER = "more GPUs than --max-gpus"
 
 
 def scale_load(trace: JobTrace, factor: float) -> JobTrace:
-    """The same jobs, ``factor`` times as dense: the time since the first submission is divided by the factor.
+    """Return the same jobs, ``factor`` times as dense: the time since the first submission is divided by the factor.
 
     How long jobs run, and how long before its submission a job is announced, stays as it is.
 
@@ -35,7 +35,7 @@ def scale_load(trace: JobTrace, factor: float) -> JobTrace:
 
 
 def window(trace: JobTrace, start: float, end: float) -> JobTrace:
-    """Jobs submitted in [start, end) on the trace's own clock; the others are counted as dropped.
+    """Return jobs submitted in [start, end) on the trace's own clock; the others are counted as dropped.
 
     :raises InvalidInput: the window ends before it starts.
     :raises TraceFormatError: no job is submitted in it.
@@ -56,7 +56,7 @@ def window(trace: JobTrace, start: float, end: float) -> JobTrace:
 
 
 def max_gpus(trace: JobTrace, gpus: float) -> JobTrace:
-    """Jobs of at most so many GPUs; the others are counted as dropped.
+    """Return jobs of at most so many GPUs; the others are counted as dropped.
 
     :raises InvalidInput: no number above 0.
     :raises TraceFormatError: no job is that small.
@@ -73,7 +73,7 @@ def max_gpus(trace: JobTrace, gpus: float) -> JobTrace:
 
 
 def merge(traces: Sequence[JobTrace], *, align: bool = False) -> JobTrace:
-    """All jobs of several traces on one clock.
+    """Return all jobs of several traces on one clock.
 
     An id that several traces have is written ``id@1``, ``id@2``, ... by the number of its trace, in all of them.
 

@@ -28,7 +28,7 @@ class TraceReader(Protocol):
         """One line about the format, for people who wonder what they may give."""
 
     def likeness(self, head: bytes) -> float:
-        """How much the beginning of a file looks like this format: 1 = it is, 0 = not at all.
+        """Return how much the beginning of a file looks like this format: 1 = it is, 0 = not at all.
 
         What lies between is for a table of which some columns are missing: when no reader says 1, the one with most
         is asked to read, to say what is wrong.
@@ -37,7 +37,7 @@ class TraceReader(Protocol):
         """
 
     def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
-        """The jobs with their lines, in the order of the file.
+        """Return the jobs with their lines, in the order of the file.
 
         :param bad_rows: takes rows that are wrong (``bad_rows.refuse``) and notes to the user.
         :raises TraceFormatError: the file is not of this format, or damaged; or a row is wrong and reading is strict.

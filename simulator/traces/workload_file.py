@@ -51,7 +51,7 @@ class WorkloadDocument(BaseModel):
     """Which jobs are announced; default: none."""
 
     def to_spec(self) -> WorkloadSpec:
-        """The specification that the generator takes."""
+        """Return the specification that the generator takes."""
         return WorkloadSpec(
             days=self.days,
             per_day=_DEFAULT.per_day if self.per_day is None else self.per_day,

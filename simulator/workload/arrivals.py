@@ -13,7 +13,7 @@ PEAK = 15.0
 def arrivals(
     generator: np.random.Generator, *, per_day: float, days: float, rhythm: float = 0.0
 ) -> npt.NDArray[np.float64]:
-    """Times of submission in seconds from 0, ascending.
+    """Return times of submission in seconds from 0, ascending.
 
     The rate is ``per_day * (1 + rhythm * cos(2 pi (t - peak) / day))``; times of a process with the largest rate are
     thinned to it (Lewis and Shedler, 1979).

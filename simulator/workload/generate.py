@@ -48,7 +48,7 @@ MEMORY_PER_GPU = 125e9
 
 
 def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
-    """The jobs, in order of submission, on a clock that starts at 0.
+    """Return the jobs, in order of submission, on a clock that starts at 0.
 
     :raises InvalidInput: a number of the specification is out of range, or no kind has jobs that small.
     :raises TooLarge: more than :data:`MAX_JOBS` would be made.
@@ -103,7 +103,7 @@ def check(spec: WorkloadSpec) -> None:
 
 
 def _wanted(spec: WorkloadSpec) -> list[JobKind]:
-    """The kinds asked for, without sizes that are too large."""
+    """Return the kinds asked for, without sizes that are too large."""
     kinds = []
     for kind in kinds_of(KALOS):
         sizes = {gpus: share for gpus, share in kind.sizes.items() if gpus <= spec.max_gpus}
@@ -120,7 +120,7 @@ def _wanted(spec: WorkloadSpec) -> list[JobKind]:
 
 
 def _per_day(spec: WorkloadSpec, kinds: Sequence[JobKind]) -> float:
-    """Jobs a day: as asked for, or such that they ask for the wanted share of the cluster."""
+    """Return jobs a day: as asked for, or such that they ask for the wanted share of the cluster."""
     if spec.load is None or spec.gpus is None:
         return spec.per_day
     gpu_time = sum(kind.share * kind.gpu_time_mean for kind in kinds) / sum(kind.share for kind in kinds)
@@ -128,7 +128,7 @@ def _per_day(spec: WorkloadSpec, kinds: Sequence[JobKind]) -> float:
 
 
 def _jobs(kind: JobKind, times: FloatArray, generator: np.random.Generator, spec: WorkloadSpec) -> list[JobRecord]:
-    """The jobs of one kind, one for each time of submission; without ids."""
+    """Return the jobs of one kind, one for each time of submission; without ids."""
     count = len(times)
     sizes = generator.choice(list(kind.sizes), size=count, p=list(kind.sizes.values()))
     ends = generator.choice(len(STATUSES), size=count, p=[kind.status[status] for status in STATUSES])
@@ -171,7 +171,7 @@ def _jobs(kind: JobKind, times: FloatArray, generator: np.random.Generator, spec
 
 
 def _people(score: FloatArray, generator: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """User and group of each job, by the blurred quantile of its run time; names in no order of habits."""
+    """Return user and group of each job, by the blurred quantile of its run time; names in no order of habits."""
     blurred = HABIT * score + np.sqrt(1 - HABIT**2) * generator.standard_normal(len(score))
     cuts = [NormalDist().inv_cdf(i / USERS) for i in range(1, USERS)]
     habit = np.searchsorted(cuts, blurred)

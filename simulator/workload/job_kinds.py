@@ -55,7 +55,7 @@ class LogNormal:
 
     @classmethod
     def of_mean(cls, mean: float, sigma: float) -> LogNormal:
-        """The one with that mean."""
+        """Return the one with that mean."""
         return cls(mean * math.exp(-(sigma**2) / 2), sigma)
 
 
@@ -98,7 +98,7 @@ class JobKind:
 
 
 def kinds_of(published: Published) -> tuple[JobKind, ...]:
-    """Evaluation, other and pretraining jobs such that the whole has the published figures."""
+    """Return evaluation, other and pretraining jobs such that the whole has the published figures."""
     evaluation_share, evaluation_time = published.evaluation_share
     pretraining_share, pretraining_time = published.pretraining_share
     other_share = 1 - evaluation_share - pretraining_share
@@ -160,7 +160,7 @@ def _kind_by_status(
     parts: Mapping[Status, float],
     priority: int,
 ) -> JobKind:
-    """A kind whose jobs take ``gpu_time`` GPU seconds for each job of the whole, divided by status as ``parts``."""
+    """Return a kind whose jobs take ``gpu_time`` GPU seconds for each job of all, divided by status as ``parts``."""
     mean = gpu_time / share / sum(gpus * part for gpus, part in sizes.items())
     seconds = {each: LogNormal.of_mean(mean * parts[each] / status[each], SIGMA) for each in STATUSES}
     return JobKind(name, share, sizes, status, seconds, priority)

@@ -38,7 +38,7 @@ MODELS: dict[str, Trained] = {
 
 
 def grids(gpus: int) -> list[tuple[str, Parallelism]]:
-    """Every model and grid that a job of so many GPUs may have; none below a node of 8."""
+    """Return every model and grid that a job of so many GPUs may have; none below a node of 8."""
     return [
         (name, Parallelism(tp=TP, pp=pp, dp=gpus // TP // pp))
         for name, trained in MODELS.items()

@@ -12,7 +12,7 @@ from simulator.workload.published import Published
 
 
 def summary(records: Sequence[JobRecord], *, name: str = "generated") -> Published:
-    """Figures of jobs with GPUs; shares by kind are those of the queues ``evaluation`` and ``pretraining``."""
+    """Return figures of jobs with GPUs; shares by kind are those of the queues ``evaluation`` and ``pretraining``."""
     gpus = np.array([record.gpus for record in records])
     seconds = np.array([record.duration for record in records])
     submit = np.array([record.submit for record in records])

@@ -42,7 +42,7 @@ Examples:
 
 
 def cluster_options(function: F) -> F:
-    """``--kubeconfig`` and ``--context``."""
+    """Return ``--kubeconfig`` and ``--context``."""
     function = click.option("--context", metavar="NAME", help="Context of it  [default: its current one]")(function)
     kubeconfig = click.option(
         "--kubeconfig", type=FILE, metavar="FILE", help="Cluster and user  [default: $KUBECONFIG or ~/.kube/config]"
@@ -129,7 +129,7 @@ def _show_changes(document: FlagsChangedDocument, *, as_json: bool) -> None:
 
 
 def print_changes(out: Console, changes: Sequence[FlagChange]) -> None:
-    """What was done to each node."""
+    """Print what was done to each node."""
     if not changes:
         out.print("nothing to do")
         return

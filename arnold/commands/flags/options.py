@@ -16,19 +16,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def store_option(function: F) -> F:
-    """``--store``."""
+    """Return ``--store``."""
     option = click.option("--store", required=True, type=FILE, metavar="FILE", help="The flag store, a file.")
     return option(function)
 
 
 def at_option(function: F) -> F:
-    """``--at``, the present by default."""
+    """Return ``--at``, the present by default."""
     option = click.option("--at", metavar="TIME", help="Not now: a time such as 2026-11-17T14:00:00Z.")
     return option(function)
 
 
 def present(at: str | None) -> datetime:
-    """The time at which something was found: that of ``--at``, or now.
+    """Return the time at which something was found: that of ``--at``, or now.
 
     :raises InvalidInput: it is no time with a time zone, or lies in the future.
     """
@@ -51,7 +51,7 @@ def stamp_of(file: str) -> str:
 
 
 def parse_time(text: str, *, option: str) -> tuple[datetime, datetime]:
-    """First and last instant of what is named: a time with a time zone, or a day in UTC (``2026-11-17``).
+    """Return the first and last instant of what is named: a time with a time zone, or a day in UTC (``2026-11-17``).
 
     :raises InvalidInput: neither.
     """

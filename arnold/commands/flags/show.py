@@ -127,7 +127,7 @@ def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | No
 
 
 def _span(at: str | None, since: str | None, until: str | None) -> tuple[datetime | None, datetime]:
-    """First and last instant that are asked for; nothing is known of the future."""
+    """Return the first and last instant that are asked for; nothing is known of the future."""
     if at is not None and (since is not None or until is not None):
         raise InvalidInput("--at is a span of its own", where="--at", fix="leave out --since and --until, or --at")
     now = datetime.now(UTC)

@@ -161,7 +161,7 @@ def _why_no_map(past: RunHistory, plan: Layout | None) -> str:
 
 
 def _colours() -> str:
-    """Colours of the classes of size."""
+    """Return colours of the classes of size."""
     sizes = ramp(len(NAMES))
     rules = [f".s{i} {{ --tone: {colour}; fill: {colour}; background: {colour}; }}" for i, colour in enumerate(sizes)]
     return "\n".join(rules) + "\n"

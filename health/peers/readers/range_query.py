@@ -25,7 +25,7 @@ UNNAMED = "value"
 
 
 def read_prometheus(source: Source, *, lenient: bool) -> MetricRecording:
-    """Samples from the text of one answer, or of a list of answers.
+    """Return samples from the text of one answer, or of a list of answers.
 
     :raises InvalidInput: not JSON, an error of Prometheus, not a matrix, a value that is none.
     """
@@ -36,7 +36,7 @@ def read_prometheus(source: Source, *, lenient: bool) -> MetricRecording:
 
 
 def matrix(answer: Any, *, where: str) -> list[Any]:
-    """The series of one answer.
+    """Return the series of one answer.
 
     :raises InvalidInput: Prometheus says what went wrong, or it is something else than a range query's answer.
     """
@@ -65,7 +65,7 @@ def from_series(
     lenient: bool = False,
     labels: Sequence[str] = MACHINE_LABELS,
 ) -> MetricRecording:
-    """A recording from series.
+    """Return a recording from series.
 
     :param series: name of the metric (``None`` = as the series is labelled) and the series.
     :param labels: which label names the machine, the first that is there.
@@ -96,7 +96,7 @@ def from_series(
 
 
 def _series(one: Any, where: str, labels: Sequence[str]) -> tuple[str, str, np.ndarray[Any, np.dtype[np.float64]]]:
-    """Metric, machine and values (samples, 2) of one series."""
+    """Return metric, machine and values (samples, 2) of one series."""
     if not isinstance(one, Mapping) or not isinstance(one.get("metric"), Mapping):
         raise InvalidInput("has no labels", where=where, fix="give what /api/v1/query_range returns")
     tags = one["metric"]

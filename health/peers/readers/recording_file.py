@@ -53,7 +53,7 @@ def load_recording(
 
 
 def only(recording: MetricRecording, machines: Collection[str]) -> MetricRecording:
-    """The recording of some machines.
+    """Return the recording of some machines.
 
     :raises InvalidInput: nothing is known of any of them.
     """

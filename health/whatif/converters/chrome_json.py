@@ -40,7 +40,7 @@ class ChromeTrace:
         self._ended = False
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The events, each as it stands in the file.
+        """Yield the events, each as it stands in the file.
 
         :raises TraceFormatError: missing, not JSON, not a Chrome trace, truncated.
         """
@@ -80,7 +80,7 @@ class ChromeTrace:
         self._here += 1
 
     def _value(self) -> Any:
-        """The next JSON value, reading on as far as it takes."""
+        """Return the next JSON value, reading on as far as it takes."""
         self._peek()
         while True:
             try:
@@ -120,7 +120,7 @@ class ChromeTrace:
         return count > 0
 
     def _peek(self) -> str:
-        """The next character that is not white space."""
+        """Return the next character that is not white space."""
         while True:
             space = _SPACE.match(self._pending, self._here)
             self._here = space.end() if space else self._here
@@ -131,7 +131,7 @@ class ChromeTrace:
             self._read_more()
 
     def _separator(self, end: str) -> None:
-        """A comma, or the end that is not yet consumed."""
+        """Skip a comma, or stop at the end, which is not yet consumed."""
         if self._peek() != end:
             self._take(",")
 

@@ -112,7 +112,9 @@ def _check_ranks(have: set[int], layout: RankLayout) -> None:
 
 
 def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:
-    """Microbatch and chunk of compute operations by their order where the trace does not say them; chunks of others."""
+    """Return microbatch and chunk of compute operations by their order where the trace does not say them; chunks of
+    others.
+    """
     groups: dict[tuple[int, int, str], list[Op]] = defaultdict(list)
     for op in ops:
         groups[op.rank, op.step, op.optype].append(op)
@@ -134,7 +136,7 @@ def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:
 
 
 def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
-    """Operations of the steps in which every rank did as much as in most of its steps, and what was dropped."""
+    """Return operations of the steps in which every rank did as much as in most of its steps, and what was dropped."""
     counts: dict[int, Counter[tuple[int, str]]] = defaultdict(Counter)
     computed = {op.step for op in ops if op.optype == FORWARD}
     for op in ops:
@@ -153,12 +155,14 @@ def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
 
 
 def _mode(values: Sequence[int]) -> int:
-    """The most frequent value, of equally frequent ones the largest."""
+    """Return the most frequent value, of equally frequent ones the largest."""
     return Counter(sorted(values, reverse=True)).most_common(1)[0][0]
 
 
 def _one_pause_a_step(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
-    """The op trace has one ``gc`` a worker and step, after its last backward pass; none there is one of no length."""
+    """Return the op trace has one ``gc`` a worker and step, after its last backward pass; none there is one of no
+    length.
+    """
     pauses: dict[tuple[int, int], list[Op]] = defaultdict(list)
     computed: dict[tuple[int, int], float] = {}
     for op in ops:
@@ -203,7 +207,7 @@ def _check_compute(missing: Sequence[Missing], where: str) -> None:
 
 
 def _clocks(ops: list[Op], *, align: bool) -> tuple[list[Op], list[str]]:
-    """Operations on clocks that agree as far as can be known, and what was found of them."""
+    """Return operations on clocks that agree as far as can be known, and what was found of them."""
     ends: dict[int, dict[int, float]] = defaultdict(dict)
     for op in ops:
         if op.optype == CLIP:

@@ -90,7 +90,7 @@ class Meaning:
 
 
 def meaning_of(name: str, *, stages: int) -> Meaning | None:
-    """What a host range stands for, None = nothing that is known.
+    """Return what a host range stands for, None = nothing that is known.
 
     :param stages: pipeline stages; ``nccl:send`` between neighbours is forward or backward by its direction.
     """
@@ -122,11 +122,13 @@ def _neighbours(found: re.Match[str], stages: int) -> Meaning | None:
 
 
 def described_family(description: str) -> str:
-    """What a process group is by its description, ``""`` = it does not say."""
+    """Return what a process group is by its description, ``""`` = it does not say."""
     return next((family for pattern, family in FAMILIES if pattern.match(description)), "")
 
 
 def collective_of(kernel: str, collective: str) -> str:
-    """``all-gather``, ``reduce-scatter``, ``all-reduce`` or ``other``, from the recorded name or that of the kernel."""
+    """Return ``all-gather``, ``reduce-scatter``, ``all-reduce`` or ``other``, from the recorded name or that of the
+    kernel.
+    """
     text = (collective or kernel).lower().replace("_", "").replace("-", "")
     return next((plain for key, plain in _KERNELS if key in text), "other")

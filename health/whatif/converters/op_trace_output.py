@@ -26,7 +26,7 @@ KEY = b"arnold.conversion"
 
 
 def statement_of(conversion: Conversion) -> dict[str, Any]:
-    """The statement as plain data."""
+    """Return the statement as plain data."""
     return {
         "source": conversion.source,
         "recovered": conversion.counts(),
@@ -37,7 +37,9 @@ def statement_of(conversion: Conversion) -> dict[str, Any]:
 
 
 def read_statement(path: str | Path) -> dict[str, Any] | None:
-    """The statement of a converted trace; ``None`` for a trace that was recorded as such, and for standard input."""
+    """Return the statement of a converted trace; ``None`` for a trace that was recorded as such, and for standard
+    input.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -50,7 +52,7 @@ def read_statement(path: str | Path) -> dict[str, Any] | None:
 
 
 def heed(analysis: Analysis, statement: dict[str, Any] | None) -> tuple[Analysis, list[str]]:
-    """The analysis without a cause that the source cannot tell, and what to know about the source."""
+    """Return the analysis without a cause that the source cannot tell, and what to know about the source."""
     if statement is None:
         return analysis, []
     source = str(statement.get("source", "another trace"))
@@ -93,7 +95,7 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
 
 
 def _parquet(conversion: Conversion, layout: RankLayout, statement: str) -> bytes:
-    """The rows as Parquet, columns and their order as in the public traces; times in double precision."""
+    """Return the rows as Parquet, columns and their order as in the public traces; times in double precision."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -115,7 +117,7 @@ Row = tuple[int, int, int, int, str, float, float, int, int, int, int]
 
 
 def _numbered(conversion: Conversion, layout: RankLayout) -> list[Row]:
-    """Rows with times from the start of their step, and ``seq_id`` by time within worker, step and type."""
+    """Return rows with times from the start of their step, and ``seq_id`` by time within worker, step and type."""
     groups: dict[tuple[int, int, str], list[Op]] = defaultdict(list)
     first: dict[int, float] = {}
     for op in conversion.ops:

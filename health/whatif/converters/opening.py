@@ -16,7 +16,7 @@ from topology.files import GZIP
 
 @contextmanager
 def open_text(path: str) -> Iterator[TextIO]:
-    """The text of a file; bytes that are not UTF-8 are replaced, as names of kernels may hold any.
+    """Yield the text of a file; bytes that are not UTF-8 are replaced, as names of kernels may hold any.
 
     :raises InvalidInput: missing, a directory, unreadable.
     :raises TraceFormatError: a damaged gzip stream, also while the text is read.

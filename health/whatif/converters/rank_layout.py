@@ -48,24 +48,24 @@ class RankLayout:
         return self.dp * self.dsp * self.pp * self.tp
 
     def worker(self, rank: int) -> tuple[int, int]:
-        """Data-parallel rank and stage of a global rank."""
+        """Return data-parallel rank and stage of a global rank."""
         inside = rank // (self.tp * self.dsp)
         return inside % self.dp, inside // self.dp
 
     def is_representative(self, rank: int) -> bool:
-        """Whether a rank stands for its worker."""
+        """Return whether a rank stands for its worker."""
         return rank % (self.tp * self.dsp) == 0
 
     def representative(self, dp: int, stage: int) -> int:
-        """The global rank that stands for a worker."""
+        """Return the global rank that stands for a worker."""
         return (stage * self.dp + dp) * self.dsp * self.tp
 
     def representatives(self) -> list[int]:
-        """One global rank a worker, ascending."""
+        """Return one global rank a worker, ascending."""
         return list(range(0, self.world_size, self.dsp * self.tp))
 
     def family(self, ranks: Sequence[int]) -> Family:
-        """What a process group is, from its members."""
+        """Return what a process group is, from its members."""
         if len(ranks) < 2:
             return "self"
         workers = {self.worker(rank) for rank in ranks}
@@ -80,7 +80,8 @@ class RankLayout:
 
 
 def layout_of(sizes: JobSizes) -> RankLayout:
-    """The grid that the metadata describe; a ``world_size`` of dp x pp x tp counts sequence ranks among those of dp.
+    """Return the grid that the metadata describe; a ``world_size`` of dp x pp x tp counts sequence ranks among those of
+    dp.
 
     :raises TooLarge: more than :data:`MOST_RANKS`.
     """
@@ -108,7 +109,7 @@ def one_forward_one_backward(*, stage: int, stages: int, microbatches: int) -> I
 
 
 def interleaved(index: int, *, stages: int, chunks: int, forward: bool) -> tuple[int, int]:
-    """Chunk and microbatch of the index-th forward (or backward) of a stage with virtual stages."""
+    """Return chunk and microbatch of the index-th forward (or backward) of a stage with virtual stages."""
     group, inside = divmod(index, stages * chunks)
     chunk = inside // stages
     return chunk if forward else chunks - 1 - chunk, group * stages + inside % stages

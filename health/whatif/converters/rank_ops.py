@@ -45,7 +45,7 @@ class RankOps:
         self._communicates = profile.kind != 0
 
     def ops(self) -> Iterator[Op]:
-        """All operations, in no order worth relying on."""
+        """Yield all operations, in no order worth relying on."""
         believed = self._believed()
         numbers = [number for number, _, _ in self._profile.steps]
         starts = [start for _, start, _ in self._profile.steps]
@@ -57,7 +57,7 @@ class RankOps:
             yield from self._from_kernels(inside, optypes, (starts[place], ends[place]), number)
 
     def _believed(self) -> list[Range]:
-        """Ranges of the plainest dialect that each type of operation occurs in."""
+        """Return ranges of the plainest dialect that each type of operation occurs in."""
         best: dict[str, int] = {}
         for each in self._profile.ranges:
             for optype in each.meaning.optypes:
@@ -83,7 +83,7 @@ class RankOps:
                 yield from found
 
     def _span(self, each: Range) -> Span | None:
-        """When what was launched inside a range ran; of a transfer None if it launched nothing."""
+        """Return when what was launched inside a range ran; of a transfer None if it launched nothing."""
         kernels = self._launched(each.start, each.end)
         compute = any(optype in COMPUTE for optype in each.meaning.optypes)
         chosen = kernels[(self._computes if compute else self._communicates)[kernels]]
@@ -96,7 +96,7 @@ class RankOps:
         return each.start, each.end
 
     def _from_kernels(self, ranges: list[Range], have: set[str], step: Span, number: int) -> Iterator[Op]:
-        """Collectives that no range names, told by their process group and where in the step they were launched."""
+        """Yield collectives that no range names, told by their process group and their place in the step."""
         profile = self._profile
         kernels = self._launched(*step)
         computing = [each for each in ranges if {FORWARD, BACKWARD} & set(each.meaning.optypes)]
@@ -131,7 +131,7 @@ class RankOps:
             yield self._op(number + later, optype.removesuffix("+"), _hull(spans), -1, -1)
 
     def _launched(self, start: float, end: float) -> NDArray[np.int64]:
-        """Kernels launched in a stretch of the host."""
+        """Return kernels launched in a stretch of the host."""
         first, stop = np.searchsorted(self._profile.launch, (start, end))
         return np.arange(first, stop)
 

@@ -73,7 +73,7 @@ class Conversion:
     untold: tuple[Cause, ...] = ()
 
     def counts(self) -> dict[str, int]:
-        """Rows of each type that was recovered, in the order of :data:`OPTYPES`."""
+        """Return rows of each type that was recovered, in the order of :data:`OPTYPES`."""
         found = Counter(op.optype for op in self.ops)
         return {optype: found[optype] for optype in OPTYPES if found[optype]}
 
@@ -100,7 +100,7 @@ FATAL = (FORWARD, BACKWARD)
 
 
 def expected(*, pp: int, tp: int) -> tuple[str, ...]:
-    """Types of operation that a job of this shape has, in the order of :data:`OPTYPES`.
+    """Return types of operation that a job of this shape has, in the order of :data:`OPTYPES`.
 
     ``separate-grads-all-reduce`` is left out: only jobs that overlap data-parallel communication have it.
     """

@@ -113,7 +113,7 @@ class _Step:
                 yield self._op(OPTIMIZER, (dp, stage), (last, last + max(whole - sum(nested), 0.0)))
 
     def _together(self, optype: str, start: float, names: tuple[str, ...]) -> Generator[Op, None, float]:
-        """A collective that starts at once everywhere; returns when the last rank is through."""
+        """Yield a collective that starts at once everywhere; returns when the last rank is through."""
         last = start
         for dp, stage in self._workers:
             if optype == EMBEDDING and 0 < stage < self._layout.pp - 1:
