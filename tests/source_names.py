@@ -35,7 +35,7 @@ def exists(name: str) -> bool:
         if not (folder / part).is_dir():
             return _holds(folder / "__init__.py", parts[taken:])
         folder /= part
-    return folder.is_dir()
+    return any(folder.glob("*.py"))
 
 
 def known_in(file: Path, name: str) -> bool:

@@ -22,7 +22,8 @@ MAKE = re.compile(r"\bmake ([a-z]+)\b")
 
 ROOMS = (*PACKAGES, "benchmarks", "tests")
 SOURCES = sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
-PATHS = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.relative_to(ROOT).parts[0] in ROOMS)
+FILES = [file.relative_to(ROOT) for room in ROOMS for file in (ROOT / room).rglob("*.*") if file.suffix != ".pyc"]
+PATHS = {str(path) for file in FILES for path in (file, *file.parents) if "__pycache__" not in path.parts}
 NOW = [page for page in PAGES if page.name != "CHANGELOG.md"]
 """All pages but the one that tells what was."""
 
