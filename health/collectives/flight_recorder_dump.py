@@ -185,7 +185,7 @@ def _take(dump: Dump, entry: Any, status: Mapping[str, Any]) -> None:
 
 
 def _pair(dump: Dump, name: str, transfer: re.Match[str]) -> Pair | None:
-    """Return the pair of a transfer; ``None`` = it does not name both ranks, or the ranks of the group are not known."""
+    """Return the pair of a transfer; ``None`` = it does not name both ranks, or the ranks of its group are unknown."""
     way, first, second = transfer.groups()
     if first is None or name not in dump.groups:
         return None

@@ -124,7 +124,7 @@ def _work_times(recording: CollectiveRecording, known: Completions) -> list[_Wor
 
 
 def _peers(recording: CollectiveRecording) -> dict[int, tuple[int, ...]]:
-    """Return members that do the same work: those that share a group, pipelines left out; of many, a few from all over."""
+    """Return members that do the same work: those that share a group, pipelines left out; of many, a few of all."""
     peers: dict[int, set[int]] = defaultdict(set)
     for group in recording.groups:
         if group.kind != "pp":

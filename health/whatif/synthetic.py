@@ -165,7 +165,7 @@ def _operations(recipe: Recipe, stage: int) -> Iterator[Operation]:
 
 
 def _passes(recipe: Recipe, stage: int) -> Iterator[tuple[str, int, int]]:
-    """Yield (type, chunk, microbatch) of the passes of a stage, in order: warm-up, one forward and backward, cool-down."""
+    """Yield (type, chunk, microbatch) of the passes of a stage, in order: warm-up, steady state, cool-down."""
     total, pp, vpp = recipe.microbatches * recipe.vpp, recipe.pp, recipe.vpp
     warm_up = pp - stage - 1 if vpp == 1 else 2 * (pp - stage - 1) + (vpp - 1) * pp
     warm_up = min(warm_up, total)
