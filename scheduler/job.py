@@ -16,13 +16,15 @@ from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
 from functools import cached_property
 from math import prod
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
-from topology.cluster import IntArray
 from topology.errors import InvalidJob
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from topology.cluster import IntArray
 
 Family = Literal["tp", "cp", "ep", "dp", "pp"]
 FAMILIES: tuple[Family, ...] = ("tp", "cp", "ep", "dp", "pp")
@@ -111,6 +113,9 @@ class Parallelism:
 
         :raises InvalidJob: the groups do not cut into nodes evenly; the message names the dimension.
         """
+        # not at the top: the options of commands are read from this module, and their help needs no arrays
+        import numpy as np
+
         inside, degree = self._split(gpus_per_node)
         axes = [axis for axis in self.order.split("-") if axis != "ep"]
         shape = tuple(degree[axis] for axis in reversed(axes))
@@ -273,6 +278,8 @@ def stage_slowdown(slowdown: npt.ArrayLike, *, stages: int, microbatches: int | 
     :param stages: pipeline depth p.
     :param microbatches: m; ``None`` = unknown, taken as very many, the full price.
     """
+    import numpy as np
+
     factor = np.asarray(slowdown, dtype=np.float64)
     share = 1.0 if microbatches is None else microbatches / (microbatches + stages - 1)
     return np.asarray(1.0 + (factor - 1.0) * share)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from annotated_types import Ge, Gt, Interval
 
-from scheduler.job import Job
-from topology.cluster import Cluster, IntArray
 from topology.json_record import FloatOrInfinity, JsonRecord
 from topology.plugins import PluginGroup
+
+if TYPE_CHECKING:
+    from scheduler.job import Job
+    from topology.cluster import Cluster, IntArray
 
 Pair = tuple[int, int]
 """(S, R): DP spread and PP spread."""

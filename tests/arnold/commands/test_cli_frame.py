@@ -27,6 +27,18 @@ def test_help_imports_nothing_heavy() -> None:
     assert not HEAVY & {name.partition(".")[0] for name in out.splitlines()}
 
 
+@pytest.mark.parametrize(
+    "name", ["place", "explain", "compare", "repair", "stragglers", "study table1", "flags export"]
+)
+def test_help_of_a_command_computes_nothing(name: str) -> None:
+    """The options are read from dataclasses whose modules import numpy only where they compute."""
+    line = [*name.split(), "--help"]
+    code = f"import sys; from arnold.commands.run import run; run({line!r}); print(*sys.modules, sep='\\n')"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert f"Usage: arnold {name}" in out
+    assert not HEAVY & {module.partition(".")[0] for module in out.splitlines()}
+
+
 def test_every_command_of_the_table_explains_itself(arnold: Arnold) -> None:
     """Each command in the table can be imported, and its help has examples."""
     from arnold.commands.command_table import COMMANDS
