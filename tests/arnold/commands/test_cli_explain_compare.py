@@ -127,7 +127,7 @@ def test_demo_makes_a_page_and_files_to_play_with(
     """The demo needs no input, writes one page that needs no network, and files that `arnold place` takes.  Here with a
     small instance and three quick algorithms: the rest of the demo is the other commands.
     """
-    from arnold import demo_instance as demo
+    from arnold import demo
     from topology.generate import flag_some, fragment, minipods
 
     small = flag_some(fragment(minipods(minipods=3, nodes=60), 0.3, 1), 2, 1)
