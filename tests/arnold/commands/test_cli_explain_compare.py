@@ -127,13 +127,12 @@ def test_demo_makes_a_page_and_files_to_play_with(
     """The demo needs no input, writes one page that needs no network, and files that `arnold place` takes.  Here with a
     small instance and three quick algorithms: the rest of the demo is the other commands.
     """
-    from arnold import demo
     from topology.generate import flag_some, fragment, minipods
 
     small = flag_some(fragment(minipods(minipods=3, nodes=60), 0.3, 1), 2, 1)
-    wanted = demo.demo_instance(0)[1].replace(parallelism=demo.Parallelism(tp=8, pp=2, dp=4))
-    monkeypatch.setattr(demo, "demo_instance", lambda seed: (small, wanted))
-    monkeypatch.setattr("scheduler.placement.registry.algorithm_names", lambda: ("exact", "first", "twice"))
+    wanted = demo_instance(0)[1].replace(parallelism=Parallelism(tp=8, pp=2, dp=4))
+    monkeypatch.setattr("arnold.demo_instance.demo_instance", lambda seed: (small, wanted))
+    monkeypatch.setattr("scheduler.placement.types.ALGORITHMS.names", lambda: ("exact", "first", "twice"))
     page, folder = tmp_path / "page.html", tmp_path / "files"
     ran = arnold("demo", "--output", page, "--save", folder, "--json")
     assert ran.code == 0
