@@ -32,8 +32,6 @@ class Occupancy:
         """Shape [nodes], whether the node is promised to a job that is not there yet."""
         self.idle: BoolArray = self.free == size
         """Shape [nodes], whether no job holds anything of it and it is promised to none."""
-        self.free_units = int(self.free.sum())
-        self.idle_units = int(size[self.idle].sum())
         self.idle_in_domain: list[tuple[IntArray, IntArray]] = [
             (level.domain_of, count_nodes(level, self.idle)) for level in levels
         ]
@@ -56,22 +54,18 @@ class Occupancy:
             return
         rows = np.asarray(nodes)
         self.free[rows] += units
-        self.free_units += units * len(rows)
         idle = (self.free[rows] == self.size[rows]) & ~self.promised[rows]
         turned = idle.astype(np.int32) - self.idle[rows]
         self.idle[rows] = idle
-        self.idle_units += int((turned * self.size[rows]).sum())
         for domain_of, count in self.idle_in_domain:
             np.add.at(count, domain_of[rows], turned)
 
     def _add(self, node: int, units: int) -> None:
         """Change one node, without making arrays: most jobs of a trace are on one."""
         self.free[node] += units
-        self.free_units += units
         idle = bool(self.free[node] == self.size[node]) and not self.promised[node]
         if idle != self.idle[node]:
             turned = 1 if idle else -1
             self.idle[node] = idle
-            self.idle_units += turned * int(self.size[node])
             for domain_of, count in self.idle_in_domain:
                 count[domain_of[node]] += turned

@@ -37,7 +37,6 @@ class Answer:
     plan: GangPlan
     moved: tuple[int, ...] = ()
     usable: UsableRows | None = field(default=None, compare=False)
-    solve_seconds: float = 0.0
 
 
 class PlanningRound:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
-from time import perf_counter
 
 import numpy as np
 
@@ -39,12 +38,10 @@ def solve(question: Question, limits: Limits = _LIMITS, *, algorithm: str = "exa
 
     :param algorithm: name of the placement algorithm.
     """
-    started = perf_counter()
     try:
-        answer = _mended(question, limits) if question.lost else _placed(question, limits, algorithm)
+        return _mended(question, limits) if question.lost else _placed(question, limits, algorithm)
     except ArnoldError as error:
-        answer = _unplaced(question, str(error))
-    return replace(answer, solve_seconds=perf_counter() - started)
+        return _unplaced(question, str(error))
 
 
 def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:

@@ -33,7 +33,6 @@ def test_counts_are_those_of_counting_anew(changes: list[tuple[set[int], int, bo
             occupancy.put(rows[0], free=units, promised=promise)
     idle = (free == 8) & ~promised
     assert (occupancy.free.tolist(), occupancy.idle.tolist()) == (free.tolist(), idle.tolist())
-    assert (occupancy.free_units, occupancy.idle_units) == (free.sum(), 8 * idle.sum())
     assert occupancy.available.tolist() == np.where(promised, 0, free).tolist()
     for level, (_, counts) in zip(CLUSTER.levels, occupancy.idle_in_domain, strict=True):
         assert counts.tolist() == count_nodes(level, idle).tolist()
