@@ -11,7 +11,7 @@ from simulator.failures.cluster_failures import FailureSettings
 from simulator.failures.failure_process import FailureModel
 from simulator.failures.rates import RATES
 from simulator.replay import ReplaySettings, prepare
-from simulator.results.ettr_over_time import run_ettr
+from simulator.results.run_ettr import run_ettr
 from simulator.traces import JobTrace
 from simulator.workload import WorkloadSpec, generate
 from topology.generate import minipods

@@ -11,7 +11,7 @@ import numpy as np
 from annotated_types import Gt, Interval
 
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.queue.types import POLICIES
+from scheduler.queue.policies import POLICIES
 from simulator.comm_pace import CommPace
 from simulator.cost.types import COMM_MODELS
 from simulator.engine.engine import Engine

@@ -33,7 +33,7 @@ from extender.plans.custom_resource import (
     resource_of,
     written,
 )
-from extender.plans.packed_ranks import pack_names, pack_uids, unpack_names, unpack_uids
+from extender.plans.packed_names import pack_names, pack_uids, unpack_names, unpack_uids
 from scheduler.job import Avoid, Hold, Job
 
 

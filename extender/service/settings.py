@@ -152,7 +152,7 @@ def live_policy(name: str) -> QueuePolicy:
     :raises UnknownName: no installed package offers it.
     :raises InvalidInput: it is for simulation alone.
     """
-    from scheduler.queue.types import POLICIES
+    from scheduler.queue.policies import POLICIES
 
     policy = POLICIES.load(name, where="--queue")
     if policy.stops_any_time:

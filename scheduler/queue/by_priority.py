@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from scheduler.queue.base import BasePolicy
-from scheduler.queue.preemption import cheapest_victims
+from scheduler.queue.cheapest_victims import cheapest_victims
 from scheduler.queue.types import ClusterState, HeldNodes, Rank, Running, Waiting
 
 

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from topology.cluster import IntArray
-from topology.plugins import PluginGroup
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -294,7 +293,3 @@ def usable_together(job: Waiting, cluster: ClusterState) -> Sequence[BoolArray]:
     if trunk_of is None:
         return (usable,)
     return [usable & (trunk_of == trunk) for trunk in np.unique(trunk_of[usable])]
-
-
-POLICIES: PluginGroup[QueuePolicy] = PluginGroup("arnold.queue", unknown="no queue policy is called", where="--policy")
-"""All installed queue policies."""

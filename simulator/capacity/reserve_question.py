@@ -16,7 +16,7 @@ from annotated_types import Interval
 
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits
-from scheduler.queue.types import POLICIES
+from scheduler.queue.policies import POLICIES
 from simulator.capacity.background_jobs import BackgroundJobs, background_jobs
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import NO_OPTION, ClusterQuestion

@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.engine.sim_job import JobState
 from simulator.results.distribution import Distribution, distribution, wait_times
-from simulator.results.ettr_over_time import gpu_seconds_worked, run_ettr, worst_ettr
+from simulator.results.run_ettr import gpu_seconds_worked, run_ettr, worst_ettr
 from simulator.results.run_history import RunHistory
 from simulator.results.time_series import time_series
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.engine.sim_job import UNITS
 from simulator.results.bucket_integrals import counts, edges_of, integrals, round_step
-from simulator.results.ettr_over_time import ratio, sliding_ettr, work
+from simulator.results.run_ettr import ratio, sliding_ettr, work
 from simulator.results.run_history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
 from topology.cluster import FloatArray
 

@@ -15,7 +15,7 @@ from extender.plans import PlanPhase
 from extender.reservations import ReservationPhase
 from extender.service.extender_metrics import Metrics
 from scheduler.job import Parallelism
-from scheduler.queue.types import POLICIES
+from scheduler.queue.policies import POLICIES
 from tests.manifests.rendering import MANIFESTS, read
 
 PAGE = (MANIFESTS.parent / "docs" / "kubernetes.md").read_text(encoding="utf-8")

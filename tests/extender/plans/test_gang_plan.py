@@ -24,7 +24,7 @@ from extender.plans import (
     encode_plan,
     object_name,
 )
-from extender.plans.packed_ranks import pack_names
+from extender.plans.packed_names import pack_names
 from scheduler.job import Hold, Job, Parallelism
 from tests.extender.things import NOW, key
 from topology.errors import InvalidInput

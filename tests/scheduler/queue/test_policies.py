@@ -10,7 +10,7 @@ import numpy as np
 from scheduler.queue.arnold import Arnold, NoJct
 from scheduler.queue.backfill import FifoBackfill, shadow
 from scheduler.queue.by_priority import PriorityAge, PriorityPreempt
-from scheduler.queue.preemption import cheapest_victims
+from scheduler.queue.cheapest_victims import cheapest_victims
 from scheduler.queue.shortest import ShortestFirst
 from scheduler.queue.types import CapacityReservation, Keep
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants

@@ -17,7 +17,7 @@ from simulator.failures.rates import DAY, RATES, failure_rate
 from simulator.failures.slow_spells import Slowness
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, ReplaySettings, prepare
-from simulator.results.ettr_over_time import run_ettr
+from simulator.results.run_ettr import run_ettr
 from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import go_on

@@ -16,7 +16,7 @@ from simulator.engine.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.results.attempt_log import log_attempts
 from simulator.results.bucket_integrals import edges_of, integrals, round_step
-from simulator.results.ettr_over_time import sliding_ettr, worst_ettr
+from simulator.results.run_ettr import sliding_ettr, worst_ettr
 from simulator.results.run_history import FAILURE, PREEMPTION
 from simulator.results.run_summary import run_summary
 from simulator.results.time_series import time_series
