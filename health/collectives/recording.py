@@ -174,10 +174,6 @@ class CollectiveRecording:
         return max((column[-1] for column in (self.completions.end, self.states.time) if len(column)), default=0.0)
 
 
-_FLOATS = ("time", "start", "end")
-_LONGS = ("seq", "bytes", "total", "ready", "transmitted", "done")
-
-
 def completions(rows: Iterable[CompletionRow]) -> Completions:
     """Return rows as columns, sorted."""
     end, start, group, member, seq, op, size = _columns(list(rows), CompletionRow._fields)
