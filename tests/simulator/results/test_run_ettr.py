@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simulator.job_record import JobRecord
@@ -21,6 +21,7 @@ SEEDS = st.integers(0, 10_000)
 
 @settings(max_examples=10, deadline=None)
 @given(seed=SEEDS, buckets=st.integers(1, 30))
+@example(seed=2957, buckets=1)  # an attempt of this run is cut short within the rounding of its first instant
 def test_work_and_presence_are_sums_over_attempts(seed: int, buckets: int) -> None:
     """Over the whole run: what each attempt worked at its pace, and what each job was present, times its GPUs."""
     made, history = disturbed(seed)
@@ -29,7 +30,7 @@ def test_work_and_presence_are_sums_over_attempts(seed: int, buckets: int) -> No
     by_hand = sum(
         gpus * (counts - works) / pace
         for gpus, works, counts, pace in zip(attempts.gpus, attempts.works, attempts.counts, attempts.pace, strict=True)
-        if np.isfinite(pace)
+        if counts > works  # cut short as it began to work: nothing counts, and by rounding its pace is 0
     )
     assert counted.sum() == pytest.approx(by_hand, rel=1e-9)
     wall = sum(job.units / 100 * (job.end - job.first_start) for job in made.engine.jobs)
