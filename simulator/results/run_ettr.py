@@ -50,7 +50,7 @@ def work(history: RunHistory, edges: FloatArray) -> tuple[FloatArray, FloatArray
 def ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
     """Return part over whole; NaN where the whole is nothing but rounding."""
     scale = float(np.max(np.abs(whole), initial=0.0))
-    sound = whole > 1e-9 * max(scale, 1e-300)
+    sound = whole > max(1e-9 * scale, 1e-150)  # a smaller whole may be a denormal number, by which nothing divides
     found: FloatArray = np.divide(part, whole, out=np.full(part.shape, np.nan), where=sound)
     return found
 
