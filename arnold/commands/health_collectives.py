@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE, finite
+from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import options_of, take
 from arnold.commands.flag_file import write_flags
 from arnold.commands.output import console, emit_json, progress, table
+from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
     if wanted:
         from importlib.resources import files
 
-        from health.collectives import CONVERTER
+        from health.collectives.reading import CONVERTER
 
         click.echo(files("health.collectives").joinpath(CONVERTER).read_text(encoding="utf-8"), nl=False)
         ctx.exit()
@@ -53,24 +55,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
 @click.option("--nodes", type=FILE, metavar="FILE", help="Node of each rank: CSV with rank,node or host,node.")
 @click.option("--flags-out", type=FILE, metavar="FILE", help="Write the flags here, as JSON for --flags.")
 @click.option("--lenient", is_flag=True, help="Go on without rows that cannot be used, and say how many.")
-@click.option(
-    "--window",
-    type=click.FloatRange(0.5, 86_400),
-    callback=finite,
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time that a look of the trigger spans.",
-)
-@click.option(
-    "--period",
-    type=click.FloatRange(0.5, 86_400),
-    callback=finite,
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time between two looks.",
-)
+@options_of(TriggerSettings, only=("window", "period"))
 @click.option(
     "--converter",
     is_flag=True,
@@ -87,8 +72,7 @@ def command(
     nodes: str | None,
     flags_out: str | None,
     lenient: bool,
-    window: float,
-    period: float,
+    **options: Any,
 ) -> None:
     """Find who makes a job's collectives hang or slow, and how sure that is.
 
@@ -99,8 +83,8 @@ def command(
     from datetime import UTC, datetime
 
     from arnold.documents.collectives_answer import collectives_document
-    from health.collectives import TriggerSettings, diagnose_files, flags_of, read_trace, withheld
-    from health.collectives.rank_nodes import nodes_of
+    from health.collectives.flagging import flags_of, nodes_of
+    from health.collectives.reading import diagnose_files, read_trace
     from topology.files import STDIN, read_source
 
     if [*files, nodes].count(STDIN) > 1:
@@ -110,14 +94,11 @@ def command(
         for file in files:
             say(file)
             sources.append(read_trace(file))
-    found, diagnosis = diagnose_files(
-        sources, format=format, settings=TriggerSettings(period=period, window=window), lenient=lenient
-    )
+    settings = take(TriggerSettings, options)
+    found, diagnosis = diagnose_files(sources, format=format, settings=settings, lenient=lenient)
     node_of = nodes_of(diagnosis.members, read_source(nodes) if nodes is not None else None)
     flags = flags_of(diagnosis, node_of, now=datetime.now(UTC))
-    document = collectives_document(
-        diagnosis, format=found, node_of=node_of, flags=flags, withheld=withheld(diagnosis, node_of)
-    )
+    document = collectives_document(diagnosis, format=found, node_of=node_of, flags=flags)
     if flags_out is not None:
         write_flags(flags_out, document.flags)
     if as_json:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import finite
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import options_of, take
 from arnold.commands.output import console, emit_json, table
+from health.recovery.standby import PUBLISHED, RateRange, StandbyQuestion, plan_pool, rates_of_pools
 
 if TYPE_CHECKING:
     from arnold.documents.recover_answers import StandbyDocument
-    from health.recovery.standby import RateRange
 
 EXAMPLES = """\b
 Examples:
@@ -23,58 +23,28 @@ Examples:
 
 
 @click.command("standby", cls=JsonCommand, document="arnold.documents.recover_answers:StandbyDocument", epilog=EXAMPLES)
-@click.option(
-    "--machines",
-    required=True,
-    multiple=True,
-    type=click.IntRange(1, 1_000_000),
-    metavar="N",
-    help="Machines of the job; may be repeated.",
-)
-@click.option(
-    "--rate",
-    type=click.FloatRange(0, 1),
-    callback=finite,
-    default=0.0012,
-    show_default=True,
-    metavar="P",
-    help="Failures of a machine in a day.",
-)
-@click.option(
-    "--quantile",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    callback=finite,
-    default=0.99,
-    show_default=True,
-    metavar="SHARE",
-    help="Share of days whose failures the pool covers.",
-)
-@click.option(
-    "--switch",
-    type=click.IntRange(1, 4096),
-    metavar="N",
-    help="Add the machines of a dead switch; ByteRobust counts 32.",
-)
-def command(*, as_json: bool, machines: tuple[int, ...], rate: float, quantile: float, switch: int | None) -> None:
+@options_of(StandbyQuestion)
+def command(*, as_json: bool, **options: Any) -> None:
     """Say how many machines to keep warm: enough for the failures of all but one day in a hundred.
 
     Failures of a day are taken as Binomial(machines, rate): each machine fails alone, and the pool is filled up again
     within a day.
     """
     from arnold.documents.recover_answers import PublishedPools, StandbyDocument
-    from health.recovery.standby import PUBLISHED, plan_pool, rates_of_pools
     from topology.quantities import plural
 
-    pools = [plan_pool(n, rate=rate, quantile=quantile, switch=switch) for n in machines]
+    question = take(StandbyQuestion, options)
+    pools = tuple(plan_pool(question, machines) for machines in question.machines)
     kept = ", ".join(f"{plural(pool.pool, 'machine')} for {pool.machines:,}" for pool in pools)
+    enough = f"{100 * question.quantile:g} % of days at {question.rate:g} failures per machine and day"
     document = StandbyDocument(
-        verdict=f"Keep {kept}: enough for {100 * quantile:g} % of days at {rate:g} failures per machine and day.",
-        rate=rate,
-        quantile=quantile,
-        switch=switch,
-        pools=tuple(pools),
+        verdict=f"Keep {kept}: enough for {enough}.",
+        rate=question.rate,
+        quantile=question.quantile,
+        switch=question.switch,
+        pools=pools,
         published=PublishedPools(dict(PUBLISHED), rates_of_pools(PUBLISHED)),
-        notes=(_note(switch),),
+        notes=(_note(question.switch),),
     )
     if as_json:
         emit_json(document)

@@ -12,7 +12,7 @@ nothing is certain.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
     """
     dumps: dict[int, Dump] = {}
     place: dict[int, str] = {}
+    first_with: dict[str, tuple[int, tuple[int, ...]]] = {}  # group -> the first rank that has it, and its ranks there
     refused: list[InvalidInput] = []
     for source in sources:
         try:
@@ -51,13 +52,13 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
                 fix="give one dump of each rank, of one moment",
             )
         for name, (_, ranks) in dump.groups.items():
-            for other in dumps.values():
-                if name in other.groups and other.groups[name][1] != ranks:
-                    raise InvalidInput(
-                        f"the group {name!r:.60} has other ranks than in {place[other.rank]}",
-                        where=source.name,
-                        fix="give the dumps of one job only",
-                    )
+            other, known = first_with.setdefault(name, (dump.rank, ranks))
+            if known != ranks:
+                raise InvalidInput(
+                    f"the group {name!r:.60} has other ranks than in {place[other]}",
+                    where=source.name,
+                    fix="give the dumps of one job only",
+                )
         dumps[dump.rank], place[dump.rank] = dump, source.name
     if not dumps:
         raise refused[0]
@@ -81,10 +82,8 @@ class _Job:
 
     def __init__(self, dumps: Mapping[int, Dump]) -> None:
         self._dumps = dumps
-        self._groups: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self._groups = {name: group for dump in dumps.values() for name, group in dump.groups.items()}
         self._notes: list[str] = []
-        for dump in dumps.values():
-            self._groups.update(dump.groups)
         self._guess_groups()
         ranks = sorted(set(dumps) | {rank for _, members in self._groups.values() for rank in members})
         self._index = {rank: i for i, rank in enumerate(ranks)}
@@ -97,12 +96,16 @@ class _Job:
         members = tuple(Member(f"rank {r}", r, self._dumps[r].host if r in self._dumps else None) for r in self._index)
         groups: list[RankGroup] = []
         found: list[_Found] = []
-        for number, (name, (desc, who)) in enumerate(self._groups.items()):
+        for number, (name, (desc, ranks)) in enumerate(self._groups.items()):
             title = f"{name} {desc}".strip() if desc != "undefined" else name
-            groups.append(RankGroup(title, "", tuple(self._index[rank] for rank in who)))
-            found.append(self._of_group(number, name, who))
-        for (name, source, target), of_pair in self._transfers():
-            one = self._of_pair(len(groups), (name, source, target), of_pair)
+            groups.append(RankGroup(title, "", tuple(self._index[rank] for rank in ranks)))
+            found.append(self._of_group(number, name, ranks))
+        pairs: dict[Pair, Entries] = defaultdict(dict)
+        for rank, dump in self._dumps.items():
+            for pair, mine in dump.transfers.items():
+                pairs[pair][rank] = mine
+        for (name, source, target), entries in sorted(pairs.items()):
+            one = self._of_pair(len(groups), (name, source, target), entries)
             if one.stall is not None:
                 groups.append(RankGroup(f"{name} {source}->{target}", "pp", (self._index[source], self._index[target])))
                 found.append(one)
@@ -119,8 +122,7 @@ class _Job:
         """Where the recorder names no groups, as that of gloo does, the ranks that used one are its members."""
         nameless = [dump for dump in self._dumps.values() if not dump.groups]
         for name in sorted({name for dump in nameless for name in dump.collectives} - set(self._groups)):
-            who = tuple(sorted(dump.rank for dump in nameless if name in dump.collectives))
-            self._groups[name] = ("", who)
+            self._groups[name] = ("", tuple(sorted(dump.rank for dump in nameless if name in dump.collectives)))
             self._notes.append(f"who is in the group {name!r:.60} is not recorded: taken are the ranks that used it")
 
     def _limits(self, unseen: int) -> Iterator[str]:
@@ -133,9 +135,7 @@ class _Job:
                 f"the recorder saw no device events (backend {names}): it does not know what is over, so ranks are "
                 "compared by the last operation that each has come to"
             )
-        unnamed: Counter[str] = Counter()
-        for dump in self._dumps.values():
-            unnamed.update(dump.unnamed)
+        unnamed = sum((dump.unnamed for dump in self._dumps.values()), Counter[str]())
         if unnamed:
             kinds = [f"{op:.40} {count:,}" for op, count in unnamed.most_common(3)]
             kinds += [f"{len(unnamed) - 3} more kinds"] if len(unnamed) > 3 else []
@@ -146,9 +146,9 @@ class _Job:
                 "larger TORCH_FR_BUFFER_SIZE keeps more"
             )
 
-    def _of_group(self, number: int, name: str, who: Sequence[int]) -> _Found:
-        """Return the first collective of a group that somebody enqueued and that is not over."""
-        entries: Entries = {rank: self._dumps[rank].collectives.get(name, []) for rank in who if rank in self._dumps}
+    def _of_group(self, number: int, name: str, ranks: Sequence[int]) -> _Found:
+        """Return the first collective of a group that a rank enqueued and that is not over."""
+        entries: Entries = {rank: self._dumps[rank].collectives.get(name, []) for rank in ranks if rank in self._dumps}
         gone = [rank for rank, mine in entries.items() if not mine and self._dumps[rank].lost]
         for rank in gone:
             del entries[rank]
@@ -168,13 +168,12 @@ class _Job:
 
     def _by_states(self, number: int, name: str, entries: Entries) -> _Found:
         """Return the first one that is not complete, by the recorder's own word."""
-        open_ = [entry for rank, mine in entries.items() for entry in self._open(rank, name, mine)]
+        open_ = [(entry, rank) for rank, mine in entries.items() for entry in self._open(rank, name, mine)]
         if not open_:
             return _Found()
-        seq = min(entry.seq for entry in open_)
-        standing = {rank for rank, mine in entries.items() if any(e.seq == seq for e in self._open(rank, name, mine))}
-        found = self._stall(number, entries, seq, standing)
-        return found._replace(timed_out=any(entry.retired for entry in open_))
+        seq = min(entry.seq for entry, _ in open_)
+        found = self._stall(number, entries, seq, {rank for entry, rank in open_ if entry.seq == seq})
+        return found._replace(timed_out=any(entry.retired for entry, _ in open_))
 
     def _open(self, rank: int, name: str, mine: Sequence[Entry]) -> list[Entry]:
         """Return what a rank has not completed; operations of a group end in the order in which they were enqueued."""
@@ -202,15 +201,9 @@ class _Job:
         others = tuple((self._index[rank], entry.op) for rank, entry in sorted(at.items()) if entry.op != op)
         mismatch = Mismatch(number, seq, op, others) if others else None
         since = min(entry.since for entry in at.values())
-        who = frozenset(self._index[rank] for rank in standing)
-        return _Found(Stall(number, seq, op, who, absent, since), mismatch)
-
-    def _transfers(self) -> list[tuple[Pair, Entries]]:
-        pairs: dict[Pair, Entries] = {}
-        for rank, dump in self._dumps.items():
-            for pair, entries in dump.transfers.items():
-                pairs.setdefault(pair, {})[rank] = entries
-        return sorted(pairs.items())
+        return _Found(
+            Stall(number, seq, op, frozenset(map(self._index.__getitem__, standing)), absent, since), mismatch
+        )
 
     def _of_pair(self, number: int, pair: Pair, entries: Entries) -> _Found:
         """Return a transfer between two ranks that has not ended."""
@@ -218,8 +211,9 @@ class _Job:
         backends = {entry.backend for mine in entries.values() for entry in mine}
         known = [rank for rank in (source, target) if rank in self._dumps]
         if backends & self._timed:
-            unfinished = {rank: mine for rank, mine in entries.items() if not self._dumps[rank].finished(name)}
-            open_ = {rank: entry for rank, mine in unfinished.items() if (entry := _first_open(mine)) is not None}
+            open_ = {
+                rank: left[0] for rank, mine in entries.items() if (left := self._open_transfers(rank, name, mine))
+            }
         else:
             self._untimed |= backends
             open_ = self._ahead(known, entries)
@@ -232,9 +226,7 @@ class _Job:
         return _Found(Stall(number, first.seq, first.op, standing, absent, first.since), timed_out=late)
 
     def _ahead(self, known: Sequence[int], entries: Entries) -> dict[int, Entry]:
-        """Return the rank of a pair that has enqueued more transfers than the other, and the first that the other
-        lacks.
-        """
+        """Return the rank of a pair that has enqueued more transfers, and the first that the other lacks."""
         if len(known) < 2:
             return {}
         if any(self._dumps[rank].lost for rank in known):
@@ -244,8 +236,8 @@ class _Job:
         done = len(entries.get(few, []))
         return {many: entries[many][done]} if len(entries[many]) > done else {}
 
-
-def _first_open(mine: Sequence[Entry]) -> Entry | None:
-    """Return the first transfer after the last that was completed."""
-    done = max((i for i, entry in enumerate(mine) if entry.completed), default=-1)
-    return mine[done + 1] if done + 1 < len(mine) else None
+    def _open_transfers(self, rank: int, name: str, mine: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the transfers of a pair after the last that a rank has completed."""
+        if self._dumps[rank].finished(name):
+            return ()
+        return mine[max((i for i, entry in enumerate(mine, 1) if entry.completed), default=0) :]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf, isfinite
-from typing import Any
+from typing import Any, Never, TypeVar
 
 from topology.tables.bad_rows import BadRow, BadRows
 
 Row = Mapping[str, Any]
+T = TypeVar("T")
 
 LARGEST = 2**62
 """Largest integer of a field; sums of two still fit 64 bits."""
@@ -64,7 +65,7 @@ def integer(row: Row, key: str, *, low: int = 0) -> int:
     """
     value = _present(row, key)
     if type(value) is not int or not low <= value <= LARGEST:
-        raise BadRow(f"{key!r} is {_shown(value)}, not a whole number of at least {low}")
+        _refuse(row, key, f"a whole number of at least {low}")
     return value
 
 
@@ -80,7 +81,7 @@ def number(row: Row, key: str) -> float:
     except OverflowError:
         made = inf
     if not isfinite(made) or made < 0:
-        raise BadRow(f"{key!r} is {_shown(value)}, not a number of at least 0")
+        _refuse(row, key, "a number of at least 0")
     return made
 
 
@@ -101,10 +102,7 @@ def text(row: Row, key: str) -> str:
 
     :raises BadRow: missing, or something else.
     """
-    value = _present(row, key)
-    if not isinstance(value, str) or not value:
-        raise BadRow(f"{key!r} is {_shown(value)}, not a text")
-    return value
+    return _of_kind(row, key, str, "a text") or _refuse(row, key, "a text")
 
 
 def nested(row: Row, key: str) -> Row:
@@ -112,10 +110,7 @@ def nested(row: Row, key: str) -> Row:
 
     :raises BadRow: missing, or something else.
     """
-    value = _present(row, key)
-    if not isinstance(value, dict):
-        raise BadRow(f"{key!r} is {_shown(value)}, not an object")
-    return value
+    return _of_kind(row, key, dict, "an object")
 
 
 def listed(row: Row, key: str) -> list[Any]:
@@ -123,10 +118,16 @@ def listed(row: Row, key: str) -> list[Any]:
 
     :raises BadRow: missing, or something else.
     """
+    return _of_kind(row, key, list, "a list")
+
+
+def _of_kind(row: Row, key: str, kind: type[T], words: str) -> T:
     value = _present(row, key)
-    if not isinstance(value, list):
-        raise BadRow(f"{key!r} is {_shown(value)}, not a list")
-    return value
+    return value if isinstance(value, kind) else _refuse(row, key, words)
+
+
+def _refuse(row: Row, key: str, words: str) -> Never:
+    raise BadRow(f"{key!r} is {_shown(row[key])}, not {words}")
 
 
 def _present(row: Row, key: str) -> Any:

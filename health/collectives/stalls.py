@@ -1,14 +1,16 @@
-"""Collectives that stand still, and who has not come to them: one snapshot of a job."""
+"""Collectives that stand still, and the members that have not come to them: one snapshot of a job."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from health.collectives.recording import CollectiveRecording, Member, RankGroup, States
+from topology.cluster import IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
             continue
         seq, standing, absent = waiting
         rows = rows.where(rows.seq == seq)
-        since = max(_moved(recent, rows), _launched_last(rows))
+        since = max(_moved(recent, rows), *_each(min, rows.member, rows.time).values())
         if time - since < quiet:
             busy |= standing
             continue
@@ -102,9 +104,8 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
 
 def _last_completed(recording: CollectiveRecording, time: float) -> dict[tuple[int, int], int]:
     """Return (group, member) -> number of the last collective it completed."""
-    known = recording.completions.until(time)
     last: dict[tuple[int, int], int] = {}
-    for group, member, seq in zip(known.group.tolist(), known.member.tolist(), known.seq.tolist(), strict=True):
+    for _, _, group, member, seq, _, _ in recording.completions.until(time).rows():
         last[group, member] = max(seq, last.get((group, member), seq))
     return last
 
@@ -112,13 +113,12 @@ def _last_completed(recording: CollectiveRecording, time: float) -> dict[tuple[i
 def _waiting(
     rows: States, group: int, members: frozenset[int], last: dict[tuple[int, int], int]
 ) -> tuple[int, frozenset[int], frozenset[int]] | None:
-    """Return the first collective that a member launched and did not complete, who stands in it and who did not come to
-    it; ``None`` = there is none.
+    """Return the first collective that a member launched and did not complete, the members in it and those absent.
+
+    ``None`` = there is none.
     """
     nothing = -1
-    launched: dict[int, int] = {}
-    for member, seq in zip(rows.member.tolist(), rows.seq.tolist(), strict=True):
-        launched[member] = max(seq, launched.get(member, seq))
+    launched = _each(max, rows.member, rows.seq)
     completed = {member: last.get((group, member), nothing) for member in members}
     unfinished = {member: seq for member, seq in launched.items() if seq > completed[member]}
     if not unfinished:
@@ -140,16 +140,16 @@ def _moved(recent: States, rows: States) -> float:
     return float(times.max()) if len(times) else float(recent.time[0])
 
 
-def _launched_last(rows: States) -> float:
-    """Return when the last member to come appeared."""
-    first: dict[int, float] = defaultdict(lambda: float("inf"))
-    for member, time in zip(rows.member.tolist(), rows.time.tolist(), strict=True):
-        first[member] = min(first[member], time)
-    return max(first.values())
+def _each(best: Callable[[float, float], float], members: IntArray, values: npt.NDArray[Any]) -> dict[int, Any]:
+    """Return the least or greatest value of each member, in the order in which members appear."""
+    found: dict[int, Any] = {}
+    for member, value in zip(members.tolist(), values.tolist(), strict=True):
+        found[member] = best(value, found.get(member, value))
+    return found
 
 
 def _majority(launched: dict[int, int]) -> tuple[int, list[int]]:
-    """Return the operation most launched, and who launched another."""
+    """Return the operation most launched, and the members that launched another."""
     ops = list(launched.values())
     most = max(sorted(set(ops)), key=ops.count)
     return most, sorted(member for member, op in launched.items() if op != most)
@@ -169,13 +169,11 @@ def _lively(recording: CollectiveRecording, time: float, *, quiet: float) -> set
 
 def _silent(recent: States, found: Sequence[Stall], time: float, *, quiet: float) -> frozenset[int]:
     """Return members that launched a collective, did not complete it, and whose state lines have ceased."""
-    silent = set()
+    silent: set[int] = set()
     for stall in found:
         rows = recent.where((recent.group == stall.group) & (recent.seq == stall.seq))
-        newest = float(rows.time.max())
-        if time - newest > quiet:
-            continue
-        for member in np.unique(rows.member).tolist():
-            if newest - float(rows.time[rows.member == member].max()) > quiet:
-                silent.add(member)
+        newest_of = _each(max, rows.member, rows.time)
+        newest = max(newest_of.values())
+        if time - newest <= quiet:
+            silent |= {member for member, last in newest_of.items() if newest - last > quiet}
     return frozenset(silent)
