@@ -168,7 +168,7 @@ def open_log(path: str | Path) -> Iterator[FlagLog]:
 
     :raises InvalidInput: there is no such file, or it is no flag store, of a later version, or damaged.
     """
-    if not _exists(path):
+    if not exists(path):
         raise InvalidInput("there is no such file", where=str(path), fix="check the path")
     check_store(path)
     with sqlite_errors(path, "read"), closing(_reader(path)) as connection:
@@ -230,7 +230,7 @@ def _reader(path: str | Path) -> sqlite3.Connection:
     """
     file = Path(path).absolute()
     free = os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
-    mode = "rw" if free or _exists(f"{file}-wal") else "ro&immutable=1"
+    mode = "rw" if free or exists(f"{file}-wal") else "ro&immutable=1"
     return sqlite3.connect(f"{file.as_uri()}?mode={mode}", uri=True, timeout=PATIENCE_SECONDS, isolation_level=None)
 
 
@@ -244,8 +244,9 @@ def _first_bytes(path: str | Path) -> bytes:
         return b""
 
 
-def _exists(path: str | Path) -> bool:
-    return os.path.exists(path)  # noqa: PTH110 - a name that no file can have is no error here
+def exists(path: str | Path) -> bool:
+    """Return whether there is such a file; a name that no file can have is none."""
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for such a name
 
 
 def _no_store(path: str | Path) -> InvalidInput:

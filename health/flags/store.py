@@ -15,7 +15,7 @@ from pathlib import Path
 
 from health.flags.ledger import Ledger
 from topology.errors import InvalidInput
-from topology.flag_log import PATIENCE_SECONDS, check_store, has_events, sqlite_errors
+from topology.flag_log import PATIENCE_SECONDS, check_store, exists, has_events, sqlite_errors
 from topology.json_record import AwareTime, JsonRecord
 
 MAX_STORE_BYTES = 1024 * 1024 * 1024
@@ -94,13 +94,12 @@ def _connected(path: str | Path, *, create: bool) -> Iterator[sqlite3.Connection
     :param create: make the file if it is not there.
     """
     check_store(path)
-    if not create and not os.path.exists(path):  # noqa: PTH110 - a name that no file can have is no error here
+    if not create and not exists(path):
         raise InvalidInput("there is no such file", where=str(path), fix="check the path")
     if "\0" in str(path):  # SQLite would take what is before it for the name
         raise InvalidInput("cannot be written: embedded null byte", where=str(path), fix="choose another name")
-    mode = "rwc" if create else "rw"
     with sqlite_errors(path, "written"):
-        uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
+        uri = f"{Path(path).absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE_SECONDS, isolation_level=None)
         with closing(connection):
             page = connection.execute("PRAGMA page_size").fetchone()[0]

@@ -9,17 +9,20 @@ import click
 from arnold.commands.command_table import CommandRow, LazyGroup
 
 COMMANDS: Mapping[str, CommandRow] = {
-    "record": CommandRow("arnold.commands.flags.record:record", "Take findings of detectors into a flag store."),
-    "import": CommandRow("arnold.commands.flags.imports:import_", "Take findings of monitors, or of another store."),
-    "export": CommandRow("arnold.commands.flags.export:export", "Write all events of a flag store as JSON lines."),
-    "show": CommandRow("arnold.commands.flags.show:show", "Show what holds now, or held at a time."),
-    "why": CommandRow("arnold.commands.flags.show:why", "Say why a node was avoided, and when."),
-    "lift": CommandRow("arnold.commands.flags.record:lift", "End the flags of nodes, by your word."),
-    "compact": CommandRow("arnold.commands.flags.compact:compact", "Forget old history, so that a store stays small."),
-    "sync": CommandRow("arnold.commands.flags.sync:sync", "Bring the annotations of nodes in line with a flag store."),
-    "apply": CommandRow("arnold.commands.flags.node_annotations:apply", "Write the flags of a file to the nodes."),
-    "list": CommandRow("arnold.commands.flags.node_annotations:list_", "Show the nodes that are flagged."),
-    "clear": CommandRow("arnold.commands.flags.node_annotations:clear", "Take the flags off nodes."),
+    name: CommandRow(f"arnold.commands.flags.{target}", words)
+    for name, target, words in (
+        ("record", "record:record", "Take findings of detectors into a flag store."),
+        ("import", "imports:import_", "Take findings of monitors, or of another store."),
+        ("export", "imports:export", "Write all events of a flag store as JSON lines."),
+        ("show", "show:show", "Show what holds now, or held at a time."),
+        ("why", "show:why", "Say why a node was avoided, and when."),
+        ("lift", "record:lift", "End the flags of nodes, by your word."),
+        ("compact", "record:compact", "Forget old history, so that a store stays small."),
+        ("sync", "node_annotations:sync", "Bring the annotations of nodes in line with a flag store."),
+        ("apply", "node_annotations:apply", "Write the flags of a file to the nodes."),
+        ("list", "node_annotations:list_", "Show the nodes that are flagged."),
+        ("clear", "node_annotations:clear", "Take the flags off nodes."),
+    )
 }
 
 

@@ -11,7 +11,7 @@ import click
 from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
 from arnold.commands.flags.options import at_option, parse_time, store_option
-from arnold.commands.flags.text import factor, minute, print_events
+from arnold.commands.flags.writing import factor, minute, print_events
 from arnold.commands.output import console, emit_json, plain, table, to_json
 from topology.errors import InvalidInput
 
