@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from statistics import median
 
 import numpy as np
@@ -118,7 +119,7 @@ def test_gaps_of_days_are_a_note(days: list[float]) -> None:
     times = np.cumsum([day * DAY for day in days]).tolist()
     made = completed([(0, i, 0, time) for i, time in enumerate(times)], 1)
     every = sorted([*times, *(time - 0.5 for time in times)])
-    longest = max(later - time for time, later in zip(every, every[1:], strict=False))
+    longest = max(later - time for time, later in itertools.pairwise(every))
     notes = note_gaps(made).notes
     assert len(notes) == (longest > DAY)
     if notes:
