@@ -41,7 +41,6 @@ _LINES = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"arnold"\s*:\s*"flag-store"')
 class FlagLog:
     """A flag store that is open for reading.
 
-    :param name: how errors call it.
     :param connection: to a database with the table ``events``, in a transaction.
     """
 
@@ -63,7 +62,6 @@ class FlagLog:
         """Yield events in order.
 
         :param where: a condition in SQL, and an order if not that of the numbers.
-        :param values: of its parameters.
         :raises InvalidInput: an event cannot be read.
         """
         order = "" if "ORDER BY" in where else " ORDER BY number"
@@ -82,7 +80,6 @@ class FlagLog:
 
         :param at: timezone-aware.
         :param where: a condition in SQL that these events fulfil.
-        :param values: of its parameters.
         """
         last = "SELECT max(number) FROM events WHERE node != '' AND time <= ? GROUP BY node, source"
         yield from self.events(f"number IN ({last}) AND {where} ORDER BY node, source", time_text(at), *values)
@@ -139,8 +136,6 @@ def is_store(path: str | Path) -> bool:
 def refuse_lines(name: str, data: bytes) -> None:
     """Refuse a flag store of JSON lines.
 
-    :param name: how errors call the file.
-    :param data: its first bytes.
     :raises InvalidInput: it is one.
     """
     if _LINES.match(data):

@@ -1,4 +1,4 @@
-"""``arnold health collectives``: who makes a job's collectives hang or slow."""
+"""``arnold health collectives``: what makes a job's collectives hang or slow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
 from arnold.commands.flag_file import write_flags
-from arnold.commands.output import console, emit_json, progress, table
+from arnold.commands.output import console, emit, progress, table
 from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput
 
@@ -101,13 +101,11 @@ def command(
     document = collectives_document(diagnosis, format=found, node_of=node_of, flags=flags)
     if flags_out is not None:
         write_flags(flags_out, document.flags)
-    if as_json:
-        emit_json(document)
-    else:
-        _print(console(), document)
+    emit(document, _print, as_json=as_json)
 
 
-def _print(out: Console, document: CollectivesDocument) -> None:
+def _print(document: CollectivesDocument) -> None:
+    out = console()
     out.print(document.verdict, style=STYLES[document.status])
     if document.seen is not None and document.localised is not None and document.since is not None:
         after = (document.seen - document.since).total_seconds()

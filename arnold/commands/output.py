@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.commands.fitted_table import FittedTable
+
+T = TypeVar("T")
 
 PLAIN_WIDTH = 120
 """Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON."""
@@ -78,6 +80,14 @@ def save_json(document: object, file: str | None) -> None:
 def emit_json(document: object) -> None:
     """Print the one JSON document of a run."""
     click.echo(to_json(document))
+
+
+def emit(document: T, show: Callable[[T], None], *, as_json: bool) -> None:
+    """Print the one JSON document of a run, or show it to people."""
+    if as_json:
+        emit_json(document)
+    else:
+        show(document)
 
 
 def console() -> Console:

@@ -12,7 +12,7 @@ import click
 from arnold.commands.cluster_options import finite
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
-from arnold.commands.output import console, emit_json
+from arnold.commands.output import console, emit
 from arnold.commands.recover_inputs import print_rows, read_machines, running_job_options
 from health.recovery.stacks import StackView
 from topology.errors import InvalidInput
@@ -85,10 +85,7 @@ def command(
     eviction = decide(machines, [look_at(look, machines, view=view) for look in looks], family=unit)
     flags = eviction.flags(datetime.now(UTC).replace(microsecond=0), hold=timedelta(hours=hold))
     document = evict_document(eviction, looks, view=view, flags=flags)
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document)
+    emit(document, _print, as_json=as_json)
 
 
 def _looks(dumps: Sequence[str], *, rounds: bool) -> list[list[str]]:

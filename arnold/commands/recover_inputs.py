@@ -66,10 +66,7 @@ def print_rows(
     left: Sequence[str],
     most: int,
 ) -> None:
-    """Print the first rows of a table and how many more there are; --json has them all.
-
-    :param most: rows that are printed.
-    """
+    """Print the first rows of a table and how many more there are; --json has them all."""
     shown = table(*headers, title=title, left=left)
     for row in rows[:most]:
         shown.add_row(*map(str, row))

@@ -1,4 +1,4 @@
-"""``arnold recover peers``: which machine keeps whose checkpoint backup."""
+"""``arnold recover peers``: which machine keeps which checkpoint backup."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.cluster_options import FILE, check_stdin, cluster_options, read_cluster
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit_json, progress
+from arnold.commands.output import console, emit, progress
 from arnold.commands.recover_inputs import print_rows
 
 if TYPE_CHECKING:
@@ -52,10 +52,7 @@ def command(*, as_json: bool, placement: str, level: str | None, **inputs: Any) 
     with progress(f"Assigning peers of {saved.job.name}"):
         peers = checkpoint_peers(cluster, machines, nodes, level=rack)
     document = peers_document(peers, cluster, source=inputs["cluster"], level=rack, notes=notes)
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document)
+    emit(document, _print, as_json=as_json)
 
 
 def _print(document: CheckpointPeersDocument) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit_json
+from arnold.commands.output import console, emit
 from arnold.commands.recover_inputs import print_rows, read_machines, running_job_options
 
 if TYPE_CHECKING:
@@ -68,10 +69,7 @@ def command(
     machines = read_machines(job_file, placement)
     plan = plan_replay(machines.job, k=k)
     document = replay_document(plan, machines, horizontal=horizontal, vertical=vertical)
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document, machines)
+    emit(document, partial(_print, machines=machines), as_json=as_json)
 
 
 def _print(document: ReplayDocument, machines: Machines) -> None:

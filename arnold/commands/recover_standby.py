@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
-from arnold.commands.output import console, emit_json, table
+from arnold.commands.output import console, emit, table
 from health.recovery.standby import PUBLISHED, RateRange, StandbyQuestion, plan_pool, rates_of_pools
 
 if TYPE_CHECKING:
@@ -46,10 +46,7 @@ def command(*, as_json: bool, **options: Any) -> None:
         published=PublishedPools(dict(PUBLISHED), rates_of_pools(PUBLISHED)),
         notes=(_note(question.switch),),
     )
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document)
+    emit(document, _print, as_json=as_json)
 
 
 def _note(switch: int | None) -> str:

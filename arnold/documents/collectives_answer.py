@@ -1,4 +1,4 @@
-"""JSON of ``arnold health collectives``: what happened, where it began, who is to blame and how sure that is."""
+"""JSON of ``arnold health collectives``: what happened, where it began, what is to blame and how sure that is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from health.collectives.diagnosis import Certainty, Diagnosis, Status
-from health.collectives.diagnosis_text import verdict
+from health.collectives.diagnosis import Certainty, Diagnosis, Status, verdict
 from health.collectives.flagging import withheld
 from health.collectives.flow_progress import Condition
 from topology.flags import NodeFlag

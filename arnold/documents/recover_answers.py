@@ -193,10 +193,7 @@ class StandbyDocument(JsonRecord):
 def evict_document(
     eviction: Eviction, rounds: Sequence[Dumps], *, view: StackView, flags: Sequence[NodeFlag]
 ) -> EvictDocument:
-    """Return the document of a decision.
-
-    :param rounds: dumps of each look.
-    """
+    """Return the document of a decision."""
     machines, looks = eviction.machines, eviction.looks
     last = next((look.outliers for look in reversed(looks) if look.outliers), ())
     outliers = machines.outlier_counts(last)
@@ -229,11 +226,7 @@ def evict_document(
 def peers_document(
     peers: Peers, cluster: Cluster, *, source: str, level: str | None, notes: Sequence[str]
 ) -> CheckpointPeersDocument:
-    """Return the document of an assignment.
-
-    :param source: name of the cluster's file.
-    :param notes: of its reader.
-    """
+    """Return the document of an assignment."""
     return CheckpointPeersDocument(
         verdict=peer_sentence(peers, level),
         level=level,
@@ -252,25 +245,15 @@ def peers_document(
 def replay_document(
     plan: ReplayPlan, machines: Machines, *, horizontal: Sequence[int], vertical: Sequence[int]
 ) -> ReplayDocument:
-    """Return the document of a plan and of what came of it.
-
-    :param horizontal: groups of the first phase that failed.
-    :param vertical: groups of the second phase that failed.
-    """
+    """Return the document of a plan and of what came of it."""
     failed = bool(horizontal or vertical)
     suspects = plan.suspects(horizontal, vertical) if failed else ()
     cut = [tuple(plan.members(phase, group) for group in range(plan.groups)) for phase in PHASES]
+    sizes = ("machines", "replica", "replicas", "k", "group_size", "groups", "unique", "most_suspects")
     return ReplayDocument(
         verdict=replay_sentence(plan, machines, suspects, failed=failed),
         answer=replay_answer(suspects, failed=failed),
-        machines=plan.machines,
-        replica=plan.replica,
-        replicas=plan.replicas,
-        k=plan.k,
-        group_size=plan.group_size,
-        groups=plan.groups,
-        unique=plan.unique,
-        most_suspects=plan.most_suspects,
+        **{name: getattr(plan, name) for name in sizes},
         horizontal=cut[0],
         vertical=cut[1],
         failed_horizontal=tuple(horizontal),

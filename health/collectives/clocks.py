@@ -108,7 +108,7 @@ def note_gaps(recording: CollectiveRecording) -> CollectiveRecording:
 
 
 def align_clocks(recording: CollectiveRecording) -> CollectiveRecording:
-    """Return the recording with the times of wrong clocks moved, and a note that says whose and by how much."""
+    """Return the recording with the times of wrong clocks moved, and a note that names them."""
     offset = clock_offsets(recording)
     wrong = np.flatnonzero(np.abs(offset) > TOLERATED)
     if not len(wrong):

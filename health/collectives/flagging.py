@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from health.collectives.diagnosis import Cause, Diagnosis
-from health.collectives.diagnosis_text import blame_sentence
+from health.collectives.diagnosis import Cause, Diagnosis, blame_sentence
 from health.collectives.recording import Member
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -38,7 +37,7 @@ KINDS: dict[Cause, FlagKind] = {
 def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime) -> list[NodeFlag]:
     """Return the flags that a diagnosis justifies, one for each node.
 
-    :param node_of: member -> node, of the members whose node is known.
+    :param node_of: member -> node, where it is known.
     :param now: for a diagnosis without a time of its own; timezone-aware.
     """
     kind = KINDS.get(diagnosis.cause)
@@ -81,7 +80,7 @@ def withheld(diagnosis: Diagnosis, node_of: Mapping[int, str]) -> str:
 
 
 def nodes_of(members: Sequence[Member], source: Source | None = None) -> dict[int, str]:
-    """Return member -> node, of those whose node is known.
+    """Return member -> node, where it is known.
 
     :param source: CSV with the header ``rank,node``, or ``host,node`` to translate hosts as the records call them (RAS
         knows addresses, the Inspector may know other names than the scheduler); ``None`` = the hosts are the nodes.

@@ -57,8 +57,6 @@ class Dump:
     """What one rank recorded.
 
     :param groups: name -> description and ranks; empty = the recorder does not say.
-    :param collectives: name of the group -> entries, in order.
-    :param transfers: entries of each pair, in order.
     :param unnamed: transfers that do not name both their ranks -> how many.
     :param timed: backends of which an event of the device was seen: their states can be believed.
     :param progress: name of the group -> number of the last operation completed, and of the last enqueued; -1 = none.
@@ -200,10 +198,7 @@ def _pair(dump: Dump, name: str, transfer: re.Match[str]) -> Pair | None:
 
 
 def _progress(status: Any) -> tuple[int, int, int]:
-    """Return the last operation of a group that was completed, started and enqueued, as the recorder counts; -1 = none.
-
-    :param status: from names to numbers or texts of digits; anything else tells nothing.
-    """
+    """Return the last operation of a group completed, started and enqueued, as the recorder counts; -1 = none."""
     told = (status.get(f"last_{what}_collective") if isinstance(status, dict) else None for what in PROGRESS)
     texts = (str(value)[:20] if isinstance(value, int | str) else "" for value in told)
     done, started, last = (int(text) if re.fullmatch(r"\d{1,18}", text) else -1 for text in texts)

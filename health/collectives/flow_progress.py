@@ -95,10 +95,7 @@ def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
 
 
 def blame(flows: Sequence[Flow], found: Sequence[Condition] | None = None) -> Blame:
-    """Return which members hold up a collective in which nothing moves.
-
-    :param found: condition of each flow, where they are known.
-    """
+    """Return which members hold up a collective in which nothing moves."""
     known = list(zip(flows, conditions(flows) if found is None else found, strict=True))
     idle = {flow.source for flow, condition in known if condition == "gpu-not-ready"}
     if idle:

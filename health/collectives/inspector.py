@@ -56,7 +56,6 @@ class _Context:
 def read_inspector(sources: Sequence[Source], *, lenient: bool = False) -> CollectiveRecording:
     """Return the recording in files of Inspector lines; one file for each process.
 
-    :param lenient: drop lines that cannot be used, and say how many.
     :raises InvalidInput: a line cannot be used; another version of the format; no collective in the files.
     """
     bad_rows, reader = TaintedRanks(lenient=lenient), _Reader()

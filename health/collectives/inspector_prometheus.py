@@ -2,8 +2,8 @@
 
 Read as the textfile exporter writes them, in both dialects of labels: ``node``, ``gpu``, ``comm_name``, ... (v5.1, NCCL
 2.29.2 and later) and ``hostname``, ``rank``, ``comm_id``, ... (before).  There are no sequence numbers and no times of
-single operations: what can be said is who spends less time in the same collectives than the others of its group, which
-is who comes last.  That is a hint, never a flag.
+single operations: what can be said is that a rank spends less time in the same collectives than the others of its
+group, and so comes last.  That is a hint, never a flag.
 """
 
 from __future__ import annotations
@@ -74,7 +74,6 @@ class Averages:
 def read_prometheus(sources: Sequence[Source], *, lenient: bool = False) -> Averages:
     """Return the averages in Prometheus text files; of a series that stands twice the last value counts.
 
-    :param lenient: drop lines that cannot be used, and say how many.
     :raises InvalidInput: a line cannot be used; no collective in the files.
     """
     bad_rows = TaintedRanks(lenient=lenient)

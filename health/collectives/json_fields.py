@@ -1,5 +1,7 @@
 """Typed fields of JSON objects from untrusted hands, and what becomes of a row that is wrong.
 
+A field that is missing, or something else, raises :class:`~topology.tables.bad_rows.BadRow`.
+
 Strict: the first wrong row is an error with its line.  Lenient: it is dropped, counted by reason, and its rank (every
 rank, where the row does not tell) is noted: nothing is certain of a rank on evidence that failed to parse.
 """
@@ -59,10 +61,7 @@ class TaintedRanks(BadRows):
 
 
 def integer(row: Row, key: str, *, low: int = 0) -> int:
-    """Return a whole number of at least ``low``.
-
-    :raises BadRow: missing, or something else.
-    """
+    """Return a whole number of at least ``low``."""
     value = _present(row, key)
     if type(value) is not int or not low <= value <= LARGEST:
         _refuse(row, key, f"a whole number of at least {low}")
@@ -70,10 +69,7 @@ def integer(row: Row, key: str, *, low: int = 0) -> int:
 
 
 def number(row: Row, key: str) -> float:
-    """Return a finite number of at least 0.
-
-    :raises BadRow: missing, or something else: NaN and negative ones too.
-    """
+    """Return a finite number of at least 0."""
     value = _present(row, key)
     try:
         # Whole numbers of more than 308 digits are no floats.
@@ -89,7 +85,7 @@ def moment(row: Row, key: str, *, unit: float = 1.0) -> float:
     """Return a time in seconds since 1970.
 
     :param unit: seconds that 1 stands for in the row.
-    :raises BadRow: missing, or something else, or later than :data:`LATEST`.
+    :raises BadRow: as all fields; or later than :data:`LATEST`.
     """
     seconds = number(row, key) * unit
     if seconds > LATEST:
@@ -98,26 +94,17 @@ def moment(row: Row, key: str, *, unit: float = 1.0) -> float:
 
 
 def text(row: Row, key: str) -> str:
-    """Return a text that is not empty.
-
-    :raises BadRow: missing, or something else.
-    """
+    """Return a text that is not empty."""
     return _of_kind(row, key, str, "a text") or _refuse(row, key, "a text")
 
 
 def nested(row: Row, key: str) -> Row:
-    """Return an object.
-
-    :raises BadRow: missing, or something else.
-    """
+    """Return an object."""
     return _of_kind(row, key, dict, "an object")
 
 
 def listed(row: Row, key: str) -> list[Any]:
-    """Return a list.
-
-    :raises BadRow: missing, or something else.
-    """
+    """Return a list."""
     return _of_kind(row, key, list, "a list")
 
 

@@ -1,21 +1,7 @@
 """Our JSON lines of three-counter progress (after Mycroft, arXiv 2509.03018): read and written.
 
-One object a line, ``type`` says of what sort; ``rank`` and ``group`` lines come before the lines that name them.
-
-``format``
-    the first line: ``name`` = ``arnold-progress``, ``version`` = 1
-``rank``
-    ``rank`` (global), ``host``
-``group``
-    ``comm`` (name of the communicator), ``kind`` (dp, tp, pp, ...; may be empty), ``ranks`` (global, in order)
-``state``
-    every 100 ms for each flow of a running collective: ``time`` (Unix seconds), ``rank``, ``comm``, ``seq`` (of the
-    collective in its communicator), ``op``, ``channel``, ``peer`` (rank that the flow leads to), ``way`` (ring, up,
-    down, p2p, receive; default ring), ``total``, ``GPU_ready``, ``RDMA_transmitted``, ``RDMA_done`` (chunks).  A rank
-    that only receives writes ``receive`` lines: ``peer`` is the sender, all three counters what has arrived
-``done``
-    a rank has completed: ``time``, ``start`` (its launch; may be left out), ``rank``, ``comm``, ``seq``, ``op``,
-    ``bytes``
+One object a line, ``type`` says of what sort: ``format``, ``rank``, ``group``, ``state``, ``done``.  Their fields stand
+in ``docs/health/collectives.md``.
 """
 
 from __future__ import annotations
@@ -53,7 +39,6 @@ COUNTERS = ("total", "GPU_ready", "RDMA_transmitted", "RDMA_done")
 def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> CollectiveRecording:
     """Return the recording in files of progress lines; together they are one.
 
-    :param lenient: drop rows that cannot be used, and say how many.
     :raises InvalidInput: a row cannot be used; another version of the format; nothing in the files.
     """
     bad_rows, reader = TaintedRanks(lenient=lenient), _Reader()
@@ -101,7 +86,6 @@ class _Reader:
     """Takes rows in the order of the files.
 
     :ivar member_of: rank -> number of the member.
-    :ivar hosts: of the members.
     :ivar groups: name -> number of the group, and the group.
     """
 
@@ -132,9 +116,7 @@ class _Reader:
         return None
 
     def tainted(self, bad_rows: TaintedRanks) -> frozenset[int]:
-        """Return members of whom rows were dropped, and those who share a group with one: the rows may have said who
-        waits.
-        """
+        """Return members with dropped rows, and those that share a group with one: they may have waited for it."""
         if bad_rows.all_tainted or not bad_rows.tainted <= self.member_of.keys():
             return frozenset(range(len(self.hosts)))
         direct = {self.member_of[rank] for rank in bad_rows.tainted}

@@ -4,8 +4,8 @@ Read as ``src/ras/client_support.cc`` of NCCL 2.28.7 and later writes it.  Commu
 by their number in it; a process is known by its host address, process id and CUDA device.
 
 One answer is a snapshot of a job that may be running well: ranks that are behind are then merely possible culprits.
-Several answers of the same job, given in order of time, show who stands still.  A rank that RAS considers dead, or that
-does not answer, is what it is in any case.
+Several answers of the same job, given in order of time, show what stands still.  A rank that RAS considers dead, or
+that does not answer, is what it is in any case.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ class _Rank(NamedTuple):
 class _Answer(NamedTuple):
     """One RAS document.
 
-    :param comms: communicator -> its ranks by number.
     :param dead: processes that are unresponsive or dead.
     :param failing: processes that report an asynchronous error.
     """
@@ -130,10 +129,7 @@ def _entries(comm: Row, key: str, size: int, ranks: Mapping[int, _Rank]) -> Iter
 
 
 def _snapshot(last: _Answer, earlier: _Answer | None) -> tuple[Snapshot, tuple[str, ...]]:
-    """Return the snapshot of the last answer and notes.
-
-    :param earlier: the answer before it; ``None`` = there is none.
-    """
+    """Return the snapshot of the last answer and notes."""
     seats = sorted({rank.seat for ranks in last.comms.values() for rank in ranks.values()})
     index = {seat: i for i, seat in enumerate(seats)}
     widest = max(last.comms.values(), key=len, default={})
@@ -175,7 +171,7 @@ def _snapshot(last: _Answer, earlier: _Answer | None) -> tuple[Snapshot, tuple[s
 
 
 def _moving(last: _Answer, earlier: _Answer) -> Iterator[_Seat]:
-    """Yield processes whose counts have changed."""
+    """Yield processes with other counts than before."""
     for name, ranks in last.comms.items():
         before = earlier.comms.get(name, {})
         for number, (seat, counts) in ranks.items():

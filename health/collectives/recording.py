@@ -180,7 +180,7 @@ class CollectiveRecording:
 
     :param ops: names of operations, as completions and states number them.
     :param notes: what the reader had to decide or leave out.
-    :param tainted: members whose evidence is incomplete as rows were dropped: nothing is certain of them.
+    :param tainted: members with incomplete evidence, as rows were dropped: nothing is certain of them.
     """
 
     members: tuple[Member, ...]

@@ -1,8 +1,8 @@
-"""Who makes a job slow that still runs: before a collective, or inside it.
+"""What makes a job slow that still runs: before a collective, or inside it.
 
 *Before*: a member's own time is what passes between its last completion, of any collective, and its next launch, by its
-own clock.  Whoever waits for others waits inside a collective; own time is work.  It is compared with what the member's
-peers take before the same collective of theirs: members of the same groups, who have the same work (those of a pipeline
+own clock.  A member that waits for others waits inside a collective; own time is work.  It is compared with what its
+peers take before the same collective of theirs: members of the same groups, with the same work (those of a pipeline
 do not, and are no peers).  A member is blamed if it exceeds the median of its peers persistently, by more than it used
 to, and by enough to explain a good part of what was lost.
 
@@ -62,9 +62,7 @@ class Slow:
     """Members that make the job slow.
 
     :param suspects: none = it is not known which.
-    :param groups: where it shows.
     :param factor: by how much the suspects' work, or the transfer, takes longer.
-    :param unique: whether the evidence leaves one suspect alone.
     :param waiting: for ``slow-inside``: what the flows wait for.
     """
 
@@ -156,7 +154,7 @@ class _Excess:
 
 
 def _before(recording: CollectiveRecording, old: Sequence[_Work], new: Sequence[_Work], span: float) -> list[Slow]:
-    """Return members whose own time holds up the others."""
+    """Return members that hold up the others by their own time."""
     before, after = _excess(recording, old), _excess(recording, new)
     ends = [work.end for work in old]
     length = max(ends) - min(ends) if ends else 0.0

@@ -69,8 +69,16 @@ def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
         try:
             yield read_json(FlagEvent, data)
         except ValueError:
-            Document(source, data, lambda _, line=number: line).parse(FlagEvent)  # slower, and says what is wrong
+            _refuse(source, number, data)
             raise
+
+
+def _refuse(source: Source, line: int, data: Any) -> None:
+    """Say what is wrong with a line, which takes longer than reading it.
+
+    :raises InvalidInput: it is no event.
+    """
+    Document(source, data, lambda _: line).parse(FlagEvent)
 
 
 def _version(source: Source, first: Any) -> int:

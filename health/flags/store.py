@@ -47,7 +47,6 @@ def open_ledger(path: str | Path, *, now: datetime, create: bool = True) -> Iter
     """Open a store for one change, which is written as a whole at the end, or not at all where an error is raised.
 
     :param now: timezone-aware, when a store that is made begins.
-    :param create: make the store if it is not there.
     :raises InvalidInput: the file cannot be written to, another process holds it, or it is no flag store.
     """
     with _connected(path, create=create) as connection, _transaction(connection):
@@ -89,10 +88,7 @@ def compact_store(path: str | Path, before: datetime, *, archive: str | Path | N
 
 @contextmanager
 def _connected(path: str | Path, *, create: bool) -> Iterator[sqlite3.Connection]:
-    """Connect to a store that may be written to.
-
-    :param create: make the file if it is not there.
-    """
+    """Connect to a store that may be written to."""
     check_store(path)
     if not create and not exists(path):
         raise InvalidInput("there is no such file", where=str(path), fix="check the path")

@@ -48,12 +48,10 @@ class CheckpointPeer(JobMachine):
 class Peers:
     """The machine that keeps the backup of each.
 
-    :param machines: the machines of the job, by node rank.
     :param peer: shape [machines], the machine that keeps the backup of each; a permutation.
     :param shared: rule -> shape [machines], true where a machine shares it with its peer.
     :param distance: shape [machines], how many levels broader than the level of the rule separate the two.
     :param conflict: rules that cannot all be kept, as few as say so; empty = all are.
-    :param domain: shape [machines], the rack of each.
     """
 
     machines: Machines
@@ -75,7 +73,7 @@ class Peers:
 
     @property
     def fatal_pairs(self) -> int:
-        """Pairs of machines whose loss together loses a state and its backup."""
+        """Pairs of machines that lose a state and its backup, if both are lost."""
         return len(self.peer) - self.mutual // 2
 
     def rows(self) -> tuple[CheckpointPeer, ...]:

@@ -50,7 +50,6 @@ class Dumps:
     """One look at a job.
 
     :param by_rank: processes of each rank that has a dump, ascending.
-    :param dropped: files that could not be used.
     """
 
     by_rank: Mapping[int, tuple[Process, ...]]
@@ -61,7 +60,6 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
     """Read dumps.
 
     :param paths: files, and folders of files at any depth; hidden files are passed over.
-    :param ranks: how many the job has.
     :param lenient: leave out files that cannot be used, and say so, instead of failing.
     :raises InvalidInput: a file is no dump, its name says no rank of the job, a process of a rank is there twice; or
         nothing is left.

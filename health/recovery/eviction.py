@@ -40,8 +40,6 @@ def shared_groups(machines: Machines, outliers: Sequence[int]) -> tuple[Unit, ..
     """Return groups that all outliers belong to, the smallest first, of equals a PP group first.
 
     A group that is the whole job is none: to evict everything is no answer.
-
-    :param outliers: ranks.
     """
     out = np.flatnonzero(machines.outlier_counts(outliers))
     found = []
@@ -62,7 +60,6 @@ def tally_rounds(
     of that group are out of place as well.
 
     :param rounds: outlier ranks of each round.
-    :param family: consider groups of this family only.
     :returns: groups that had the most outliers of their family in some round, the likeliest first.
     """
     flagged: Counter[_Key] = Counter()

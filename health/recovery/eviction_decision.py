@@ -39,7 +39,6 @@ class StackLook:
 class Eviction:
     """What to do.
 
-    :param units: candidates, the likeliest first.
     :param unit: the one to evict; ``None`` = none, see ``doubt``.
     :param doubt: ``None`` = the evidence points at the machines with outliers.  ``no-outliers``; ``no-shared-group``:
         the outliers have nothing in common short of the whole job; ``level``: several groups lead the rounds;
@@ -100,7 +99,6 @@ def decide(machines: Machines, looks: Sequence[StackLook], *, family: UnitFamily
     """Choose the eviction unit: of one look the group that all outliers share, of several the group flagged most.
 
     :param looks: at least one.
-    :param family: consider groups of this family only.
     """
     counts = np.stack([machines.outlier_counts(look.outliers) for look in looks])
     hits = np.asarray((counts > 0).sum(axis=0), dtype=np.int32)

@@ -85,7 +85,7 @@ class ReplayPlan:
 
     def suspects(self, horizontal: Collection[int], vertical: Collection[int]) -> tuple[int, ...]:
         """Return machines that are in a failed group of each phase, ascending.  A phase without a failed group clears
-        nobody.
+        none.
 
         :raises InvalidInput: there is no such group.
         """
@@ -142,7 +142,7 @@ def replay_answer(suspects: Sequence[int], *, failed: bool) -> Answer:
 
 
 def replay_sentence(plan: ReplayPlan, machines: Machines, suspects: Sequence[int], *, failed: bool) -> str:
-    """Return the plan, or who is left."""
+    """Return the plan, or what is left."""
     names = machines.spelled(suspects)
     match replay_answer(suspects, failed=failed):
         case "culprit":

@@ -10,7 +10,7 @@ from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
 from arnold.commands.flags.options import at_option, present, stamp_of, store_option
 from arnold.commands.flags.writing import changed, factor, minute, print_recorded
-from arnold.commands.output import console, emit_json, plain, table, to_json
+from arnold.commands.output import console, emit, emit_json, plain, table, to_json
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from arnold.documents.store_answers import ImportDocument
     from topology.files import Source
+
+ANSWERS = "arnold.documents.store_answers"
 
 IMPORT_EXAMPLES = """\b
 Examples:
@@ -40,9 +42,7 @@ STORE = "flag-store"
 """Another flag store: what ``arnold flags export`` wrote, or one of an earlier version."""
 
 
-@click.command(
-    "import", cls=JsonCommand, document="arnold.documents.store_answers:ImportDocument", epilog=IMPORT_EXAMPLES
-)
+@click.command("import", cls=JsonCommand, document=f"{ANSWERS}:ImportDocument", epilog=IMPORT_EXAMPLES)
 @click.argument("file", type=FILE)
 @click.option("--from", "by", required=True, type=click.Choice((*MONITORS, STORE)), help="Whose findings to take.")
 @click.option("--store", type=FILE, metavar="FILE", help="Take them into this flag store.")
@@ -63,10 +63,7 @@ def import_(*, as_json: bool, file: str, by: str, store: str | None, output: str
     document = _of_store(source, store, now) if by == STORE else _of_monitor(source, by, store, now, stamp_of(file))
     if output is not None:
         write_file(output, to_json(document) + "\n")
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document)
+    emit(document, _print, as_json=as_json)
 
 
 def _of_monitor(source: Source, by: str, store: str | None, now: datetime, stamp: str) -> ImportDocument:
@@ -118,9 +115,7 @@ def _print(document: ImportDocument) -> None:
         print_recorded(document.recorded, as_json=False)
 
 
-@click.command(
-    "export", cls=JsonCommand, document="arnold.documents.store_answers:ExportDocument", epilog=EXPORT_EXAMPLES
-)
+@click.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument", epilog=EXPORT_EXAMPLES)
 @store_option
 @click.option("--output", type=FILE, metavar="FILE", help="Write them here instead of to stdout.")
 def export(*, as_json: bool, store: str, output: str | None) -> None:

@@ -11,7 +11,7 @@ import click
 from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
 from arnold.commands.flags.options import store_option
-from arnold.commands.output import console, emit_json, table
+from arnold.commands.output import console, emit, emit_json, table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from extender.node_flags import FlagChange
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+ANSWERS = "arnold.documents.annotation_answers"
 
 SYNC_EXAMPLES = """\b
 Examples:
@@ -58,9 +60,7 @@ def cluster_options(function: F) -> F:
     return kubeconfig(function)
 
 
-@click.command(
-    "sync", cls=JsonCommand, document="arnold.documents.annotation_answers:FlagsSyncedDocument", epilog=SYNC_EXAMPLES
-)
+@click.command("sync", cls=JsonCommand, document=f"{ANSWERS}:FlagsSyncedDocument", epilog=SYNC_EXAMPLES)
 @store_option
 @cluster_options
 def sync(*, as_json: bool, store: str, kubeconfig: str | None, context: str | None) -> None:
@@ -88,9 +88,7 @@ def sync(*, as_json: bool, store: str, kubeconfig: str | None, context: str | No
         out.print(f"flagged in the store and no nodes of the cluster: {', '.join(strangers[:5])}")
 
 
-@click.command(
-    "apply", cls=JsonCommand, document="arnold.documents.annotation_answers:FlagsChangedDocument", epilog=APPLY_EXAMPLES
-)
+@click.command("apply", cls=JsonCommand, document=f"{ANSWERS}:FlagsChangedDocument", epilog=APPLY_EXAMPLES)
 @click.argument("file", type=FILE)
 @cluster_options
 def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | None) -> None:
@@ -111,9 +109,7 @@ def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | No
     _show_changes(FlagsChangedDocument(tuple(changes), expired=len(flags) - len(active)), as_json=as_json)
 
 
-@click.command(
-    "list", cls=JsonCommand, document="arnold.documents.annotation_answers:FlagsDocument", epilog=LIST_EXAMPLES
-)
+@click.command("list", cls=JsonCommand, document=f"{ANSWERS}:FlagsDocument", epilog=LIST_EXAMPLES)
 @cluster_options
 def list_(*, as_json: bool, kubeconfig: str | None, context: str | None) -> None:
     """Show the nodes that are flagged."""
@@ -121,15 +117,10 @@ def list_(*, as_json: bool, kubeconfig: str | None, context: str | None) -> None
     from extender.node_flags import NodeFlags, on_cluster
 
     document = flags_document(on_cluster(kubeconfig, context, NodeFlags.all), datetime.now(UTC))
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document)
+    emit(document, _print, as_json=as_json)
 
 
-@click.command(
-    "clear", cls=JsonCommand, document="arnold.documents.annotation_answers:FlagsChangedDocument", epilog=CLEAR_EXAMPLES
-)
+@click.command("clear", cls=JsonCommand, document=f"{ANSWERS}:FlagsChangedDocument", epilog=CLEAR_EXAMPLES)
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
 @click.option("--all", "everything", is_flag=True, help="Of all nodes.")
 @cluster_options

@@ -13,6 +13,8 @@ from arnold.commands.flags.writing import changed, print_recorded
 from arnold.commands.output import console, emit_json
 from topology.errors import InvalidInput
 
+ANSWERS = "arnold.documents.store_answers"
+
 RECORD_EXAMPLES = """\b
 Examples:
   arnold flags record --store flags.db slow.json
@@ -34,9 +36,7 @@ Examples:
 """
 
 
-@click.command(
-    "record", cls=JsonCommand, document="arnold.documents.store_answers:RecordDocument", epilog=RECORD_EXAMPLES
-)
+@click.command("record", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=RECORD_EXAMPLES)
 @click.argument("files", nargs=-1, type=FILE, metavar="[FLAGFILE]...")
 @store_option
 @click.option("--rules", type=FILE, metavar="FILE", help="When to flag and when to end: YAML; kept in the store.")
@@ -67,7 +67,7 @@ def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | No
     print_recorded(changed(store, change, now=now), as_json=as_json)
 
 
-@click.command("lift", cls=JsonCommand, document="arnold.documents.store_answers:RecordDocument", epilog=LIFT_EXAMPLES)
+@click.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=LIFT_EXAMPLES)
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
 @store_option
 @click.option("--because", required=True, metavar="TEXT", help="Why, for whoever asks later.")

@@ -53,7 +53,6 @@ def changed(
 ) -> RecordDocument:
     """Change a store, and return what was done.
 
-    :param create: make the store if it is not there.
     :param torn: bytes of the input that were left out.
     """
     from arnold.documents.store_answers import RecordDocument, written

@@ -8,8 +8,7 @@ from math import inf, nan
 import pytest
 
 from benchmarks.simulated_collectives import BenchJob, simulate
-from health.collectives.diagnosis import Cause, Certainty, Culprit, Diagnosis, diagnose
-from health.collectives.diagnosis_text import verdict
+from health.collectives.diagnosis import Cause, Certainty, Culprit, Diagnosis, diagnose, verdict
 from health.collectives.flagging import HOLD, flags_of, nodes_of, withheld
 from health.collectives.recording import (
     CollectiveRecording,

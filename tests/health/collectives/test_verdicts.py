@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from health.collectives.diagnosis import Cause, Certainty, Culprit, Diagnosis, Status, diagnose_snapshot
-from health.collectives.diagnosis_text import CAUSES, verdict
+from health.collectives.diagnosis import (
+    CAUSES,
+    Cause,
+    Certainty,
+    Culprit,
+    Diagnosis,
+    Status,
+    diagnose_snapshot,
+    verdict,
+)
 from health.collectives.flagging import HOLD, KINDS, flags_of, nodes_of, withheld
 from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Snapshot
