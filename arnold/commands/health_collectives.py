@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,14 +11,14 @@ from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
 from arnold.commands.flag_file import write_flags
-from arnold.commands.output import console, emit, progress, table
+from arnold.commands.output import console, emit, print_rows, progress
 from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.collectives_answer import CollectivesDocument
+    from arnold.documents.collectives_answer import CollectiveGroup, CollectivesDocument, WaitingFlow
 
 EXAMPLES = """\b
 Examples:
@@ -112,46 +113,42 @@ def _print(document: CollectivesDocument) -> None:
         named = (document.localised - document.since).total_seconds()
         well = f"{document.since:%Y-%m-%d %H:%M:%S} UTC"
         out.print(f"all was well until {well}; seen {after:.1f} s later, judged {named:.1f} s later")
-    _print_groups(out, document)
-    _print_flows(out, document)
-    if document.flags:
-        rows = table("node", "kind", "slowdown", "until", title="Flags", left=["kind", "until"])
-        for flag in document.flags:
-            until = f"{flag.until:%Y-%m-%d %H:%M} UTC" if flag.until is not None else "-"
-            rows.add_row(flag.node, flag.kind, "-" if flag.kind == "faulty" else f"{flag.slowdown:.2f}", until)
-        out.print()
-        out.print(rows)
+    _print_groups(out, document.groups)
+    _print_flows(out, document.flows)
+    flags = [
+        (
+            flag.node,
+            flag.kind,
+            "-" if flag.kind == "faulty" else f"{flag.slowdown:.2f}",
+            "-" if flag.until is None else f"{flag.until:%Y-%m-%d %H:%M} UTC",
+        )
+        for flag in document.flags
+    ]
+    print_rows(out, ("node", "kind", "slowdown", "until"), flags, title="Flags", left=["kind", "until"])
     for note in [document.withheld, *document.notes]:
         if note:
             out.print(f"Note: {note}")
 
 
-def _print_groups(out: Console, document: CollectivesDocument) -> None:
-    if not document.groups:
-        return
-    rows = table(
-        "group", "", "seq", "op", "standing", "absent", title="Groups, where it began first", left=["", "op", "absent"]
-    )
-    for group in document.groups:
-        role = {"origin": "began here", "victim": "waits", "other": ""}[group.role]
+def _print_groups(out: Console, groups: Sequence[CollectiveGroup]) -> None:
+    roles = {"origin": "began here", "victim": "waits", "other": ""}
+    rows = []
+    for group in groups:
         absent = ", ".join(group.absent[:3]) + (f", {len(group.absent) - 3} more" if len(group.absent) > 3 else "")
-        seq = "-" if group.seq is None else str(group.seq)
-        rows.add_row(group.group, role, seq, group.op or "-", str(len(group.standing)), absent or "-")
-    out.print()
-    out.print(rows)
+        seq = "-" if group.seq is None else group.seq
+        rows.append((group.group, roles[group.role], seq, group.op or "-", len(group.standing), absent or "-"))
+    headers = ("group", "", "seq", "op", "standing", "absent")
+    print_rows(out, headers, rows, title="Groups, where it began first", left=["", "op", "absent"])
 
 
-def _print_flows(out: Console, document: CollectivesDocument) -> None:
-    if not document.flows:
-        return
+def _print_flows(out: Console, flows: Sequence[WaitingFlow]) -> None:
     order = ["gpu-not-ready", "not-delivered", "not-transmitted", "starved", "complete"]
-    flows = sorted(document.flows, key=lambda flow: (order.index(flow.condition), flow.done))
-    title = "Flows of the collective that all wait for, in chunks"
-    rows = table("from", "to", "channel", "ready", "transmitted", "done", "of", "", title=title, left=["to", ""])
-    for flow in flows[:MOST_FLOWS]:
-        counts = (flow.channel, flow.ready, flow.transmitted, flow.done, flow.total)
-        rows.add_row(flow.source, flow.target, *map(str, counts), flow.condition)
-    out.print()
-    out.print(rows)
+    first = sorted(flows, key=lambda flow: (order.index(flow.condition), flow.done))[:MOST_FLOWS]
+    headers = ("from", "to", "channel", "ready", "transmitted", "done", "of", "")
+    rows = [
+        (one.source, one.target, one.channel, one.ready, one.transmitted, one.done, one.total, one.condition)
+        for one in first
+    ]
+    print_rows(out, headers, rows, title="Flows of the collective that all wait for, in chunks", left=["to", ""])
     if len(flows) > MOST_FLOWS:
         out.print(f"and {len(flows) - MOST_FLOWS} more, in --json")

@@ -61,6 +61,26 @@ def table(*headers: str, title: str, left: Sequence[str] = (), spare: Sequence[s
     return FittedTable(title, headers, left=left, spare=spare)
 
 
+def print_rows(
+    out: Console,
+    headers: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    title: str,
+    left: Sequence[str] = (),
+    most: int = 1000,
+) -> None:
+    """Print the first rows of a table and how many more there are, which --json has; nothing when there are none."""
+    if rows:
+        shown = table(*headers, title=title, left=left)
+        for row in rows[:most]:
+            shown.add_row(*map(str, row))
+        if len(rows) > most:
+            shown.add_row(f"... {len(rows) - most} more", *[""] * (len(headers) - 1))
+        out.print()
+        out.print(shown)
+
+
 def plain(text: str) -> str:
     """Return words of others, such as the evidence of a flag, without what would move the cursor or change colours."""
     return "".join(character if character.isprintable() else " " for character in text)

@@ -12,8 +12,8 @@ import click
 from arnold.commands.cluster_options import finite
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
-from arnold.commands.output import console, emit
-from arnold.commands.recover_inputs import print_rows, read_machines, running_job_options
+from arnold.commands.output import console, emit, print_rows
+from arnold.commands.recover_inputs import read_machines, running_job_options
 from health.recovery.stacks import StackView
 from topology.errors import InvalidInput
 
@@ -114,13 +114,12 @@ def _print(document: EvictDocument) -> None:
     rows = [(f"{len(one.ranks):,}", f"{len(one.outliers):,}", of) for one, of in zip(shown, calls, strict=True)]
     headers = ["ranks", "out of place", "innermost calls"]
     print_rows(out, headers, rows, title=title, left=headers[2:], most=LONGEST)
-    if document.machines:
-        headers = ["machine", "node rank", "row (dp)", "stage (pp)", "out of place", "looks"]
-        evicted = [
-            (one.node or f"machine{one.node_rank}", one.node_rank, one.dp, one.pp, one.outliers, one.rounds)
-            for one in document.machines
-        ]
-        print_rows(out, headers, evicted, title="Evicted", left=(), most=LONGEST)
+    headers = ["machine", "node rank", "row (dp)", "stage (pp)", "out of place", "looks"]
+    evicted = [
+        (one.node or f"machine{one.node_rank}", one.node_rank, one.dp, one.pp, one.outliers, one.rounds)
+        for one in document.machines
+    ]
+    print_rows(out, headers, evicted, title="Evicted", most=LONGEST)
     print_sentences(out, "Left out", [f"{drop.file}: {drop.reason}" for drop in document.dropped])
     print_sentences(out, "Flags", [f"{flag.node}: {flag.kind}; {flag.evidence}" for flag in document.flags])
     print_sentences(out, "Notes", document.notes)

@@ -1,19 +1,16 @@
-"""What the commands of ``arnold recover`` share: the job and the nodes that it runs on, and long tables."""
+"""The job of ``arnold recover``, and the nodes that it runs on: options and what they give."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from arnold.commands.cluster_options import FILE
-from arnold.commands.output import table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from health.recovery.machines import Machines
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,22 +52,3 @@ def read_machines(job_file: str | None, placement: str | None) -> Machines:
             fix="give the placement of this job, or leave out --job",
         )
     return Machines(job, saved.names)
-
-
-def print_rows(
-    out: Console,
-    headers: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    *,
-    title: str,
-    left: Sequence[str],
-    most: int,
-) -> None:
-    """Print the first rows of a table and how many more there are; --json has them all."""
-    shown = table(*headers, title=title, left=left)
-    for row in rows[:most]:
-        shown.add_row(*map(str, row))
-    if len(rows) > most:
-        shown.add_row(f"... {len(rows) - most} more", *[""] * (len(headers) - 1))
-    out.print()
-    out.print(shown)

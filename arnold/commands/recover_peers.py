@@ -8,8 +8,7 @@ import click
 
 from arnold.commands.cluster_options import FILE, check_stdin, cluster_options, read_cluster
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit, progress
-from arnold.commands.recover_inputs import print_rows
+from arnold.commands.output import console, emit, print_rows, progress
 
 if TYPE_CHECKING:
     from arnold.documents.recover_answers import CheckpointPeersDocument

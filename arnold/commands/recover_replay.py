@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit
-from arnold.commands.recover_inputs import print_rows, read_machines, running_job_options
+from arnold.commands.output import console, emit, print_rows
+from arnold.commands.recover_inputs import read_machines, running_job_options
 
 if TYPE_CHECKING:
     from arnold.documents.recover_answers import ReplayDocument

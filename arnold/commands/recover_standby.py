@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
-from arnold.commands.output import console, emit, table
+from arnold.commands.output import console, emit, print_rows
 from health.recovery.standby import PUBLISHED, RateRange, StandbyQuestion, plan_pool, rates_of_pools
 
 if TYPE_CHECKING:
@@ -62,16 +62,16 @@ def _print(document: StandbyDocument) -> None:
     out = console()
     out.print(document.verdict, style=GOOD)
     switch = [] if document.switch is None else ["with a switch"]
-    title = "Warm standby"
     headers = ("machines", "failures a day", "pool", "covers", "same pool for rates", "published", *switch)
-    rows = table(*headers, title=title)
-    for pool in document.pools:
-        published = "-" if pool.published is None else str(pool.published)
-        extra = [] if pool.with_switch is None else [str(pool.with_switch)]
-        cells = (f"{pool.expected:.3g}", str(pool.pool), f"{pool.coverage:.2%}", _rates(pool.rates), published)
-        rows.add_row(f"{pool.machines:,}", *cells, *extra)
-    out.print()
-    out.print(rows)
+    rows = []
+    for one in document.pools:
+        beside = [
+            "-" if one.published is None else one.published,
+            *([] if one.with_switch is None else [one.with_switch]),
+        ]
+        covers = (one.pool, f"{one.coverage:.2%}", _rates(one.rates))
+        rows.append((f"{one.machines:,}", f"{one.expected:.3g}", *covers, *beside))
+    print_rows(out, headers, rows, title="Warm standby")
     pools = "/".join(map(str, document.published.pools.values()))
     sizes = "/".join(map(str, document.published.pools))
     published = (
