@@ -65,19 +65,16 @@ def _print(document: StandbyDocument) -> None:
     headers = ("machines", "failures a day", "pool", "covers", "same pool for rates", "published", *switch)
     rows = []
     for one in document.pools:
-        beside = [
-            "-" if one.published is None else one.published,
-            *([] if one.with_switch is None else [one.with_switch]),
-        ]
+        published = "-" if one.published is None else one.published
+        extra = [] if one.with_switch is None else [one.with_switch]
         covers = (one.pool, f"{one.coverage:.2%}", _rates(one.rates))
-        rows.append((f"{one.machines:,}", f"{one.expected:.3g}", *covers, *beside))
+        rows.append((f"{one.machines:,}", f"{one.expected:.3g}", *covers, published, *extra))
     print_rows(out, headers, rows, title="Warm standby")
     pools = "/".join(map(str, document.published.pools.values()))
     sizes = "/".join(map(str, document.published.pools))
-    published = (
-        f"Published P99 pools (ByteRobust): {pools} for {sizes}, as rates of {_rates(document.published.rates)} give."
-    )
-    print_sentences(out, "Notes", [published, *document.notes])
+    rates = _rates(document.published.rates)
+    source = f"Published P99 pools (ByteRobust): {pools} for {sizes}, as rates of {rates} give."
+    print_sentences(out, "Notes", [source, *document.notes])
 
 
 def _rates(rates: RateRange) -> str:

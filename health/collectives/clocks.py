@@ -56,8 +56,9 @@ def read_timed(
                 lines.append(line)
     times = np.array([row[0] for row in rows], dtype=np.float64)
     found = strays(times, np.array([row.member for row in rows], dtype=np.int64))
+    rank_of = ranks()
     for i in np.flatnonzero(found).tolist():
-        bad_rows.refuse(BadRowOfRank(STRAY, ranks()[rows[i].member]), sources[files[i]].at(lines[i]))
+        bad_rows.refuse(BadRowOfRank(STRAY, rank_of[rows[i].member]), sources[files[i]].at(lines[i]))
     return [row for row, stray in zip(rows, found.tolist(), strict=True) if not stray]
 
 

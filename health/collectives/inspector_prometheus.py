@@ -34,16 +34,11 @@ PERSISTENT = 0.75
 FEWEST = 3
 """Members that a collective needs: of two it is not known which is the odd one."""
 
+Task = tuple[int, str, str]
+"""Collectives that can be compared: of one group, one operation, one size."""
+
 _LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(-?\d+))?\s*")
 _LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"\s*(?:,|$)')
-
-
-class Task(NamedTuple):
-    """Collectives that can be compared: of one group, one operation, one size."""
-
-    group: int
-    op: str
-    size: str
 
 
 class _Sample(NamedTuple):
@@ -96,8 +91,9 @@ def read_prometheus(sources: Sequence[Source], *, lenient: bool = False) -> Aver
     microseconds: dict[Task, dict[int, float]] = defaultdict(dict)
     for sample in samples:
         if sample.name == SECONDS:
-            task = Task(number_of[sample.comm], sample.op, sample.size)
-            microseconds[task][members[sample.host, sample.unit]] = sample.value
+            microseconds[number_of[sample.comm], sample.op, sample.size][members[sample.host, sample.unit]] = (
+                sample.value
+            )
     return Averages(
         tuple(Member(f"{host} {unit}", None, host) for host, unit in members),
         tuple(RankGroup(comm, "", tuple(sorted(of_group))) for comm, of_group in groups.items()),

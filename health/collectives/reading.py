@@ -84,11 +84,8 @@ def _common_format(sources: Sequence[Source], *, lenient: bool) -> str:
     first, kind = known[0]
     for source, other in known:
         if other != kind:
-            raise InvalidInput(
-                f"is {other}, while {first.name} is {kind}",
-                where=source.name,
-                fix="give files of one format in a run",
-            )
+            what = f"is {other}, while {first.name} is {kind}"
+            raise InvalidInput(what, where=source.name, fix="give files of one format in a run")
     return kind
 
 
