@@ -13,7 +13,7 @@ from benchmarks.report import Promise, promises, section, table
 from benchmarks.simulated_collectives import FAULTS, BenchJob, Fault, FaultKind, simulate
 from benchmarks.simulated_collectives.run import EPOCH
 from health.collectives.diagnosis import diagnose
-from health.collectives.trigger import TriggerSettings
+from health.collectives.trigger_settings import TriggerSettings
 
 SHAPES = ((4, 2, 2), (8, 1, 2), (2, 2, 2), (4, 1, 4), (8, 2, 1))
 """Data, tensor and pipeline parallelism of the jobs, in turn."""

@@ -41,7 +41,6 @@ _LINES = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"arnold"\s*:\s*"flag-store"')
 class FlagLog:
     """A flag store that is open for reading.
 
-    :param name: how errors call it.
     :param connection: to a database with the table ``events``, in a transaction.
     """
 
@@ -63,7 +62,6 @@ class FlagLog:
         """Yield events in order.
 
         :param where: a condition in SQL, and an order if not that of the numbers.
-        :param values: of its parameters.
         :raises InvalidInput: an event cannot be read.
         """
         order = "" if "ORDER BY" in where else " ORDER BY number"
@@ -82,7 +80,6 @@ class FlagLog:
 
         :param at: timezone-aware.
         :param where: a condition in SQL that these events fulfil.
-        :param values: of its parameters.
         """
         last = "SELECT max(number) FROM events WHERE node != '' AND time <= ? GROUP BY node, source"
         yield from self.events(f"number IN ({last}) AND {where} ORDER BY node, source", time_text(at), *values)
@@ -139,8 +136,6 @@ def is_store(path: str | Path) -> bool:
 def refuse_lines(name: str, data: bytes) -> None:
     """Refuse a flag store of JSON lines.
 
-    :param name: how errors call the file.
-    :param data: its first bytes.
     :raises InvalidInput: it is one.
     """
     if _LINES.match(data):
@@ -168,7 +163,7 @@ def open_log(path: str | Path) -> Iterator[FlagLog]:
 
     :raises InvalidInput: there is no such file, or it is no flag store, of a later version, or damaged.
     """
-    if not _exists(path):
+    if not exists(path):
         raise InvalidInput("there is no such file", where=str(path), fix="check the path")
     check_store(path)
     with sqlite_errors(path, "read"), closing(_reader(path)) as connection:
@@ -230,7 +225,7 @@ def _reader(path: str | Path) -> sqlite3.Connection:
     """
     file = Path(path).absolute()
     free = os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
-    mode = "rw" if free or _exists(f"{file}-wal") else "ro&immutable=1"
+    mode = "rw" if free or exists(f"{file}-wal") else "ro&immutable=1"
     return sqlite3.connect(f"{file.as_uri()}?mode={mode}", uri=True, timeout=PATIENCE_SECONDS, isolation_level=None)
 
 
@@ -244,8 +239,9 @@ def _first_bytes(path: str | Path) -> bytes:
         return b""
 
 
-def _exists(path: str | Path) -> bool:
-    return os.path.exists(path)  # noqa: PTH110 - a name that no file can have is no error here
+def exists(path: str | Path) -> bool:
+    """Return whether there is such a file; a name that no file can have is none."""
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for such a name
 
 
 def _no_store(path: str | Path) -> InvalidInput:

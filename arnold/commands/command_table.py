@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "topology": CommandRow("arnold.commands.topology:command", "Convert, show or validate a cluster file."),
     "traces": CommandRow("arnold.commands.traces:command", "Convert profiler traces and timer logs to op traces."),
     "extender": CommandRow("arnold.commands.extender:command", "Schedule gangs on Kubernetes: the scheduler extender."),
-    "flags": CommandRow("arnold.commands.flags.group:command", "Slow and faulty nodes: who says so, since when, why."),
+    "flags": CommandRow("arnold.commands.flags:command", "Slow and faulty nodes: who says so, since when, why."),
     "health": CommandRow("arnold.commands.health:command", "Find slow and faulty nodes in what was measured."),
     "simulate": CommandRow("arnold.commands.simulate:command", "Replay a trace of jobs on a cluster, over time."),
     "capacity": CommandRow("arnold.commands.capacity_questions:command", "Say what to buy, reserve and keep spare."),

@@ -1,21 +1,24 @@
-"""``arnold health collectives``: who makes a job's collectives hang or slow."""
+"""``arnold health collectives``: what makes a job's collectives hang or slow."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE, finite
+from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import options_of, take
 from arnold.commands.flag_file import write_flags
-from arnold.commands.output import console, emit_json, progress, table
+from arnold.commands.output import console, emit, print_rows, progress
+from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.collectives_answer import CollectivesDocument
+    from arnold.documents.collectives_answer import CollectiveGroup, CollectivesDocument, WaitingFlow
 
 EXAMPLES = """\b
 Examples:
@@ -36,7 +39,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
     if wanted:
         from importlib.resources import files
 
-        from health.collectives import CONVERTER
+        from health.collectives.reading import CONVERTER
 
         click.echo(files("health.collectives").joinpath(CONVERTER).read_text(encoding="utf-8"), nl=False)
         ctx.exit()
@@ -53,24 +56,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
 @click.option("--nodes", type=FILE, metavar="FILE", help="Node of each rank: CSV with rank,node or host,node.")
 @click.option("--flags-out", type=FILE, metavar="FILE", help="Write the flags here, as JSON for --flags.")
 @click.option("--lenient", is_flag=True, help="Go on without rows that cannot be used, and say how many.")
-@click.option(
-    "--window",
-    type=click.FloatRange(0.5, 86_400),
-    callback=finite,
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time that a look of the trigger spans.",
-)
-@click.option(
-    "--period",
-    type=click.FloatRange(0.5, 86_400),
-    callback=finite,
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time between two looks.",
-)
+@options_of(TriggerSettings, only=("window", "period"))
 @click.option(
     "--converter",
     is_flag=True,
@@ -87,8 +73,7 @@ def command(
     nodes: str | None,
     flags_out: str | None,
     lenient: bool,
-    window: float,
-    period: float,
+    **options: Any,
 ) -> None:
     """Find who makes a job's collectives hang or slow, and how sure that is.
 
@@ -99,8 +84,8 @@ def command(
     from datetime import UTC, datetime
 
     from arnold.documents.collectives_answer import collectives_document
-    from health.collectives import TriggerSettings, diagnose_files, flags_of, read_trace, withheld
-    from health.collectives.rank_nodes import nodes_of
+    from health.collectives.flagging import flags_of, nodes_of
+    from health.collectives.reading import diagnose_files, read_trace
     from topology.files import STDIN, read_source
 
     if [*files, nodes].count(STDIN) > 1:
@@ -110,69 +95,60 @@ def command(
         for file in files:
             say(file)
             sources.append(read_trace(file))
-    found, diagnosis = diagnose_files(
-        sources, format=format, settings=TriggerSettings(period=period, window=window), lenient=lenient
-    )
+    settings = take(TriggerSettings, options)
+    found, diagnosis = diagnose_files(sources, format=format, settings=settings, lenient=lenient)
     node_of = nodes_of(diagnosis.members, read_source(nodes) if nodes is not None else None)
     flags = flags_of(diagnosis, node_of, now=datetime.now(UTC))
-    document = collectives_document(
-        diagnosis, format=found, node_of=node_of, flags=flags, withheld=withheld(diagnosis, node_of)
-    )
+    document = collectives_document(diagnosis, format=found, node_of=node_of, flags=flags)
     if flags_out is not None:
         write_flags(flags_out, document.flags)
-    if as_json:
-        emit_json(document)
-    else:
-        _print(console(), document)
+    emit(document, _print, as_json=as_json)
 
 
-def _print(out: Console, document: CollectivesDocument) -> None:
+def _print(document: CollectivesDocument) -> None:
+    out = console()
     out.print(document.verdict, style=STYLES[document.status])
     if document.seen is not None and document.localised is not None and document.since is not None:
         after = (document.seen - document.since).total_seconds()
         named = (document.localised - document.since).total_seconds()
         well = f"{document.since:%Y-%m-%d %H:%M:%S} UTC"
         out.print(f"all was well until {well}; seen {after:.1f} s later, judged {named:.1f} s later")
-    _print_groups(out, document)
-    _print_flows(out, document)
-    if document.flags:
-        rows = table("node", "kind", "slowdown", "until", title="Flags", left=["kind", "until"])
-        for flag in document.flags:
-            until = f"{flag.until:%Y-%m-%d %H:%M} UTC" if flag.until is not None else "-"
-            rows.add_row(flag.node, flag.kind, "-" if flag.kind == "faulty" else f"{flag.slowdown:.2f}", until)
-        out.print()
-        out.print(rows)
+    _print_groups(out, document.groups)
+    _print_flows(out, document.flows)
+    flags = [
+        (
+            flag.node,
+            flag.kind,
+            "-" if flag.kind == "faulty" else f"{flag.slowdown:.2f}",
+            "-" if flag.until is None else f"{flag.until:%Y-%m-%d %H:%M} UTC",
+        )
+        for flag in document.flags
+    ]
+    print_rows(out, ("node", "kind", "slowdown", "until"), flags, title="Flags", left=["kind", "until"])
     for note in [document.withheld, *document.notes]:
         if note:
             out.print(f"Note: {note}")
 
 
-def _print_groups(out: Console, document: CollectivesDocument) -> None:
-    if not document.groups:
-        return
-    rows = table(
-        "group", "", "seq", "op", "standing", "absent", title="Groups, where it began first", left=["", "op", "absent"]
-    )
-    for group in document.groups:
-        role = {"origin": "began here", "victim": "waits", "other": ""}[group.role]
+def _print_groups(out: Console, groups: Sequence[CollectiveGroup]) -> None:
+    roles = {"origin": "began here", "victim": "waits", "other": ""}
+    rows = []
+    for group in groups:
         absent = ", ".join(group.absent[:3]) + (f", {len(group.absent) - 3} more" if len(group.absent) > 3 else "")
-        seq = "-" if group.seq is None else str(group.seq)
-        rows.add_row(group.group, role, seq, group.op or "-", str(len(group.standing)), absent or "-")
-    out.print()
-    out.print(rows)
+        seq = "-" if group.seq is None else group.seq
+        rows.append((group.group, roles[group.role], seq, group.op or "-", len(group.standing), absent or "-"))
+    headers = ("group", "", "seq", "op", "standing", "absent")
+    print_rows(out, headers, rows, title="Groups, where it began first", left=["", "op", "absent"])
 
 
-def _print_flows(out: Console, document: CollectivesDocument) -> None:
-    if not document.flows:
-        return
+def _print_flows(out: Console, flows: Sequence[WaitingFlow]) -> None:
     order = ["gpu-not-ready", "not-delivered", "not-transmitted", "starved", "complete"]
-    flows = sorted(document.flows, key=lambda flow: (order.index(flow.condition), flow.done))
-    title = "Flows of the collective that all wait for, in chunks"
-    rows = table("from", "to", "channel", "ready", "transmitted", "done", "of", "", title=title, left=["to", ""])
-    for flow in flows[:MOST_FLOWS]:
-        counts = (flow.channel, flow.ready, flow.transmitted, flow.done, flow.total)
-        rows.add_row(flow.source, flow.target, *map(str, counts), flow.condition)
-    out.print()
-    out.print(rows)
+    first = sorted(flows, key=lambda flow: (order.index(flow.condition), flow.done))[:MOST_FLOWS]
+    headers = ("from", "to", "channel", "ready", "transmitted", "done", "of", "")
+    rows = [
+        (one.source, one.target, one.channel, one.ready, one.transmitted, one.done, one.total, one.condition)
+        for one in first
+    ]
+    print_rows(out, headers, rows, title="Flows of the collective that all wait for, in chunks", left=["to", ""])
     if len(flows) > MOST_FLOWS:
         out.print(f"and {len(flows) - MOST_FLOWS} more, in --json")

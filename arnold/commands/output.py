@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.commands.fitted_table import FittedTable
+
+T = TypeVar("T")
 
 PLAIN_WIDTH = 120
 """Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON."""
@@ -59,6 +61,26 @@ def table(*headers: str, title: str, left: Sequence[str] = (), spare: Sequence[s
     return FittedTable(title, headers, left=left, spare=spare)
 
 
+def print_rows(
+    out: Console,
+    headers: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    title: str,
+    left: Sequence[str] = (),
+    most: int = 1000,
+) -> None:
+    """Print the first rows of a table and how many more there are, which --json has; nothing when there are none."""
+    if rows:
+        shown = table(*headers, title=title, left=left)
+        for row in rows[:most]:
+            shown.add_row(*map(str, row))
+        if len(rows) > most:
+            shown.add_row(f"... {len(rows) - most} more", *[""] * (len(headers) - 1))
+        out.print()
+        out.print(shown)
+
+
 def plain(text: str) -> str:
     """Return words of others, such as the evidence of a flag, without what would move the cursor or change colours."""
     return "".join(character if character.isprintable() else " " for character in text)
@@ -78,6 +100,14 @@ def save_json(document: object, file: str | None) -> None:
 def emit_json(document: object) -> None:
     """Print the one JSON document of a run."""
     click.echo(to_json(document))
+
+
+def emit(document: T, show: Callable[[T], None], *, as_json: bool) -> None:
+    """Print the one JSON document of a run, or show it to people."""
+    if as_json:
+        emit_json(document)
+    else:
+        show(document)
 
 
 def console() -> Console:

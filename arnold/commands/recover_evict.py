@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,15 @@ import click
 
 from arnold.commands.cluster_options import finite
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit_json, table
+from arnold.commands.field_options import options_of, take
+from arnold.commands.output import console, emit, print_rows
 from arnold.commands.recover_inputs import read_machines, running_job_options
+from health.recovery.stacks import StackView
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from arnold.documents.recover_answers import EvictDocument
-    from health.recovery.dumps import Dumps
+    from health.recovery.machines import UnitFamily
 
 CALLS = 3
 """Innermost calls of a stack that are shown."""
@@ -38,36 +41,13 @@ Examples:
 @click.argument("dumps", nargs=-1, required=True, type=click.Path(), metavar="DUMPS...")
 @running_job_options
 @click.option("--rounds", is_flag=True, help="Each of DUMPS is one look; the job is slow, not stuck. Take 5 in 50 s.")
-@click.option(
-    "--compare",
-    type=click.Choice(["job", "stage"]),
-    default="job",
-    show_default=True,
-    help="Each rank with all others, or with those of its pipeline stage.",
-)
+@options_of(StackView, only=("compare",))
 @click.option(
     "--unit",
     type=click.Choice(["tp", "pp", "dp"]),
     help="Evict a group of this family only  [default: the smallest that all share]",
 )
-@click.option(
-    "--threads",
-    type=click.Choice(["main", "all"]),
-    default="main",
-    show_default=True,
-    help="What of a process is compared.",
-)
-@click.option("--lines", is_flag=True, help="Compare line numbers too.")
-@click.option("--addresses", is_flag=True, help="Compare addresses of native calls too.")
-@click.option(
-    "--dominant",
-    type=click.FloatRange(0, 1, min_open=True),
-    callback=finite,
-    default=0.5,
-    show_default=True,
-    metavar="SHARE",
-    help="A stack is healthy from this share of the commonest stack's ranks on.",
-)
+@options_of(StackView, only=("threads", "lines", "addresses", "dominant"))
 @click.option(
     "--hold",
     type=click.FloatRange(min=0, min_open=True, max=8760),
@@ -85,9 +65,10 @@ def command(
     job_file: str | None,
     placement: str | None,
     rounds: bool,
+    unit: UnitFamily | None,
     hold: float,
     lenient: bool,
-    **how: Any,
+    **options: Any,
 ) -> None:
     """Say which machines to evict, from stack dumps of a job that hangs or crawls.
 
@@ -95,36 +76,16 @@ def command(
     of it, with the rank in its name. Ranks in the same stack are grouped, large groups taken for healthy; the parallel
     group that all others share is evicted.
     """
-    from datetime import UTC, datetime, timedelta
-
     from arnold.documents.recover_answers import evict_document
     from health.recovery.dumps import read_dumps
     from health.recovery.eviction_decision import decide, look_at
-    from health.recovery.eviction_words import evict_notes
 
-    machines = read_machines(job_file, placement)
-    looks: list[Dumps] = [
-        read_dumps(paths, ranks=machines.ranks, lenient=lenient) for paths in _looks(dumps, rounds=rounds)
-    ]
-    family, view = how.pop("unit"), _view(how)
-    eviction = decide(machines, [look_at(look, machines, view=view, **how) for look in looks], family=family)
-    document = evict_document(
-        eviction,
-        looks,
-        compare=how["compare"],
-        flags=eviction.flags(datetime.now(UTC).replace(microsecond=0), hold=timedelta(hours=hold)),
-        notes=evict_notes(eviction, compare=how["compare"], lines=view.lines),
-    )
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document)
-
-
-def _view(how: dict[str, Any]) -> Any:
-    from health.recovery.stacks import StackView
-
-    return StackView(lines=how.pop("lines"), addresses=how.pop("addresses"), threads=how.pop("threads"))
+    machines, view = read_machines(job_file, placement), take(StackView, options)
+    looks = [read_dumps(paths, ranks=machines.ranks, lenient=lenient) for paths in _looks(dumps, rounds=rounds)]
+    eviction = decide(machines, [look_at(look, machines, view=view) for look in looks], family=unit)
+    flags = eviction.flags(datetime.now(UTC).replace(microsecond=0), hold=timedelta(hours=hold))
+    document = evict_document(eviction, looks, view=view, flags=flags)
+    emit(document, _print, as_json=as_json)
 
 
 def _looks(dumps: Sequence[str], *, rounds: bool) -> list[list[str]]:
@@ -148,23 +109,17 @@ def _print(document: EvictDocument) -> None:
     last = max(stack.round for stack in document.stacks)
     shown = [stack for stack in document.stacks if stack.round == last]
     title = "Stacks" if document.looks == 1 else f"Stacks of the last of {document.looks} looks"
-    rows = table("ranks", "out of place", "innermost calls", title=title, left=["innermost calls"])
-    for stack, calls in zip(shown[:LONGEST], _telling_calls([stack.stacks for stack in shown[:LONGEST]]), strict=True):
-        rows.add_row(f"{len(stack.ranks):,}", f"{len(stack.outliers):,}", calls)
-    if len(shown) > LONGEST:
-        rows.add_row(f"... {len(shown) - LONGEST} more", "", "")
-    out.print()
-    out.print(rows)
-    if document.machines:
-        rows = table("machine", "node rank", "row (dp)", "stage (pp)", "out of place", "looks", title="Evicted")
-        for machine in document.machines[:LONGEST]:
-            name = machine.node or f"machine{machine.node_rank}"
-            cells = (machine.node_rank, machine.dp, machine.pp, machine.outliers, machine.rounds)
-            rows.add_row(name, *map(str, cells))
-        if len(document.machines) > LONGEST:
-            rows.add_row(f"... {len(document.machines) - LONGEST} more", "", "", "", "", "")
-        out.print()
-        out.print(rows)
+    calls = _telling_calls([stack.stacks for stack in shown[:LONGEST]])
+    calls += [""] * (len(shown) - len(calls))
+    rows = [(f"{len(one.ranks):,}", f"{len(one.outliers):,}", of) for one, of in zip(shown, calls, strict=True)]
+    headers = ["ranks", "out of place", "innermost calls"]
+    print_rows(out, headers, rows, title=title, left=headers[2:], most=LONGEST)
+    headers = ["machine", "node rank", "row (dp)", "stage (pp)", "out of place", "looks"]
+    evicted = [
+        (one.node or f"machine{one.node_rank}", one.node_rank, one.dp, one.pp, one.outliers, one.rounds)
+        for one in document.machines
+    ]
+    print_rows(out, headers, evicted, title="Evicted", most=LONGEST)
     print_sentences(out, "Left out", [f"{drop.file}: {drop.reason}" for drop in document.dropped])
     print_sentences(out, "Flags", [f"{flag.node}: {flag.kind}; {flag.evidence}" for flag in document.flags])
     print_sentences(out, "Notes", document.notes)

@@ -1,4 +1,4 @@
-"""``arnold recover peers``: which machine keeps whose checkpoint backup."""
+"""``arnold recover peers``: which machine keeps which checkpoint backup."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.cluster_options import FILE, check_stdin, cluster_options, read_cluster
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit_json, progress, table
+from arnold.commands.output import console, emit, print_rows, progress
 
 if TYPE_CHECKING:
     from arnold.documents.recover_answers import CheckpointPeersDocument
@@ -39,7 +39,6 @@ def command(*, as_json: bool, placement: str, level: str | None, **inputs: Any) 
     from arnold.documents.recover_answers import peers_document
     from health.recovery.checkpoint_peers import checkpoint_peers
     from health.recovery.machines import Machines
-    from health.recovery.peer_words import peer_notes, peer_sentence
     from scheduler.placementfile import load_placement
     from topology.files import read_source
 
@@ -51,18 +50,8 @@ def command(*, as_json: bool, placement: str, level: str | None, **inputs: Any) 
     machines = Machines(saved.job, tuple(cluster.names[node] for node in nodes))
     with progress(f"Assigning peers of {saved.job.name}"):
         peers = checkpoint_peers(cluster, machines, nodes, level=rack)
-    document = peers_document(
-        peers,
-        cluster,
-        source=inputs["cluster"],
-        level=rack,
-        verdict=peer_sentence(peers, rack),
-        notes=[*notes, *peer_notes(peers, rack)],
-    )
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document)
+    document = peers_document(peers, cluster, source=inputs["cluster"], level=rack, notes=notes)
+    emit(document, _print, as_json=as_json)
 
 
 def _print(document: CheckpointPeersDocument) -> None:
@@ -70,15 +59,10 @@ def _print(document: CheckpointPeersDocument) -> None:
 
     out = console()
     out.print(document.verdict, style=SO_SO if document.conflict else GOOD)
-    title = "Checkpoint peers"
     headers = ("node", "rank", "row (dp)", "stage (pp)", "backup on", "rank", "shares")
-    rows = table(*headers, title=title, left=["backup on", "shares"])
-    for peer in document.peers[:LONGEST]:
-        shares = ", ".join(peer.shares) or "-"
-        cells = (str(peer.node_rank), str(peer.dp), str(peer.pp), peer.peer_node, str(peer.peer), shares)
-        rows.add_row(peer.node or "", *cells)
-    if len(document.peers) > LONGEST:
-        rows.add_row(f"... {len(document.peers) - LONGEST} more", *[""] * 6)
-    out.print()
-    out.print(rows)
+    rows = [
+        (one.node or "", one.node_rank, one.dp, one.pp, one.peer_node, one.peer, ", ".join(one.shares) or "-")
+        for one in document.peers
+    ]
+    print_rows(out, headers, rows, title="Checkpoint peers", left=["backup on", "shares"], most=LONGEST)
     print_sentences(out, "Notes", document.notes)

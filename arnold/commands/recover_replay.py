@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit_json, table
+from arnold.commands.output import console, emit, print_rows
 from arnold.commands.recover_inputs import read_machines, running_job_options
 
 if TYPE_CHECKING:
@@ -63,52 +64,35 @@ def command(
     the first run and in the part that fails in the second. Machines are numbered by node rank.
     """
     from arnold.documents.recover_answers import replay_document
-    from health.recovery.replay_words import replay_answer, replay_notes, replay_sentence
     from health.recovery.two_phase_replay import plan_replay
 
     machines = read_machines(job_file, placement)
     plan = plan_replay(machines.job, k=k)
-    failed = bool(horizontal or vertical)
-    suspects = plan.suspects(horizontal, vertical) if failed else ()
-    answer = replay_answer(suspects, failed=failed)
-    document = replay_document(
-        plan,
-        machines,
-        horizontal=horizontal,
-        vertical=vertical,
-        verdict=replay_sentence(plan, machines, suspects, failed=failed),
-        answer=answer,
-        suspects=suspects,
-        notes=replay_notes(plan, suspects, horizontal=horizontal, vertical=vertical),
-    )
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document, machines)
+    document = replay_document(plan, machines, horizontal=horizontal, vertical=vertical)
+    emit(document, partial(_print, machines=machines), as_json=as_json)
 
 
 def _print(document: ReplayDocument, machines: Machines) -> None:
     from arnold.commands.place_text import BAD, GOOD, SO_SO, print_sentences
-    from health.recovery.eviction_words import machine_names
 
     out = console()
     good = document.answer == "culprit" or (document.answer == "plan" and document.unique)
     out.print(document.verdict, style=GOOD if good else BAD if document.answer == "nobody" else SO_SO)
     title = f"{document.groups} groups of {document.group_size} machines, DP {document.k} each"
     runs = ("first run (horizontal)", "second run (vertical)")
-    rows = table("group", *runs, title=title, left=runs)
-    for group in range(min(document.groups, LONGEST)):
-        cells = []
-        for cut, failed in (
+    first, second = (
+        [_cell(machines.spelled(members), failed=group in broken) for group, members in enumerate(cut[:LONGEST])]
+        for cut, broken in (
             (document.horizontal, document.failed_horizontal),
             (document.vertical, document.failed_vertical),
-        ):
-            names = machine_names(machines, cut[group])
-            names = names if len(names) <= 44 else f"{names[:41]}..."
-            cells.append(f"{names}  FAILED" if group in failed else names)
-        rows.add_row(str(group), *cells)
-    if document.groups > LONGEST:
-        rows.add_row(f"... {document.groups - LONGEST} more", "", "")
-    out.print()
-    out.print(rows)
+        )
+    )
+    unseen = [""] * (document.groups - len(first))
+    rows = list(zip(range(document.groups), first + unseen, second + unseen, strict=True))
+    print_rows(out, ("group", *runs), rows, title=title, left=runs, most=LONGEST)
     print_sentences(out, "Notes", document.notes)
+
+
+def _cell(names: str, *, failed: bool) -> str:
+    """Return the machines of a group, as far as a column is wide."""
+    return (names if len(names) <= 44 else f"{names[:41]}...") + ("  FAILED" if failed else "")

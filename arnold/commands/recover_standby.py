@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import finite
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit_json, table
+from arnold.commands.field_options import options_of, take
+from arnold.commands.output import console, emit, print_rows
+from health.recovery.standby import PUBLISHED, RateRange, StandbyQuestion, plan_pool, rates_of_pools
 
 if TYPE_CHECKING:
     from arnold.documents.recover_answers import StandbyDocument
-    from health.recovery.standby import RateRange
 
 EXAMPLES = """\b
 Examples:
@@ -23,63 +23,30 @@ Examples:
 
 
 @click.command("standby", cls=JsonCommand, document="arnold.documents.recover_answers:StandbyDocument", epilog=EXAMPLES)
-@click.option(
-    "--machines",
-    required=True,
-    multiple=True,
-    type=click.IntRange(1, 1_000_000),
-    metavar="N",
-    help="Machines of the job; may be repeated.",
-)
-@click.option(
-    "--rate",
-    type=click.FloatRange(0, 1),
-    callback=finite,
-    default=0.0012,
-    show_default=True,
-    metavar="P",
-    help="Failures of a machine in a day.",
-)
-@click.option(
-    "--quantile",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    callback=finite,
-    default=0.99,
-    show_default=True,
-    metavar="SHARE",
-    help="Share of days whose failures the pool covers.",
-)
-@click.option(
-    "--switch",
-    type=click.IntRange(1, 4096),
-    metavar="N",
-    help="Add the machines of a dead switch; ByteRobust counts 32.",
-)
-def command(*, as_json: bool, machines: tuple[int, ...], rate: float, quantile: float, switch: int | None) -> None:
+@options_of(StandbyQuestion)
+def command(*, as_json: bool, **options: Any) -> None:
     """Say how many machines to keep warm: enough for the failures of all but one day in a hundred.
 
     Failures of a day are taken as Binomial(machines, rate): each machine fails alone, and the pool is filled up again
     within a day.
     """
     from arnold.documents.recover_answers import PublishedPools, StandbyDocument
-    from health.recovery.standby import PUBLISHED, plan_pool, rates_of_pools
     from topology.quantities import plural
 
-    pools = [plan_pool(n, rate=rate, quantile=quantile, switch=switch) for n in machines]
+    question = take(StandbyQuestion, options)
+    pools = tuple(plan_pool(question, machines) for machines in question.machines)
     kept = ", ".join(f"{plural(pool.pool, 'machine')} for {pool.machines:,}" for pool in pools)
+    enough = f"{100 * question.quantile:g} % of days at {question.rate:g} failures per machine and day"
     document = StandbyDocument(
-        verdict=f"Keep {kept}: enough for {100 * quantile:g} % of days at {rate:g} failures per machine and day.",
-        rate=rate,
-        quantile=quantile,
-        switch=switch,
-        pools=tuple(pools),
+        verdict=f"Keep {kept}: enough for {enough}.",
+        rate=question.rate,
+        quantile=question.quantile,
+        switch=question.switch,
+        pools=pools,
         published=PublishedPools(dict(PUBLISHED), rates_of_pools(PUBLISHED)),
-        notes=(_note(switch),),
+        notes=(_note(question.switch),),
     )
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document)
+    emit(document, _print, as_json=as_json)
 
 
 def _note(switch: int | None) -> str:
@@ -95,22 +62,19 @@ def _print(document: StandbyDocument) -> None:
     out = console()
     out.print(document.verdict, style=GOOD)
     switch = [] if document.switch is None else ["with a switch"]
-    title = "Warm standby"
     headers = ("machines", "failures a day", "pool", "covers", "same pool for rates", "published", *switch)
-    rows = table(*headers, title=title)
-    for pool in document.pools:
-        published = "-" if pool.published is None else str(pool.published)
-        extra = [] if pool.with_switch is None else [str(pool.with_switch)]
-        cells = (f"{pool.expected:.3g}", str(pool.pool), f"{pool.coverage:.2%}", _rates(pool.rates), published)
-        rows.add_row(f"{pool.machines:,}", *cells, *extra)
-    out.print()
-    out.print(rows)
+    rows = []
+    for one in document.pools:
+        published = "-" if one.published is None else one.published
+        extra = [] if one.with_switch is None else [one.with_switch]
+        covers = (one.pool, f"{one.coverage:.2%}", _rates(one.rates))
+        rows.append((f"{one.machines:,}", f"{one.expected:.3g}", *covers, published, *extra))
+    print_rows(out, headers, rows, title="Warm standby")
     pools = "/".join(map(str, document.published.pools.values()))
     sizes = "/".join(map(str, document.published.pools))
-    published = (
-        f"Published P99 pools (ByteRobust): {pools} for {sizes}, as rates of {_rates(document.published.rates)} give."
-    )
-    print_sentences(out, "Notes", [published, *document.notes])
+    rates = _rates(document.published.rates)
+    source = f"Published P99 pools (ByteRobust): {pools} for {sizes}, as rates of {rates} give."
+    print_sentences(out, "Notes", [source, *document.notes])
 
 
 def _rates(rates: RateRange) -> str:

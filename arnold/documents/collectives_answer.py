@@ -1,17 +1,21 @@
-"""JSON of ``arnold health collectives``: what happened, where it began, who is to blame and how sure that is."""
+"""JSON of ``arnold health collectives``: what happened, where it began, what is to blame and how sure that is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from arnold.documents.json_model import JsonModel
-from health.collectives import Diagnosis, verdict
+from health.collectives.diagnosis import Certainty, Diagnosis, Status, verdict
+from health.collectives.flagging import withheld
+from health.collectives.flow_progress import Condition
 from topology.flags import NodeFlag
+from topology.json_record import JsonRecord
 
 
-class NamedCulprit(JsonModel):
+@dataclass(frozen=True, slots=True)
+class NamedCulprit(JsonRecord):
     """A rank that may be to blame."""
 
     rank: int | None
@@ -20,13 +24,14 @@ class NamedCulprit(JsonModel):
     """How the report calls it."""
     node: str | None
     """Node it runs on; null = unknown."""
-    certainty: Literal["certain", "likely", "possible"]
+    certainty: Certainty
     """certain: the evidence leaves it alone; likely: it points there; possible: one of several."""
     factor: float | None
     """By how much it is slow; null = it has stopped."""
 
 
-class CollectiveGroup(JsonModel):
+@dataclass(frozen=True, slots=True)
+class CollectiveGroup(JsonRecord):
     """A communicator in which a collective stands still, or transfers have become slow."""
 
     group: str
@@ -39,15 +44,16 @@ class CollectiveGroup(JsonModel):
     """Number of the collective that stands still; null = none does."""
     op: str | None
     """Its operation."""
-    standing: list[str]
+    standing: tuple[str, ...]
     """Members that launched it and wait."""
-    absent: list[str]
+    absent: tuple[str, ...]
     """Members that did not launch it."""
     since: datetime | None
     """When anything last moved in it; null = unknown."""
 
 
-class WaitingFlow(JsonModel):
+@dataclass(frozen=True, slots=True)
+class WaitingFlow(JsonRecord):
     """A flow of the collective that everything waits for."""
 
     source: str
@@ -64,16 +70,17 @@ class WaitingFlow(JsonModel):
     """RDMA_transmitted."""
     done: int
     """RDMA_done."""
-    condition: Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]
+    condition: Condition
     """What it waits for; starved = for another flow."""
 
 
-class CollectivesDocument(JsonModel):
+@dataclass(frozen=True, slots=True)
+class CollectivesDocument(JsonRecord):
     """What ``arnold health collectives --json`` prints."""
 
     format: str
     """Format of the files."""
-    status: Literal["healthy", "failure", "straggler"]
+    status: Status
     """Whether the job runs, stands still, or has become slow."""
     settled: bool
     """Whether the records show that what stands still does so, and is not merely under way."""
@@ -83,7 +90,7 @@ class CollectivesDocument(JsonModel):
     """Cause of what came first: none, not-launched, not-transmitted, not-delivered, gpu-not-ready, crossed-order,
     unreachable, late, slow-compute, slow-transfer, slow-gpu or unknown.
     """
-    culprits: list[NamedCulprit]
+    culprits: tuple[NamedCulprit, ...]
     """Who is to blame, the surest first."""
     since: datetime | None
     """The last instant at which all was well; null = unknown."""
@@ -95,87 +102,75 @@ class CollectivesDocument(JsonModel):
     """Ranks in the records."""
     looks: int
     """How many times the trigger looked at the job."""
-    groups: list[CollectiveGroup]
+    groups: tuple[CollectiveGroup, ...]
     """Groups that stand still or are slow: where it began, then its victims."""
-    flows: list[WaitingFlow]
+    flows: tuple[WaitingFlow, ...]
     """Flows of the collective that everything waits for, where the records have counters."""
-    flags: list[NodeFlag]
+    flags: tuple[NodeFlag, ...]
     """Flags that the diagnosis justifies: of what is certain only."""
     withheld: str
     """Why nobody is flagged although something is wrong; empty = not so."""
-    notes: list[str]
+    notes: tuple[str, ...]
     """What the reader had to decide or leave out."""
 
 
 def collectives_document(
-    diagnosis: Diagnosis, *, format: str, node_of: Mapping[int, str], flags: Sequence[NodeFlag], withheld: str
+    diagnosis: Diagnosis, *, format: str, node_of: Mapping[int, str], flags: Sequence[NodeFlag]
 ) -> CollectivesDocument:
     """Return the document of a diagnosis."""
-    members = diagnosis.members
-    culprits = [
-        NamedCulprit(
-            rank=members[culprit.member].rank,
-            label=members[culprit.member].label,
-            node=node_of.get(culprit.member),
-            certainty=culprit.certainty,
-            factor=culprit.factor,
-        )
-        for culprit in diagnosis.culprits
-    ]
-    flows = [
-        WaitingFlow(
-            source=members[state.flow.source].label,
-            target=members[state.flow.target].label,
-            channel=state.flow.channel,
-            total=state.flow.total,
-            ready=state.flow.ready,
-            transmitted=state.flow.transmitted,
-            done=state.flow.done,
-            condition=state.condition,
-        )
-        for state in diagnosis.flows
-    ]
+    labels = [member.label for member in diagnosis.members]
     return CollectivesDocument(
         format=format,
         status=diagnosis.status,
         settled=diagnosis.settled,
         verdict=verdict(diagnosis),
         cause=diagnosis.cause,
-        culprits=culprits,
+        culprits=tuple(
+            NamedCulprit(
+                diagnosis.members[one.member].rank,
+                labels[one.member],
+                node_of.get(one.member),
+                one.certainty,
+                one.factor,
+            )
+            for one in diagnosis.culprits
+        ),
         since=_time(diagnosis.since),
         seen=_time(diagnosis.alarm),
         localised=_time(diagnosis.localised),
-        ranks=len(members),
+        ranks=len(labels),
         looks=diagnosis.looks,
-        groups=_groups(diagnosis),
-        flows=flows,
-        flags=list(flags),
-        withheld=withheld,
-        notes=list(diagnosis.notes),
+        groups=_groups(diagnosis, labels),
+        flows=tuple(
+            WaitingFlow(labels[flow.source], labels[flow.target], flow.channel, *flow[4:], condition)
+            for flow, condition in diagnosis.flows
+        ),
+        flags=tuple(flags),
+        withheld=withheld(diagnosis, node_of),
+        notes=diagnosis.notes,
     )
 
 
-def _groups(diagnosis: Diagnosis) -> list[CollectiveGroup]:
+def _groups(diagnosis: Diagnosis, labels: Sequence[str]) -> tuple[CollectiveGroup, ...]:
+    """Return where it began, the victims, and other groups that stand still."""
     stalls = {stall.group: stall for stall in diagnosis.stalls}
-    order = [*diagnosis.groups, *diagnosis.victims]
-    order += [group for group in stalls if group not in order]
-    docs = []
-    for number in dict.fromkeys(order):
+    found = []
+    for number in dict.fromkeys((*diagnosis.groups, *diagnosis.victims, *stalls)):
         group, stall = diagnosis.all_groups[number], stalls.get(number)
-        origin = number in diagnosis.groups
-        docs.append(
+        role: Literal["origin", "victim", "other"] = "victim" if number in diagnosis.victims else "other"
+        found.append(
             CollectiveGroup(
                 group=group.name,
                 kind=group.kind,
-                role="origin" if origin else "victim" if number in diagnosis.victims else "other",
-                seq=stall.seq if stall is not None else None,
-                op=stall.op if stall is not None else None,
-                standing=[diagnosis.members[m].label for m in sorted(stall.standing)] if stall is not None else [],
-                absent=[diagnosis.members[m].label for m in sorted(stall.absent)] if stall is not None else [],
-                since=_time(stall.since) if stall is not None else None,
+                role="origin" if number in diagnosis.groups else role,
+                seq=None if stall is None else stall.seq,
+                op=None if stall is None else stall.op,
+                standing=() if stall is None else tuple(labels[member] for member in sorted(stall.standing)),
+                absent=() if stall is None else tuple(labels[member] for member in sorted(stall.absent)),
+                since=None if stall is None else _time(stall.since),
             )
         )
-    return docs
+    return tuple(found)
 
 
 def _time(seconds: float | None) -> datetime | None:

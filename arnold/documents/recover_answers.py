@@ -7,21 +7,30 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Interval
 
-from health.recovery.checkpoint_peers import RULES, CheckpointPeer, Peers, Rule
+from health.recovery.checkpoint_peers import RULES, CheckpointPeer, Peers, Rule, peer_notes, peer_sentence
 from health.recovery.dumps import Dropped, Dumps
 from health.recovery.eviction import Unit
-from health.recovery.eviction_decision import Doubt, Eviction
-from health.recovery.eviction_words import evict_sentence
-from health.recovery.machines import Count, JobMachine, Machines, Positive
-from health.recovery.replay_words import Answer
+from health.recovery.eviction_decision import Doubt, Eviction, evict_notes, evict_sentence
+from health.recovery.machines import JobMachine, Machines
+from health.recovery.stacks import StackView
 from health.recovery.standby import RateRange, StandbyPool
-from health.recovery.two_phase_replay import PHASES, ReplayPlan
+from health.recovery.two_phase_replay import (
+    PHASES,
+    Answer,
+    ReplayPlan,
+    replay_answer,
+    replay_notes,
+    replay_sentence,
+)
 from topology.cluster import Cluster
+from topology.field_types import AtLeastOne, Count, Share
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord
 from topology.validate import ClusterSummary, summarise_cluster
+
+AtLeastTwo = Annotated[int, Ge(2)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +74,9 @@ class EvictDocument(JsonRecord):
     """All groups that were considered, the likeliest first."""
     compare: Literal["job", "stage"]
     """Whether each rank was compared with all others or with those of its stage."""
-    looks: Positive
+    looks: AtLeastOne
     """Looks at the job: rounds, or one."""
-    ranks: Positive
+    ranks: AtLeastOne
     """Ranks of the job."""
     missing: tuple[int, ...]
     """Ranks without a dump in some look."""
@@ -101,7 +110,7 @@ class CheckpointPeersDocument(JsonRecord):
     """Pairs by distance: as near as the rules allow."""
     mutual: Count
     """Machines that keep the backup of their own peer."""
-    fatal_pairs: Positive
+    fatal_pairs: AtLeastOne
     """Pairs of machines whose loss together loses a state and its backup."""
     peers: tuple[CheckpointPeer, ...]
     """One row for each machine, by node rank."""
@@ -120,22 +129,22 @@ class ReplayDocument(JsonRecord):
     answer: Answer
     """plan: no failed group was given; culprit: one machine is left; suspects: several are; nobody: no machine is in
     all of the failed groups."""
-    machines: Annotated[int, Ge(2)]
+    machines: AtLeastTwo
     """Machines of the job."""
-    replica: Positive
+    replica: AtLeastOne
     """Machines of the smallest part that runs on its own: PP at node level, times what context and expert groups
     bind."""
-    replicas: Annotated[int, Ge(2)]
+    replicas: AtLeastTwo
     """DP at node level."""
-    k: Positive
+    k: AtLeastOne
     """Replicas of a group: its DP."""
-    group_size: Positive
+    group_size: AtLeastOne
     """Machines of a group: m = k * replica."""
-    groups: Annotated[int, Ge(2)]
+    groups: AtLeastTwo
     """Groups of each phase: n = replicas / k."""
     unique: bool
     """Whether one failed group of each phase always leaves one machine: m <= n."""
-    most_suspects: Positive
+    most_suspects: AtLeastOne
     """Machines that one failed group of each phase leaves at most: m / n, rounded up."""
     horizontal: tuple[tuple[int, ...], ...]
     """Node ranks of each group of the first phase: machine x goes to group floor(x / m)."""
@@ -167,9 +176,9 @@ class StandbyDocument(JsonRecord):
 
     verdict: str
     """The pools in a sentence."""
-    rate: Annotated[float, Ge(0.0), Le(1.0)]
+    rate: Share
     """Probability that a machine fails on a day."""
-    quantile: Annotated[float, Gt(0.0), Lt(1.0)]
+    quantile: Annotated[float, Interval(gt=0, lt=1)]
     """Share of days whose failures the pool covers."""
     switch: int | None
     """Machines of a dead switch; null = not asked for."""
@@ -182,29 +191,26 @@ class StandbyDocument(JsonRecord):
 
 
 def evict_document(
-    eviction: Eviction,
-    rounds: Sequence[Dumps],
-    *,
-    compare: Literal["job", "stage"],
-    flags: Sequence[NodeFlag],
-    notes: Sequence[str],
+    eviction: Eviction, rounds: Sequence[Dumps], *, view: StackView, flags: Sequence[NodeFlag]
 ) -> EvictDocument:
-    """Return the document of a decision.
-
-    :param rounds: dumps of each look.
-    """
-    ranks, looks = eviction.machines.ranks, eviction.looks
-    seen = [set(look.seen) for look in looks]
+    """Return the document of a decision."""
+    machines, looks = eviction.machines, eviction.looks
+    last = next((look.outliers for look in reversed(looks) if look.outliers), ())
+    outliers = machines.outlier_counts(last)
+    seen = set(looks[0].seen).intersection(*(look.seen for look in looks))
     return EvictDocument(
         verdict=evict_sentence(eviction),
         unit=eviction.unit,
         doubt=eviction.doubt,
-        machines=_evicted(eviction),
+        machines=tuple(
+            EvictedMachine(**asdict(machines.machine(i)), outliers=int(outliers[i]), rounds=int(eviction.hits[i]))
+            for i in (eviction.unit.node_ranks if eviction.unit else ())
+        ),
         candidates=eviction.units,
-        compare=compare,
+        compare=view.compare,
         looks=len(looks),
-        ranks=ranks,
-        missing=tuple(rank for rank in range(ranks) if not all(rank in present for present in seen)),
+        ranks=machines.ranks,
+        missing=tuple(sorted(set(range(machines.ranks)) - seen)),
         outliers=tuple(look.outliers for look in looks),
         stacks=tuple(
             SameStack(i, group.signature, group.ranks, group.outliers)
@@ -213,74 +219,45 @@ def evict_document(
         ),
         dropped=tuple(drop for dumps in rounds for drop in dumps.dropped),
         flags=tuple(flags),
-        notes=tuple(notes),
+        notes=evict_notes(eviction, view),
     )
 
 
 def peers_document(
-    peers: Peers, cluster: Cluster, *, source: str, level: str | None, verdict: str, notes: Sequence[str]
+    peers: Peers, cluster: Cluster, *, source: str, level: str | None, notes: Sequence[str]
 ) -> CheckpointPeersDocument:
-    """Return the document of an assignment.
-
-    :param source: name of the cluster's file.
-    """
+    """Return the document of an assignment."""
     return CheckpointPeersDocument(
-        verdict=verdict,
+        verdict=peer_sentence(peers, level),
         level=level,
-        broken={rule: int(peers.shared[rule].sum()) for rule in RULES},
+        broken=peers.broken,
         conflict=peers.conflict,
         relaxed_in_order=RULES,
         distances=tuple(np.bincount(peers.distance).tolist()),
         mutual=peers.mutual,
         fatal_pairs=peers.fatal_pairs,
         peers=peers.rows(),
-        notes=tuple(notes),
+        notes=(*notes, *peer_notes(peers, level)),
         cluster=summarise_cluster(cluster, source),
     )
 
 
 def replay_document(
-    plan: ReplayPlan,
-    machines: Machines,
-    *,
-    horizontal: Sequence[int],
-    vertical: Sequence[int],
-    verdict: str,
-    answer: Answer,
-    suspects: Sequence[int],
-    notes: Sequence[str],
+    plan: ReplayPlan, machines: Machines, *, horizontal: Sequence[int], vertical: Sequence[int]
 ) -> ReplayDocument:
     """Return the document of a plan and of what came of it."""
-    cut = {phase: tuple(tuple(plan.members(phase, group)) for group in range(plan.groups)) for phase in PHASES}
+    failed = bool(horizontal or vertical)
+    suspects = plan.suspects(horizontal, vertical) if failed else ()
+    cut = [tuple(plan.members(phase, group) for group in range(plan.groups)) for phase in PHASES]
+    sizes = ("machines", "replica", "replicas", "k", "group_size", "groups", "unique", "most_suspects")
     return ReplayDocument(
-        verdict=verdict,
-        answer=answer,
-        machines=plan.machines,
-        replica=plan.replica,
-        replicas=plan.replicas,
-        k=plan.k,
-        group_size=plan.group_size,
-        groups=plan.groups,
-        unique=plan.unique,
-        most_suspects=plan.most_suspects,
-        horizontal=cut["horizontal"],
-        vertical=cut["vertical"],
+        verdict=replay_sentence(plan, machines, suspects, failed=failed),
+        answer=replay_answer(suspects, failed=failed),
+        **{name: getattr(plan, name) for name in sizes},
+        horizontal=cut[0],
+        vertical=cut[1],
         failed_horizontal=tuple(horizontal),
         failed_vertical=tuple(vertical),
-        suspects=tuple(machines.machine(suspect) for suspect in suspects),
-        notes=tuple(notes),
-    )
-
-
-def _evicted(eviction: Eviction) -> tuple[EvictedMachine, ...]:
-    if eviction.unit is None:
-        return ()
-    machines = eviction.machines
-    last = next(look for look in reversed(eviction.looks) if look.outliers)
-    counts = machines.outlier_counts(last.outliers)
-    return tuple(
-        EvictedMachine(
-            **asdict(machines.machine(machine)), outliers=int(counts[machine]), rounds=int(eviction.hits[machine])
-        )
-        for machine in eviction.unit.node_ranks
+        suspects=tuple(map(machines.machine, suspects)),
+        notes=replay_notes(plan, suspects, horizontal=horizontal, vertical=vertical),
     )

@@ -13,9 +13,9 @@ from health.collectives.flow_progress import P2P, RECEIVE
 from health.collectives.recording import (
     CollectiveRecording,
     CompletionRow,
+    Completions,
     StateRow,
-    completions,
-    states,
+    States,
 )
 
 TICK = 0.01
@@ -91,7 +91,9 @@ class _Run:
 
     def recording(self) -> CollectiveRecording:
         """What was seen."""
-        return CollectiveRecording(self.job.members(), self.groups, OPS, completions(self.ends), states(self.samples))
+        return CollectiveRecording(
+            self.job.members(), self.groups, OPS, Completions.of(self.ends), States.of(self.samples)
+        )
 
     def _hits(self, kinds: Sequence[str], now: float) -> bool:
         return self.fault is not None and self.fault.kind in kinds and now >= self.fault.time

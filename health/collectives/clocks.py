@@ -8,16 +8,19 @@ out.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from health.collectives.json_fields import BadRowOfRank, TaintedRanks
-from health.collectives.recording import CollectiveRecording, Completions, Long, Seconds, States
+from health.collectives.json_fields import BadRowOfRank, Row, TaintedRanks
+from health.collectives.recording import CollectiveRecording, CompletionRow, Completions, Long, Seconds, StateRow
 from topology.files import Source
+from topology.tables.text_rows import json_objects
+
+TimedRow = TypeVar("TimedRow", bound=CompletionRow | StateRow)
 
 TOLERATED = 0.5
 """Seconds; the end of a collective is not the same instant for all, and smaller offsets do no harm."""
@@ -25,22 +28,38 @@ TOLERATED = 0.5
 FEWEST = 3
 """Collectives that an offset needs, and members of a group."""
 
-
 LONGEST_PAUSE = 86_400.0
 """Seconds, a day: a rank that is part of a job's collectives is never silent for so long and then goes on."""
 
 STRAY = "its time lies more than a day away from the other rows of its rank: a wrong clock, or another run"
 
 
-class Place(NamedTuple):
-    """Where a row stands.
+def read_timed(
+    sources: Sequence[Source],
+    bad_rows: TaintedRanks,
+    reader_of_file: Callable[[], Callable[[Row], TimedRow | None]],
+    ranks: Callable[[], Sequence[int]],
+) -> list[TimedRow]:
+    """Return what is made of the JSON lines of files, without the rows that are strays.
 
-    :param source: number of the file, from 0.
-    :param line: number of the line, from 1.
+    :param reader_of_file: returns, for a new file, what makes a row of an object; ``None`` = the object is none.
+    :param ranks: of the members, when all is read.
+    :raises InvalidInput: (strict) an object cannot be used, or is a stray.
     """
-
-    source: int
-    line: int
+    rows: list[TimedRow] = []
+    files, lines = array("q"), array("q")  # where each row stands: there may be millions
+    for number, source in enumerate(sources):
+        for line, row in bad_rows.keep(json_objects(source, bad_rows), reader_of_file(), source):
+            if row is not None:
+                rows.append(row)
+                files.append(number)
+                lines.append(line)
+    times = np.array([row[0] for row in rows], dtype=np.float64)
+    found = strays(times, np.array([row.member for row in rows], dtype=np.int64))
+    rank_of = ranks()
+    for i in np.flatnonzero(found).tolist():
+        bad_rows.refuse(BadRowOfRank(STRAY, rank_of[rows[i].member]), sources[files[i]].at(lines[i]))
+    return [row for row, stray in zip(rows, found.tolist(), strict=True) if not stray]
 
 
 def strays(time: Seconds, member: Long) -> npt.NDArray[np.bool_]:
@@ -50,8 +69,7 @@ def strays(time: Seconds, member: Long) -> npt.NDArray[np.bool_]:
     """
     stray = np.zeros(len(time), dtype=np.bool_)
     order = np.lexsort((time, member))
-    owners = np.flatnonzero(np.diff(member[order])) + 1
-    for rows in np.split(order, owners) if len(order) else ():
+    for rows in runs(order, member[order]):
         parts = np.split(rows, np.flatnonzero(np.diff(time[rows]) > LONGEST_PAUSE) + 1)
         largest = max(range(len(parts)), key=lambda i: (len(parts[i]), i))
         for i, part in enumerate(parts):
@@ -59,43 +77,29 @@ def strays(time: Seconds, member: Long) -> npt.NDArray[np.bool_]:
     return stray
 
 
-class Written:
-    """When rows were written, by whom, and where they stand in the files; in arrays, as there may be millions."""
+def runs(rows: npt.NDArray[np.intp], *keys: npt.NDArray[np.integer]) -> Iterator[npt.NDArray[np.intp]]:
+    """Yield the rows of each run of equal keys.
 
-    def __init__(self) -> None:
-        self._time = array("d")
-        self._member = array("q")
-        self._source = array("q")
-        self._line = array("q")
-
-    def add(self, time: float, member: int, place: Place) -> None:
-        """Append one row."""
-        self._time.append(time)
-        self._member.append(member)
-        self._source.append(place.source)
-        self._line.append(place.line)
-
-    def refuse_strays(
-        self, rows: TaintedRanks, sources: Sequence[Source], ranks: Sequence[int]
-    ) -> npt.NDArray[np.bool_]:
-        """Refuse the rows that are strays.
-
-        :param ranks: of the members.
-        :returns: which they are, in the order in which rows were added.
-        :raises InvalidInput: (strict) there is one.
-        """
-        found = strays(np.array(self._time, dtype=np.float64), np.array(self._member, dtype=np.int64))
-        for i in np.flatnonzero(found).tolist():
-            bad = BadRowOfRank(STRAY, ranks[self._member[i]])
-            rows.refuse(bad, sources[self._source[i]].at(self._line[i]))
-        return found
+    :param rows: numbers of rows, in an order in which equal keys are neighbours.
+    :param keys: of these rows, shape [rows] each.
+    """
+    changes = np.zeros(max(len(rows) - 1, 0), dtype=np.bool_)
+    for key in keys:
+        changes |= key[1:] != key[:-1]
+    yield from np.split(rows, np.flatnonzero(changes) + 1) if len(rows) else ()
 
 
-def told_of_gaps(recording: CollectiveRecording) -> CollectiveRecording:
+def runs_of_collectives(known: Completions) -> Iterator[npt.NDArray[np.intp]]:
+    """Yield the rows of each collective, by group and number."""
+    order = np.lexsort((known.seq, known.group))
+    return runs(order, known.group[order], known.seq[order])
+
+
+def note_gaps(recording: CollectiveRecording) -> CollectiveRecording:
     """Return the recording, with a note where nothing was recorded of any rank for more than :data:`LONGEST_PAUSE`."""
     time = np.sort(np.concatenate([recording.completions.end, recording.states.time]))
-    pauses = np.diff(time)
-    if not len(pauses) or (longest := float(pauses.max())) <= LONGEST_PAUSE:
+    longest = float(np.diff(time).max(initial=0.0))
+    if longest <= LONGEST_PAUSE:
         return recording
     note = (
         f"nothing was recorded for {longest / LONGEST_PAUSE:,.0f} days: these may be records of two runs, or clocks "
@@ -105,9 +109,7 @@ def told_of_gaps(recording: CollectiveRecording) -> CollectiveRecording:
 
 
 def align_clocks(recording: CollectiveRecording) -> CollectiveRecording:
-    """Return the recording with the times of members whose clock is off moved, and a note that says whose and by how
-    much.
-    """
+    """Return the recording with the times of wrong clocks moved, and a note that names them."""
     offset = clock_offsets(recording)
     wrong = np.flatnonzero(np.abs(offset) > TOLERATED)
     if not len(wrong):
@@ -121,30 +123,16 @@ def align_clocks(recording: CollectiveRecording) -> CollectiveRecording:
         f"clocks of {len(wrong)} ranks are off, most that of {recording.members[worst].label}, by "
         f"{offset[worst]:+.1f} s: corrected by the ends of their collectives"
     )
-    return replace(
-        recording, completions=_sorted(shifted), states=_sorted_states(moved), notes=(*recording.notes, note)
-    )
+    return replace(recording, completions=shifted.sorted(), states=moved.sorted(), notes=(*recording.notes, note))
 
 
 def clock_offsets(recording: CollectiveRecording) -> npt.NDArray[np.float64]:
     """Return seconds that each member's clock is ahead of its groups; 0 where that is not known."""
     known = recording.completions
-    order = np.lexsort((known.seq, known.group))
-    group, seq = known.group[order], known.seq[order]
-    cuts = np.flatnonzero((group[1:] != group[:-1]) | (seq[1:] != seq[:-1])) + 1
     deviations: list[list[float]] = [[] for _ in recording.members]
-    for rows in np.split(order, cuts) if len(order) else ():
-        if len(rows) < FEWEST:
-            continue
-        ends = known.end[rows]
-        for member, late in zip(known.member[rows].tolist(), (ends - np.median(ends)).tolist(), strict=True):
-            deviations[member].append(late)
+    for rows in runs_of_collectives(known):
+        if len(rows) >= FEWEST:
+            ends = known.end[rows]
+            for member, late in zip(known.member[rows].tolist(), (ends - np.median(ends)).tolist(), strict=True):
+                deviations[member].append(late)
     return np.array([np.median(late) if len(late) >= FEWEST else 0.0 for late in deviations])
-
-
-def _sorted(rows: Completions) -> Completions:
-    return rows.where(np.lexsort((rows.seq, rows.end)))
-
-
-def _sorted_states(rows: States) -> States:
-    return rows.where(np.lexsort((rows.seq, rows.time)))

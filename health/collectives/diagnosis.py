@@ -1,4 +1,4 @@
-"""From a recording or a snapshot to a diagnosis: what happened, where it began, who is to blame and how sure that is.
+"""From a recording or a snapshot to a diagnosis, also in words: what happened, where it began, what is to blame for it.
 
 *Certain* means: the evidence leaves one member alone.  *Likely*: it points there, and something else could have made
 the same records.  *Possible*: one of several.  Only what is certain becomes a flag.
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from health.collectives.clocks import align_clocks, told_of_gaps
+from health.collectives.clocks import align_clocks, note_gaps
 from health.collectives.flow_progress import Blame, Condition, Flow, blame, conditions, flows_at
 from health.collectives.recording import CollectiveRecording, Member, RankGroup
-from health.collectives.slow_ranks import Slow, find_slow
-from health.collectives.stalls import Snapshot, Stall, stalls_at
-from health.collectives.trigger import Alarm, TriggerSettings, alarms, looks, too_short
-from health.collectives.wait_chains import Root, find_roots
+from health.collectives.slow_ranks import find_slow
+from health.collectives.stalls import Root, Snapshot, Stall, find_roots, stalls_at
+from health.collectives.trigger import Alarm, alarms, looks, too_short
+from health.collectives.trigger_settings import TriggerSettings
 
 Status = Literal["healthy", "failure", "straggler"]
 Certainty = Literal["certain", "likely", "possible"]
@@ -34,6 +34,23 @@ Cause = Literal[
     "slow-gpu",
     "unknown",
 ]
+
+CAUSES: dict[Cause, str] = {
+    "none": "nothing is wrong",
+    "not-launched": "it never launched a collective that its whole group waits for",
+    "not-transmitted": "data are ready and not transmitted: the sender's network card, or a receiver without room",
+    "not-delivered": "data are transmitted and not delivered: the receiver's network card, or the way to it",
+    "gpu-not-ready": "its GPU has all it needs and makes nothing ready",
+    "crossed-order": "ranks entered collectives in different orders and wait for one another: the program's mistake",
+    "unreachable": "it is dead or does not answer",
+    "late": "it spends far less time in its collectives than the others of its group, so it comes last",
+    "slow-compute": "it works longer than its peers before each collective: a slow GPU or host",
+    "slow-transfer": "transfers with it take longer, and flows wait at it: its network card, or the GPU behind it",
+    "slow-gpu": "its GPU hands over chunks slowly inside collectives",
+    "unknown": "the records do not show the cause",
+}
+
+DOUBT = {"certain": "", "likely": "likely ", "possible": "possibly "}
 
 ORDER: dict[Certainty, int] = {"certain": 0, "likely": 1, "possible": 2}
 
@@ -57,29 +74,18 @@ class Culprit:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowState:
-    """A flow of the stalled collective and what it waits for."""
-
-    group: int
-    flow: Flow
-    condition: Condition
-
-
-@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """What is known of a job's collectives.
 
     :param settled: whether the records show that the stalls stand still, and are not merely under way.
     :param cause: the cause of what came first.
-    :param culprits: the surest first; empty = nobody can be named.
+    :param culprits: the surest first; empty = none can be named.
     :param groups: where it began.
     :param victims: groups that wait for those.
     :param alarm: seconds since the epoch at which it was seen; ``None`` = a snapshot, or healthy.
     :param localised: when the culprits were first named as sure as they are now.
     :param since: the last instant at which all was well; ``None`` = unknown.
-    :param stalls: all stalls at that instant.
-    :param flows: flows of the collective that everything waits for.
-    :param looks: how many times the job was looked at.
+    :param flows: flows of the collective that everything waits for, and what each waits for itself.
     """
 
     members: tuple[Member, ...]
@@ -93,7 +99,7 @@ class Diagnosis:
     localised: float | None = None
     since: float | None = None
     stalls: tuple[Stall, ...] = ()
-    flows: tuple[FlowState, ...] = ()
+    flows: tuple[tuple[Flow, Condition], ...] = ()
     settled: bool = True
     looks: int = 0
     notes: tuple[str, ...] = ()
@@ -107,10 +113,10 @@ class Diagnosis:
 def diagnose(recording: CollectiveRecording, settings: TriggerSettings | None = None) -> Diagnosis:
     """Watch a recording as it was written: the first alarm, and the surest answer that follows it.
 
-    Looks after the first alarm go on until somebody is named with certainty, or the recording ends.
+    Looks after the first alarm go on until a member is named with certainty, or the recording ends.
     """
     settings = settings or TriggerSettings()
-    recording = told_of_gaps(align_clocks(recording))
+    recording = note_gaps(align_clocks(recording))
     best = Diagnosis(recording.members, recording.groups, "healthy", notes=recording.notes)
     first: Diagnosis | None = None
     made = looks(recording, settings)
@@ -122,113 +128,146 @@ def diagnose(recording: CollectiveRecording, settings: TriggerSettings | None = 
         if best.certainty == "certain":
             made = number
             break
-    if first is None:
-        return replace(best, looks=made, notes=(*best.notes, *_doubts(recording, settings)))
-    since = first.since if best.status == "straggler" else best.since
-    return replace(best, alarm=first.localised, since=since, looks=made)
-
-
-def _doubts(recording: CollectiveRecording, settings: TriggerSettings) -> tuple[str, ...]:
-    """Return why no alarm may mean little."""
+    if first is not None:
+        since = first.since if best.status == "straggler" else best.since
+        return replace(best, alarm=first.localised, since=since, looks=made)
     if not too_short(recording, settings):
-        return ()
-    return (
+        return replace(best, looks=made)
+    doubt = (
         f"no watched rank completed its group's collective {settings.history} times: too little to tell a slow job, "
-        f"and a hang only after {settings.history * settings.window:g} s of silence; record more steps",
+        f"and a hang only after {settings.history * settings.window:g} s of silence; record more steps"
     )
+    return replace(best, looks=made, notes=(*best.notes, doubt))
 
 
 def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosis:
     """Return the diagnosis of one instant, from records without counters."""
-    healthy = Diagnosis(snapshot.members, snapshot.groups, "healthy", notes=tuple(notes), settled=snapshot.settled)
-    roots = find_roots(snapshot)
+    base = replace(_of_snapshot(snapshot), notes=tuple(notes))
     if snapshot.gone:
         hosts = {snapshot.members[member].host for member in snapshot.gone}
         sure: Certainty = "certain" if len(hosts) == 1 and None not in hosts else "likely"
-        culprits = tuple(Culprit(member, sure) for member in sorted(snapshot.gone))
-        groups = tuple(g for g, group in enumerate(snapshot.groups) if snapshot.gone & set(group.members))
-        found = replace(healthy, status="failure", cause="unreachable", culprits=culprits, groups=groups)
-        return replace(found, stalls=snapshot.stalls)
-    if not roots:
-        return healthy
-    return replace(_from_root(snapshot, roots[0], None, ()), notes=tuple(notes))
+        return replace(
+            base,
+            status="failure",
+            cause="unreachable",
+            culprits=tuple(Culprit(member, sure) for member in sorted(snapshot.gone)),
+            groups=tuple(g for g, group in enumerate(snapshot.groups) if snapshot.gone & set(group.members)),
+        )
+    roots = find_roots(snapshot)
+    return _from_root(base, snapshot, roots[0]) if roots else replace(base, stalls=())
+
+
+def _of_snapshot(snapshot: Snapshot) -> Diagnosis:
+    """Return a healthy diagnosis of the members, groups and stalls of a snapshot."""
+    return Diagnosis(snapshot.members, snapshot.groups, "healthy", stalls=snapshot.stalls, settled=snapshot.settled)
 
 
 def _at_alarm(
     recording: CollectiveRecording, raised: Sequence[Alarm], time: float, settings: TriggerSettings
 ) -> Diagnosis:
-    """What an alarm is about.  A straggler's alarm on a job that stands still is a failure seen early."""
+    """Return what an alarm is about.  A straggler's alarm on a job that stands still is a failure seen early."""
     snapshot = stalls_at(recording, time, quiet=settings.quiet, back=max(settings.window, 2 * settings.quiet))
     failed = any(alarm.kind == "failure" for alarm in raised)
     since = min(alarm.since for alarm in raised)
+    base = replace(_of_snapshot(snapshot), localised=time, since=since, notes=recording.notes)
     roots = find_roots(snapshot)
     if roots:
-        since = max(since, roots[0].stalls[0].since or since)
-        found = _from_root(snapshot, roots[0], recording, recording.tainted)
-        return replace(found, localised=time, since=since, notes=recording.notes)
-    healthy = Diagnosis(recording.members, recording.groups, "failure" if failed else "straggler", "unknown")
-    base = replace(healthy, localised=time, since=since, notes=recording.notes, stalls=snapshot.stalls)
-    return base if failed else _from_slow(base, find_slow(recording, since, time), recording.tainted)
+        found = _from_root(base, snapshot, roots[0], recording)
+        return replace(found, since=max(since, found.since or since))
+    base = replace(base, status="failure" if failed else "straggler", cause="unknown")
+    slow = [] if failed else find_slow(recording, since, time)
+    if not slow:
+        return base
+    worst = slow[0]
+    cause: Cause = "slow-compute" if worst.cause == "slow-before" else _SLOW_INSIDE.get(worst.waiting, "slow-transfer")
+    certainty = _certainty(worst.suspects, recording.tainted, unique=worst.unique)
+    culprits = tuple(Culprit(member, certainty, worst.factor) for member in worst.suspects)
+    return replace(base, cause=cause, culprits=culprits, groups=worst.groups)
 
 
 def _rank(diagnosis: Diagnosis) -> tuple[int, int]:
-    """Surer is less; of equally sure ones, the one with fewer suspects."""
+    """Return what is less for a surer diagnosis; of equally sure ones, for the one with fewer suspects."""
     certainty = diagnosis.certainty
     return (ORDER[certainty] if certainty else len(ORDER)), len(diagnosis.culprits)
 
 
 def _from_root(
-    snapshot: Snapshot, root: Root, recording: CollectiveRecording | None, tainted: frozenset[int] | tuple[int, ...]
+    base: Diagnosis, snapshot: Snapshot, root: Root, recording: CollectiveRecording | None = None
 ) -> Diagnosis:
+    """Return a failure that began in the stalls of a root."""
     stall = root.stalls[0]
-    flows: tuple[FlowState, ...] = ()
-    cause: Cause
+    flows: tuple[tuple[Flow, Condition], ...] = ()
+    cause: Cause = "unknown"
+    suspects: tuple[int, ...] = ()
     if root.kind != "transfer":
-        cause, suspects, unique = root.kind, root.suspects, len(root.suspects) == 1
-    elif recording is None:
-        cause, suspects, unique = "unknown", (), False
-    else:
+        cause, suspects = root.kind, root.suspects
+    elif recording is not None:
         known = flows_at(recording.states, stall.group, stall.seq)
         found = conditions(known)
-        flows = tuple(FlowState(stall.group, flow, state) for flow, state in zip(known, found, strict=True))
-        cause, suspects, unique = _of_transfer(snapshot, stall, blame(known, found))
-    unsure = not snapshot.settled or root.kind == "crossed-order"
-    certainty = _certainty(unique=unique, unsure=unsure, members=suspects, doubtful={*tainted, *snapshot.unseen})
-    return Diagnosis(
-        snapshot.members,
-        snapshot.groups,
-        "failure",
-        cause,
-        tuple(Culprit(member, certainty) for member in suspects),
-        tuple(stall.group for stall in root.stalls),
-        root.victims,
+        flows = tuple(zip(known, found, strict=True))
+        cause, suspects = _of_transfer(snapshot, stall, blame(known, found))
+    doubtful = snapshot.unseen | (frozenset() if recording is None else recording.tainted)
+    sure = snapshot.settled and root.kind != "crossed-order"
+    certainty = _certainty(suspects, doubtful, unique=len(suspects) == 1, sure=sure)
+    return replace(
+        base,
+        status="failure",
+        cause=cause,
+        culprits=tuple(Culprit(member, certainty) for member in suspects),
+        groups=tuple(stall.group for stall in root.stalls),
+        victims=root.victims,
         since=stall.since,
-        stalls=snapshot.stalls,
         flows=flows,
-        settled=snapshot.settled,
     )
 
 
-def _of_transfer(snapshot: Snapshot, stall: Stall, found: Blame) -> tuple[Cause, tuple[int, ...], bool]:
+def _of_transfer(snapshot: Snapshot, stall: Stall, found: Blame) -> tuple[Cause, tuple[int, ...]]:
     if snapshot.gone:
-        return "unreachable", tuple(sorted(snapshot.gone)), len(snapshot.gone) == 1
-    if found.cause in ("not-transmitted", "not-delivered", "gpu-not-ready"):
-        return found.cause, found.suspects, found.unique
-    alone = found.cause == "complete" and len(stall.standing) == 1
-    return ("gpu-not-ready", tuple(stall.standing), True) if alone else ("unknown", (), False)
+        return "unreachable", tuple(sorted(snapshot.gone))
+    if found.cause == "complete" and len(stall.standing) == 1:
+        return "gpu-not-ready", tuple(stall.standing)
+    if found.cause == "complete" or found.cause == "starved":  # noqa: PLR1714 - so that the type is narrowed
+        return "unknown", ()
+    return found.cause, found.suspects
 
 
-def _from_slow(base: Diagnosis, found: Sequence[Slow], tainted: frozenset[int]) -> Diagnosis:
-    if not found:
-        return base
-    slow = found[0]
-    cause: Cause = "slow-compute" if slow.cause == "slow-before" else _SLOW_INSIDE.get(slow.waiting, "slow-transfer")
-    certainty = _certainty(unique=slow.unique, unsure=False, members=slow.suspects, doubtful=set(tainted))
-    culprits = tuple(Culprit(member, certainty, slow.factor) for member in slow.suspects)
-    return replace(base, cause=cause, culprits=culprits, groups=slow.groups)
-
-
-def _certainty(*, unique: bool, unsure: bool, members: Sequence[int], doubtful: set[int]) -> Certainty:
-    if unique and not unsure and not doubtful & set(members):
+def _certainty(members: Sequence[int], doubtful: frozenset[int], *, unique: bool, sure: bool = True) -> Certainty:
+    if unique and sure and doubtful.isdisjoint(members):
         return "certain"
     return "likely" if unique or len(members) == 2 else "possible"
+
+
+def verdict(diagnosis: Diagnosis) -> str:
+    """Return what happened and what is to blame, in one or two sentences."""
+    if diagnosis.status == "healthy":
+        if not diagnosis.settled:
+            return "nothing shows that a collective stands still or that a rank is behind"
+        return "no collective stands still and no watched rank has become slow"
+    what = "the job stands still" if diagnosis.status == "failure" else "the job has become slow"
+    if not diagnosis.settled:
+        what = "some ranks are behind" if diagnosis.status == "failure" else "some ranks come late"
+    where = f", first in {_few([diagnosis.all_groups[g].name for g in diagnosis.groups])}" if diagnosis.groups else ""
+    if not diagnosis.culprits:
+        return f"{what}{where}; nobody can be named: {blame_sentence(diagnosis)}"
+    names = _few([_place(diagnosis, culprit.member) for culprit in diagnosis.culprits], last=" or ")
+    if diagnosis.cause == "unreachable":
+        names = _few([_place(diagnosis, culprit.member) for culprit in diagnosis.culprits])
+    if not diagnosis.settled:
+        return f"{what}{where}: {DOUBT[diagnosis.certainty or 'possible']}{names}, as {blame_sentence(diagnosis)}"
+    return f"{what}{where}; to blame is {DOUBT[diagnosis.certainty or 'possible']}{names}: {blame_sentence(diagnosis)}"
+
+
+def blame_sentence(diagnosis: Diagnosis) -> str:
+    """Return the cause in words, with the factor where there is one."""
+    factor = diagnosis.culprits[0].factor if diagnosis.culprits else None
+    return CAUSES[diagnosis.cause] + (f" ({factor:.1f} times)" if factor is not None else "")
+
+
+def _place(diagnosis: Diagnosis, member: int) -> str:
+    found = diagnosis.members[member]
+    return f"{found.label} on {found.host}" if found.host and found.host not in found.label else found.label
+
+
+def _few(names: Sequence[str], *, last: str = " and ", most: int = 4) -> str:
+    shown = [*names[:most], f"{len(names) - most} more"] if len(names) > most else list(names)
+    return ", ".join(shown[:-1]) + last + shown[-1] if len(shown) > 1 else shown[0]

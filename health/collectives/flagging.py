@@ -1,16 +1,20 @@
-"""From a diagnosis to node flags.
+"""From a diagnosis to node flags: which node a member runs on, and what is certain enough to flag it.
 
-Only what is certain becomes one, only where the node is known, and never for a mistake of the program.
+Only what is certain becomes a flag, only where the node is known, and never for a mistake of the program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from health.collectives.diagnosis import Cause, Culprit, Diagnosis
-from health.collectives.diagnosis_text import blame_sentence
+from health.collectives.diagnosis import Cause, Diagnosis, blame_sentence
+from health.collectives.recording import Member
+from topology.errors import InvalidInput
+from topology.files import Source
 from topology.flags import FAULTY, FlagKind, NodeFlag
+from topology.tables.bad_rows import BadRows
+from topology.tables.text_rows import CsvRows
 
 SOURCE = "collectives"
 
@@ -33,7 +37,7 @@ KINDS: dict[Cause, FlagKind] = {
 def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime) -> list[NodeFlag]:
     """Return the flags that a diagnosis justifies, one for each node.
 
-    :param node_of: member -> node, of the members whose node is known.
+    :param node_of: member -> node, where it is known.
     :param now: for a diagnosis without a time of its own; timezone-aware.
     """
     kind = KINDS.get(diagnosis.cause)
@@ -44,36 +48,66 @@ def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime)
     flags: dict[str, NodeFlag] = {}
     for culprit in diagnosis.culprits:
         node = node_of.get(culprit.member)
-        if culprit.certainty != "certain" or node is None or node in flags:
-            continue
-        flags[node] = NodeFlag(
-            node,
-            kind,
-            slowdown=FAULTY if kind == "faulty" else max(1.0, culprit.factor or 1.0),
-            source=SOURCE,
-            since=since,
-            until=until,
-            evidence=_evidence(diagnosis, culprit),
-        )
+        if culprit.certainty == "certain" and node is not None and node not in flags:
+            flags[node] = NodeFlag(
+                node,
+                kind,
+                slowdown=FAULTY if kind == "faulty" else max(1.0, culprit.factor or 1.0),
+                source=SOURCE,
+                since=since,
+                until=until,
+                evidence=f"{diagnosis.members[culprit.member].label}: {blame_sentence(diagnosis)}",
+            )
     return list(flags.values())
 
 
 def withheld(diagnosis: Diagnosis, node_of: Mapping[int, str]) -> str:
-    """Return why nobody is flagged although something is wrong; empty where somebody is, or nothing is."""
+    """Return why no node is flagged although something is wrong; empty where one is, or nothing is wrong."""
+    reason = ""
     if diagnosis.status == "healthy":
-        return ""
+        return reason
     if not diagnosis.culprits:
-        return "no node is flagged: the evidence names nobody"
-    if diagnosis.cause == "crossed-order":
-        return "no node is flagged: the order of collectives is the program's, not a node's"
-    if not diagnosis.settled:
-        return "no node is flagged: the records do not show that anything stands still"
-    if diagnosis.certainty != "certain":
-        return "no node is flagged: the evidence does not leave one suspect alone"
-    if all(culprit.member not in node_of for culprit in diagnosis.culprits):
-        return "no node is flagged: the records do not say which node the rank runs on; --nodes FILE does"
-    return ""
+        reason = "the evidence names nobody"
+    elif diagnosis.cause == "crossed-order":
+        reason = "the order of collectives is the program's, not a node's"
+    elif not diagnosis.settled:
+        reason = "the records do not show that anything stands still"
+    elif diagnosis.certainty != "certain":
+        reason = "the evidence does not leave one suspect alone"
+    elif all(culprit.member not in node_of for culprit in diagnosis.culprits):
+        reason = "the records do not say which node the rank runs on; --nodes FILE does"
+    return f"no node is flagged: {reason}" if reason else ""
 
 
-def _evidence(diagnosis: Diagnosis, culprit: Culprit) -> str:
-    return f"{diagnosis.members[culprit.member].label}: {blame_sentence(diagnosis)}"
+def nodes_of(members: Sequence[Member], source: Source | None = None) -> dict[int, str]:
+    """Return member -> node, where it is known.
+
+    :param source: CSV with the header ``rank,node``, or ``host,node`` to translate hosts as the records call them (RAS
+        knows addresses, the Inspector may know other names than the scheduler); ``None`` = the hosts are the nodes.
+    :raises InvalidInput: the file cannot be used.
+    """
+    known = {i: member.host for i, member in enumerate(members) if member.host is not None}
+    if source is None:
+        return known
+    rows = CsvRows(source, BadRows(lenient=None))
+    if rows.header not in (("rank", "node"), ("host", "node")):
+        raise InvalidInput(
+            "the header is neither rank,node nor host,node",
+            where=source.at(1),
+            fix="begin the file with one of the two",
+        )
+    key = rows.header[0]
+    table: dict[str, str] = {}
+    for line, cells in rows:
+        if not all(cells) or (key == "rank" and not cells[0].isdecimal()):
+            raise InvalidInput(
+                f"is not a {key} and a node", where=source.at(line), fix="write two cells with a comma between"
+            )
+        name = str(int(cells[0])) if key == "rank" else cells[0]
+        if table.setdefault(name, cells[1]) != cells[1]:
+            raise InvalidInput(
+                f"{key} {name:.60} has another node above", where=source.at(line), fix="keep one of the two"
+            )
+    if key == "host":
+        return {i: table.get(host, host) for i, host in known.items()}
+    return known | {i: table[str(m.rank)] for i, m in enumerate(members) if str(m.rank) in table}

@@ -5,16 +5,15 @@ retired it without completion: it has timed out.
 
 That holds where the recorder saw events of the device.  Of a backend of which it saw none (``FlightRecorderHook``,
 gloo, work on the CPU) it says ``scheduled`` and ``retired`` of operations that are long over.  Of these the ranks are
-compared by how far each has come: what all members have followed by a later operation is over; who has not come as far
-as the others is behind.  Whether the last operation is over cannot be told, nor whether who is behind will come, so
-nothing is certain.
+compared by how far each has come: what all members have followed by a later operation is over; a rank that has not come
+as far as the others is behind.  Whether the last operation is over cannot be told, nor whether a rank that is behind
+will come, so nothing is certain.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from health.collectives.flight_recorder_dump import Dump, Entry, Pair, read_dump
 from health.collectives.recording import Member, RankGroup
@@ -35,6 +34,7 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
     """
     dumps: dict[int, Dump] = {}
     place: dict[int, str] = {}
+    first_with: dict[str, tuple[int, tuple[int, ...]]] = {}  # group -> the first rank that has it, and its ranks there
     refused: list[InvalidInput] = []
     for source in sources:
         try:
@@ -51,13 +51,13 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
                 fix="give one dump of each rank, of one moment",
             )
         for name, (_, ranks) in dump.groups.items():
-            for other in dumps.values():
-                if name in other.groups and other.groups[name][1] != ranks:
-                    raise InvalidInput(
-                        f"the group {name!r:.60} has other ranks than in {place[other.rank]}",
-                        where=source.name,
-                        fix="give the dumps of one job only",
-                    )
+            other, known = first_with.setdefault(name, (dump.rank, ranks))
+            if known != ranks:
+                raise InvalidInput(
+                    f"the group {name!r:.60} has other ranks than in {place[other]}",
+                    where=source.name,
+                    fix="give the dumps of one job only",
+                )
         dumps[dump.rank], place[dump.rank] = dump, source.name
     if not dumps:
         raise refused[0]
@@ -65,62 +65,52 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
     return snapshot, (*(f"left out {error.where}: {error.message}" for error in refused), *notes)
 
 
-class _Found(NamedTuple):
-    """What a group shows.
-
-    :param timed_out: something in it has timed out.
-    """
-
-    stall: Stall | None = None
-    mismatch: Mismatch | None = None
-    timed_out: bool = False
-
-
 class _Job:
     """The dumps of a job, by rank."""
 
     def __init__(self, dumps: Mapping[int, Dump]) -> None:
         self._dumps = dumps
-        self._groups: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self._groups = {name: group for dump in dumps.values() for name, group in dump.groups.items()}
         self._notes: list[str] = []
-        for dump in dumps.values():
-            self._groups.update(dump.groups)
         self._guess_groups()
         ranks = sorted(set(dumps) | {rank for _, members in self._groups.values() for rank in members})
         self._index = {rank: i for i, rank in enumerate(ranks)}
         self._timed = {backend for dump in dumps.values() for backend in dump.timed}
         self._untimed: set[str] = set()
         self._overwritten = 0
+        self._stalls: list[Stall] = []
+        self._mismatches: list[Mismatch] = []
+        self._timed_out = False
 
     def snapshot(self) -> tuple[Snapshot, list[str]]:
         """Return the job at the moment of the dumps, and what limits it."""
         members = tuple(Member(f"rank {r}", r, self._dumps[r].host if r in self._dumps else None) for r in self._index)
         groups: list[RankGroup] = []
-        found: list[_Found] = []
-        for number, (name, (desc, who)) in enumerate(self._groups.items()):
+        for number, (name, (desc, ranks)) in enumerate(self._groups.items()):
             title = f"{name} {desc}".strip() if desc != "undefined" else name
-            groups.append(RankGroup(title, "", tuple(self._index[rank] for rank in who)))
-            found.append(self._of_group(number, name, who))
-        for (name, source, target), of_pair in self._transfers():
-            one = self._of_pair(len(groups), (name, source, target), of_pair)
-            if one.stall is not None:
+            groups.append(RankGroup(title, "", tuple(self._index[rank] for rank in ranks)))
+            self._look_at_group(number, name, ranks)
+        pairs: dict[Pair, Entries] = defaultdict(dict)
+        for rank, dump in self._dumps.items():
+            for pair, mine in dump.transfers.items():
+                pairs[pair][rank] = mine
+        for (name, source, target), entries in sorted(pairs.items()):
+            stall = self._of_pair(len(groups), (name, source, target), entries)
+            if stall is not None:
                 groups.append(RankGroup(f"{name} {source}->{target}", "pp", (self._index[source], self._index[target])))
-                found.append(one)
-        stalls = tuple(one.stall for one in found if one.stall is not None)
-        timed_out = any(one.timed_out for one in found)
+                self._stalls.append(stall)
         unseen = frozenset(i for rank, i in self._index.items() if rank not in self._dumps)
         notes = [*self._notes, *self._limits(len(unseen))]
-        if stalls and not timed_out:
+        if self._stalls and not self._timed_out:
             notes.append("no operation has timed out: the dumps may show a healthy job at work")
-        mismatches = tuple(one.mismatch for one in found if one.mismatch is not None)
-        return Snapshot(members, tuple(groups), stalls, mismatches, settled=timed_out, unseen=unseen), notes
+        stalls, mismatches = tuple(self._stalls), tuple(self._mismatches)
+        return Snapshot(members, tuple(groups), stalls, mismatches, settled=self._timed_out, unseen=unseen), notes
 
     def _guess_groups(self) -> None:
         """Where the recorder names no groups, as that of gloo does, the ranks that used one are its members."""
         nameless = [dump for dump in self._dumps.values() if not dump.groups]
         for name in sorted({name for dump in nameless for name in dump.collectives} - set(self._groups)):
-            who = tuple(sorted(dump.rank for dump in nameless if name in dump.collectives))
-            self._groups[name] = ("", who)
+            self._groups[name] = ("", tuple(sorted(dump.rank for dump in nameless if name in dump.collectives)))
             self._notes.append(f"who is in the group {name!r:.60} is not recorded: taken are the ranks that used it")
 
     def _limits(self, unseen: int) -> Iterator[str]:
@@ -133,9 +123,7 @@ class _Job:
                 f"the recorder saw no device events (backend {names}): it does not know what is over, so ranks are "
                 "compared by the last operation that each has come to"
             )
-        unnamed: Counter[str] = Counter()
-        for dump in self._dumps.values():
-            unnamed.update(dump.unnamed)
+        unnamed = sum((dump.unnamed for dump in self._dumps.values()), Counter[str]())
         if unnamed:
             kinds = [f"{op:.40} {count:,}" for op, count in unnamed.most_common(3)]
             kinds += [f"{len(unnamed) - 3} more kinds"] if len(unnamed) > 3 else []
@@ -146,35 +134,30 @@ class _Job:
                 "larger TORCH_FR_BUFFER_SIZE keeps more"
             )
 
-    def _of_group(self, number: int, name: str, who: Sequence[int]) -> _Found:
-        """Return the first collective of a group that somebody enqueued and that is not over."""
-        entries: Entries = {rank: self._dumps[rank].collectives.get(name, []) for rank in who if rank in self._dumps}
+    def _look_at_group(self, number: int, name: str, ranks: Sequence[int]) -> None:
+        """Note the first collective of a group that a rank enqueued and that is not over."""
+        entries: Entries = {rank: self._dumps[rank].collectives.get(name, []) for rank in ranks if rank in self._dumps}
         gone = [rank for rank, mine in entries.items() if not mine and self._dumps[rank].lost]
         for rank in gone:
             del entries[rank]
         backends = {entry.backend for mine in entries.values() for entry in mine}
         if not backends:
-            return _Found()
+            return
         self._overwritten += len(gone)
         if any(self._dumps[rank].one_series for rank in entries):
             if any(self._dumps[rank].lost for rank in entries):
                 self._overwritten += len(entries) - 1
-                return _Found()
+                return
             entries = {rank: [e._replace(seq=i) for i, e in enumerate(mine)] for rank, mine in entries.items()}
         if backends & self._timed:
-            return self._by_states(number, name, entries)
-        self._untimed |= backends
-        return self._by_distance(number, entries)
-
-    def _by_states(self, number: int, name: str, entries: Entries) -> _Found:
-        """Return the first one that is not complete, by the recorder's own word."""
-        open_ = [entry for rank, mine in entries.items() for entry in self._open(rank, name, mine)]
-        if not open_:
-            return _Found()
-        seq = min(entry.seq for entry in open_)
-        standing = {rank for rank, mine in entries.items() if any(e.seq == seq for e in self._open(rank, name, mine))}
-        found = self._stall(number, entries, seq, standing)
-        return found._replace(timed_out=any(entry.retired for entry in open_))
+            open_ = [(entry, rank) for rank, mine in entries.items() for entry in self._open(rank, name, mine)]
+            if open_:
+                seq = min(entry.seq for entry, _ in open_)
+                self._timed_out |= any(entry.retired for entry, _ in open_)
+                self._stall(number, entries, seq, {rank for entry, rank in open_ if entry.seq == seq})
+        else:
+            self._untimed |= backends
+            self._compare_distances(number, entries)
 
     def _open(self, rank: int, name: str, mine: Sequence[Entry]) -> list[Entry]:
         """Return what a rank has not completed; operations of a group end in the order in which they were enqueued."""
@@ -183,58 +166,50 @@ class _Job:
         last = max((entry.seq for entry in mine if entry.completed), default=-1)
         return [entry for entry in mine if entry.seq > last]
 
-    def _by_distance(self, number: int, entries: Entries) -> _Found:
-        """Return the first one that not all have come to; where all have come equally far, what each stands in."""
+    def _compare_distances(self, number: int, entries: Entries) -> None:
+        """Note the first one that not all have come to; where all have come equally far, what each stands in."""
         reached = {rank: mine[-1].seq if mine else -1 for rank, mine in entries.items()}
         low = min(reached.values())
-        if len({entry.op for mine in entries.values() for entry in mine if entry.seq == low}) > 1:
-            return self._stall(number, entries, low, {rank for rank, last in reached.items() if last == low})
         later = [entry.seq for mine in entries.values() for entry in mine if entry.seq > low]
-        if not later:
-            return _Found()
-        return self._stall(number, entries, min(later), {rank for rank, last in reached.items() if last > low})
+        if len({entry.op for mine in entries.values() for entry in mine if entry.seq == low}) > 1:
+            self._stall(number, entries, low, {rank for rank, last in reached.items() if last == low})
+        elif later:
+            self._stall(number, entries, min(later), {rank for rank, last in reached.items() if last > low})
 
-    def _stall(self, number: int, entries: Entries, seq: int, standing: set[int]) -> _Found:
+    def _stall(self, number: int, entries: Entries, seq: int, standing: set[int]) -> None:
+        """Note a collective that stands still, and the ranks that launched another operation under its number."""
         at = {rank: entry for rank, mine in entries.items() for entry in mine if entry.seq == seq}
         absent = frozenset(self._index[rank] for rank, mine in entries.items() if not mine or mine[-1].seq < seq)
         ops = Counter(entry.op for entry in at.values())
         op = max(sorted(ops), key=lambda name: ops[name])
         others = tuple((self._index[rank], entry.op) for rank, entry in sorted(at.items()) if entry.op != op)
-        mismatch = Mismatch(number, seq, op, others) if others else None
+        if others:
+            self._mismatches.append(Mismatch(number, seq, op, others))
         since = min(entry.since for entry in at.values())
-        who = frozenset(self._index[rank] for rank in standing)
-        return _Found(Stall(number, seq, op, who, absent, since), mismatch)
+        members = frozenset(self._index[rank] for rank in standing)
+        self._stalls.append(Stall(number, seq, op, members, absent, since))
 
-    def _transfers(self) -> list[tuple[Pair, Entries]]:
-        pairs: dict[Pair, Entries] = {}
-        for rank, dump in self._dumps.items():
-            for pair, entries in dump.transfers.items():
-                pairs.setdefault(pair, {})[rank] = entries
-        return sorted(pairs.items())
-
-    def _of_pair(self, number: int, pair: Pair, entries: Entries) -> _Found:
+    def _of_pair(self, number: int, pair: Pair, entries: Entries) -> Stall | None:
         """Return a transfer between two ranks that has not ended."""
         name, source, target = pair
         backends = {entry.backend for mine in entries.values() for entry in mine}
         known = [rank for rank in (source, target) if rank in self._dumps]
         if backends & self._timed:
-            unfinished = {rank: mine for rank, mine in entries.items() if not self._dumps[rank].finished(name)}
-            open_ = {rank: entry for rank, mine in unfinished.items() if (entry := _first_open(mine)) is not None}
+            left = {rank: self._open_transfers(rank, name, mine) for rank, mine in entries.items()}
+            open_ = {rank: transfers[0] for rank, transfers in left.items() if transfers}
+            self._timed_out |= any(entry.retired for entry in open_.values())
         else:
             self._untimed |= backends
             open_ = self._ahead(known, entries)
         if not open_:
-            return _Found()
+            return None
         first = next(iter(open_.values()))
         standing = frozenset(self._index[rank] for rank in open_)
         absent = frozenset(self._index[rank] for rank in known) - standing
-        late = bool(backends & self._timed) and any(entry.retired for entry in open_.values())
-        return _Found(Stall(number, first.seq, first.op, standing, absent, first.since), timed_out=late)
+        return Stall(number, first.seq, first.op, standing, absent, first.since)
 
     def _ahead(self, known: Sequence[int], entries: Entries) -> dict[int, Entry]:
-        """Return the rank of a pair that has enqueued more transfers than the other, and the first that the other
-        lacks.
-        """
+        """Return the rank of a pair that has enqueued more transfers, and the first that the other lacks."""
         if len(known) < 2:
             return {}
         if any(self._dumps[rank].lost for rank in known):
@@ -244,8 +219,8 @@ class _Job:
         done = len(entries.get(few, []))
         return {many: entries[many][done]} if len(entries[many]) > done else {}
 
-
-def _first_open(mine: Sequence[Entry]) -> Entry | None:
-    """Return the first transfer after the last that was completed."""
-    done = max((i for i, entry in enumerate(mine) if entry.completed), default=-1)
-    return mine[done + 1] if done + 1 < len(mine) else None
+    def _open_transfers(self, rank: int, name: str, mine: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the transfers of a pair after the last that a rank has completed."""
+        if self._dumps[rank].finished(name):
+            return ()
+        return mine[max((i for i, entry in enumerate(mine, 1) if entry.completed), default=0) :]

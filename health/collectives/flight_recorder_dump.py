@@ -26,6 +26,8 @@ from topology.tables.text_rows import parse_object
 
 STATES = ("scheduled", "started", "completed")
 
+PROGRESS = ("completed", "started", "enqueued")
+
 _OP = re.compile(r"(?:([A-Za-z0-9_-]+):)?(.*)", re.DOTALL)
 _TRANSFER = re.compile(r"(send|recv)(?:_?[aA]ny_?[sS]ource)?(?: (\d+)(?:->|<-)(\d+))?\b.*", re.DOTALL)
 _RANK = re.compile(r"(\d+)(?:\.json)?$")
@@ -55,8 +57,6 @@ class Dump:
     """What one rank recorded.
 
     :param groups: name -> description and ranks; empty = the recorder does not say.
-    :param collectives: name of the group -> entries, in order.
-    :param transfers: entries of each pair, in order.
     :param unnamed: transfers that do not name both their ranks -> how many.
     :param timed: backends of which an event of the device was seen: their states can be believed.
     :param progress: name of the group -> number of the last operation completed, and of the last enqueued; -1 = none.
@@ -114,8 +114,8 @@ def read_dump(source: Source) -> Dump:
             except BadRow as bad:
                 raise BadRow(f"entry {i}: {bad.reason}") from None
         first = entries[0].get("record_id") if entries else 0
-        dump.one_series = any(not str(info.get("ranks", "[")).lstrip().startswith("[") for info in config.values())
         dump.lost = type(first) is int and first > 0
+        dump.one_series = any(not str(info.get("ranks", "[")).lstrip().startswith("[") for info in config.values())
     except BadRow as bad:
         fix = "get the dump again: as JSON, or its pickle converted where it was written by flight_recorder_to_json.py"
         raise InvalidInput(bad.message, where=source.name, fix=fix) from None
@@ -198,13 +198,8 @@ def _pair(dump: Dump, name: str, transfer: re.Match[str]) -> Pair | None:
 
 
 def _progress(status: Any) -> tuple[int, int, int]:
-    """Return last operation of a group that was completed, started, enqueued, in whatever way the recorder counts; -1 =
-    none, or not told.
-    """
-    keys = ("last_completed_collective", "last_started_collective", "last_enqueued_collective")
-    found = []
-    for key in keys:
-        value = status.get(key) if isinstance(status, dict) else None
-        whole = isinstance(value, int | str) and re.fullmatch(r"\d{1,18}", str(value)[:20])
-        found.append(int(value) if whole else -1)  # type: ignore[arg-type]  # a number, or a text of digits
-    return found[0], found[1], found[2]
+    """Return the last operation of a group completed, started and enqueued, as the recorder counts; -1 = none."""
+    told = (status.get(f"last_{what}_collective") if isinstance(status, dict) else None for what in PROGRESS)
+    texts = (str(value)[:20] if isinstance(value, int | str) else "" for value in told)
+    done, started, last = (int(text) if re.fullmatch(r"\d{1,18}", text) else -1 for text in texts)
+    return done, started, last

@@ -12,7 +12,7 @@ is blocked because its target cannot pass on what it has is a victim too.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -24,6 +24,9 @@ from health.collectives.recording import WAYS, RankGroup, States
 Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]
 
 RING, UP, DOWN, P2P, RECEIVE = range(len(WAYS))
+
+Into = defaultdict[tuple[int, int, int], list["Flow"]]
+"""(channel, way, target) -> flows that lead there."""
 
 SAMPLE = 0.1
 """Seconds between two state lines of a flow."""
@@ -50,27 +53,28 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Who holds a collective up.
+    """Members that hold a collective up.
 
     :param cause: what the flows that show it have in common.
     :param suspects: one = the flows agree on it; more = they do not tell them apart.
-    :param unique: whether the evidence leaves one suspect alone.
     """
 
     cause: Condition
-    suspects: tuple[int, ...]
-    unique: bool
+    suspects: tuple[int, ...] = ()
+
+    @property
+    def unique(self) -> bool:
+        """Whether the evidence leaves one suspect alone."""
+        return len(self.suspects) == 1
 
 
 def flows_at(states: States, group: int, seq: int) -> list[Flow]:
     """Return the last known counters of each flow of a collective."""
     rows = states.where((states.group == group) & (states.seq == seq) & (states.way != RECEIVE))
     columns = (rows.member, rows.peer, rows.channel, rows.way, rows.total, rows.ready, rows.transmitted, rows.done)
-    last: dict[tuple[int, int, int, int], Flow] = {}
-    for values in zip(*(column.tolist() for column in columns), strict=True):
-        flow = Flow(*values)
-        last[flow[:4]] = flow
-    return list(last.values())
+    flows = zip(*(column.tolist() for column in columns), strict=True)
+    # a later row of the same flow replaces an earlier one
+    return list({flow[:4]: Flow(*flow) for flow in flows}.values())
 
 
 def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
@@ -78,7 +82,10 @@ def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
 
     :param slack: chunks that a GPU may be behind what it has the data for before it is blamed; 0 where nothing moves.
     """
-    into: Mapping[tuple[int, int, int], list[Flow]] = _into(flows)
+    into: Into = defaultdict(list)
+    for flow in flows:
+        into[flow.channel, flow.way, flow.target].append(flow)
+    # of each channel, how far the member of its ring that is furthest ahead is of what has come in
     lead: dict[int, int] = defaultdict(int)
     for flow in flows:
         if flow.way == RING:
@@ -88,18 +95,17 @@ def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
 
 
 def blame(flows: Sequence[Flow], found: Sequence[Condition] | None = None) -> Blame:
-    """Return who holds up a collective in which nothing moves."""
+    """Return which members hold up a collective in which nothing moves."""
     known = list(zip(flows, conditions(flows) if found is None else found, strict=True))
     idle = {flow.source for flow, condition in known if condition == "gpu-not-ready"}
     if idle:
-        return Blame("gpu-not-ready", tuple(sorted(idle)), len(idle) == 1)
-    for cause in ("not-delivered", "not-transmitted"):
+        return Blame("gpu-not-ready", tuple(sorted(idle)))
+    causes: tuple[Condition, ...] = ("not-delivered", "not-transmitted")
+    for cause in causes:
         blocked = [flow for flow, condition in known if condition == cause]
         if blocked:
-            suspects = cover((flow.source, flow.target) for flow in first_blocked(blocked))
-            return Blame(cause, suspects, len(suspects) == 1)
-    done = all(condition == "complete" for _, condition in known)
-    return Blame("complete" if done else "starved", (), False)
+            return Blame(cause, cover(flow[:2] for flow in first_blocked(blocked)))
+    return Blame("complete" if all(condition == "complete" for _, condition in known) else "starved")
 
 
 def first_blocked(blocked: Sequence[Flow]) -> list[Flow]:
@@ -119,51 +125,40 @@ def first_blocked(blocked: Sequence[Flow]) -> list[Flow]:
 
 
 def cover(ends: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    """Return members that every pair has; if there is none, those that most pairs have."""
+    """Return members that every pair has; if there is none, those that most pairs have.
+
+    A single member with exceptions is not alone: the next best come after it, so that it is never taken for certain.
+    """
     pairs = list(ends)
     votes = Counter(member for pair in pairs for member in pair)
-    most = max(votes.values())
-    best = tuple(sorted(member for member, count in votes.items() if count == most))
-    return best if most == len(pairs) or len(best) > 1 else (*best, *_second(votes, most))
+    by_count: dict[int, list[int]] = defaultdict(list)
+    for member, count in votes.items():
+        by_count[count].append(member)
+    most, *fewer = sorted(by_count, reverse=True)
+    best = sorted(by_count[most])
+    alone = len(best) == 1 and most < len(pairs)
+    return tuple(best + sorted(by_count[fewer[0]]) if alone and fewer else best)
 
 
-def _second(votes: Counter[int], most: int) -> tuple[int, ...]:
-    """Return the next best, so that a cover with exceptions is never taken for a certainty."""
-    rest = [count for count in votes.values() if count < most]
-    return tuple(sorted(member for member, count in votes.items() if rest and count == max(rest)))
-
-
-def _condition(flow: Flow, into: Mapping[tuple[int, int, int], list[Flow]], lead: int) -> Condition:
+def _condition(flow: Flow, into: Into, lead: int) -> Condition:
     if flow.done >= flow.total:
         return "complete"
     if flow.transmitted > flow.done:
         return "not-delivered"
-    available = _available(flow, into, lead)
     if flow.ready > flow.transmitted:
         return "not-transmitted"
-    return "gpu-not-ready" if flow.ready < available else "starved"
+    return "gpu-not-ready" if flow.ready < _available(flow, into, lead) else "starved"
 
 
-def _available(flow: Flow, into: Mapping[tuple[int, int, int], list[Flow]], lead: int) -> int:
+def _available(flow: Flow, into: Into, lead: int) -> int:
     """Return chunks that the source of a flow had the data for."""
     channel, source = flow.channel, flow.source
-    match flow.way:
-        case way if way == RING:
-            return min(flow.total, _least(into[channel, RING, source], flow.total) + lead)
-        case way if way == DOWN and into[channel, DOWN, source]:
-            return _least(into[channel, DOWN, source], flow.total)
-        case way if way in (UP, DOWN):
-            return _least(into[channel, UP, source], flow.total)
-        case _:
-            return flow.total
-
-
-def _into(flows: Sequence[Flow]) -> Mapping[tuple[int, int, int], list[Flow]]:
-    """Return (channel, way, target) -> flows that lead there."""
-    into: dict[tuple[int, int, int], list[Flow]] = defaultdict(list)
-    for flow in flows:
-        into[flow.channel, flow.way, flow.target].append(flow)
-    return into
+    if flow.way == RING:
+        return min(flow.total, _least(into[channel, RING, source], flow.total) + lead)
+    if flow.way == DOWN and into[channel, DOWN, source]:
+        return _least(into[channel, DOWN, source], flow.total)
+    # the root of a tree sends down what has come up; a send needs nothing
+    return _least(into[channel, UP, source], flow.total) if flow.way in (UP, DOWN) else flow.total
 
 
 def _least(flows: Sequence[Flow], otherwise: int) -> int:

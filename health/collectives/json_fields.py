@@ -1,5 +1,7 @@
 """Typed fields of JSON objects from untrusted hands, and what becomes of a row that is wrong.
 
+A field that is missing, or something else, raises :class:`~topology.tables.bad_rows.BadRow`.
+
 Strict: the first wrong row is an error with its line.  Lenient: it is dropped, counted by reason, and its rank (every
 rank, where the row does not tell) is noted: nothing is certain of a rank on evidence that failed to parse.
 """
@@ -8,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf, isfinite
-from typing import Any
+from typing import Any, Never, TypeVar
 
 from topology.tables.bad_rows import BadRow, BadRows
 
 Row = Mapping[str, Any]
+T = TypeVar("T")
 
 LARGEST = 2**62
 """Largest integer of a field; sums of two still fit 64 bits."""
@@ -58,21 +61,15 @@ class TaintedRanks(BadRows):
 
 
 def integer(row: Row, key: str, *, low: int = 0) -> int:
-    """Return a whole number of at least ``low``.
-
-    :raises BadRow: missing, or something else.
-    """
+    """Return a whole number of at least ``low``."""
     value = _present(row, key)
     if type(value) is not int or not low <= value <= LARGEST:
-        raise BadRow(f"{key!r} is {_shown(value)}, not a whole number of at least {low}")
+        _refuse(row, key, f"a whole number of at least {low}")
     return value
 
 
 def number(row: Row, key: str) -> float:
-    """Return a finite number of at least 0.
-
-    :raises BadRow: missing, or something else: NaN and negative ones too.
-    """
+    """Return a finite number of at least 0."""
     value = _present(row, key)
     try:
         # Whole numbers of more than 308 digits are no floats.
@@ -80,7 +77,7 @@ def number(row: Row, key: str) -> float:
     except OverflowError:
         made = inf
     if not isfinite(made) or made < 0:
-        raise BadRow(f"{key!r} is {_shown(value)}, not a number of at least 0")
+        _refuse(row, key, "a number of at least 0")
     return made
 
 
@@ -88,7 +85,7 @@ def moment(row: Row, key: str, *, unit: float = 1.0) -> float:
     """Return a time in seconds since 1970.
 
     :param unit: seconds that 1 stands for in the row.
-    :raises BadRow: missing, or something else, or later than :data:`LATEST`.
+    :raises BadRow: as all fields; or later than :data:`LATEST`.
     """
     seconds = number(row, key) * unit
     if seconds > LATEST:
@@ -97,36 +94,27 @@ def moment(row: Row, key: str, *, unit: float = 1.0) -> float:
 
 
 def text(row: Row, key: str) -> str:
-    """Return a text that is not empty.
-
-    :raises BadRow: missing, or something else.
-    """
-    value = _present(row, key)
-    if not isinstance(value, str) or not value:
-        raise BadRow(f"{key!r} is {_shown(value)}, not a text")
-    return value
+    """Return a text that is not empty."""
+    return _of_kind(row, key, str, "a text") or _refuse(row, key, "a text")
 
 
 def nested(row: Row, key: str) -> Row:
-    """Return an object.
-
-    :raises BadRow: missing, or something else.
-    """
-    value = _present(row, key)
-    if not isinstance(value, dict):
-        raise BadRow(f"{key!r} is {_shown(value)}, not an object")
-    return value
+    """Return an object."""
+    return _of_kind(row, key, dict, "an object")
 
 
 def listed(row: Row, key: str) -> list[Any]:
-    """Return a list.
+    """Return a list."""
+    return _of_kind(row, key, list, "a list")
 
-    :raises BadRow: missing, or something else.
-    """
+
+def _of_kind(row: Row, key: str, kind: type[T], words: str) -> T:
     value = _present(row, key)
-    if not isinstance(value, list):
-        raise BadRow(f"{key!r} is {_shown(value)}, not a list")
-    return value
+    return value if isinstance(value, kind) else _refuse(row, key, words)
+
+
+def _refuse(row: Row, key: str, words: str) -> Never:
+    raise BadRow(f"{key!r} is {_shown(row[key])}, not {words}")
 
 
 def _present(row: Row, key: str) -> Any:

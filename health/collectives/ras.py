@@ -4,14 +4,14 @@ Read as ``src/ras/client_support.cc`` of NCCL 2.28.7 and later writes it.  Commu
 by their number in it; a process is known by its host address, process id and CUDA device.
 
 One answer is a snapshot of a job that may be running well: ranks that are behind are then merely possible culprits.
-Several answers of the same job, given in order of time, show who stands still.  A rank that RAS considers dead, or that
-does not answer, is what it is in any case.
+Several answers of the same job, given in order of time, show what stands still.  A rank that RAS considers dead, or
+that does not answer, is what it is in any case.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -26,6 +26,9 @@ from topology.tables.text_rows import parse_object
 P2P = ("Send", "Recv", "SendRecv")
 """Counts of operations that not all ranks take part in; the others must agree."""
 
+IN_PROGRESS = 7
+"""ncclInProgress, which is no error."""
+
 
 class _Seat(NamedTuple):
     """A process on a GPU."""
@@ -35,20 +38,25 @@ class _Seat(NamedTuple):
     device: int
 
 
+class _Rank(NamedTuple):
+    """A rank of a communicator.
+
+    :param counts: operation -> number launched; ``None`` = it did not answer.
+    """
+
+    seat: _Seat
+    counts: Mapping[str, int] | None
+
+
 class _Answer(NamedTuple):
     """One RAS document.
 
-    :param counts: communicator -> rank -> operation -> number launched.
-    :param seats: communicator -> rank -> process.
-    :param missing: communicator -> ranks that did not answer.
     :param dead: processes that are unresponsive or dead.
     :param failing: processes that report an asynchronous error.
     """
 
     stamp: str
-    counts: dict[str, dict[int, dict[str, int]]]
-    seats: dict[str, dict[int, _Seat]]
-    missing: dict[str, set[int]]
+    comms: dict[str, dict[int, _Rank]]
     dead: set[_Seat]
     failing: set[_Seat]
 
@@ -62,7 +70,7 @@ def read_ras(sources: Sequence[Source]) -> tuple[Snapshot, tuple[str, ...]]:
     stamps = [answer.stamp for answer in answers]
     if stamps != sorted(stamps):
         raise InvalidInput("stands after a later answer", where=sources[-1].name, fix="give the files in order of time")
-    return _snapshot(answers)
+    return _snapshot(answers[-1], answers[-2] if len(answers) > 1 else None)
 
 
 def _read(source: Source) -> _Answer:
@@ -73,7 +81,7 @@ def _read(source: Source) -> _Answer:
             datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S")
         except ValueError:
             raise BadRow(f"'timestamp' is {stamp!r:.40}, not a time such as 2026-01-31 12:00:00") from None
-        answer = _Answer(stamp, {}, {}, {}, set(), set())
+        answer = _Answer(stamp, {}, set(), set())
         for i, comm in enumerate(listed(document, "communicators")):
             try:
                 _take(comm, answer)
@@ -87,59 +95,45 @@ def _read(source: Source) -> _Answer:
 
 
 def _take(comm: Any, answer: _Answer) -> None:
+    """Add a communicator to an answer."""
     if not isinstance(comm, dict):
         raise BadRow("is not an object")
     name, size = f"{text(comm, 'hash')} {text(comm, 'secondary_hash')}", integer(comm, "size", low=1)
-    if name in answer.counts:
+    if name in answer.comms:
         raise BadRow(f"stands twice: {name!r:.60}")
-    counts, seats = answer.counts.setdefault(name, {}), answer.seats.setdefault(name, {})
-    for entry in _objects(comm, "ranks"):
-        rank = _rank(entry, size, seats)
-        seats[rank] = _seat(entry)
+    ranks = answer.comms.setdefault(name, {})
+    for entry, rank, seat in _entries(comm, "ranks", size, ranks):
         tally = nested(entry, "collective_counts")
-        counts[rank] = {op: integer(tally, op) for op in tally if op not in P2P}
+        ranks[rank] = _Rank(seat, {op: integer(tally, op) for op in tally if op not in P2P})
         if integer(nested(entry, "status"), "async_error") not in (0, IN_PROGRESS):
-            answer.failing.add(seats[rank])
-    answer.missing[name] = set()
-    for entry in _objects(comm, "missing_ranks"):
-        rank = _rank(entry, size, seats)
-        seats[rank] = _seat(entry)
-        answer.missing[name].add(rank)
+            answer.failing.add(seat)
+    for entry, rank, seat in _entries(comm, "missing_ranks", size, ranks):
+        ranks[rank] = _Rank(seat, None)
         status = nested(entry, "status")
         if status.get("unresponsive") is True or status.get("considered_dead") is True:
-            answer.dead.add(seats[rank])
-    if len({frozenset(tally) for tally in counts.values()}) > 1:
+            answer.dead.add(seat)
+    if len({frozenset(rank.counts) for rank in ranks.values() if rank.counts is not None}) > 1:
         raise BadRow("its ranks count different operations")
 
 
-IN_PROGRESS = 7
-"""ncclInProgress, which is no error."""
-
-
-def _objects(comm: Row, key: str) -> list[Row]:
+def _entries(comm: Row, key: str, size: int, ranks: Mapping[int, _Rank]) -> Iterator[tuple[Row, int, _Seat]]:
+    """Yield the entries of a list, each with its rank, which no entry before it has, and its seat."""
     entries = listed(comm, key)
     if not all(isinstance(entry, dict) for entry in entries):
         raise BadRow(f"{key!r} holds something that is not an object")
-    return entries
+    for entry in entries:
+        rank = integer(entry, "rank")
+        if rank >= size or rank in ranks:
+            raise BadRow(f"rank {rank} of {size} is impossible, or stands twice")
+        yield entry, rank, _Seat(text(entry, "host"), integer(entry, "pid", low=-1), integer(entry, "cuda_dev", low=-1))
 
 
-def _rank(entry: Row, size: int, seats: dict[int, _Seat]) -> int:
-    rank = integer(entry, "rank")
-    if rank >= size or rank in seats:
-        raise BadRow(f"rank {rank} of {size} is impossible, or stands twice")
-    return rank
-
-
-def _seat(entry: Row) -> _Seat:
-    return _Seat(text(entry, "host"), integer(entry, "pid", low=-1), integer(entry, "cuda_dev", low=-1))
-
-
-def _snapshot(answers: Sequence[_Answer]) -> tuple[Snapshot, tuple[str, ...]]:
-    last = answers[-1]
-    seats = sorted({seat for ranks in last.seats.values() for seat in ranks.values()})
-    widest = max(last.seats, key=lambda name: len(last.seats[name]), default="")
-    rank_of = {seat: rank for rank, seat in last.seats.get(widest, {}).items()}
+def _snapshot(last: _Answer, earlier: _Answer | None) -> tuple[Snapshot, tuple[str, ...]]:
+    """Return the snapshot of the last answer and notes."""
+    seats = sorted({rank.seat for ranks in last.comms.values() for rank in ranks.values()})
     index = {seat: i for i, seat in enumerate(seats)}
+    widest = max(last.comms.values(), key=len, default={})
+    rank_of = {rank.seat: number for number, rank in widest.items()}
     world = set(seats) == set(rank_of)
     members = tuple(
         Member(
@@ -149,26 +143,17 @@ def _snapshot(answers: Sequence[_Answer]) -> tuple[Snapshot, tuple[str, ...]]:
         )
         for seat in seats
     )
-    names = list(last.seats)
     groups = tuple(
-        RankGroup(name, "", tuple(index[seat] for _, seat in sorted(last.seats[name].items()))) for name in names
+        RankGroup(name, "", tuple(index[rank.seat] for _, rank in sorted(ranks.items())))
+        for name, ranks in last.comms.items()
     )
-    stuck = len(answers) > 1
-    earlier = answers[-2] if stuck else None
-    moving = {
-        index[last.seats[name][rank]]
-        for name in names
-        for rank, tally in last.counts[name].items()
-        if earlier is not None and earlier.counts.get(name, {}).get(rank) != tally
-    }
-    stalls = tuple(
-        Stall(number, min(reached.values()) + 1, op, standing, absent)
-        for number, name in enumerate(names)
-        for op, reached, standing, absent in _behind(last, name, index)
-        if not standing & moving
-    )
+    moving = set() if earlier is None else {index[seat] for seat in _moving(last, earlier)}
+    behind = (_behind(number, ranks.values(), index) for number, ranks in enumerate(last.comms.values()))
     gone = frozenset(index[seat] for seat in last.dead)
-    notes = [] if stuck else ["one answer of RAS does not show who stands still: give two or more, some seconds apart"]
+    silent = (rank.seat for ranks in last.comms.values() for rank in ranks.values() if rank.counts is None)
+    notes = []
+    if earlier is None:
+        notes.append("one answer of RAS does not show who stands still: give two or more, some seconds apart")
     if last.failing:
         notes.append(f"{len(last.failing)} processes report an asynchronous error; it may be that of a peer")
     if not world:
@@ -176,29 +161,33 @@ def _snapshot(answers: Sequence[_Answer]) -> tuple[Snapshot, tuple[str, ...]]:
     snapshot = Snapshot(
         members,
         groups,
-        stalls,
-        settled=stuck,
+        tuple(stall for stall in behind if stall is not None and not stall.standing & moving),
+        settled=earlier is not None,
         gone=gone,
         busy=frozenset(moving),
-        unseen=frozenset(index[last.seats[name][rank]] for name in names for rank in last.missing[name]) - gone,
+        unseen=frozenset(index[seat] for seat in silent) - gone,
     )
     return snapshot, tuple(notes)
 
 
-def _behind(
-    answer: _Answer, name: str, index: dict[_Seat, int]
-) -> list[tuple[str, dict[int, int], frozenset[int], frozenset[int]]]:
-    """Return the operation of a communicator that some of its ranks have launched more often than others."""
-    tallies = answer.counts[name]
-    ops: dict[str, dict[int, int]] = defaultdict(dict)
-    for rank, tally in tallies.items():
-        for op, count in tally.items():
-            ops[op][rank] = count
-    found = []
-    for op, reached in sorted(ops.items()):
-        most = max(reached.values())
-        absent = frozenset(index[answer.seats[name][rank]] for rank, count in reached.items() if count < most)
-        standing = frozenset(index[answer.seats[name][rank]] for rank, count in reached.items() if count == most)
-        if absent:
-            found.append((op, reached, standing, absent))
-    return found[:1]
+def _moving(last: _Answer, earlier: _Answer) -> Iterator[_Seat]:
+    """Yield processes with other counts than before."""
+    for name, ranks in last.comms.items():
+        before = earlier.comms.get(name, {})
+        for number, (seat, counts) in ranks.items():
+            if counts is not None and (number not in before or before[number].counts != counts):
+                yield seat
+
+
+def _behind(number: int, ranks: Iterable[_Rank], index: Mapping[_Seat, int]) -> Stall | None:
+    """Return the first operation of a communicator that some ranks have launched more often than others."""
+    counted: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for seat, counts in ranks:
+        for op, count in (counts or {}).items():
+            counted[op].append((count, index[seat]))
+    for op, reached in sorted(counted.items()):
+        low, most = min(reached)[0], max(reached)[0]
+        if low < most:
+            standing = frozenset(member for count, member in reached if count == most)
+            return Stall(number, low + 1, op, standing, frozenset(member for count, member in reached if count < most))
+    return None

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from health.collectives.diagnosis import Culprit, Diagnosis, diagnose, diagnose_snapshot
 from health.collectives.flight_recorder import read_flight_recorder
 from health.collectives.inspector import read_inspector
-from health.collectives.inspector_prometheus import BANDWIDTH, SECONDS, latecomers, read_prometheus
+from health.collectives.inspector_prometheus import BANDWIDTH, SECONDS, Averages, latecomers, read_prometheus
 from health.collectives.progress_format import NAME, read_progress
 from health.collectives.ras import read_ras
-from health.collectives.trigger import TriggerSettings
+from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput, UnknownName, did_you_mean
 from topology.files import MAX_BYTES, Source, decode_source, read_bytes, unpacked
 
@@ -84,11 +84,8 @@ def _common_format(sources: Sequence[Source], *, lenient: bool) -> str:
     first, kind = known[0]
     for source, other in known:
         if other != kind:
-            raise InvalidInput(
-                f"is {other}, while {first.name} is {kind}",
-                where=source.name,
-                fix="give files of one format in a run",
-            )
+            what = f"is {other}, while {first.name} is {kind}"
+            raise InvalidInput(what, where=source.name, fix="give files of one format in a run")
     return kind
 
 
@@ -109,7 +106,12 @@ def recognise(source: Source) -> str:
         return "ras"
     if SECONDS in head or BANDWIDTH in head:
         return "prometheus"
-    broken = head.startswith("{") and not _parses(line)
+    broken = False
+    if head.startswith("{"):
+        try:
+            json.loads(line)
+        except (ValueError, RecursionError):
+            broken = True
     raise InvalidInput(
         "is broken or truncated JSON" if broken else "is of no known format",
         where=source.name,
@@ -117,52 +119,26 @@ def recognise(source: Source) -> str:
     )
 
 
-def _parses(line: str) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _progress(sources: Sequence[Source], settings: TriggerSettings, lenient: bool) -> Diagnosis:
-    return diagnose(read_progress(sources, lenient=lenient), settings)
-
-
-def _inspector(sources: Sequence[Source], settings: TriggerSettings, lenient: bool) -> Diagnosis:
-    return diagnose(read_inspector(sources, lenient=lenient), settings)
-
-
-def _flight_recorder(sources: Sequence[Source], settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG001
-    return diagnose_snapshot(*read_flight_recorder(sources, lenient=lenient))
-
-
-def _ras(sources: Sequence[Source], settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG001
-    return diagnose_snapshot(*read_ras(sources))
-
-
-def _prometheus(sources: Sequence[Source], settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG001
-    averages = read_prometheus(sources, lenient=lenient)
+def _of_averages(averages: Averages) -> Diagnosis:
+    """Return the members that come last as possible culprits: averages never show more."""
     late = latecomers(averages)
-    culprits = tuple(Culprit(member, "possible", late[member]) for member in sorted(late, key=lambda m: -late[m]))
-    groups = tuple(g for g, group in enumerate(averages.groups) if set(late) & set(group.members))
     return Diagnosis(
         averages.members,
         averages.groups,
         "straggler" if late else "healthy",
         "late" if late else "none",
-        culprits,
-        groups,
+        tuple(Culprit(member, "possible", late[member]) for member in sorted(late, key=lambda m: -late[m])),
+        tuple(g for g, group in enumerate(averages.groups) if set(late) & set(group.members)),
         notes=averages.notes,
         settled=False,
     )
 
 
 FORMATS: dict[str, Callable[[Sequence[Source], TriggerSettings, bool], Diagnosis]] = {
-    "progress": _progress,
-    "inspector": _inspector,
-    "prometheus": _prometheus,
-    "flight-recorder": _flight_recorder,
-    "ras": _ras,
+    "progress": lambda sources, settings, lenient: diagnose(read_progress(sources, lenient=lenient), settings),
+    "inspector": lambda sources, settings, lenient: diagnose(read_inspector(sources, lenient=lenient), settings),
+    "prometheus": lambda sources, _, lenient: _of_averages(read_prometheus(sources, lenient=lenient)),
+    "flight-recorder": lambda sources, _, lenient: diagnose_snapshot(*read_flight_recorder(sources, lenient=lenient)),
+    "ras": lambda sources, *_: diagnose_snapshot(*read_ras(sources)),
 }
-"""Name of each format -> from its files to a diagnosis."""
+"""Name of each format -> from its files, settings and whether to be lenient to a diagnosis."""

@@ -1,4 +1,4 @@
-"""What was seen of a job's collectives, whoever wrote it down: members, groups, completions, states of running ones.
+"""What was recorded of a job's collectives, in any format: members, groups, completions, states of running ones.
 
 Times are Unix seconds.  The clocks of two hosts may differ: whatever compares times compares those of one member, or
 tolerates seconds.
@@ -6,9 +6,9 @@ tolerates seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +19,9 @@ Long = npt.NDArray[np.int64]
 Seconds = npt.NDArray[np.float64]
 
 WAYS = ("ring", "up", "down", "p2p", "receive")
-"""What the data of a flow depend on: ring, tree towards the root, tree away from it, nothing (a send).
-
-``receive`` is no flow of its own: a member that only receives says with it that it has launched.
+"""What the data of a flow depend on: ring, tree towards the root, tree away from it, nothing (a send).  ``receive`` is
+no flow of its own: it shows that a member that only receives has launched.
 """
-
-Way = int
-"""Index into :data:`WAYS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +69,7 @@ class CompletionRow(NamedTuple):
 class StateRow(NamedTuple):
     """How far one flow of a running collective has come, in chunks; a flow leads from a member to a peer.
 
+    :param way: index into :data:`WAYS`.
     :param ready: GPU_ready, chunks that the GPU has handed over.
     :param transmitted: RDMA_transmitted, chunks given to the network.
     :param done: RDMA_done, chunks delivered.
@@ -85,16 +82,68 @@ class StateRow(NamedTuple):
     op: int
     channel: int
     peer: int
-    way: Way
+    way: int
     total: int
     ready: int
     transmitted: int
     done: int
 
 
+_TYPES: Mapping[str, type[np.generic]] = dict.fromkeys(("time", "end", "start"), np.float64) | dict.fromkeys(
+    ("seq", "bytes", "total", "ready", "transmitted", "done"), np.int64
+)
+"""Types of the columns of rows; all others number a few things, in 32 bits."""
+
+
+class _Columns:
+    """Rows as columns, by time, which is the first of them."""
+
+    __slots__ = ()
+    names: ClassVar[tuple[str, ...]]
+    seq: Long
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[float, ...]]) -> Self:
+        """Return rows as columns, sorted."""
+        columns = list(zip(*rows, strict=True)) or [()] * len(cls.names)
+        types = (_TYPES.get(name, np.int32) for name in cls.names)
+        return cls(*map(np.array, columns, types)).sorted()
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    @property
+    def _times(self) -> Seconds:
+        times: Seconds = getattr(self, self.names[0])
+        return times
+
+    def until(self, time: float) -> Self:
+        """Return those known at an instant; views."""
+        return self.between(-np.inf, time)
+
+    def between(self, start: float, end: float) -> Self:
+        """Return those after ``start``, up to ``end``; views."""
+        first, last = np.searchsorted(self._times, (start, end), side="right")
+        return self.where(slice(int(first), int(last)))
+
+    def where(self, rows: slice | npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Self:
+        """Return some of the rows."""
+        return type(self)(*(getattr(self, name)[rows] for name in self.names))
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows, in numbers of Python."""
+        return zip(*(getattr(self, name).tolist() for name in self.names), strict=True)
+
+    def sorted(self) -> Self:
+        """Return the rows by time, of one time by the number of their collective."""
+        return self.where(np.lexsort((self.seq, self._times)))
+
+
 @dataclass(frozen=True, slots=True)
-class Completions:
+class Completions(_Columns):
     """Completion rows as columns, by end."""
+
+    names: ClassVar = CompletionRow._fields
 
     end: Seconds
     start: Seconds
@@ -104,21 +153,12 @@ class Completions:
     op: IntArray
     bytes: Long
 
-    def __len__(self) -> int:
-        return len(self.end)
-
-    def until(self, time: float) -> Completions:
-        """Return those known at an instant; views."""
-        return self.where(slice(0, int(np.searchsorted(self.end, time, side="right"))))
-
-    def where(self, rows: slice | npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Completions:
-        """Return some of the rows."""
-        return Completions(*(getattr(self, name)[rows] for name in CompletionRow._fields))
-
 
 @dataclass(frozen=True, slots=True)
-class States:
+class States(_Columns):
     """State rows as columns, by time."""
+
+    names: ClassVar = StateRow._fields
 
     time: Seconds
     group: IntArray
@@ -133,18 +173,6 @@ class States:
     transmitted: Long
     done: Long
 
-    def __len__(self) -> int:
-        return len(self.time)
-
-    def between(self, start: float, end: float) -> States:
-        """Return those after ``start``, up to ``end``; views."""
-        first, last = np.searchsorted(self.time, (start, end), side="right")
-        return self.where(slice(int(first), int(last)))
-
-    def where(self, rows: slice | npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> States:
-        """Return some of the rows."""
-        return States(*(getattr(self, name)[rows] for name in StateRow._fields))
-
 
 @dataclass(frozen=True, slots=True)
 class CollectiveRecording:
@@ -152,7 +180,7 @@ class CollectiveRecording:
 
     :param ops: names of operations, as completions and states number them.
     :param notes: what the reader had to decide or leave out.
-    :param tainted: members whose evidence is incomplete as rows were dropped: nothing is certain of them.
+    :param tainted: members with incomplete evidence, as rows were dropped: nothing is certain of them.
     """
 
     members: tuple[Member, ...]
@@ -161,64 +189,18 @@ class CollectiveRecording:
     completions: Completions
     states: States
     notes: tuple[str, ...] = ()
-    tainted: frozenset[int] = field(default=frozenset())
+    tainted: frozenset[int] = frozenset()
 
     @property
     def start(self) -> float:
         """The first instant anything is known of."""
-        return min((column[0] for column in (self.completions.end, self.states.time) if len(column)), default=0.0)
+        return min((times[0] for times in self._times if len(times)), default=0.0)
 
     @property
     def end(self) -> float:
         """The last instant anything is known of."""
-        return max((column[-1] for column in (self.completions.end, self.states.time) if len(column)), default=0.0)
+        return max((times[-1] for times in self._times if len(times)), default=0.0)
 
-
-def completions(rows: Iterable[CompletionRow]) -> Completions:
-    """Return rows as columns, sorted."""
-    end, start, group, member, seq, op, size = _columns(list(rows), CompletionRow._fields)
-    unsorted = Completions(
-        _floats(end), _floats(start), _ints(group), _ints(member), _longs(seq), _ints(op), _longs(size)
-    )
-    return unsorted.where(np.lexsort((unsorted.seq, unsorted.end)))
-
-
-def states(rows: Iterable[StateRow]) -> States:
-    """Return rows as columns, sorted."""
-    time, group, member, seq, op, channel, peer, way, total, ready, transmitted, done = _columns(
-        list(rows), StateRow._fields
-    )
-    unsorted = States(
-        _floats(time),
-        _ints(group),
-        _ints(member),
-        _longs(seq),
-        _ints(op),
-        _ints(channel),
-        _ints(peer),
-        _ints(way),
-        _longs(total),
-        _longs(ready),
-        _longs(transmitted),
-        _longs(done),
-    )
-    return unsorted.where(np.lexsort((unsorted.seq, unsorted.time)))
-
-
-Column = Sequence[float]
-
-
-def _columns(rows: Sequence[tuple[float, ...]], names: Sequence[str]) -> list[Column]:
-    return list(zip(*rows, strict=True)) if rows else [()] * len(names)
-
-
-def _floats(column: Column) -> Seconds:
-    return np.array(column, dtype=np.float64)
-
-
-def _ints(column: Column) -> IntArray:
-    return np.array(column, dtype=np.int32)
-
-
-def _longs(column: Column) -> Long:
-    return np.array(column, dtype=np.int64)
+    @property
+    def _times(self) -> tuple[Seconds, Seconds]:
+        return self.completions.end, self.states.time

@@ -1,8 +1,8 @@
-"""Who makes a job slow that still runs: before a collective, or inside it.
+"""What makes a job slow that still runs: before a collective, or inside it.
 
 *Before*: a member's own time is what passes between its last completion, of any collective, and its next launch, by its
-own clock.  Whoever waits for others waits inside a collective; own time is work.  It is compared with what the member's
-peers take before the same collective of theirs: members of the same groups, who have the same work (those of a pipeline
+own clock.  A member that waits for others waits inside a collective; own time is work.  It is compared with what its
+peers take before the same collective of theirs: members of the same groups, with the same work (those of a pipeline
 do not, and are no peers).  A member is blamed if it exceeds the median of its peers persistently, by more than it used
 to, and by enough to explain a good part of what was lost.
 
@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from health.collectives.clocks import runs_of_collectives
 from health.collectives.flow_progress import Condition, cover, shares
 from health.collectives.recording import CollectiveRecording, Completions
 
@@ -58,10 +59,9 @@ APART = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """Who is slow.
+    """Members that make the job slow.
 
-    :param suspects: members; one = the evidence leaves no other.
-    :param groups: where it shows.
+    :param suspects: none = it is not known which.
     :param factor: by how much the suspects' work, or the transfer, takes longer.
     :param waiting: for ``slow-inside``: what the flows wait for.
     """
@@ -75,9 +75,7 @@ class Slow:
 
 
 def find_slow(recording: CollectiveRecording, since: float, time: float) -> list[Slow]:
-    """Return who has become slow between ``since`` and ``time``, the best explained first; nobody where nothing stands
-    out.
-    """
+    """Return what has become slow between ``since`` and ``time``, the best explained first; empty = nothing is."""
     known = recording.completions.until(time)
     known = known.where(~np.isnan(known.start))
     work = _work_times(recording, known)
@@ -117,31 +115,33 @@ def _work_times(recording: CollectiveRecording, known: Completions) -> list[_Wor
         mine = known.where(known.member == member)
         mine = mine.where(np.lexsort((mine.seq, mine.start)))
         own = np.maximum(mine.start[1:] - np.maximum.accumulate(mine.end)[:-1], 0.0)
-        columns = (mine.group[1:], mine.op[1:], mine.bytes[1:], mine.seq[1:], own, mine.end[1:])
-        for group, op, size, seq, seconds, end in zip(*(column.tolist() for column in columns), strict=True):
+        # the first launch has no end before it
+        for (end, _, group, _, seq, op, size), seconds in zip(
+            mine.where(slice(1, None)).rows(), own.tolist(), strict=True
+        ):
             found.append(_Work(member, group, (recording.groups[group].kind, op, size, seq), seconds, end))
     return found
 
 
-def _peers(recording: CollectiveRecording) -> dict[int, tuple[int, ...]]:
+def _peers(recording: CollectiveRecording) -> dict[int, list[int]]:
     """Return members that do the same work: those that share a group, pipelines left out; of many, a few of all."""
     peers: dict[int, set[int]] = defaultdict(set)
     for group in recording.groups:
         if group.kind != "pp":
             for member in group.members:
                 peers[member].update(group.members)
-    return {member: _thinned(sorted(others - {member})) for member, others in peers.items()}
-
-
-def _thinned(members: Sequence[int]) -> tuple[int, ...]:
-    step = -(-len(members) // MOST_PEERS)
-    return tuple(members[::step]) if step > 1 else tuple(members)
+    return {
+        member: sorted(found - {member})[:: max(1, -(-(len(found) - 1) // MOST_PEERS))]
+        for member, found in peers.items()
+    }
 
 
 @dataclass(slots=True)
 class _Excess:
     """How much longer than its peers a member works.
 
+    :param own: seconds that it worked, where its peers took ``usual``.
+    :param seconds: of these, those beyond what its peers took.
     :param above: how often it took noticeably longer, of ``count`` times.
     """
 
@@ -150,29 +150,26 @@ class _Excess:
     usual: float = 0.0
     above: int = 0
     count: int = 0
-    groups: frozenset[int] = frozenset()
-
-    @property
-    def factor(self) -> float:
-        return max(1.0, self.own / self.usual) if self.usual > 0 else 1.0
+    groups: set[int] = field(default_factory=set)
 
 
 def _before(recording: CollectiveRecording, old: Sequence[_Work], new: Sequence[_Work], span: float) -> list[Slow]:
-    """Return members whose own time holds up the others."""
+    """Return members that hold up the others by their own time."""
     before, after = _excess(recording, old), _excess(recording, new)
-    length = max((w.end for w in old), default=0.0) - min((w.end for w in old), default=0.0)
-    found = []
+    ends = [work.end for work in old]
+    length = max(ends) - min(ends) if ends else 0.0
+    lost: dict[int, float] = {}
     for member, excess in after.items():
         usual = before[member].seconds / length * span if member in before and length > 0 else 0.0
         persistent = excess.count >= FEWEST and excess.above >= PERSISTENT * excess.count
         if persistent and excess.seconds - usual >= EXPLAINS * span:
-            found.append((excess.seconds - usual, member))
-    if not found:
+            lost[member] = excess.seconds - usual
+    if not lost:
         return []
-    most = max(found)[0]
-    suspects = tuple(sorted(member for seconds, member in found if seconds >= most / 2))
-    groups = frozenset().union(*(after[member].groups for member in suspects))
-    factor = max(after[member].factor for member in suspects)
+    # what half the worst loses is not the worst one's doing
+    suspects = tuple(sorted(member for member, seconds in lost.items() if seconds >= max(lost.values()) / 2))
+    groups = set().union(*(after[member].groups for member in suspects))
+    factor = max(1.0, *(after[member].own / after[member].usual for member in suspects))
     return [Slow("slow-before", suspects, tuple(sorted(groups)), factor, len(suspects) == 1)]
 
 
@@ -192,7 +189,7 @@ def _excess(recording: CollectiveRecording, work: Sequence[_Work]) -> dict[int, 
             entry = found[member]
             entry.count += len(mine)
             entry.usual += usual * len(mine)
-            entry.groups |= {one.group for one in mine}
+            entry.groups.update(one.group for one in mine)
             for one in mine:
                 entry.own += one.seconds
                 entry.seconds += max(one.seconds - usual, 0.0)
@@ -214,16 +211,14 @@ def _inside(
     rows = rows.where(np.isin(rows.group, affected))
     waits: tuple[Condition, ...] = ("not-delivered", "not-transmitted", "gpu-not-ready")
     for condition in waits:
-        suspects = _apart(shares(rows, recording.groups, condition))
-        shared = tuple(member for member in suspects if member in common)
-        if suspects:
+        if suspects := _apart(shares(rows, recording.groups, condition)):
+            shared = tuple(member for member in suspects if member in common)
             unique = len(shared) == 1 and (len(suspects) == 1 or len(common) == 1)
             return [Slow("slow-inside", shared or suspects, affected, factor, unique, condition)]
+    if len(common) == len(recording.groups[affected[0]].members):
+        return [Slow("slow-inside", (), affected, factor, unique=False)]
     clear = {m for group, ratio in growth.items() if ratio < GROWN for m in recording.groups[group].members}
-    narrowed = (
-        tuple(sorted(common - clear or common)) if len(common) < len(recording.groups[affected[0]].members) else ()
-    )
-    return [Slow("slow-inside", narrowed, affected, factor, False)]
+    return [Slow("slow-inside", tuple(sorted(common - clear or common)), affected, factor, unique=False)]
 
 
 def _transfer_growth(recording: CollectiveRecording, old: Completions, new: Completions) -> dict[int, float]:
@@ -240,12 +235,9 @@ def _transfer_growth(recording: CollectiveRecording, old: Completions, new: Comp
 
 def _transfers(recording: CollectiveRecording, known: Completions) -> dict[tuple[int, int, int], list[float]]:
     """Return (group, operation, size) -> transfer time of each collective that all members completed."""
-    order = np.lexsort((known.seq, known.group))
-    group, seq = known.group[order], known.seq[order]
-    cuts = np.flatnonzero((group[1:] != group[:-1]) | (seq[1:] != seq[:-1])) + 1
     inside = known.end - known.start
     found: dict[tuple[int, int, int], list[float]] = defaultdict(list)
-    for rows in np.split(order, cuts) if len(order) else ():
+    for rows in runs_of_collectives(known):
         first = int(rows[0])
         number = int(known.group[first])
         if len(rows) == len(recording.groups[number].members):
@@ -254,7 +246,7 @@ def _transfers(recording: CollectiveRecording, known: Completions) -> dict[tuple
 
 
 def _apart(share: dict[tuple[int, int], float]) -> tuple[int, ...]:
-    """Return the common ends of the flows that wait far more than all others; nobody where they do not stand out."""
+    """Return the common ends of the flows that wait far more than all others; empty = none stand out."""
     if not share:
         return ()
     limit = max(WAITING, max(share.values()) / APART)

@@ -1,22 +1,30 @@
-"""Collectives that stand still, and who has not come to them: one snapshot of a job."""
+"""Collectives that stand still, the members that have not come to them, and which stall came first.
+
+A stalled collective waits for each member that has not launched it.  If that member stands in another stalled
+collective, the first waits for the second.  The strongly connected parts of this graph that wait for nothing else are
+the roots: all other stalls follow from them.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from health.collectives.recording import CollectiveRecording, Member, RankGroup, States
+from topology.cluster import IntArray
+
+RootKind = Literal["not-launched", "transfer", "crossed-order"]
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
     """A collective that some members have launched and not all have completed.
 
-    :param group: index of the group.
-    :param seq: number of the collective in its group.
     :param standing: members that launched it and did not complete it.
     :param absent: members that did not launch it.
     :param since: when anything last moved in it; ``None`` = unknown.
@@ -34,7 +42,6 @@ class Stall:
 class Mismatch:
     """Members that launched another operation under a number than most of their group did.
 
-    :param op: what most launched.
     :param others: member -> what it launched.
     """
 
@@ -50,8 +57,8 @@ class Snapshot:
 
     :param settled: whether the stalls are known to stand still, not merely to be under way.
     :param gone: members that are known to be dead or unreachable.
-    :param unseen: members of whom there are no records: what they did is unknown.
-    :param busy: members in a collective that is under way: whoever waits for them does not wait for a fault of theirs.
+    :param unseen: members without records: what they did is unknown.
+    :param busy: members in a collective that is under way: what waits for them does not wait for a fault of theirs.
     """
 
     members: tuple[Member, ...]
@@ -62,6 +69,21 @@ class Snapshot:
     gone: frozenset[int] = frozenset()
     unseen: frozenset[int] = frozenset()
     busy: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Stalls that explain others.
+
+    :param kind: a member never came; all came and the data do not move; members wait for one another in a circle.
+    :param stalls: the stalls of the root; more than one in a circle.
+    :param suspects: members that did not come, or went another way than most; empty for a transfer.
+    """
+
+    kind: RootKind
+    stalls: tuple[Stall, ...]
+    suspects: tuple[int, ...]
+    victims: tuple[int, ...]
 
 
 def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back: float) -> Snapshot:
@@ -84,7 +106,7 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
             continue
         seq, standing, absent = waiting
         rows = rows.where(rows.seq == seq)
-        since = max(_moved(recent, rows), _launched_last(rows))
+        since = max(_moved(recent, rows), *_each(min, rows.member, rows.time).values())
         if time - since < quiet:
             busy |= standing
             continue
@@ -102,9 +124,8 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
 
 def _last_completed(recording: CollectiveRecording, time: float) -> dict[tuple[int, int], int]:
     """Return (group, member) -> number of the last collective it completed."""
-    known = recording.completions.until(time)
     last: dict[tuple[int, int], int] = {}
-    for group, member, seq in zip(known.group.tolist(), known.member.tolist(), known.seq.tolist(), strict=True):
+    for _, _, group, member, seq, _, _ in recording.completions.until(time).rows():
         last[group, member] = max(seq, last.get((group, member), seq))
     return last
 
@@ -112,13 +133,12 @@ def _last_completed(recording: CollectiveRecording, time: float) -> dict[tuple[i
 def _waiting(
     rows: States, group: int, members: frozenset[int], last: dict[tuple[int, int], int]
 ) -> tuple[int, frozenset[int], frozenset[int]] | None:
-    """Return the first collective that a member launched and did not complete, who stands in it and who did not come to
-    it; ``None`` = there is none.
+    """Return the first collective that a member launched and did not complete, the members in it and those absent.
+
+    ``None`` = there is none.
     """
     nothing = -1
-    launched: dict[int, int] = {}
-    for member, seq in zip(rows.member.tolist(), rows.seq.tolist(), strict=True):
-        launched[member] = max(seq, launched.get(member, seq))
+    launched = _each(max, rows.member, rows.seq)
     completed = {member: last.get((group, member), nothing) for member in members}
     unfinished = {member: seq for member, seq in launched.items() if seq > completed[member]}
     if not unfinished:
@@ -140,16 +160,16 @@ def _moved(recent: States, rows: States) -> float:
     return float(times.max()) if len(times) else float(recent.time[0])
 
 
-def _launched_last(rows: States) -> float:
-    """Return when the last member to come appeared."""
-    first: dict[int, float] = defaultdict(lambda: float("inf"))
-    for member, time in zip(rows.member.tolist(), rows.time.tolist(), strict=True):
-        first[member] = min(first[member], time)
-    return max(first.values())
+def _each(best: Callable[[float, float], float], members: IntArray, values: npt.NDArray[Any]) -> dict[int, Any]:
+    """Return the least or greatest value of each member, in the order in which members appear."""
+    found: dict[int, Any] = {}
+    for member, value in zip(members.tolist(), values.tolist(), strict=True):
+        found[member] = best(value, found.get(member, value))
+    return found
 
 
 def _majority(launched: dict[int, int]) -> tuple[int, list[int]]:
-    """Return the operation most launched, and who launched another."""
+    """Return the operation most launched, and the members that launched another."""
     ops = list(launched.values())
     most = max(sorted(set(ops)), key=ops.count)
     return most, sorted(member for member, op in launched.items() if op != most)
@@ -168,14 +188,62 @@ def _lively(recording: CollectiveRecording, time: float, *, quiet: float) -> set
 
 
 def _silent(recent: States, found: Sequence[Stall], time: float, *, quiet: float) -> frozenset[int]:
-    """Return members that launched a collective, did not complete it, and whose state lines have ceased."""
-    silent = set()
+    """Return members that launched a collective, did not complete it, and write no more state lines."""
+    silent: set[int] = set()
     for stall in found:
         rows = recent.where((recent.group == stall.group) & (recent.seq == stall.seq))
-        newest = float(rows.time.max())
-        if time - newest > quiet:
-            continue
-        for member in np.unique(rows.member).tolist():
-            if newest - float(rows.time[rows.member == member].max()) > quiet:
-                silent.add(member)
+        newest_of = _each(max, rows.member, rows.time)
+        newest = max(newest_of.values())
+        if time - newest <= quiet:
+            silent |= {member for member, last in newest_of.items() if newest - last > quiet}
     return frozenset(silent)
+
+
+def find_roots(snapshot: Snapshot) -> list[Root]:
+    """Return the roots of all stalls, the one with most victims first."""
+    stalls = snapshot.stalls
+    edges = [_waits_for(stalls, i) for i in range(len(stalls))]
+    reach = [_reachable(edges, i) for i in range(len(stalls))]
+    roots = []
+    for i in range(len(stalls)):
+        if any(i not in reach[j] for j in reach[i]) or min(reach[i] | {i}) < i:
+            continue
+        circle = sorted(reach[i] | {i})
+        if len(circle) == 1 and stalls[i].absent & snapshot.busy:
+            continue
+        victims = [stalls[j].group for j in range(len(stalls)) if i in reach[j] and j not in circle]
+        roots.append(_root(snapshot, [stalls[j] for j in circle], victims))
+    return sorted(roots, key=lambda root: -len(root.victims))
+
+
+def _root(snapshot: Snapshot, stalls: Sequence[Stall], victims: Sequence[int]) -> Root:
+    out = tuple(sorted(set(victims)))
+    if len(stalls) > 1:
+        return Root("crossed-order", tuple(stalls), _crossing(stalls), out)
+    (stall,) = stalls
+    mismatch = [m for m in snapshot.mismatches if m.group == stall.group and m.seq == stall.seq]
+    if mismatch:
+        return Root("crossed-order", (stall,), tuple(member for member, _ in mismatch[0].others), out)
+    return Root("not-launched" if stall.absent else "transfer", (stall,), tuple(sorted(stall.absent)), out)
+
+
+def _waits_for(stalls: Sequence[Stall], i: int) -> set[int]:
+    """Return stalls in which a member stands that stall ``i`` waits for."""
+    return {j for j, other in enumerate(stalls) if j != i and stalls[i].absent & other.standing}
+
+
+def _reachable(edges: Sequence[set[int]], start: int) -> set[int]:
+    seen: set[int] = set()
+    front = set(edges[start])
+    while front:
+        seen |= front
+        front = {after for before in front for after in edges[before]} - seen
+    return seen
+
+
+def _crossing(stalls: Sequence[Stall]) -> tuple[int, ...]:
+    """Return members that stand where fewest of the circle stand; of all such stalls where two are equal."""
+    shared = Counter(member for stall in stalls for member in (stall.standing | stall.absent))
+    standing = sorted((sorted(member for member in stall.standing if shared[member] > 1) for stall in stalls), key=len)
+    fewest = [members for members in standing if len(members) == len(standing[0])]
+    return tuple(sorted({member for members in fewest for member in members}))

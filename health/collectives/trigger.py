@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from health.collectives.recording import CollectiveRecording, Seconds
+from health.collectives.trigger_settings import TriggerSettings
 
 MOST_RANKS = 10
 
@@ -37,25 +38,6 @@ FORGOTTEN = 3.0
 failure needs a rank that stands in a collective now."""
 
 AlarmKind = Literal["failure", "straggler"]
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerSettings:
-    """How to watch.
-
-    :param period: seconds between two looks.
-    :param window: seconds that a look spans; it judges their second half too.
-    :param factor: a rate divided by this, or an interval multiplied by it, is a straggler.
-    :param history: windows that must have passed before a rate can be judged, and completions of the group by which
-        a rank is watched before its rhythm is known.
-    :param quiet: seconds without any movement after which a collective counts as stalled.
-    """
-
-    period: float = 10.0
-    window: float = 10.0
-    factor: float = 2.0
-    history: int = 3
-    quiet: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,12 +73,12 @@ def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
             raise
 
 
-def _refuse(source: Source, number: int, data: Any) -> None:
+def _refuse(source: Source, line: int, data: Any) -> None:
     """Say what is wrong with a line, which takes longer than reading it.
 
     :raises InvalidInput: it is no event.
     """
-    Document(source, data, lambda _: number).parse(FlagEvent)
+    Document(source, data, lambda _: line).parse(FlagEvent)
 
 
 def _version(source: Source, first: Any) -> int:

@@ -1,4 +1,4 @@
-"""Why was n0123 avoided on Tuesday?  What held against a node in a span of time, who said so, and what was done."""
+"""Why was n0123 avoided on Tuesday?  What held against a node in a span of time, by what source, and what was done."""
 
 from __future__ import annotations
 
@@ -31,11 +31,7 @@ class Spell(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class FlagHistory:
-    """What a store knows of one node in a span of time.
-
-    :param spells: when it was flagged, in order.
-    :param events: what was written about it in the span, in order.
-    """
+    """What a store knows of one node in a span of time."""
 
     spells: tuple[Spell, ...]
     events: tuple[FlagEvent, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from sqlite3 import Connection
@@ -67,7 +67,6 @@ findings that no rule can count any more; and rules that others have replaced.""
 class Recorded:
     """What came of a batch of findings.
 
-    :param events: what was written, in order.
     :param known: findings that had been taken in before.
     :param over: findings that ended before now, left out.
     :param early: findings that begin later than now, left out.
@@ -80,16 +79,11 @@ class Recorded:
 
     def __add__(self, other: Recorded) -> Recorded:
         """Return what came of two batches."""
-        return Recorded(
-            self.events + other.events, self.known + other.known, self.over + other.over, self.early + other.early
-        )
+        return Recorded(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
 
 class Ledger(FlagLog):
-    """A store in a transaction for writing.  All that is known is asked of the database; nothing is kept in memory.
-
-    :param connection: to a database with the tables of a store, or an empty one.
-    """
+    """A store in a transaction for writing.  All that is known is asked of the database; nothing is kept in memory."""
 
     def __init__(self, connection: Connection, name: str = "store") -> None:
         super().__init__(name, connection)
@@ -176,10 +170,8 @@ class Ledger(FlagLog):
         for last in [event for event in self.latest() if event.node in nodes]:
             track = track_of(self, last.node, last.source)
             if track.steps or track.noted:
-                lifted = replace(
-                    last, time=now, event="cleared", steps=(), finding=None, stamp="", because=because, by=by
-                )
-                events += self.write([replace(lifted, relapses=track.relapses)])
+                cleared = FlagEvent(time=now, event="cleared", node=last.node, source=last.source)
+                events += self.write([replace(cleared, because=because, by=by, relapses=track.relapses)])
         return events
 
     def forget(self, before: datetime, *, because: str) -> int:
@@ -190,7 +182,6 @@ class Ledger(FlagLog):
         were found again later.  From that instant on the store answers and decides as it did.
 
         :param before: timezone-aware.
-        :param because: where the rest is, for those who ask.
         :returns: events that are gone.
         """
         forgotten = f"DELETE FROM events WHERE number IN ({_FORGOTTEN})"

@@ -11,13 +11,13 @@ those of monitors of one's own are known as well.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from topology.documents import load_document
 from topology.errors import InvalidInput
 from topology.files import Source
-from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag
+from topology.flags import FAULTY, HEALTHY, NodeFlag
 from topology.readers.kubernetes_health import (
     NVSENTINEL,
     PREFER_NO_SCHEDULE,
@@ -42,7 +42,6 @@ LONGEST_MESSAGE = 200
 class Reports:
     """What one monitor says.
 
-    :param nodes: number of nodes in the input.
     :param flags: what it holds against nodes, one flag a node.
     :param healthy: nodes that it looks at and holds nothing against.
     """
@@ -56,22 +55,10 @@ class Reports:
         return [*self.flags, *(NodeFlag(name, "straggler", HEALTHY, source=by) for name in self.healthy)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Remark:
-    """One thing that is held against a node."""
-
-    node: str
-    fault: bool
-    sentence: str
-    since: datetime | None
-    until: datetime | None = None
-
-
 def read_reports(source: Source, *, by: str) -> Reports:
     """Return what a monitor says of nodes.
 
     :param source: what ``kubectl get nodes -o json`` or ``kubectl get nodes,events -A -o json`` prints.
-    :param by: one of :data:`MONITORS`.
     :raises InvalidInput: no such list, or it holds neither nodes nor events about nodes.
     """
     document = load_document(source)
@@ -85,24 +72,24 @@ def read_reports(source: Source, *, by: str) -> Reports:
             where=document.where("items"),
             fix=f"give what `{command}` prints",
         )
-    remarks: dict[str, list[_Remark]] = {}
+    remarks: dict[str, list[NodeFlag]] = {}
     looked_at: set[str] = set()
     for node in nodes:
         for condition, watched in _conditions(node, by):
             looked_at.add(node.name)
             if condition.status == watched.bad:
-                remarks.setdefault(node.name, []).append(_of_condition(node, condition, watched))
+                words = condition.type if watched.bad == "True" else f"not {condition.type}"
+                since = instant(condition.last_transition_time or "")
+                remark = _remark(node.metadata.name, by, words, condition.message, since, fault=watched.fault)
+                remarks.setdefault(node.name, []).append(remark)
             elif condition.status not in ("True", "False"):
                 looked_at.discard(node.name)
                 break
     for event in events:
-        if (remark := _of_event(event, by)) is not None:
-            remarks.setdefault(remark.node, []).append(remark)
-    return Reports(
-        nodes=len(nodes),
-        flags=tuple(_flag(found, by) for _, found in sorted(remarks.items())),
-        healthy=tuple(sorted(looked_at - remarks.keys())),
-    )
+        if (warning := _of_event(event, by)) is not None:
+            remarks.setdefault(warning.node, []).append(warning)
+    flags = tuple(_flag(found) for _, found in sorted(remarks.items()))
+    return Reports(len(nodes), flags, tuple(sorted(looked_at - remarks.keys())))
 
 
 def _conditions(node: NodeObject, by: str) -> Iterator[tuple[NodeCondition, Watched]]:
@@ -115,18 +102,12 @@ def _conditions(node: NodeObject, by: str) -> Iterator[tuple[NodeCondition, Watc
             yield condition, known
 
 
-def _of_condition(node: NodeObject, condition: NodeCondition, watched: Watched) -> _Remark:
-    since = instant(condition.last_transition_time or "")
-    words = condition.type if watched.bad == "True" else f"not {condition.type}"
-    return _Remark(node.metadata.name, watched.fault, _with(words, condition.message), since)
-
-
 def _is_about_a_node(event: NodeEvent) -> bool:
     about = event.involved_object
     return about is not None and about.kind == "Node" and bool(about.name)
 
 
-def _of_event(event: NodeEvent, by: str) -> _Remark | None:
+def _of_event(event: NodeEvent, by: str) -> NodeFlag | None:
     """Return what an event says, if it is one of the monitor's warnings."""
     about, reason = event.involved_object, event.reason or ""
     of_nvsentinel = bool(event.type) and reason == f"{event.type}IsNotHealthy"
@@ -134,32 +115,34 @@ def _of_event(event: NodeEvent, by: str) -> _Remark | None:
         return None
     last = instant(event.last_timestamp or event.event_time or "")
     times = f" ({event.count} times)" if event.count is not None and event.count > 1 else ""
-    words = _with(f"event {(event.type or '') if of_nvsentinel else reason}{times}", event.message)
-    until = None if last is None else last + EVENT_AGE
-    return _Remark(about.name, False, words, instant(event.first_timestamp or "") or last, until)
+    words = f"event {(event.type or '') if of_nvsentinel else reason}{times}"
+    since = instant(event.first_timestamp or "") or last
+    remark = _remark(about.name, by, words, event.message, since, fault=False)
+    return replace(remark, until=None if last is None else last + EVENT_AGE)
 
 
-def _flag(remarks: list[_Remark], by: str) -> NodeFlag:
-    """Return all that is held against a node as one flag: faulty if anything is broken, else as dear as a warning."""
-    remarks = sorted(remarks, key=lambda remark: (not remark.fault, remark.sentence))
-    faulty = remarks[0].fault
-    counted = [remark for remark in remarks if remark.fault == faulty]
-    begins = [remark.since for remark in counted if remark.since is not None]
-    ends = [remark.until for remark in counted if remark.until is not None]
-    kind: FlagKind = "faulty" if faulty else "degraded"
+def _remark(node: str, by: str, words: str, message: str | None, since: datetime | None, *, fault: bool) -> NodeFlag:
+    """Return one thing that is held against a node: a fault, or something as dear as a warning."""
+    short = " ".join((message or "").split())
+    cut = short if len(short) <= LONGEST_MESSAGE else f"{short[: LONGEST_MESSAGE - 3]}..."
     return NodeFlag(
-        node=remarks[0].node,
-        kind=kind,
-        slowdown=FAULTY if faulty else PREFER_NO_SCHEDULE,
+        node,
+        "faulty" if fault else "degraded",
+        FAULTY if fault else PREFER_NO_SCHEDULE,
         source=by,
-        since=min(begins, default=None),
-        until=max(ends) if len(ends) == len(counted) else None,
-        evidence="; ".join(dict.fromkeys(remark.sentence for remark in remarks)),
+        since=since,
+        evidence=f"{words}: {cut}" if short else words,
     )
 
 
-def _with(words: str, message: str | None) -> str:
-    short = " ".join((message or "").split())
-    if not short:
-        return words
-    return f"{words}: {short if len(short) <= LONGEST_MESSAGE else short[: LONGEST_MESSAGE - 3] + '...'}"
+def _flag(remarks: list[NodeFlag]) -> NodeFlag:
+    """Return all that is held against a node as one flag; where anything is broken, the times are those of faults."""
+    worst, *_ = remarks = sorted(remarks, key=lambda remark: (-remark.slowdown, remark.evidence))
+    counted = [remark for remark in remarks if remark.kind == worst.kind]
+    ends = [remark.until for remark in counted if remark.until is not None]
+    return replace(
+        worst,
+        since=min((remark.since for remark in counted if remark.since is not None), default=None),
+        until=max(ends) if len(ends) == len(counted) else None,
+        evidence="; ".join(dict.fromkeys(remark.evidence for remark in remarks)),
+    )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from health.flags.ledger import Ledger
 from topology.errors import InvalidInput
-from topology.flag_log import PATIENCE_SECONDS, check_store, has_events, sqlite_errors
+from topology.flag_log import PATIENCE_SECONDS, check_store, exists, has_events, sqlite_errors
 from topology.json_record import AwareTime, JsonRecord
 
 MAX_STORE_BYTES = 1024 * 1024 * 1024
@@ -47,7 +47,6 @@ def open_ledger(path: str | Path, *, now: datetime, create: bool = True) -> Iter
     """Open a store for one change, which is written as a whole at the end, or not at all where an error is raised.
 
     :param now: timezone-aware, when a store that is made begins.
-    :param create: make the store if it is not there.
     :raises InvalidInput: the file cannot be written to, another process holds it, or it is no flag store.
     """
     with _connected(path, create=create) as connection, _transaction(connection):
@@ -89,18 +88,14 @@ def compact_store(path: str | Path, before: datetime, *, archive: str | Path | N
 
 @contextmanager
 def _connected(path: str | Path, *, create: bool) -> Iterator[sqlite3.Connection]:
-    """Connect to a store that may be written to.
-
-    :param create: make the file if it is not there.
-    """
+    """Connect to a store that may be written to."""
     check_store(path)
-    if not create and not os.path.exists(path):  # noqa: PTH110 - a name that no file can have is no error here
+    if not create and not exists(path):
         raise InvalidInput("there is no such file", where=str(path), fix="check the path")
     if "\0" in str(path):  # SQLite would take what is before it for the name
         raise InvalidInput("cannot be written: embedded null byte", where=str(path), fix="choose another name")
-    mode = "rwc" if create else "rw"
     with sqlite_errors(path, "written"):
-        uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
+        uri = f"{Path(path).absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE_SECONDS, isolation_level=None)
         with closing(connection):
             page = connection.execute("PRAGMA page_size").fetchone()[0]

@@ -27,7 +27,6 @@ class Track:
 
     :param steps: what the source holds against it; the slower come first and end first.
     :param noted: times of findings that did not suffice.
-    :param relapses: how often it was flagged anew soon after its flag had ended.
     :param ended: when its last flag ended; ``None`` = never, or a flag holds.
     """
 

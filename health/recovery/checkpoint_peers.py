@@ -20,9 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from health.recovery.assignment import FORBIDDEN, Costs, assign
-from health.recovery.machines import Count, JobMachine, Machines
+from health.recovery.machines import JobMachine, Machines
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, InvalidPlacement, TooLarge
+from topology.field_types import Count
 
 Rule = Literal["dp", "level", "pp"]
 RULES: tuple[Rule, ...] = ("dp", "level", "pp")
@@ -45,14 +46,12 @@ class CheckpointPeer(JobMachine):
 
 @dataclass(frozen=True)
 class Peers:
-    """Who keeps whose backup.
+    """The machine that keeps the backup of each.
 
-    :param machines: the machines of the job, by node rank.
     :param peer: shape [machines], the machine that keeps the backup of each; a permutation.
     :param shared: rule -> shape [machines], true where a machine shares it with its peer.
     :param distance: shape [machines], how many levels broader than the level of the rule separate the two.
     :param conflict: rules that cannot all be kept, as few as say so; empty = all are.
-    :param domain: shape [machines], the rack of each.
     """
 
     machines: Machines
@@ -62,14 +61,19 @@ class Peers:
     conflict: tuple[Rule, ...]
     domain: IntArray
 
-    @cached_property
+    @property
     def mutual(self) -> int:
         """Machines that keep the backup of their own peer."""
         return int((self.peer[self.peer] == np.arange(len(self.peer))).sum())
 
     @property
+    def broken(self) -> dict[Rule, int]:
+        """Rule -> pairs that break it."""
+        return {rule: int(self.shared[rule].sum()) for rule in RULES}
+
+    @property
     def fatal_pairs(self) -> int:
-        """Pairs of machines whose loss together loses a state and its backup."""
+        """Pairs of machines that lose a state and its backup, if both are lost."""
         return len(self.peer) - self.mutual // 2
 
     def rows(self) -> tuple[CheckpointPeer, ...]:
@@ -104,16 +108,9 @@ def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, l
     _check(machines, nodes, cluster)
     ground = _Ground(machines, *_domains(cluster, nodes, level))
     peer = _pair_up(assign(len(machines), ground.costs), ground)
-    shared: dict[Rule, npt.NDArray[np.bool_]] = {rule: ground.of[rule] == ground.of[rule][peer] for rule in RULES}
-    broken = [rule for rule in RULES if shared[rule].any()]
-    return Peers(
-        machines,
-        peer,
-        shared,
-        _apart(ground.broader, ground.broader[peer]),
-        ground.conflict() if broken else (),
-        ground.domain,
-    )
+    shared = {rule: same == same[peer] for rule, same in ground.of.items()}
+    conflict = ground.conflict() if any(broken.any() for broken in shared.values()) else ()
+    return Peers(machines, peer, shared, _apart(ground.broader, ground.broader[peer]), conflict, ground.domain)
 
 
 @dataclass(frozen=True)
@@ -158,11 +155,8 @@ class _Ground:
 
     def conflict(self) -> tuple[Rule, ...]:
         """Return the fewest rules that cannot be kept together."""
-        for number in range(1, len(RULES) + 1):
-            for rules in combinations(RULES, number):
-                if not self._can_keep(rules):
-                    return rules
-        return ()
+        choices = (rules for number in range(1, len(RULES) + 1) for rules in combinations(RULES, number))
+        return next((rules for rules in choices if not self._can_keep(rules)), ())
 
     def _can_keep(self, rules: Collection[Rule]) -> bool:
         size = len(self.machines)
@@ -219,9 +213,8 @@ def _domains(cluster: Cluster, nodes: IntArray, level: str | None) -> tuple[IntA
     if level is None and not cluster.levels:
         return np.arange(len(nodes), dtype=np.int32), np.zeros((len(nodes), 0), dtype=np.int32)
     depth = len(cluster.levels) - 1 if level is None else cluster.level_index(level)
-    broader = [cluster.levels[d].domain_of[nodes] for d in range(depth)]
-    stacked = np.stack(broader, axis=1) if broader else np.zeros((len(nodes), 0), dtype=np.int32)
-    return cluster.levels[depth].domain_of[nodes], stacked
+    *broader, own = (each.domain_of[nodes] for each in cluster.levels[: depth + 1])
+    return own, np.array(broader, dtype=np.int32).reshape(depth, len(nodes)).T
 
 
 def _check(machines: Machines, nodes: IntArray, cluster: Cluster) -> None:
@@ -238,3 +231,52 @@ def _check(machines: Machines, nodes: IntArray, cluster: Cluster) -> None:
             where="--placement",
             fix="give the placement that `arnold place` saved",
         )
+
+
+def peer_sentence(peers: Peers, level: str | None) -> str:
+    """Return the assignment in a sentence."""
+    size = len(peers.peer)
+    broken = ((rule, number) for rule, number in peers.broken.items() if number)
+    parts = [f"{number:,} with a peer in their {_rule_name(rule, level)}" for rule, number in broken]
+    if not parts:
+        rack = "" if level is None else f" and no {level}"
+        return f"Each of {size:,} machines has a peer that shares no PP, DP or TP group{rack} with it."
+    return f"Of {size:,} machines {', '.join(parts)}; fewer are impossible."
+
+
+def peer_notes(peers: Peers, level: str | None) -> tuple[str, ...]:
+    """Return which rules are in conflict, how near the peers are, and what must not be lost together."""
+    notes = []
+    if peers.conflict:
+        notes.append(f"Not all rules can be kept: {_why(peers, level)}.")
+        notes.append(
+            f"Rules give way in this order: DP group, {level or 'rack'}, PP group; no machine backs up itself."
+        )
+    far = int((peers.distance > 0).sum())
+    if far:
+        notes.append(f"{far:,} peers are beyond the nearest broader domain; nearer is impossible with these rules.")
+    notes.append(
+        f"{peers.fatal_pairs:,} pairs of machines must not be lost together; "
+        f"{peers.mutual:,} machines keep the backup of their own peer."
+    )
+    return tuple(notes)
+
+
+def _rule_name(rule: Rule, level: str | None) -> str:
+    """Return what a rule forbids to share."""
+    return {"dp": "DP group", "pp": "PP group", "level": level or "rack"}[rule]
+
+
+def _why(peers: Peers, level: str | None) -> str:
+    grid, size = peers.machines.job.grid, len(peers.peer)
+    names = [_rule_name(rule, level) for rule in peers.conflict]
+    match peers.conflict:
+        case ("dp",) if grid.columns == 1:
+            return "the job has one pipeline stage at node level, so that all its machines are in one DP group"
+        case ("pp",) if grid.rows == 1:
+            return "the job has one replica at node level, so that all its machines are in one PP group"
+        case ("level",):
+            largest = int(np.unique(peers.domain, return_counts=True)[1].max())
+            return f"one {level} holds {largest:,} of the {size:,} machines, more than half"
+        case _:
+            return f"{' and '.join(names)} together leave some machine without a peer of its own"

@@ -1,19 +1,20 @@
 """The eviction unit: the parallel group that ranks out of place have in common.
 
-Whoever waits for a faulty machine is out of place too, so a rank alone says little; the group that all outliers share
-does.  It is evicted whole, which takes more machines than are faulty and far less time than to find those (ByteRobust,
-arXiv 2509.16293: in practice a PP group of about 8 machines, of which 1 or 2 are bad).
+Ranks that wait for a faulty machine are out of place too, so a rank alone says little; the group that all outliers
+share does.  It is evicted whole, which takes more machines than are faulty and far less time than to find those
+(ByteRobust, arXiv 2509.16293: in practice a PP group of about 8 machines, of which 1 or 2 are bad).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from health.recovery.machines import UNIT_FAMILIES, Count, Machines, Positive, UnitFamily
+from health.recovery.machines import UNIT_FAMILIES, Machines, UnitFamily
+from topology.field_types import AtLeastOne, Count
 from topology.json_record import JsonRecord
 
 _Key = tuple[UnitFamily, int]
@@ -29,52 +30,29 @@ class Unit(JsonRecord):
     """Node rank of a machine; row of a PP group; stage of a DP group."""
     outliers: Count
     """Outlier ranks on its machines, over all rounds."""
-    rounds: Positive
+    rounds: AtLeastOne
     """Rounds in which it had the most outliers of its family."""
     node_ranks: tuple[int, ...]
     """Its machines, ascending."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """What several rounds say.
-
-    :param units: groups that had the most outliers of their family in some round, the likeliest first.
-    :param rounds: rounds with outliers.
-    """
-
-    units: tuple[Unit, ...]
-    rounds: int
-
-    @property
-    def leader(self) -> Unit | None:
-        """The one group that leads; ``None`` = there is none, or several are level."""
-        if len(self.units) > 1 and _worth(self.units[0]) == _worth(self.units[1]):
-            return None
-        return self.units[0] if self.units else None
 
 
 def shared_groups(machines: Machines, outliers: Sequence[int]) -> tuple[Unit, ...]:
     """Return groups that all outliers belong to, the smallest first, of equals a PP group first.
 
     A group that is the whole job is none: to evict everything is no answer.
-
-    :param outliers: ranks.
     """
-    if not outliers:
-        return ()
-    counts = machines.outlier_counts(outliers)
-    out = np.flatnonzero(counts)
+    out = np.flatnonzero(machines.outlier_counts(outliers))
     found = []
-    for family in UNIT_FAMILIES:
+    for family in UNIT_FAMILIES if outliers else ():
         groups = machines.group_of(family)
         if (groups[out] == groups[out[0]]).all():
             found.append(_unit(machines, (family, int(groups[out[0]])), len(outliers)))
-    proper = [unit for unit in found if len(unit.node_ranks) < len(machines)]
-    return tuple(sorted(proper, key=lambda unit: len(unit.node_ranks)))
+    return tuple(sorted(_proper(machines, found), key=lambda unit: len(unit.node_ranks)))
 
 
-def tally_rounds(machines: Machines, rounds: Sequence[Sequence[int]], *, family: UnitFamily | None = None) -> Tally:
+def tally_rounds(
+    machines: Machines, rounds: Sequence[Sequence[int]], *, family: UnitFamily | None = None
+) -> tuple[Unit, ...]:
     """Flag, in each round and family, the group with the most outliers; rank groups by how often they were flagged.
 
     Groups that are level in a round are all flagged.  Between groups flagged equally often, that with more outliers
@@ -82,7 +60,7 @@ def tally_rounds(machines: Machines, rounds: Sequence[Sequence[int]], *, family:
     of that group are out of place as well.
 
     :param rounds: outlier ranks of each round.
-    :param family: consider groups of this family only.
+    :returns: groups that had the most outliers of their family in some round, the likeliest first.
     """
     flagged: Counter[_Key] = Counter()
     total: Counter[_Key] = Counter()
@@ -92,9 +70,14 @@ def tally_rounds(machines: Machines, rounds: Sequence[Sequence[int]], *, family:
             of_group = np.bincount(machines.group_of(each), weights=counts)
             total.update({(each, int(group)): int(of_group[group]) for group in np.flatnonzero(of_group)})
             flagged.update((each, int(group)) for group in np.flatnonzero(of_group == of_group.max()))
-    units = [_unit(machines, key, total[key], times) for key, times in flagged.items()]
-    proper = [unit for unit in units if len(unit.node_ranks) < len(machines)]
-    return Tally(tuple(sorted(proper, key=_worth)), sum(map(bool, rounds)))
+    units = (_unit(machines, key, total[key], times) for key, times in flagged.items())
+    return tuple(sorted(_proper(machines, units), key=_worth))
+
+
+def leader(units: Sequence[Unit]) -> Unit | None:
+    """Return the one group that leads a tally; ``None`` = there is none, or several are level."""
+    level = len(units) > 1 and _worth(units[0]) == _worth(units[1])
+    return units[0] if units and not level else None
 
 
 def looks_like_a_role(machines: Machines, outliers: Sequence[int], seen: Sequence[int]) -> bool:
@@ -102,12 +85,14 @@ def looks_like_a_role(machines: Machines, outliers: Sequence[int], seen: Sequenc
 
     That is what a stage looks like that does other work than the rest, as the last one does, with every machine sound.
     """
-    counts, of_stage = machines.outlier_counts(outliers), machines.outlier_counts(seen)
-    per_stage = np.bincount(machines.column, weights=counts)
-    all_of_stage = np.bincount(machines.column, weights=of_stage)
-    touched = per_stage > 0
-    whole = (per_stage == all_of_stage)[touched].all()
-    return bool(outliers) and bool(whole) and machines.job.grid.columns > 1 and machines.job.grid.rows > 1
+    out, of_stage = (np.bincount(machines.column, machines.outlier_counts(ranks)) for ranks in (outliers, seen))
+    whole = bool((out == of_stage)[out > 0].all())
+    return bool(outliers) and whole and machines.job.grid.columns > 1 and machines.job.grid.rows > 1
+
+
+def _proper(machines: Machines, units: Iterable[Unit]) -> list[Unit]:
+    """Return the groups that are less than the whole job."""
+    return [unit for unit in units if len(unit.node_ranks) < len(machines)]
 
 
 def _worth(unit: Unit) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""From looks at a job to one decision: which machines to evict, which of them the evidence points at, or neither."""
+"""From looks at a job to one decision, also in words: the machines to evict, and those that the evidence points at."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Literal
 import numpy as np
 
 from health.recovery.dumps import Dumps
-from health.recovery.eviction import Unit, looks_like_a_role, shared_groups, tally_rounds
-from health.recovery.grouping import DOMINANT, StackGroup, group_stacks, outliers_of
+from health.recovery.eviction import Unit, leader, looks_like_a_role, shared_groups, tally_rounds
 from health.recovery.machines import Machines, UnitFamily
-from health.recovery.stacks import StackView
+from health.recovery.stacks import StackGroup, StackView, group_stacks, outliers_of
 from topology.cluster import IntArray
 from topology.flags import FAULTY, NodeFlag
 
@@ -40,7 +39,6 @@ class StackLook:
 class Eviction:
     """What to do.
 
-    :param units: candidates, the likeliest first.
     :param unit: the one to evict; ``None`` = none, see ``doubt``.
     :param doubt: ``None`` = the evidence points at the machines with outliers.  ``no-outliers``; ``no-shared-group``:
         the outliers have nothing in common short of the whole job; ``level``: several groups lead the rounds;
@@ -89,23 +87,11 @@ class Eviction:
         return f" in {self.hits[machine]} of {len(self.looks)} looks" if len(self.looks) > 1 else ""
 
 
-def look_at(
-    dumps: Dumps,
-    machines: Machines,
-    *,
-    view: StackView,
-    compare: Literal["job", "stage"] = "job",
-    dominant: float = DOMINANT,
-) -> StackLook:
-    """Find the ranks out of place.
-
-    :param compare: each rank with all others, or with those of its pipeline stage.
-    """
+def look_at(dumps: Dumps, machines: Machines, *, view: StackView) -> StackLook:
+    """Find the ranks out of place."""
     signatures = {rank: view.signature(processes) for rank, processes in dumps.by_rank.items()}
-    if compare == "stage":
-        groups = group_stacks(signatures, dominant=dominant, kin=machines.stage_of_rank)
-    else:
-        groups = group_stacks(signatures, dominant=dominant)
+    kin = machines.stage_of_rank if view.compare == "stage" else None
+    groups = group_stacks(signatures, dominant=view.dominant, kin=kin)
     return StackLook(tuple(signatures), groups, outliers_of(groups))
 
 
@@ -113,17 +99,17 @@ def decide(machines: Machines, looks: Sequence[StackLook], *, family: UnitFamily
     """Choose the eviction unit: of one look the group that all outliers share, of several the group flagged most.
 
     :param looks: at least one.
-    :param family: consider groups of this family only.
     """
     counts = np.stack([machines.outlier_counts(look.outliers) for look in looks])
     hits = np.asarray((counts > 0).sum(axis=0), dtype=np.int32)
     doubt: Doubt | None = None
     if len(looks) == 1:
-        units = _of(family, shared_groups(machines, looks[0].outliers))
+        shared = shared_groups(machines, looks[0].outliers)
+        units = tuple(unit for unit in shared if family in (None, unit.family))
         unit = units[0] if units else None
     else:
-        tally = tally_rounds(machines, [look.outliers for look in looks], family=family)
-        units, unit = tally.units, tally.leader
+        units = tally_rounds(machines, [look.outliers for look in looks], family=family)
+        unit = leader(units)
     if not any(look.outliers for look in looks):
         doubt = "no-outliers"
     elif unit is None:
@@ -140,10 +126,69 @@ def group_name(unit: Unit) -> str:
     return f"machine {unit.group}" if unit.family == "tp" else f"{unit.family.upper()} group {unit.group}"
 
 
-def _of(family: UnitFamily | None, units: Sequence[Unit]) -> tuple[Unit, ...]:
-    return tuple(unit for unit in units if family in (None, unit.family))
-
-
 def _is_role(machines: Machines, looks: Sequence[StackLook]) -> bool:
     with_outliers = [look for look in looks if look.outliers]
     return all(looks_like_a_role(machines, look.outliers, look.seen) for look in with_outliers)
+
+
+def evict_sentence(eviction: Eviction) -> str:
+    """Return a decision in a sentence or two."""
+    unit, looks = eviction.unit, eviction.looks
+    out = sum(len(look.outliers) for look in looks)
+    seen = sum(len(look.seen) for look in looks)
+    amount = f"{out:,} of {seen:,} ranks are out of place" if len(looks) == 1 else f"{len(looks)} looks"
+    if unit is None:
+        match eviction.doubt:
+            case "no-outliers":
+                return f"Evict nothing: {_alike(eviction)}."
+            case "level":
+                names = " and ".join(group_name(each) for each in eviction.units[:2])
+                return f"Evict nothing yet: {amount}, and {names} are level. Take more looks."
+            case _:
+                return f"Evict nothing: {amount}, and they share no group smaller than the job."
+    machines = eviction.machines
+    size = len(unit.node_ranks)
+    what = f"Evict {group_name(unit)}" if size == 1 else f"Evict {group_name(unit)}, {size:,} machines"
+    names = machines.spelled(unit.node_ranks)
+    if len(looks) == 1:
+        why = f"{amount} and all of them are in it"
+    else:
+        why = f"it had the most ranks out of place in {unit.rounds} of {len(looks)} looks"
+    doubts = {
+        "role": " Doubtful: these are whole stages, which is what other work looks like, not what a fault does.",
+        "minority": " Doubtful: that is not more than half of the looks.",
+    }
+    return f"{what}: {why} ({names}).{doubts.get(eviction.doubt or '', '')}"
+
+
+def _alike(eviction: Eviction) -> str:
+    stacks = max(len(look.groups) for look in eviction.looks)
+    ranks = max(len(look.seen) for look in eviction.looks)
+    if stacks == 1:
+        return f"all {ranks:,} ranks stand in the same stack"
+    return f"{ranks:,} ranks stand in {stacks} stacks, all of them large"
+
+
+def evict_notes(eviction: Eviction, view: StackView) -> tuple[str, ...]:
+    """Return what is worth knowing about a decision."""
+    machines, notes = eviction.machines, []
+    fewest = min(len(look.seen) for look in eviction.looks)
+    if fewest < machines.ranks:
+        notes.append(
+            f"{machines.ranks - fewest:,} of {machines.ranks:,} ranks have no dump. That is no evidence here: see "
+            "whether their processes are alive."
+        )
+    if eviction.doubt == "no-outliers" and not view.lines:
+        notes.append("Line numbers were left out; --lines compares them, --threads all looks at helper threads too.")
+    if eviction.doubt == "role" and view.compare == "job":
+        notes.append("--compare stage compares each rank with those of its own stage only.")
+    if eviction.doubt == "no-shared-group" and machines.job.grid.columns > 1 and view.compare == "job":
+        notes.append("Stages may do different work: --compare stage compares each rank with those of its own stage.")
+    if eviction.unit is not None and len(eviction.unit.node_ranks) > 1:
+        notes.append(
+            "A group is evicted whole, as whoever waits for a faulty machine is out of place too; usually 1 or 2 of "
+            "its machines are at fault. Diagnose them all before they come back."
+        )
+    if eviction.unit is not None and not machines.names:
+        notes.append("Machines are node ranks: --placement FILE gives their nodes, and flags.")
+    return tuple(notes)

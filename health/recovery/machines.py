@@ -6,24 +6,21 @@ TP group is one machine, a PP group a row of the grid, a DP group a column: one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from annotated_types import Ge
 
 from scheduler.job import Job
 from topology.cluster import IntArray
+from topology.field_types import Count
+from topology.hostlist import spell_names
 from topology.json_record import JsonRecord
 
 UnitFamily = Literal["tp", "pp", "dp"]
 UNIT_FAMILIES: tuple[UnitFamily, ...] = ("tp", "pp", "dp")
-
-
-Count = Annotated[int, Ge(0)]
-Positive = Annotated[int, Ge(1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +80,23 @@ class Machines:
         return int(self.column[self.of_rank(rank)])
 
     def group_of(self, family: UnitFamily) -> IntArray:
-        """Shape [machines]: number of the group that each machine belongs to."""
-        match family:
-            case "tp":
-                return np.arange(len(self), dtype=np.int32)
-            case "pp":
-                return self.row
-            case "dp":
-                return self.column
+        """Return the number of the group that each machine belongs to, shape [machines]."""
+        if family == "tp":
+            return np.arange(len(self), dtype=np.int32)
+        return self.row if family == "pp" else self.column
 
     def outlier_counts(self, ranks: Sequence[int]) -> IntArray:
-        """Shape [machines]: how many of some ranks run on each."""
+        """Return how many of some ranks run on each machine, shape [machines]."""
         machines = np.array([self.of_rank(rank) for rank in ranks], dtype=np.int64)
         return np.bincount(machines, minlength=len(self)).astype(np.int32)
 
     def name(self, machine: int) -> str:
-        """Name of a machine: its node, or ``machine12`` where that is unknown."""
+        """Return the name of a machine: its node, or ``machine12`` where that is unknown."""
         return self.names[machine] if self.names else f"machine{machine}"
+
+    def spelled(self, which: Iterable[int]) -> str:
+        """Return names of machines as a hostlist; one by one where a name is none that a hostlist can carry."""
+        return spell_names(self.name(machine) for machine in which)
 
     def machine(self, node_rank: int) -> JobMachine:
         """Return a machine with its place in the grid."""

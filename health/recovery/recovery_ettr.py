@@ -1,7 +1,7 @@
 """ETTR, the effective training time ratio: productive time over wall clock (ByteRobust, arXiv 2509.16293).
 
 *Cumulative*: since the job was submitted.  *Sliding*: over the last hour, which shows single incidents.  Productive is
-time that trained steps which were not lost again; whoever knows that gives it as intervals.
+time that trained steps which were not lost again, given as intervals.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HOUR = 3600.0
 
 
 def cumulative_ettr(productive: npt.ArrayLike, at: npt.ArrayLike) -> Seconds:
-    """Share of the time from 0 until each instant that was productive.
+    """Return the share of the time from 0 until each instant that was productive.
 
     :param productive: shape [intervals, 2], begin and end in seconds since submission; in order, not overlapping.
     :param at: instants, seconds above 0.
@@ -25,11 +25,9 @@ def cumulative_ettr(productive: npt.ArrayLike, at: npt.ArrayLike) -> Seconds:
 
 
 def sliding_ettr(productive: npt.ArrayLike, at: npt.ArrayLike, *, window: float = HOUR) -> Seconds:
-    """Share of the window before each instant that was productive; until the first window is over, of the time so far.
+    """Return the share of the window before each instant that was productive; of the time so far, if that is shorter.
 
-    :param productive: as for :func:`cumulative_ettr`, like the errors.
-    :param at: as for :func:`cumulative_ettr`.
-    :param window: seconds, above 0.
+    :param window: seconds, above 0; all else is as for :func:`cumulative_ettr`.
     """
     bounds = np.asarray(productive, dtype=np.float64).reshape(-1, 2)
     until = np.asarray(at, dtype=np.float64)

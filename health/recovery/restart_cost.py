@@ -6,29 +6,20 @@ keeps the pods and restarts the training process alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
-import numpy as np
+from typing import Literal, NamedTuple
 
 RestartKind = Literal["requeue", "hot-update"]
 
 
-@dataclass(frozen=True, slots=True)
-class RestartCost:
-    """One measurement.
-
-    :param machines: of the job, 16 GPUs each.
-    :param requeue: seconds.
-    :param hot_update: seconds.
-    """
+class RestartCost(NamedTuple):
+    """One measurement: machines of the job, 16 GPUs each, and seconds of both kinds of restart."""
 
     machines: int
     requeue: float
     hot_update: float
 
 
-RESTART_COSTS: tuple[RestartCost, ...] = (
+RESTART_COSTS = (
     RestartCost(128, requeue=454.0, hot_update=46.0),
     RestartCost(256, requeue=545.0, hot_update=51.0),
     RestartCost(512, requeue=635.0, hot_update=54.0),
@@ -43,6 +34,7 @@ def restart_seconds(machines: float, kind: RestartKind) -> float:
 
     :param machines: above 0.
     """
-    sizes = np.log2([cost.machines for cost in RESTART_COSTS])
-    seconds = [cost.requeue if kind == "requeue" else cost.hot_update for cost in RESTART_COSTS]
-    return float(np.interp(np.log2(machines), sizes, seconds))
+    import numpy as np
+
+    sizes, requeue, hot_update = zip(*RESTART_COSTS, strict=True)
+    return float(np.interp(np.log2(machines), np.log2(sizes), requeue if kind == "requeue" else hot_update))

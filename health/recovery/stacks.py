@@ -1,16 +1,20 @@
-"""Stacks of the processes of a job, and what of them is compared.
+"""Stacks of the processes of a job, what of them is compared, and the ranks that are not where the others are.
 
 Two ranks that do the same thing never have the same text: threads are numbered, native frames carry addresses, and a
 loop that polls stands on one line or the next.  A :class:`StackView` says what is left of a stack before ranks are
-compared (after aggregation analysis, ByteRobust, arXiv 2509.16293).
+compared.  Ranks with the same stack make a group.  Large groups are taken for healthy: in a hang, all but a few ranks
+wait in the same collective for those few (aggregation analysis, ByteRobust, arXiv 2509.16293).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, NamedTuple
+
+from annotated_types import Interval
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
@@ -20,8 +24,11 @@ Signature = tuple[tuple[str, ...], ...]
 """What of a rank is compared: a stack for each thread that counts, innermost frame first."""
 
 
-@dataclass(frozen=True, slots=True)
-class StackFrame:
+DOMINANT = 0.5
+"""A group is dominant from this share of the largest group on."""
+
+
+class StackFrame(NamedTuple):
     """One call.
 
     :param file: as the dump calls it: a path, a shared library, or ``<frozen runpy>``.
@@ -33,8 +40,7 @@ class StackFrame:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Thread:
+class Thread(NamedTuple):
     """One thread of a process.
 
     :param number: the system's number of it; that of the main thread is the process's (Linux).
@@ -47,8 +53,7 @@ class Thread:
     frames: tuple[StackFrame, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     """Threads of one process, the oldest first; at least one."""
 
     pid: int
@@ -57,38 +62,78 @@ class Process:
     @property
     def main(self) -> Thread:
         """The thread called MainThread, else that with the number of the process, else the oldest."""
-        for thread in self.threads:
-            if thread.name == MAIN_THREAD:
-                return thread
-        return next((thread for thread in self.threads if thread.number == str(self.pid)), self.threads[0])
+        named = (thread for thread in self.threads if thread.name == MAIN_THREAD)
+        numbered = (thread for thread in self.threads if thread.number == str(self.pid))
+        return next(named, None) or next(numbered, self.threads[0])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StackView:
-    """What of a stack is compared.
+    """What of a stack is compared, and with which others; helper threads are rarely all in the same place."""
 
-    :param lines: line numbers too.
-    :param addresses: addresses of native frames too.
-    :param threads: of each process the main thread, or all; helper threads are rarely all in the same place.
-    """
-
-    lines: bool = False
-    addresses: bool = False
+    compare: Literal["job", "stage"] = "job"
+    """Each rank with all others, or with those of its pipeline stage."""
     threads: Literal["main", "all"] = "main"
+    """What of a process is compared."""
+    lines: bool = False
+    """Compare line numbers too."""
+    addresses: bool = False
+    """Compare addresses of native calls too."""
+    dominant: Annotated[float, Interval(gt=0, le=1)] = field(default=DOMINANT, metadata={"metavar": "SHARE"})
+    """A stack is healthy from this share of the commonest stack's ranks on."""
 
     def signature(self, processes: Iterable[Process]) -> Signature:
         """Return what of a rank is compared.  The order of processes and threads does not matter, nor how many are
         alike.
         """
-        return tuple(sorted({self._stack(thread) for process in processes for thread in self._counting(process)}))
-
-    def _counting(self, process: Process) -> Iterator[Thread]:
-        return iter((process.main,) if self.threads == "main" else process.threads)
-
-    def _stack(self, thread: Thread) -> tuple[str, ...]:
-        return tuple(self._call(frame) for frame in thread.frames)
+        chosen = [(process.main,) if self.threads == "main" else process.threads for process in processes]
+        return tuple(sorted({tuple(map(self._call, thread.frames)) for threads in chosen for thread in threads}))
 
     def _call(self, frame: StackFrame) -> str:
         line = f":{frame.line}" if self.lines and frame.line else ""
         text = f"{frame.function} ({frame.file}{line})"
         return text if self.addresses else _ADDRESS.sub("0x?", text)
+
+
+@dataclass(frozen=True, slots=True)
+class StackGroup:
+    """Ranks with the same stack.
+
+    :param outliers: those of them that are not in a dominant group among the ranks they are compared with.
+    """
+
+    signature: Signature
+    ranks: tuple[int, ...]
+    outliers: tuple[int, ...]
+
+
+def group_stacks(
+    signatures: Mapping[int, Signature],
+    *,
+    dominant: float = DOMINANT,
+    kin: Callable[[int], int] | None = None,
+) -> tuple[StackGroup, ...]:
+    """Group ranks by stack, the largest group first.
+
+    :param signatures: rank -> what of it is compared.
+    :param dominant: a group at least this large relative to the largest is healthy, in (0, 1].
+    :param kin: ranks are compared with those of the same number: their stage; ``None`` = with all.
+    """
+    strata: dict[int, dict[Signature, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for rank, signature in signatures.items():
+        strata[kin(rank) if kin else 0][signature].append(rank)
+    ranks: dict[Signature, list[int]] = defaultdict(list)
+    outliers: dict[Signature, list[int]] = defaultdict(list)
+    for groups in strata.values():
+        least = dominant * max(len(members) for members in groups.values())
+        for signature, members in groups.items():
+            ranks[signature] += members
+            if len(members) < least:
+                outliers[signature] += members
+    found = [StackGroup(s, tuple(sorted(members)), tuple(sorted(outliers[s]))) for s, members in ranks.items()]
+    return tuple(sorted(found, key=lambda group: (-len(group.ranks), group.ranks)))
+
+
+def outliers_of(groups: Sequence[StackGroup]) -> tuple[int, ...]:
+    """Return all outliers, ascending."""
+    return tuple(sorted(rank for group in groups for rank in group.outliers))

@@ -8,14 +8,14 @@ float would not: on a rate typed as ``0.0012``, and where (1 - rate)^machines is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Context, Decimal, localcontext
 from typing import Annotated
 
-from annotated_types import Ge, Le
+from annotated_types import Interval
 
-from health.recovery.machines import Count, Positive
 from topology.errors import InvalidInput
+from topology.field_types import AtLeastOne, Count, NotNegative, Share
 from topology.json_record import JsonRecord
 
 PUBLISHED: Mapping[int, int] = {128: 2, 256: 2, 512: 3, 1024: 4}
@@ -40,6 +40,20 @@ _PRECISION = 50
 """Halvings when a rate is looked for: far beyond the digits of a float."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandbyQuestion:
+    """The jobs that are to have standby machines, and how sure they want to be of them."""
+
+    machines: tuple[Annotated[int, Interval(ge=1, le=MAX_MACHINES)], ...] = field(metadata={"metavar": "N"})
+    """Machines of the job; may be repeated."""
+    rate: Share = field(default=RATE, metadata={"metavar": "P"})
+    """Failures of a machine in a day."""
+    quantile: Annotated[float, Interval(gt=0, lt=1)] = field(default=QUANTILE, metadata={"metavar": "SHARE"})
+    """Share of days whose failures the pool covers."""
+    switch: Annotated[int, Interval(ge=1, le=4096)] | None = field(default=None, metadata={"metavar": "N"})
+    """Add the machines of a dead switch; ByteRobust counts 32."""
+
+
 @dataclass(frozen=True, slots=True)
 class RateRange(JsonRecord):
     """Rates above ``low`` and up to ``high``; none where low >= high."""
@@ -54,13 +68,13 @@ class RateRange(JsonRecord):
 class StandbyPool(JsonRecord):
     """The pool of one job."""
 
-    machines: Positive
+    machines: AtLeastOne
     """Machines of the job."""
     pool: Count
     """The fewest machines that cover a day's failures with the probability asked for."""
-    coverage: Annotated[float, Ge(0.0), Le(1.0)]
+    coverage: Share
     """The probability with which they do."""
-    expected: Annotated[float, Ge(0.0)]
+    expected: NotNegative
     """Mean failures a day."""
     rates: RateRange
     """The rates for which the pool is exactly this."""
@@ -70,20 +84,19 @@ class StandbyPool(JsonRecord):
     """The pool that ByteRobust publishes for a job of this size, P99; null = none."""
 
 
-def plan_pool(machines: int, *, rate: float, quantile: float, switch: int | None = None) -> StandbyPool:
+def plan_pool(question: StandbyQuestion, machines: int) -> StandbyPool:
     """Return the pool of one job, with what it covers.
 
-    :param switch: machines of a dead switch; ``None`` = none counts.
     :raises InvalidInput: out of range.
     """
-    pool = standby_pool(machines, rate=rate, quantile=quantile)
+    pool = standby_pool(machines, rate=question.rate, quantile=question.quantile)
     return StandbyPool(
         machines=machines,
         pool=pool,
-        coverage=coverage(machines, pool, rate=rate),
-        expected=machines * rate,
-        rates=rates_of_pools({machines: pool}, quantile=quantile),
-        with_switch=None if switch is None else pool + switch,
+        coverage=coverage(machines, pool, rate=question.rate),
+        expected=machines * question.rate,
+        rates=rates_of_pools({machines: pool}, quantile=question.quantile),
+        with_switch=None if question.switch is None else pool + question.switch,
         published=PUBLISHED.get(machines),
     )
 

@@ -11,14 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from health.recovery.dumps import Dumps
+from health.recovery.dumps import Dumps, parse_dump
 from health.recovery.eviction import shared_groups, tally_rounds
-from health.recovery.eviction_decision import Eviction, decide, look_at
-from health.recovery.eviction_words import evict_notes, evict_sentence
-from health.recovery.grouping import group_stacks, outliers_of
+from health.recovery.eviction_decision import Eviction, decide, evict_notes, evict_sentence, look_at
 from health.recovery.machines import UNIT_FAMILIES, Machines
-from health.recovery.pyspy import parse_dump
-from health.recovery.stacks import StackView
+from health.recovery.stacks import StackView, group_stacks, outliers_of
 from scheduler.job import Job, Parallelism
 from tests.health.recovery_world import LOSS, SEND, dump_text, machines, stacks_of
 from topology.files import Source
@@ -34,7 +31,7 @@ def dumps_of(stacks: dict[int, Sequence[str]]) -> Dumps:
 
 def decided(job: Machines, *odd: Callable[[int, int], bool], compare: str = "job") -> Eviction:
     """The decision after one look for each rule of who is out of place."""
-    looks = [look_at(dumps_of(stacks_of(job, rule)), job, view=StackView(), compare=compare) for rule in odd]  # type: ignore[arg-type]
+    looks = [look_at(dumps_of(stacks_of(job, rule)), job, view=StackView(compare=compare)) for rule in odd]  # type: ignore[arg-type]
     return decide(job, looks)
 
 
@@ -110,7 +107,7 @@ def test_all_alike_evicts_nothing() -> None:
     eviction = decided(machines(), lambda r, c: False)
     assert (eviction.unit, eviction.doubt) == (None, "no-outliers")
     assert "all 192 ranks stand in the same stack" in evict_sentence(eviction)
-    assert any("--lines" in note for note in evict_notes(eviction, compare="job", lines=False))
+    assert any("--lines" in note for note in evict_notes(eviction, StackView()))
 
 
 def test_the_whole_job_is_no_unit() -> None:
@@ -131,7 +128,7 @@ def test_a_stage_is_doubtful() -> None:
     assert (eviction.unit.family, eviction.doubt) == ("dp", "role")
     assert eviction.flags(NOW, hold=timedelta(hours=1)) == ()
     assert "Doubtful" in evict_sentence(eviction)
-    assert decide(job, [look_at(dumps_of(stacks), job, view=StackView(), compare="stage")]).doubt == "no-outliers"
+    assert decide(job, [look_at(dumps_of(stacks), job, view=StackView(compare="stage"))]).doubt == "no-outliers"
 
 
 def test_stages_of_their_own_hide_no_fault() -> None:
@@ -141,7 +138,7 @@ def test_stages_of_their_own_hide_no_fault() -> None:
         rank: SEND for rank in range(job.ranks) if job.row[job.of_rank(rank)] == 2
     }
     by_job = decide(job, [look_at(dumps_of(stacks), job, view=StackView())])
-    by_stage = decide(job, [look_at(dumps_of(stacks), job, view=StackView(), compare="stage")])
+    by_stage = decide(job, [look_at(dumps_of(stacks), job, view=StackView(compare="stage"))])
     assert by_job.doubt == "no-shared-group"
     assert by_stage.unit is not None
     assert (by_stage.unit.family, by_stage.unit.group, by_stage.doubt) == ("pp", 2, None)
@@ -203,8 +200,8 @@ def test_a_leader_of_a_minority_is_evicted_and_not_flagged() -> None:
 def test_tallies_count_rounds(rounds: list[set[int]]) -> None:
     """Each candidate led its family in as many rounds as a count by hand says."""
     job = machines()
-    tally = tally_rounds(job, [sorted(each) for each in rounds])
-    for unit in tally.units:
+    units = tally_rounds(job, [sorted(each) for each in rounds])
+    for unit in units:
         number = job.group_of(unit.family)
         led = 0
         for outliers in filter(None, rounds):
@@ -214,7 +211,7 @@ def test_tallies_count_rounds(rounds: list[set[int]]) -> None:
                 counts[group] = counts.get(group, 0) + 1
             led += counts.get(unit.group, 0) == max(counts.values())
         assert unit.rounds == led
-    assert [unit.rounds for unit in tally.units] == sorted((unit.rounds for unit in tally.units), reverse=True)
+    assert [unit.rounds for unit in units] == sorted((unit.rounds for unit in units), reverse=True)
 
 
 def test_missing_ranks_are_said_and_prove_nothing() -> None:
@@ -223,7 +220,7 @@ def test_missing_ranks_are_said_and_prove_nothing() -> None:
     stacks = {rank: stack for rank, stack in stacks_of(job, lambda r, c: False).items() if rank >= 8}
     eviction = decide(job, [look_at(dumps_of(stacks), job, view=StackView())])
     assert eviction.unit is None
-    assert any("8 of 192 ranks have no dump" in note for note in evict_notes(eviction, compare="job", lines=False))
+    assert any("8 of 192 ranks have no dump" in note for note in evict_notes(eviction, StackView()))
 
 
 def test_without_names_nobody_is_flagged() -> None:
@@ -233,7 +230,7 @@ def test_without_names_nobody_is_flagged() -> None:
     assert eviction.unit is not None
     assert eviction.flags(NOW, hold=timedelta(hours=1)) == ()
     assert "machine7" in evict_sentence(eviction)
-    assert any("--placement" in note for note in evict_notes(eviction, compare="job", lines=False))
+    assert any("--placement" in note for note in evict_notes(eviction, StackView()))
 
 
 def test_machines_follow_the_order_of_the_job() -> None:

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from health.recovery.assignment import FORBIDDEN, assign
-from health.recovery.checkpoint_peers import RULES, Peers, checkpoint_peers
+from health.recovery.checkpoint_peers import RULES, Peers, checkpoint_peers, peer_notes, peer_sentence
 from health.recovery.machines import Machines
-from health.recovery.peer_words import peer_notes, peer_sentence
 from scheduler.job import Job, Parallelism
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from health.recovery.dumps import read_dumps
-from health.recovery.pyspy import parse_dump
+from health.recovery.dumps import parse_dump, read_dumps
 from health.recovery.stacks import Process, StackFrame, StackView, Thread
 from tests.health.recovery_world import SEND, SYNC, as_json, as_text, dump_text, write_dumps
 from topology.errors import InvalidInput

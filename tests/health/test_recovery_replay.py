@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from health.recovery.replay_words import replay_notes, replay_sentence
-from health.recovery.two_phase_replay import PHASES, ReplayPlan, plan_replay
+from health.recovery.two_phase_replay import PHASES, ReplayPlan, plan_replay, replay_notes, replay_sentence
 from scheduler.job import Job, Parallelism
 from tests.health.recovery_world import machines
 from topology.errors import Infeasible, InvalidInput

@@ -1,4 +1,4 @@
-"""``arnold flags import``: what monitors of Kubernetes nodes found."""
+"""``arnold flags import`` and ``export``: what monitors of Kubernetes nodes found, and flag stores as text."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import click
 
 from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
-from arnold.commands.flags.options import at_option, present, stamp_of
-from arnold.commands.flags.text import factor, minute
-from arnold.commands.flags.writing import changed, print_recorded
-from arnold.commands.output import console, emit_json, plain, table, to_json
+from arnold.commands.flags.options import at_option, present, stamp_of, store_option
+from arnold.commands.flags.writing import changed, factor, minute, print_recorded
+from arnold.commands.output import console, emit, emit_json, plain, table, to_json
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -20,11 +19,20 @@ if TYPE_CHECKING:
     from arnold.documents.store_answers import ImportDocument
     from topology.files import Source
 
-EXAMPLES = """\b
+ANSWERS = "arnold.documents.store_answers"
+
+IMPORT_EXAMPLES = """\b
 Examples:
   kubectl get nodes,events -A -o json | arnold flags import --from nvsentinel - --store flags.db
   arnold flags import --from node-problem-detector nodes.json --output flags.json
   arnold flags import --from flag-store old.jsonl --store flags.db
+"""
+
+EXPORT_EXAMPLES = """\b
+Examples:
+  arnold flags export --store flags.db | jq 'select(.event == "raised")'
+  arnold flags export --store flags.db --output flags.jsonl
+  arnold flags import --from flag-store flags.jsonl --store copy.db
 """
 
 MONITORS = ("nvsentinel", "node-problem-detector", "nebius", "eks")
@@ -34,7 +42,7 @@ STORE = "flag-store"
 """Another flag store: what ``arnold flags export`` wrote, or one of an earlier version."""
 
 
-@click.command("import", cls=JsonCommand, document="arnold.documents.store_answers:ImportDocument", epilog=EXAMPLES)
+@click.command("import", cls=JsonCommand, document=f"{ANSWERS}:ImportDocument", epilog=IMPORT_EXAMPLES)
 @click.argument("file", type=FILE)
 @click.option("--from", "by", required=True, type=click.Choice((*MONITORS, STORE)), help="Whose findings to take.")
 @click.option("--store", type=FILE, metavar="FILE", help="Take them into this flag store.")
@@ -55,10 +63,7 @@ def import_(*, as_json: bool, file: str, by: str, store: str | None, output: str
     document = _of_store(source, store, now) if by == STORE else _of_monitor(source, by, store, now, stamp_of(file))
     if output is not None:
         write_file(output, to_json(document) + "\n")
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document)
+    emit(document, _print, as_json=as_json)
 
 
 def _of_monitor(source: Source, by: str, store: str | None, now: datetime, stamp: str) -> ImportDocument:
@@ -108,3 +113,27 @@ def _print(document: ImportDocument) -> None:
     if document.recorded is not None:
         out.print()
         print_recorded(document.recorded, as_json=False)
+
+
+@click.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument", epilog=EXPORT_EXAMPLES)
+@store_option
+@click.option("--output", type=FILE, metavar="FILE", help="Write them here instead of to stdout.")
+def export(*, as_json: bool, store: str, output: str | None) -> None:
+    """Write all events of a flag store, in order: one JSON object a line, after one that says what the file is.
+
+    `arnold flags import --from flag-store` makes the same store of it again.
+    """
+    from arnold.documents.store_answers import ExportDocument
+    from topology.files import write_file
+    from topology.flag_log import open_log
+
+    with open_log(store) as log:
+        lines = [f"{line}\n" for line in log.lines()]
+    text = "".join(lines)
+    if output is not None:
+        write_file(output, text)
+    if as_json:
+        left = text if output is None else None
+        emit_json(ExportDocument(store=store, events=len(lines), output=output, text=left))
+    elif output is None:
+        click.echo(text, nl=False)

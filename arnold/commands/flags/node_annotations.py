@@ -1,15 +1,17 @@
-"""``arnold flags apply``, ``list`` and ``clear``: annotations of the nodes of a Kubernetes cluster."""
+"""``arnold flags sync``, ``apply``, ``list`` and ``clear``: annotations of the nodes of a Kubernetes cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit_json, table
+from arnold.commands.flags.options import store_option
+from arnold.commands.output import console, emit, emit_json, table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -19,6 +21,14 @@ if TYPE_CHECKING:
     from extender.node_flags import FlagChange
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+ANSWERS = "arnold.documents.annotation_answers"
+
+SYNC_EXAMPLES = """\b
+Examples:
+  arnold flags sync --store flags.db
+  arnold flags sync --store flags.db --kubeconfig admin.conf --json
+"""
 
 APPLY_EXAMPLES = """\b
 Examples:
@@ -50,9 +60,35 @@ def cluster_options(function: F) -> F:
     return kubeconfig(function)
 
 
-@click.command(
-    "apply", cls=JsonCommand, document="arnold.documents.annotation_answers:FlagsChangedDocument", epilog=APPLY_EXAMPLES
-)
+@click.command("sync", cls=JsonCommand, document=f"{ANSWERS}:FlagsSyncedDocument", epilog=SYNC_EXAMPLES)
+@store_option
+@cluster_options
+def sync(*, as_json: bool, store: str, kubeconfig: str | None, context: str | None) -> None:
+    """Bring the annotations of nodes in line with a flag store, so that gangs heed it.
+
+    What the store holds is written, what it held once and no longer does is taken off. What somebody else wrote stays,
+    where it is worse, or where the store holds nothing. Each annotation carries its end: if nobody syncs any more, the
+    flags end by themselves.
+    """
+    from arnold.documents.annotation_answers import FlagsSyncedDocument
+    from extender.node_flags import on_cluster
+    from topology.flag_log import open_log
+
+    now = datetime.now(UTC)
+    with open_log(store) as log:
+        held, known = log.holding(now), log.slowdowns()
+    changes, strangers = on_cluster(kubeconfig, context, lambda flags: flags.sync(held, known=known, now=now))
+    document = FlagsSyncedDocument(tuple(changes), tuple(strangers))
+    if as_json:
+        emit_json(document)
+        return
+    out = console()
+    print_changes(out, document.changes)
+    if strangers:
+        out.print(f"flagged in the store and no nodes of the cluster: {', '.join(strangers[:5])}")
+
+
+@click.command("apply", cls=JsonCommand, document=f"{ANSWERS}:FlagsChangedDocument", epilog=APPLY_EXAMPLES)
 @click.argument("file", type=FILE)
 @cluster_options
 def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | None) -> None:
@@ -62,8 +98,6 @@ def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | No
     A node keeps one flag: a new one replaces it, and of two in the file the slower counts. Flags that do not hold now
     are left out. Nodes that the file does not name are left alone.
     """
-    from datetime import UTC, datetime
-
     from arnold.documents.annotation_answers import FlagsChangedDocument
     from extender.node_flags import on_cluster
     from topology.overlay import read_flags
@@ -75,27 +109,18 @@ def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | No
     _show_changes(FlagsChangedDocument(tuple(changes), expired=len(flags) - len(active)), as_json=as_json)
 
 
-@click.command(
-    "list", cls=JsonCommand, document="arnold.documents.annotation_answers:FlagsDocument", epilog=LIST_EXAMPLES
-)
+@click.command("list", cls=JsonCommand, document=f"{ANSWERS}:FlagsDocument", epilog=LIST_EXAMPLES)
 @cluster_options
 def list_(*, as_json: bool, kubeconfig: str | None, context: str | None) -> None:
     """Show the nodes that are flagged."""
-    from datetime import UTC, datetime
-
     from arnold.documents.annotation_answers import flags_document
     from extender.node_flags import NodeFlags, on_cluster
 
     document = flags_document(on_cluster(kubeconfig, context, NodeFlags.all), datetime.now(UTC))
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document)
+    emit(document, _print, as_json=as_json)
 
 
-@click.command(
-    "clear", cls=JsonCommand, document="arnold.documents.annotation_answers:FlagsChangedDocument", epilog=CLEAR_EXAMPLES
-)
+@click.command("clear", cls=JsonCommand, document=f"{ANSWERS}:FlagsChangedDocument", epilog=CLEAR_EXAMPLES)
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
 @click.option("--all", "everything", is_flag=True, help="Of all nodes.")
 @cluster_options

@@ -1,6 +1,8 @@
-"""``arnold flags record`` and ``lift``: what changes a flag store."""
+"""``arnold flags record``, ``lift`` and ``compact``: what changes a flag store."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 import click
 
@@ -8,7 +10,10 @@ from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
 from arnold.commands.flags.options import at_option, present, stamp_of, store_option
 from arnold.commands.flags.writing import changed, print_recorded
+from arnold.commands.output import console, emit_json
 from topology.errors import InvalidInput
+
+ANSWERS = "arnold.documents.store_answers"
 
 RECORD_EXAMPLES = """\b
 Examples:
@@ -23,10 +28,15 @@ Examples:
   arnold flags lift 'n[0017-0020]' --store flags.db --because 'false alarm: maintenance of the switch'
 """
 
+COMPACT_EXAMPLES = """\b
+Examples:
+  arnold flags compact --store flags.db
+  arnold flags compact --store flags.db --keep 26w --archive flags-2026-11.db
+  arnold flags why n0123 --store flags-2026-11.db --at 2026-03-02
+"""
 
-@click.command(
-    "record", cls=JsonCommand, document="arnold.documents.store_answers:RecordDocument", epilog=RECORD_EXAMPLES
-)
+
+@click.command("record", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=RECORD_EXAMPLES)
 @click.argument("files", nargs=-1, type=FILE, metavar="[FLAGFILE]...")
 @store_option
 @click.option("--rules", type=FILE, metavar="FILE", help="When to flag and when to end: YAML; kept in the store.")
@@ -38,7 +48,7 @@ def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | No
     again. A file that has not changed since it was taken in is known, and says nothing new. Without FLAGFILE what has
     ended is written down.
     """
-    from health.flags import Ledger, Recorded
+    from health.flags.ledger import Ledger, Recorded
     from health.flags.rules_file import read_rules
     from topology.files import read_source
     from topology.overlay import read_flags
@@ -57,7 +67,7 @@ def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | No
     print_recorded(changed(store, change, now=now), as_json=as_json)
 
 
-@click.command("lift", cls=JsonCommand, document="arnold.documents.store_answers:RecordDocument", epilog=LIFT_EXAMPLES)
+@click.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=LIFT_EXAMPLES)
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
 @store_option
 @click.option("--because", required=True, metavar="TEXT", help="Why, for whoever asks later.")
@@ -68,7 +78,7 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
 
     What detectors find afterwards flags them again.
     """
-    from health.flags import Ledger, Recorded
+    from health.flags.ledger import Ledger, Recorded
     from topology.hostlist import expand_hostlist
 
     now = present(at)
@@ -86,6 +96,39 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
         return Recorded(tuple(events))
 
     print_recorded(changed(store, change, now=now, create=False), as_json=as_json)
+
+
+@click.command("compact", cls=JsonCommand, document="health.flags.store:Compaction", epilog=COMPACT_EXAMPLES)
+@store_option
+@click.option(
+    "--keep", default="90d", show_default=True, metavar="TIME", help="History that stays whole: 12h, 90d, 26w."
+)
+@click.option("--archive", type=FILE, metavar="FILE", help="Write the whole store as it was here first.")
+def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> None:
+    """Forget old history, so that a store does not grow for ever.
+
+    Flags that hold, rules, relapses and all history since then stay; of the time before only what they depend on. Run
+    it from a timer, beside the detectors: it waits for whoever writes.
+    """
+    from health.flags.rules import parse_duration
+    from health.flags.store import compact_store
+
+    try:
+        before = datetime.now(UTC) - parse_duration(keep)
+    except ValueError as error:
+        raise InvalidInput(str(error), where="--keep", fix="write a time such as 12h, 90d or 26w") from error
+    done = compact_store(store, before, archive=archive)
+    if as_json:
+        emit_json(done)
+        return
+    out = console()
+    if not done.dropped:
+        out.print(f"nothing to forget: no event of before {before:%Y-%m-%d %H:%M} UTC can go")
+        return
+    out.print(f"forgotten: {done.dropped:,} events of before {before:%Y-%m-%d %H:%M} UTC; {done.kept:,} are left")
+    out.print(f"{done.size_before / 1e6:.3g} MB before, {done.size / 1e6:.3g} MB now")
+    if archive is not None:
+        out.print(f"{archive} has the store as it was")
 
 
 def _user() -> str:

@@ -11,12 +11,14 @@ import click
 from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
 from arnold.commands.flags.options import at_option, parse_time, store_option
-from arnold.commands.flags.text import factor, minute, print_events
-from arnold.commands.output import console, emit_json, plain, table, to_json
+from arnold.commands.flags.writing import factor, minute, print_events
+from arnold.commands.output import console, emit, plain, table, to_json
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from arnold.documents.store_answers import HeldFlagsDocument, WhyFlaggedDocument
+
+ANSWERS = "arnold.documents.store_answers"
 
 SHOW_EXAMPLES = """\b
 Examples:
@@ -33,9 +35,7 @@ Examples:
 """
 
 
-@click.command(
-    "show", cls=JsonCommand, document="arnold.documents.store_answers:HeldFlagsDocument", epilog=SHOW_EXAMPLES
-)
+@click.command("show", cls=JsonCommand, document=f"{ANSWERS}:HeldFlagsDocument", epilog=SHOW_EXAMPLES)
 @store_option
 @at_option
 @click.option("--output", type=FILE, metavar="FILE", help="Save it too, as a flag file for --flags.")
@@ -77,15 +77,10 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
     )
     if output is not None:
         write_file(output, to_json(document) + "\n")
-    if as_json:
-        emit_json(document)
-    else:
-        _print_show(document)
+    emit(document, _print_show, as_json=as_json)
 
 
-@click.command(
-    "why", cls=JsonCommand, document="arnold.documents.store_answers:WhyFlaggedDocument", epilog=WHY_EXAMPLES
-)
+@click.command("why", cls=JsonCommand, document=f"{ANSWERS}:WhyFlaggedDocument", epilog=WHY_EXAMPLES)
 @click.argument("node")
 @store_option
 @click.option("--at", metavar="TIME", help="At a time, or on a day such as 2026-11-17 (in UTC).")
@@ -120,10 +115,7 @@ def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | No
         gap=opened.because if reaches else "",
         torn=0,
     )
-    if as_json:
-        emit_json(document)
-    else:
-        _print_why(document)
+    emit(document, _print_why, as_json=as_json)
 
 
 def _span(at: str | None, since: str | None, until: str | None) -> tuple[datetime | None, datetime]:

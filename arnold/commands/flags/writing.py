@@ -1,17 +1,51 @@
-"""A change of a flag store, made and shown: shared by all commands that change one."""
+"""A change of a flag store, made and shown, and the flags and events of a store as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from arnold.commands.flags.text import print_events
-from arnold.commands.output import console, emit_json
+from arnold.commands.output import console, emit_json, plain, table
 
 if TYPE_CHECKING:
-    from arnold.documents.store_answers import RecordDocument
-    from health.flags import Ledger, Recorded
+    from rich.console import Console
+
+    from arnold.documents.store_answers import RecordDocument, WrittenEvent
+    from health.flags.ledger import Ledger, Recorded
+    from topology.flags import NodeFlag
+
+LONGEST = 60
+"""Most rows of a table on a terminal; --json has them all."""
+
+
+def print_events(out: Console, events: Sequence[WrittenEvent], *, title: str) -> None:
+    """Print events of a store, the last ones where there are too many; nothing when there are none."""
+    if not events:
+        return
+    left = ["", "node", "source", "slowdown", "why"]
+    rows = table("time", "", "node", "source", "slowdown", "why", title=title, left=left)
+    for event in events[-LONGEST:]:
+        about = event.flag or event.finding
+        why = event.because + (f" (by {event.by})" if event.by else "")
+        if about is not None and about.evidence:
+            why += f": {about.evidence}"
+        rows.add_row(minute(event.time), event.event, plain(event.node), plain(event.source), factor(about), plain(why))
+    out.print(rows)
+    if len(events) > LONGEST:
+        out.print(f"... and {len(events) - LONGEST} before; --json shows all")
+
+
+def factor(flag: NodeFlag | None) -> str:
+    """Return ``1.5``, ``faulty``, or a dash."""
+    if flag is None:
+        return "-"
+    return "faulty" if flag.kind == "faulty" else f"{flag.slowdown:.4g}"
+
+
+def minute(time: datetime | None) -> str:
+    """Return ``2026-11-17 14:20Z``, or a dash."""
+    return "-" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M}Z"
 
 
 def changed(
@@ -19,12 +53,10 @@ def changed(
 ) -> RecordDocument:
     """Change a store, and return what was done.
 
-    :param create: make the store if it is not there.
     :param torn: bytes of the input that were left out.
     """
     from arnold.documents.store_answers import RecordDocument, written
-    from health.flags import open_ledger
-    from health.flags.store import MAX_STORE_BYTES, store_size
+    from health.flags.store import MAX_STORE_BYTES, open_ledger, store_size
 
     with open_ledger(store, now=now, create=create) as ledger:
         recorded = change(ledger)

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 from benchmarks.simulated_collectives import BenchJob, simulate
-from health.collectives import CONVERTER, diagnose_files, diagnose_snapshot, read_trace
 from health.collectives import reading as reading_module
+from health.collectives.diagnosis import diagnose_snapshot
 from health.collectives.flight_recorder import read_flight_recorder
 from health.collectives.inspector import read_inspector
 from health.collectives.inspector_prometheus import latecomers, read_prometheus
 from health.collectives.progress_format import read_progress, write_progress
 from health.collectives.ras import read_ras
+from health.collectives.reading import CONVERTER, diagnose_files, read_trace
 from topology.errors import InvalidInput, UnknownName
 from topology.files import Source
 

@@ -8,20 +8,19 @@ from math import inf, nan
 import pytest
 
 from benchmarks.simulated_collectives import BenchJob, simulate
-from health.collectives.diagnosis import Cause, Certainty, Culprit, Diagnosis, diagnose
-from health.collectives.diagnosis_text import verdict
-from health.collectives.flagging import HOLD, flags_of, withheld
-from health.collectives.rank_nodes import nodes_of
+from health.collectives.diagnosis import Cause, Certainty, Culprit, Diagnosis, diagnose, verdict
+from health.collectives.flagging import HOLD, flags_of, nodes_of, withheld
 from health.collectives.recording import (
     CollectiveRecording,
     CompletionRow,
+    Completions,
     Member,
     RankGroup,
     StateRow,
-    completions,
-    states,
+    States,
 )
-from health.collectives.trigger import AlarmKind, TriggerSettings, alarms, watched_members
+from health.collectives.trigger import AlarmKind, alarms, watched_members
+from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput
 from topology.files import Source
 
@@ -34,7 +33,7 @@ def recording(ends: list[float], *, standing: list[float] | None = None, size: i
     rows = [StateRow(time, 0, 1, len(ends), 0, 0, 0, 0, 8, 4, 4, 4) for time in standing or []]
     group = RankGroup("dp", "dp", (0, 1))
     members = (Member("rank 0", 0), Member("rank 1", 1))
-    return CollectiveRecording(members, (group,), ("AllReduce",), completions(done), states(rows))
+    return CollectiveRecording(members, (group,), ("AllReduce",), Completions.of(done), States.of(rows))
 
 
 def raised(made: CollectiveRecording) -> list[tuple[float, AlarmKind]]:
@@ -109,13 +108,13 @@ def test_one_rank_of_each_group_and_ten_at_most() -> None:
     """30 data-parallel groups: ten ranks, of different groups, from the first to the last."""
     groups = tuple(RankGroup(f"dp{i}", "dp", (2 * i, 2 * i + 1)) for i in range(30))
     made = CollectiveRecording(
-        tuple(Member(f"rank {i}", i) for i in range(60)), groups, (), completions([]), states([])
+        tuple(Member(f"rank {i}", i) for i in range(60)), groups, (), Completions.of([]), States.of([])
     )
     watched = watched_members(made)
     assert len(watched) == 10
     assert (min(watched), max(watched)) == (1, 59)
     assert all(watched[member] == member // 2 for member in watched)
-    few = CollectiveRecording(made.members, groups[:3], (), completions([]), states([]))
+    few = CollectiveRecording(made.members, groups[:3], (), Completions.of([]), States.of([]))
     assert watched_members(few) == {1: 0, 3: 1, 5: 2}
 
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from health.collectives.diagnosis import Diagnosis, diagnose_snapshot
-from health.collectives.diagnosis_text import verdict
+from health.collectives.diagnosis import Diagnosis, diagnose_snapshot, verdict
 from health.collectives.flagging import withheld
 from health.collectives.flight_recorder import read_flight_recorder
 from topology.files import Source

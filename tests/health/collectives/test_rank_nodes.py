@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from health.collectives.rank_nodes import nodes_of
+from health.collectives.flagging import nodes_of
 from health.collectives.recording import Member
 from topology.errors import InvalidInput
 from topology.files import Source

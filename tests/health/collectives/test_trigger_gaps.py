@@ -11,20 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from health.collectives import diagnose_files
 from health.collectives.diagnosis import diagnose
 from health.collectives.inspector import read_inspector
 from health.collectives.progress_format import read_progress
+from health.collectives.reading import diagnose_files
 from health.collectives.recording import (
     CollectiveRecording,
     CompletionRow,
+    Completions,
     Member,
     RankGroup,
     StateRow,
-    completions,
-    states,
+    States,
 )
-from health.collectives.trigger import TriggerSettings, alarms, looks
+from health.collectives.trigger import alarms, looks
+from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput
 from topology.files import Source
 
@@ -37,7 +38,7 @@ def recording(ends: list[float], standing: list[float]) -> CollectiveRecording:
     rows = [StateRow(time, 0, 1, len(ends), 0, 0, 0, 0, 8, 4, 4, 4) for time in standing]
     members = (Member("rank 0", 0), Member("rank 1", 1))
     return CollectiveRecording(
-        members, (RankGroup("dp", "dp", (0, 1)),), ("AllReduce",), completions(done), states(rows)
+        members, (RankGroup("dp", "dp", (0, 1)),), ("AllReduce",), Completions.of(done), States.of(rows)
     )
 
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from health.collectives.diagnosis import diagnose_snapshot
 from health.collectives.recording import Member, RankGroup
-from health.collectives.stalls import Mismatch, Snapshot, Stall
-from health.collectives.wait_chains import find_roots
+from health.collectives.stalls import Mismatch, Snapshot, Stall, find_roots
 
 NOBODY: frozenset[int] = frozenset()
 

@@ -1,0 +1,30 @@
+"""How the trigger watches a job, and the options of ``arnold health collectives`` for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from annotated_types import Interval
+
+Span = Annotated[float, Interval(ge=0.5, le=86_400)]
+"""Seconds; below half a second there is hardly a state line, above a day nobody waits for the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerSettings:
+    """How to watch."""
+
+    window: Span = field(default=10.0, metadata={"metavar": "SECONDS"})
+    """Time that a look of the trigger spans.
+
+    It judges the second half of it too."""
+    period: Span = field(default=10.0, metadata={"metavar": "SECONDS"})
+    """Time between two looks."""
+    factor: float = 2.0
+    """A rate divided by this, or an interval multiplied by it, is a straggler."""
+    history: int = 3
+    """Windows that must have passed before a rate can be judged, and completions of the group by which a rank is
+    watched before its rhythm is known."""
+    quiet: float = 2.0
+    """Seconds without any movement after which a collective counts as stalled."""
