@@ -1,12 +1,8 @@
-"""The replay: what a step would have taken with other durations, and the what-ifs that are asked of it.
+"""The replay: what a step would have taken with other durations.
 
 An operation is launched when all it waits for has ended; a compute operation ends its duration later, a transfer its
 own duration after the last launch in its group.  Arrays are [..., dp, steps]; durations may leave axes out (a plain
 number is the same for all ranks and steps), so that what no straggler touches costs next to nothing.
-
-Where only one data-parallel rank is traced, all other ranks do the same: one of them stands for all, and all scenarios
-"only rank k" run in one replay over arrays [k, (k itself, another rank), steps].  So the slowdown of every single
-worker costs two replays for each stage, however many ranks there are.
 
 A traced transfer lasts from its launch, waiting included; the transfer alone begins when the last member of its group
 has launched.  Ideal is the mean of an operation type for compute, where work moves from one worker to another, and the
@@ -16,7 +12,7 @@ median for transfers, where outliers are faults (arXiv 2505.05713).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -38,7 +34,7 @@ class Durations:
     :param ideal: [operations], seconds.
     :param early: [steps], seconds: by how much a transfer seems to have ended before its last member was launched, at
         most; zero where the clocks of the ranks agree.  A send does not count: a small message is sent once it is
-        buffered, whether or not anybody receives yet.
+        buffered, received or not.
     :param earliest: [steps], the operation that shows it.
     """
 
@@ -49,10 +45,7 @@ class Durations:
 
 
 def durations_of(trace: Trace, graph: Graph) -> Durations:
-    """Return durations of a trace.
-
-    An end is start + duration in the precision of the file, as in the published analysis.
-    """
+    """Return durations of a trace; an end is start + duration in the file's precision, as in the published analysis."""
     traced = trace.duration.astype(np.float64)
     early, earliest = np.zeros(len(trace.steps)), np.zeros(len(trace.steps), dtype=np.int64)
     for group in graph.groups:
@@ -121,82 +114,9 @@ def replay(graph: Graph, durations: DurationOf) -> Iterator[Event]:
 
 
 def step_seconds(graph: Graph, durations: DurationOf) -> Array:
-    """Return the time of each step: the latest end of an optimizer.  [..., steps], or a plain number if no duration has
-    axes.
-    """
+    """Return [..., steps], or a plain number if no duration has axes: the latest end of an optimizer in each step."""
     latest: Array = np.zeros(())
     for event in replay(graph, durations):
         if event.operation in graph.last:
             latest = np.maximum(latest, event.end)
     return latest.max(axis=-2) if latest.ndim > 1 else latest
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scenarios:
-    """The what-ifs of one trace.  All results are step times in seconds."""
-
-    graph: Graph
-    durations: Durations
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Operations, data-parallel ranks, steps."""
-        operations, ranks, steps = self.durations.traced.shape
-        return operations, ranks, steps
-
-    def only(self, operations: Collection[int]) -> Array:
-        """Return [steps]: these operations traced, all others ideal."""
-        traced, ideal = self.durations.traced, self.durations.ideal
-        chosen = np.zeros(len(ideal), dtype=np.bool_)
-        chosen[list(operations)] = True
-
-        def duration(i: int) -> Array | float:
-            return _of(traced, i) if chosen[i] else float(ideal[i])
-
-        return self._steps(step_seconds(self.graph, duration))
-
-    def ideal(self) -> float:
-        """Return all operations ideal: the same for all steps."""
-        return float(step_seconds(self.graph, self.durations.ideal.__getitem__))
-
-    def mixed(self, traced_here: NDArray[np.bool_]) -> Array:
-        """Return [steps]: traced where ``traced_here`` [operations, dp] says so, ideal elsewhere."""
-        traced, ideal = self.durations.traced, self.durations.ideal
-
-        def duration(i: int) -> Array | float:
-            here = traced_here[i]
-            if here.all():
-                return _of(traced, i)
-            return np.where(here[:, None], _of(traced, i), ideal[i]) if here.any() else float(ideal[i])
-
-        return self._steps(step_seconds(self.graph, duration))
-
-    def replaced(self, others: Mapping[int, Array]) -> Array:
-        """Return [steps]: all operations traced, but these with other durations [dp, steps]."""
-        traced = self.durations.traced
-        return self._steps(step_seconds(self.graph, lambda i: others[i] if i in others else _of(traced, i)))
-
-    def each_rank(self, operations: Collection[int]) -> Array:
-        """Return [dp, steps]: for each rank, these operations of this rank traced, everything else ideal."""
-        traced, ideal = self.durations.traced, self.durations.ideal
-        _, ranks, steps = self.shape
-        chosen = np.zeros(len(ideal), dtype=np.bool_)
-        chosen[list(operations)] = True
-
-        def duration(i: int) -> Array | float:
-            if not chosen[i]:
-                return float(ideal[i])
-            both = np.full((ranks, min(ranks, 2), steps), ideal[i])
-            both[:, 0] = traced[i]
-            return both
-
-        return np.broadcast_to(step_seconds(self.graph, duration), (ranks, steps))
-
-    def _steps(self, seconds: Array) -> Array:
-        return np.broadcast_to(seconds, (self.shape[2],))
-
-
-def _of(traced: Array, operation: int) -> Array:
-    """Return [dp, steps]: durations of one operation."""
-    durations: Array = traced[operation]
-    return durations

@@ -10,12 +10,11 @@ from typing import Literal
 
 from health.whatif.converters.op_trace_output import heed, read_statement, write_conversion
 from health.whatif.converters.rank_layout import RankLayout, layout_of
-from health.whatif.converters.rows import Conversion, Missing, Op
+from health.whatif.converters.rows import Conversion, Op
 from topology.errors import InvalidInput, TraceFormatError
 
 __all__ = [
     "Conversion",
-    "Missing",
     "Op",
     "RankLayout",
     "convert",

@@ -12,7 +12,8 @@ import pytest
 
 from arnold.documents.straggler_answers import StragglersDocument
 from health.whatif.synthetic import Recipe, make_trace
-from health.whatif.writer import write_metadata, write_trace
+from health.whatif.writer import metadata_file, trace_file
+from topology.files import write_file
 
 Arnold = Callable[..., Any]
 
@@ -26,8 +27,8 @@ def files(tmp_path: Path) -> Callable[[Recipe], list[str]]:
 
     def write(recipe: Recipe) -> list[str]:
         made = make_trace(recipe)
-        write_trace(tmp_path / "trace.parquet", made)
-        write_metadata(tmp_path / "meta.yaml", made.sizes)
+        write_file(tmp_path / "trace.parquet", trace_file(made))
+        write_file(tmp_path / "meta.yaml", metadata_file(made.sizes))
         return [str(tmp_path / "trace.parquet"), "--meta", str(tmp_path / "meta.yaml")]
 
     return write

@@ -21,8 +21,9 @@ from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, T
 from health.whatif.blame import SlowWorker
 from health.whatif.step_chrome_trace import chrome_trace, steps_to_export
 from health.whatif.synthetic import Recipe, make_trace
-from health.whatif.writer import write_metadata, write_trace
+from health.whatif.writer import metadata_file, trace_file
 from tests.markup import tags
+from topology.files import write_file
 from topology.flags import NodeFlag
 
 DP, PP, STEPS = 3, 2, (7, 9)
@@ -256,8 +257,8 @@ def test_of_a_large_trace_the_slowest_steps_are_kept() -> None:
 def test_the_command_writes_page_and_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One run writes both; page and JSON give one verdict, and the packed file opens."""
     trace = make_trace(Recipe(dp=3, pp=2, microbatches=4, steps=3, slow={(1, 0): 1.5}))
-    write_trace(tmp_path / "trace.parquet", trace)
-    write_metadata(tmp_path / "meta.yaml", trace.sizes)
+    write_file(tmp_path / "trace.parquet", trace_file(trace))
+    write_file(tmp_path / "meta.yaml", metadata_file(trace.sizes))
     paths = {name: tmp_path / name for name in ("trace.parquet", "meta.yaml", "page.html", "steps.json.gz")}
     inputs = [str(paths["trace.parquet"]), "--meta", str(paths["meta.yaml"])]
     outputs = ["--html", str(paths["page.html"]), "--chrome-trace", str(paths["steps.json.gz"])]
@@ -277,7 +278,7 @@ def test_a_place_that_cannot_be_written_to_is_an_error(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, with the folder named."""
-    write_trace(tmp_path / "trace.parquet", make_trace(Recipe(dp=2, pp=1, microbatches=1, steps=1)))
+    write_file(tmp_path / "trace.parquet", trace_file(make_trace(Recipe(dp=2, pp=1, microbatches=1, steps=1))))
     code = run(["stragglers", str(tmp_path / "trace.parquet"), option, str(tmp_path / "nowhere" / "file"), "--json"])
     assert code == 2
     assert "nowhere" in json.loads(capsys.readouterr().out)["error"]["where"]
