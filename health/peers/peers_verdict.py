@@ -1,4 +1,4 @@
-"""What the comparison of machines means for the scheduler: flags, and sentences for whoever reads them."""
+"""What the comparison of machines means: flags for the scheduler, and sentences for people."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from health.peers.metrics import is_step_time, title
+from health.peers.metrics import is_step_time, metric_of
 from health.peers.streams import MetricRecording
 from health.peers.stretches import Doubt, Examined, Stretch
 from topology.flags import FAULTY, NodeFlag
 from topology.quantities import number, plural
 
 SOURCE = "peers"
-"""Who says so, in flags."""
-
+"""The detector's name in flags."""
 
 CANNOT_TELL: tuple[Doubt, ...] = ("idle-peers", "many")
 """Doubts that leave it open whether a machine is at fault."""
@@ -87,7 +86,7 @@ def evidence(alert: Alert, *, peers: int, absolute: bool) -> str:
     when = f"from {clock(one.start, absolute)} " + ("on" if one.lasting else f"to {clock(one.end, absolute)}")
     score = f"{one.score:.1f}" if one.score < 100 else "over 100"
     return (
-        f"{title(alert.metric)} {number(one.own)} against {number(one.peers)} of its {peers} peers, {when}; "
+        f"{metric_of(alert.metric).title} {number(one.own)} against {number(one.peers)} of its {peers} peers, {when}; "
         f"{score} times farther from them than they are from each other"
     )
 
@@ -129,7 +128,7 @@ def _headline(flags: Sequence[NodeFlag], recording: MetricRecording, examined: S
     if not flags and unsure:
         return f"whether a machine of {machines} is at fault cannot be told: {'; '.join(unsure)}"
     if not flags:
-        asked = f"{len(examined)} metrics" if len(examined) != 1 else title(examined[0].metric)
+        asked = f"{len(examined)} metrics" if len(examined) != 1 else metric_of(examined[0].metric).title
         return f"no machine of {machines} stands out for long enough: {asked} compared"
     words = []
     for flag in flags:
@@ -138,21 +137,16 @@ def _headline(flags: Sequence[NodeFlag], recording: MetricRecording, examined: S
     return "; ".join(words)
 
 
-def _doubtful(examined: Examined, doubt: Doubt) -> list[str]:
-    """Return machines whose alerts are doubted for this reason, in order of their names."""
-    return sorted({one.machine for one in examined.stretches if one.doubt == doubt})
-
-
 def _cannot_tell(examined: Examined) -> str:
     """Return why nothing is said of the machines that stand out in a metric."""
-    many, among_idle = _doubtful(examined, "many"), _doubtful(examined, "idle-peers")
+    many, among_idle = examined.doubtful("many"), examined.doubtful("idle-peers")
     reasons = []
     if many:
         reasons.append(
-            f"{len(many)} of {examined.machines} stand out in {title(examined.metric)}, so they are no peers"
+            f"{len(many)} of {examined.machines} stand out in {metric_of(examined.metric).title}, so they are no peers"
         )
     if among_idle:
-        reasons.append(f"{_few(among_idle)} stands out in {title(examined.metric)} among machines that idle")
+        reasons.append(f"{_few(among_idle)} stands out in {metric_of(examined.metric).title} among machines that idle")
     return "; ".join(reasons)
 
 
@@ -169,10 +163,10 @@ def _notes(examined: Sequence[Examined]) -> list[str]:
             f"{plural(len(silent), 'machine')} had fallen silent by the end, which is not judged: {_few(silent)}"
         )
     for one in examined:
-        busier = _doubtful(one, "busier")
+        busier = one.doubtful("busier")
         if busier:
             who = f"{plural(len(busier), 'machine')} not judged: {_few(busier)}"
-            notes.append(f"more {title(one.metric)} than peers have is no fault; {who}")
+            notes.append(f"more {metric_of(one.metric).title} than peers have is no fault; {who}")
         if any(s.doubt in CANNOT_TELL for s in one.stretches):
             notes.append(f"not judged: {_cannot_tell(one)}")
     shifted = {one.machine: one.late for each in examined for one in each.stretches if one.late is not None}

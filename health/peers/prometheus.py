@@ -5,13 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from health.peers.readers.range_query import MACHINE_LABELS, from_series, matrix
-from health.peers.readers.recording_file import only
 from health.peers.streams import MetricRecording
 from topology.errors import InvalidInput
 
@@ -93,8 +92,8 @@ class Endpoint:
             )
         recording = from_series(series, source=self.url, lenient=True, labels=tuple(labels))
         notes = (f"no series of {', '.join(empty)}",) if empty else ()
-        recording = MetricRecording(recording.metrics, True, self.url, (*recording.notes, *notes))
-        return recording if machines is None else only(recording, machines)
+        recording = replace(recording, notes=(*recording.notes, *notes))
+        return recording if machines is None else recording.only(machines)
 
     def _range(self, query: str, *, start: float, end: float, step: float) -> list[object]:
         form = urlencode({"query": query, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:g}"}).encode()

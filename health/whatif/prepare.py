@@ -39,7 +39,7 @@ class Replayed(NamedTuple):
         """Return [steps]: traced where ``traced_here``, [operations] or [operations, dp], says so, ideal elsewhere."""
         traced, ideal = self.durations.traced, self.durations.ideal
         here = traced_here.reshape(len(ideal), -1, 1)
-        everywhere, anywhere = here.all(axis=(1, 2)).tolist(), here.any(axis=(1, 2)).tolist()
+        everywhere, anywhere = np.all(here, axis=(1, 2)), np.any(here, axis=(1, 2))
 
         def duration(i: int) -> Any:
             if everywhere[i]:

@@ -81,8 +81,11 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
         "notes": conversion.notes,
     }
     statement = json.dumps(stated, indent=2) + "\n"
-    trace = _parquet(conversion, layout_of(sizes), statement)
-    files = {"trace.parquet": trace, "meta.yaml": metadata_file(sizes), "conversion.json": statement}
+    files: dict[str, str | bytes] = {
+        "trace.parquet": _parquet(conversion, layout_of(sizes), statement),
+        "meta.yaml": metadata_file(sizes),
+        "conversion.json": statement,
+    }
     for name, content in files.items():
         write_file(target / name, content)
     return [target / name for name in files]
