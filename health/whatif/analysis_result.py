@@ -9,6 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from topology.json_record import JsonRecord
+
 Floats = NDArray[np.float64]
 
 Cause = Literal["worker", "last-stage", "sequence-length", "garbage-collection", "none", "unknown"]
@@ -56,15 +58,26 @@ class Share:
     published: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class TracedJob(JsonRecord):
+    """Sizes of the traced job."""
+
+    dp: int
+    """Data-parallel ranks analysed."""
+    pp: int
+    """Pipeline stages."""
+    tp: int
+    """Tensor-parallel ranks of a worker."""
+    vpp: int
+    """Model chunks of a stage."""
+    dp_ranks: tuple[int, ...]
+    """Numbers of the data-parallel ranks, in the order of the rows of worker_slowdown."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Analysis:
+class Analysis(TracedJob):
     """Result of the what-if analysis of one trace.  A worker is a (data-parallel rank, pipeline stage).
 
-    :param dp: data-parallel ranks that were analysed.
-    :param pp: pipeline stages.
-    :param tp: tensor-parallel ranks of a worker.
-    :param vpp: model chunks of a stage.
-    :param dp_ranks: their numbers in the trace: 0, 1, ... unless ranks were left out.
     :param steps: numbers of the sampled steps, as in the trace.
     :param slowdown: S = T / T_ideal, both simulated and both a mean over steps.
     :param waste: 1 - 1/S, the share of the time that stragglers cost.
@@ -88,11 +101,6 @@ class Analysis:
     :param why: one sentence with the numbers that led to the cause.
     """
 
-    dp: int
-    pp: int
-    tp: int
-    vpp: int
-    dp_ranks: tuple[int, ...]
     steps: tuple[int, ...]
     slowdown: float
     waste: float
@@ -115,7 +123,7 @@ class Analysis:
     why: str
 
     @property
-    def approximate_worker_slowdown(self) -> Floats:
+    def worker_slowdown_approximate(self) -> Floats:
         """Float [dp, pp]: min(S_dp(w), S_pp(w)), which the published analysis ranks workers by."""
         return np.minimum(self.dp_slowdown[:, None], self.stage_slowdown[None, :])
 

@@ -129,7 +129,7 @@ def test_of_equal_workers_the_lowest_rank_counts() -> None:
     """
     recipe = Recipe(dp=4, pp=4, steps=2, uneven=0.4, seed=3)
     analysis = analyse(prepare(make_trace(recipe)))
-    approximate = analysis.approximate_worker_slowdown
+    approximate = analysis.worker_slowdown_approximate
     tied = np.argwhere(approximate == approximate.max())
     assert len(tied) > 1
     assert analysis.slowest is not None
