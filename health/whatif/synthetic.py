@@ -70,9 +70,7 @@ class Recipe:
     @property
     def sizes(self) -> JobSizes:
         """What the metadata file would say."""
-        return JobSizes(
-            dp=self.dp, pp=self.pp, tp=self.tp, vpp=self.vpp, world=self.dp * self.pp * self.tp, source="recipe"
-        )
+        return JobSizes(self.dp, self.pp, self.tp, self.vpp, world=self.dp * self.pp * self.tp, source="recipe")
 
 
 def make_trace(recipe: Recipe) -> Trace:

@@ -19,6 +19,10 @@ CHUNK = 1 << 20
 MOST_PENDING = 1 << 26
 """Characters of a single event, or value beside the events, above which a file is refused."""
 
+TRUNCATED = ("is truncated: the JSON text ends in the middle", "copy the whole file again")
+NO_TRACE_FIX = "give the JSON file that the profiler exported"
+NOT_JSON_FIX = "export the trace again"
+
 _SPACE = re.compile(r"[ \t\n\r]*")
 _EMPTY_FIELD = re.compile(r'("Process Group (?:Description|Name)"\s*:)\s*(?=[,}])')
 """Some PyTorch releases leave the value out where the group has no description, which is not JSON."""
@@ -54,7 +58,7 @@ class ChromeTrace:
             yield from self._array()
             return
         if first != "{":
-            raise self._broken("is not a Chrome trace", "give the JSON file that the profiler exported")
+            raise self._broken("is not a Chrome trace", NO_TRACE_FIX)
         self._here += 1
         seen = False
         while self._peek() != "}":
@@ -65,9 +69,9 @@ class ChromeTrace:
                 yield from self._array()
             else:
                 self.beside[str(key)] = self._value()
-            self._separator("}")
+            self._take(",", unless="}")
         if not seen:
-            raise self._broken('has no list "traceEvents"', "give the JSON file that the profiler exported")
+            raise self._broken('has no list "traceEvents"', NO_TRACE_FIX)
 
     def _array(self) -> Iterator[dict[str, Any]]:
         self._here += 1
@@ -76,7 +80,7 @@ class ChromeTrace:
             self._events += 1
             if isinstance(event, dict):
                 yield event
-            self._separator("]")
+            self._take(",", unless="]")
         self._here += 1
 
     def _value(self) -> Any:
@@ -93,7 +97,7 @@ class ChromeTrace:
                     self._refuse(error)
                 self._read_more()
             except ValueError:
-                raise self._broken("has a number of thousands of digits", "export the trace again") from None
+                raise self._broken("has a number of thousands of digits", NOT_JSON_FIX) from None
             except RecursionError:
                 raise self._broken("is nested too deep", "give the JSON that the profiler wrote") from None
             else:
@@ -106,9 +110,9 @@ class ChromeTrace:
     def _refuse(self, error: json.JSONDecodeError) -> None:
         cut = self._ended and error.pos >= len(self._pending.rstrip()) - 1
         if cut or error.msg.startswith("Unterminated"):
-            raise self._truncated()
+            raise self._broken(*TRUNCATED)
         snippet = self._pending[max(error.pos - 20, 0) : error.pos + 20]
-        raise self._broken(f"is not JSON: {error.msg.lower()} near {snippet!r}", "export the trace again")
+        raise self._broken(f"is not JSON: {error.msg.lower()} near {snippet!r}", NOT_JSON_FIX)
 
     def _repair(self, position: int) -> bool:
         """Fill in the one kind of hole that the profiler is known to leave; whether there was one."""
@@ -127,30 +131,25 @@ class ChromeTrace:
             if self._here < len(self._pending):
                 return self._pending[self._here]
             if self._ended:
-                raise self._truncated()
+                raise self._broken(*TRUNCATED)
             self._read_more()
 
-    def _separator(self, end: str) -> None:
-        """Skip a comma, or stop at the end, which is not yet consumed."""
-        if self._peek() != end:
-            self._take(",")
-
-    def _take(self, character: str) -> None:
-        if self._peek() != character:
+    def _take(self, character: str, *, unless: str = "") -> None:
+        """Skip a character that must be next, unless another one is, which is not skipped."""
+        if (following := self._peek()) == unless:
+            return
+        if following != character:
             found = self._pending[self._here : self._here + 20]
-            raise self._broken(f"is not JSON: {character!r} is missing before {found!r}", "export the trace again")
+            raise self._broken(f"is not JSON: {character!r} is missing before {found!r}", NOT_JSON_FIX)
         self._here += 1
 
     def _read_more(self) -> None:
         left = self._pending[self._here :]
         if len(left) > MOST_PENDING:
-            raise TooLarge("has a single value of more than 64 MB", where=self._where(), fix="export the trace again")
+            raise TooLarge("has a single value of more than 64 MB", where=self._where(), fix=NOT_JSON_FIX)
         more = self._source.read(max(CHUNK, len(left)))
         self._ended = not more
         self._pending, self._here = left + more, 0
-
-    def _truncated(self) -> TraceFormatError:
-        return self._broken("is truncated: the JSON text ends in the middle", "copy the whole file again")
 
     def _broken(self, message: str, fix: str) -> TraceFormatError:
         return TraceFormatError(message, where=self._where(), fix=fix)
