@@ -80,17 +80,14 @@ class Endpoint:
         :raises EndpointAway: no answer.
         :raises InvalidInput: a query is refused, or no query finds anything.
         """
-        series, empty = [], []
-        for metric, query in queries.items():
-            found = self._range(query, start=start, end=end, step=step)
-            series += [(metric, one) for one in found]
-            if not found:
-                empty.append(metric)
+        found = {metric: self._range(query, start=start, end=end, step=step) for metric, query in queries.items()}
+        series = [(metric, one) for metric, several in found.items() for one in several]
         if not series:
             raise InvalidInput(
                 "none of the queries finds a series", where=self.url, fix="give queries with --query METRIC=PROMQL"
             )
         recording = from_series(series, source=self.url, lenient=True, labels=tuple(labels))
+        empty = [metric for metric, several in found.items() if not several]
         notes = (f"no series of {', '.join(empty)}",) if empty else ()
         recording = replace(recording, notes=(*recording.notes, *notes))
         return recording if machines is None else recording.only(machines)

@@ -16,7 +16,7 @@ from health.whatif.analysis_words import help_for, notes_on, verdict
 from health.whatif.assemble import read_trace
 from health.whatif.blame import SlowWorker, flags_of, slow_workers
 from health.whatif.metadata import read_metadata
-from health.whatif.prepare import Replayed, prepare, timelines_of
+from health.whatif.step_replay import Replayed, prepare, timelines_of
 from health.whatif.trace import Trace
 from health.whatif.worker_nodes import read_nodes
 

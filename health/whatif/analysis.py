@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from health.whatif.analysis_result import Analysis, Cause, Floats, PerStep, Share
 from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTIMIZER, OPTYPES, reported
-from health.whatif.prepare import Replayed
+from health.whatif.step_replay import Replayed
 from health.whatif.trace import Trace
 
 ATTRIBUTED = 1.03

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,8 +162,7 @@ class Timeline:
     end: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Timelines:
+class Timelines(NamedTuple):
     """The same operations three times: as traced, replayed with traced durations, replayed with ideal durations."""
 
     traced: Timeline

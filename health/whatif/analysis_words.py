@@ -8,7 +8,7 @@ import numpy as np
 
 from health.whatif.analysis_result import Analysis, Share
 from health.whatif.blame import NAMED, NOTICED, SlowWorker, compute_seconds, slow_at_times, suspects, worker_names
-from health.whatif.prepare import Replayed
+from health.whatif.step_replay import Replayed
 
 ALL = 0.95
 """A share from which on it is all."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from health.whatif.analysis_result import Analysis
 from health.whatif.optypes import BACKWARD, FORWARD
-from health.whatif.prepare import Replayed
+from health.whatif.step_replay import Replayed
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord
 

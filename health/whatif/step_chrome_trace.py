@@ -44,7 +44,7 @@ def chrome_trace(timelines: Timelines, ranks: Sequence[int], *, packed: bool = F
 
 
 def _events(timelines: Timelines, ranks: Sequence[int]) -> Iterator[str]:
-    versions = {"traced": timelines.traced, "simulated": timelines.simulated, "ideal": timelines.ideal}
+    versions = timelines._asdict()
     length = np.max([timeline.end.max(axis=(0, 1)) for timeline in versions.values()], axis=0)
     # 2 % of a step keep it apart from the next
     offsets = np.concatenate([[0.0], np.cumsum(1.02 * length)[:-1]])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from health.peers.metrics import canonical
-from health.peers.streams import BoolArray, FloatArray, IntArray, MetricRecording, Samples
+from health.peers.streams import FloatArray, IntArray, MetricRecording, Samples
 from topology.errors import InvalidInput, did_you_mean
 from topology.tables.arrow_columns import csv_texts, encoded, numbers, timestamps
 from topology.tables.parquet_file import open_parquet
@@ -82,7 +82,7 @@ class _Samples:
 
     def recording(self, name: str) -> MetricRecording:
         """Return samples of all metrics."""
-        columns = self.columns
+        columns, notes = self.columns, self.notes
         if self.table.num_rows == 0:
             raise InvalidInput("has no rows", where=name, fix="give a file with samples")
         time, absolute = self._times()
@@ -99,15 +99,20 @@ class _Samples:
             (metric < 0, f"has no {columns.metric}", "give every sample its metric"),
             (np.isinf(value), f"has an infinite {columns.value}", "leave out samples that are not numbers"),
         ):
-            usable &= self._usable(bad, what, fix)
+            if bad.any():
+                first = self.line(int(np.argmax(bad)))
+                if not self.lenient:
+                    raise InvalidInput(what, where=first, fix=f"{fix}, or leave such rows out with --lenient")
+                notes.append(f"left out {int(bad.sum()):,} rows: the first, {first}, {what}")
+                usable &= ~bad
         absent = usable & np.isnan(value)
         if absent.any():
-            self.notes.append(f"{int(absent.sum()):,} samples without a value count as missing")
+            notes.append(f"{int(absent.sum()):,} samples without a value count as missing")
         usable &= ~absent
         if not usable.any():
             raise InvalidInput("has no usable sample", where=name, fix="give samples with time, machine and value")
         rows = Samples("", tuple(machines), time[usable], machine[usable], value[usable])
-        return MetricRecording(_by_metric(rows, metric[usable], metrics), absolute, name, tuple(self.notes))
+        return MetricRecording(_by_metric(rows, metric[usable], metrics), absolute, name, tuple(notes))
 
     def _times(self) -> tuple[FloatArray, bool]:
         """Return seconds, NaN where there is none, and whether they count from 1970."""
@@ -144,18 +149,6 @@ class _Samples:
         rank = {text: k for k, text in enumerate(order)}
         return np.array([*(rank.get(text, -1) for text in names), -1], dtype=np.int64)[codes], order
 
-    def _usable(self, bad: BoolArray, what: str, fix: str) -> BoolArray:
-        """Return the rows that are not bad.
-
-        :raises InvalidInput: there is a bad one and reading is strict.
-        """
-        if bad.any():
-            first = self.line(int(np.argmax(bad)))
-            if not self.lenient:
-                raise InvalidInput(what, where=first, fix=f"{fix}, or leave such rows out with --lenient")
-            self.notes.append(f"left out {int(bad.sum()):,} rows: the first, {first}, {what}")
-        return ~bad
-
 
 def _number(text: str) -> float:
     """Return a number; NaN = it is none."""
@@ -167,10 +160,8 @@ def _number(text: str) -> float:
 
 def _seconds(text: str) -> float:
     """Return seconds as they are written, or since 1970 of a date; NaN = neither."""
-    try:
-        return float(text)
-    except ValueError:
-        pass
+    if not np.isnan(seconds := _number(text)):
+        return seconds
     try:
         date = datetime.fromisoformat(text)
     except ValueError:
