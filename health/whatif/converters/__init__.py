@@ -44,8 +44,8 @@ def convert(
     :raises InvalidInput: several logs, a file that cannot be read.
     :raises TraceFormatError: see the converters.
     """
+    from health.whatif.converters.chrome_json import open_text
     from health.whatif.converters.kineto import convert_kineto
-    from health.whatif.converters.opening import open_text
     from health.whatif.converters.timers import convert_timers
 
     if source is None:

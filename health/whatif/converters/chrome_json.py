@@ -1,4 +1,4 @@
-"""A Chrome trace read event by event: profiler files are larger than memory likes.
+"""A Chrome trace read event by event, and text files opened as streams: what profilers write is larger than memory.
 
 Format: "Trace Event Format" (a JSON object with ``traceEvents``, or the bare array).  Kineto writes some of what stands
 beside the events before them (``distributedInfo``) and some after (``baseTimeNanoseconds``).
@@ -6,14 +6,18 @@ beside the events before them (``distributedInfo``) and some after (``baseTimeNa
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import re
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from health.whatif.converters.opening import open_text
-from topology.errors import TooLarge, TraceFormatError
+from topology.errors import InvalidInput, TooLarge, TraceFormatError
+from topology.files import GZIP
 
 CHUNK = 1 << 20
 MOST_PENDING = 1 << 26
@@ -28,14 +32,33 @@ _EMPTY_FIELD = re.compile(r'("Process Group (?:Description|Name)"\s*:)\s*(?=[,}]
 """Some PyTorch releases leave the value out where the group has no description, which is not JSON."""
 
 
-class ChromeTrace:
-    """One file of trace events, plain or gzip.  Iterate once; :attr:`beside` is complete when the events are through.
+@contextmanager
+def open_text(path: str) -> Iterator[TextIO]:
+    """Yield the text of a file; bytes that are not UTF-8 are replaced, as names of kernels may hold any.
 
-    :param path: the file.
+    :raises InvalidInput: missing, a directory, unreadable.
+    :raises TraceFormatError: a damaged gzip stream, also while the text is read.
     """
+    try:
+        with Path(path).open("rb") as raw:
+            packed = raw.peek(len(GZIP))[: len(GZIP)] == GZIP
+            with io.TextIOWrapper(gzip.open(raw) if packed else raw, encoding="utf-8-sig", errors="replace") as text:
+                yield text
+    except FileNotFoundError:
+        raise InvalidInput("there is no such file", where=path, fix="check the path") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise TraceFormatError(
+            "the gzip stream is truncated or damaged", where=path, fix="copy the file again"
+        ) from None
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error.strerror}", where=path, fix="give a readable file") from None
 
-    def __init__(self, path: str | Path) -> None:
-        self.name = str(path)
+
+class ChromeTrace:
+    """One file of trace events, plain or gzip: iterate once; :attr:`beside` is complete when they are through."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
         self.beside: dict[str, Any] = {}
         self.repaired = 0
         self._events = 0
