@@ -14,34 +14,6 @@ from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerDoc(JsonRecord):
-    """A worker: a data-parallel rank's tensor-parallel group in one pipeline stage."""
-
-    dp: int
-    """Number of its data-parallel rank."""
-    stage: int
-    """Its pipeline stage."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareDoc(JsonRecord):
-    """What part of the loss some workers explain."""
-
-    workers: tuple[WorkerDoc, ...]
-    """The workers."""
-    without_seconds: float
-    """Mean step time with these workers ideal."""
-    alone_seconds: float
-    """Mean step time with all others ideal."""
-    share: float
-    """(T - without) / (T - T_ideal); not clamped to 0..1."""
-    alone_share: float
-    """(alone - T_ideal) / (T - T_ideal)."""
-    published: bool
-    """Whether workers are ranked as for m_w, by min(S_dp, S_pp); else by S_w itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StragglersDocument(JsonRecord):
     """The what-if analysis of one trace (arXiv 2505.05713)."""
 
@@ -83,9 +55,9 @@ class StragglersDocument(JsonRecord):
     """Slowdown if all but this data-parallel rank were ideal."""
     stage_slowdown: list[float]
     """Slowdown if all but this stage were ideal."""
-    slowest: ShareDoc | None
+    slowest: Share | None
     """The workers behind m_w, or those that S_w itself ranks first where only they explain most of the loss."""
-    last_stage: ShareDoc | None
+    last_stage: Share | None
     """Behind m_s."""
     steps: tuple[int, ...]
     """Numbers of the steps."""
@@ -108,24 +80,11 @@ def stragglers_document(analysis: Analysis, **words: Any) -> StragglersDocument:
 
     :param words: fields of the document that the analysis has not.
     """
-    return StragglersDocument(
-        **_shared(StragglersDocument, analysis),
-        slowest=_share(analysis.slowest, analysis),
-        last_stage=_share(analysis.last_stage, analysis),
-        job=TracedJob(**_shared(TracedJob, analysis)),
-        **words,
-    )
+    shared, sizes = _shared(StragglersDocument, analysis), _shared(TracedJob, analysis)
+    return StragglersDocument(**shared, job=TracedJob(**sizes), **words)
 
 
-def _share(share: Share | None, analysis: Analysis) -> ShareDoc | None:
-    if share is None:
-        return None
-    workers = tuple(WorkerDoc(dp=analysis.dp_ranks[rank], stage=stage) for rank, stage in share.workers)
-    return ShareDoc(**_shared(ShareDoc, share), workers=workers)
-
-
-def _shared(kind: Any, found: Any) -> dict[str, Any]:
-    """Return the fields of a document that a result has by the same name, as plain data."""
-    names = {one.name for one in fields(kind)} - {"slowest", "last_stage", "workers"}
-    values = {name: getattr(found, name) for name in names if hasattr(found, name)}
+def _shared(kind: Any, analysis: Analysis) -> dict[str, Any]:
+    """Return the fields that a record has in common with an analysis, arrays as lists."""
+    values = {one.name: getattr(analysis, one.name) for one in fields(kind) if hasattr(analysis, one.name)}
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}

@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from health.whatif.analysis_result import Analysis, Cause, Floats, PerStep, Share
+from health.whatif.analysis_result import Analysis, Cause, Floats, PerStep, Share, TracedWorker
 from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTIMIZER, OPTYPES, reported
 from health.whatif.step_replay import Replayed
 from health.whatif.trace import Trace
@@ -50,10 +50,10 @@ def analyse(replayed: Replayed) -> Analysis:
     m_w = slowest = last = None
     if slowdown >= ATTRIBUTED:
         approximate = np.minimum(by_dp.mean(axis=-1)[:, None], by_stage.mean(axis=-1)[None, :])
-        slowest = _share(replayed, _slowest(approximate), seconds, ideal)
+        published, truly = _slowest(approximate), _slowest(by_worker)
+        slowest = _share(replayed, published, seconds, ideal)
         m_w = slowest.share
-        truly = _slowest(by_worker)
-        if slowest.share < MOST and set(truly) != set(slowest.workers):
+        if slowest.share < MOST and set(truly) != set(published):
             other = _share(replayed, truly, seconds, ideal)
             slowest = replace(other, published=False) if other.share >= MOST else slowest
         if pp > 1:
@@ -105,6 +105,7 @@ def _slowest(slowdown: Floats) -> Workers:
 def _share(replayed: Replayed, workers: Workers, seconds: Floats, ideal: float) -> Share:
     """Return what part of the loss these workers explain.
 
+    :param workers: (place of the rank, stage).
     :param seconds: [steps], replayed with traced durations.
     """
     operations = replayed.trace.operations
@@ -114,7 +115,8 @@ def _share(replayed: Replayed, workers: Workers, seconds: Floats, ideal: float) 
     whole = float(seconds.mean())
     without, alone = float(replayed.steps_if(~chosen).mean()), float(replayed.steps_if(chosen).mean())
     loss = whole - ideal
-    return Share(workers, without, alone, (whole - without) / loss, (alone - ideal) / loss)
+    named = tuple(TracedWorker(replayed.trace.dp_ranks[rank], stage) for rank, stage in workers)
+    return Share(named, without, alone, (whole - without) / loss, (alone - ideal) / loss, published=True)
 
 
 def _traced_seconds(trace: Trace) -> Floats:
@@ -131,7 +133,7 @@ def _with_cause(analysis: Analysis, replayed: Replayed, slowest: Share) -> Analy
     def because(cause: Cause, why: str) -> Analysis:
         return replace(analysis, cause=cause, why=why)
 
-    last_is_worker = analysis.dp == 1 and slowest.workers[0][1] == analysis.pp - 1
+    last_is_worker = analysis.dp == 1 and slowest.workers[0].stage == analysis.pp - 1
     if analysis.dp * analysis.pp > 1 and slowest.share >= MOST and not last_is_worker:
         if slowest.published:
             return because("worker", f"M_W is {slowest.share:.3f}: the slowest 3 % of workers explain most of the loss")

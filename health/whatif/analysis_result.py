@@ -39,23 +39,31 @@ class PerStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What part of the loss some workers explain.
+class TracedWorker(JsonRecord):
+    """A worker: a data-parallel rank's tensor-parallel group in one pipeline stage."""
 
-    :param workers: (dp, stage) of each, places in the arrays of :class:`Analysis`.
-    :param without_seconds: mean step time with these workers ideal.
-    :param alone_seconds: mean step time with all others ideal.
-    :param share: (T - without) / (T - T_ideal): M_W or M_S.  Below 0 or above 1 is possible: idealising moves work.
-    :param alone_share: (alone - T_ideal) / (T - T_ideal).
-    :param published: False = workers ranked by S_w itself and not, as for M_W, by min(S_dp, S_pp).
-    """
+    dp: int
+    """Number of its data-parallel rank."""
+    stage: int
+    """Its pipeline stage."""
 
-    workers: tuple[tuple[int, int], ...]
+
+@dataclass(frozen=True, slots=True)
+class Share(JsonRecord):
+    """What part of the loss some workers explain."""
+
+    workers: tuple[TracedWorker, ...]
+    """The workers."""
     without_seconds: float
+    """Mean step time with these workers ideal."""
     alone_seconds: float
+    """Mean step time with all others ideal."""
     share: float
+    """(T - without) / (T - T_ideal); not clamped to 0..1."""
     alone_share: float
-    published: bool = True
+    """(alone - T_ideal) / (T - T_ideal)."""
+    published: bool
+    """Whether workers are ranked as for m_w, by min(S_dp, S_pp); else by S_w itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +129,10 @@ class Analysis(TracedJob):
     per_step: PerStep
     cause: Cause
     why: str
+
+    def places(self, share: Share | None) -> list[tuple[int, int]]:
+        """Return where the workers of a share stand in :attr:`worker_slowdown`; none where it is None."""
+        return [] if share is None else [(self.dp_ranks.index(worker.dp), worker.stage) for worker in share.workers]
 
     @property
     def worker_slowdown_approximate(self) -> Floats:

@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from health.whatif.analysis_result import Analysis
+from health.whatif.analysis_result import Analysis, TracedWorker
 from health.whatif.optypes import BACKWARD, FORWARD
 from health.whatif.step_replay import Replayed
 from topology.flags import NodeFlag
-from topology.json_record import JsonRecord
 
 NOTICED = 1.03
 """Factors and slowdowns below this are noise."""
@@ -30,17 +29,12 @@ NAMED = 4
 """Most workers that a sentence names."""
 
 SOURCE = "what-if"
-Worker = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class SlowWorker(JsonRecord):
+class SlowWorker(TracedWorker):
     """A worker with evidence against it."""
 
-    dp: int
-    """Number of its data-parallel rank."""
-    stage: int
-    """Its pipeline stage."""
     factor: float
     """Its compute time over the median of the other ranks of its stage; of all steps the median."""
     steps: float
@@ -52,7 +46,7 @@ class SlowWorker(JsonRecord):
 
 
 def slow_workers(
-    replayed: Replayed, analysis: Analysis, nodes: Mapping[Worker, str] | None = None
+    replayed: Replayed, analysis: Analysis, nodes: Mapping[tuple[int, int], str] | None = None
 ) -> tuple[SlowWorker, ...]:
     """Return the workers with evidence against them, slowest first.
 
@@ -70,7 +64,7 @@ def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
     if analysis.slowest is None or analysis.dp == 1:
         return ()
     noticed = np.argwhere(analysis.worker_slowdown >= NOTICED)
-    looked_at = {*analysis.slowest.workers, *((int(rank), int(stage)) for rank, stage in noticed)}
+    looked_at = {*analysis.places(analysis.slowest), *((int(rank), int(stage)) for rank, stage in noticed)}
     times = compute_seconds(replayed)
     found = []
     for rank, stage in looked_at:
@@ -104,7 +98,7 @@ def slow_at_times(replayed: Replayed, analysis: Analysis) -> float:
     """
     times = compute_seconds(replayed)
     shares = [0.0]
-    for rank, stage in () if analysis.slowest is None else analysis.slowest.workers:
+    for rank, stage in analysis.places(analysis.slowest):
         usual = np.median(np.delete(times[stage], rank, axis=0), axis=0)
         if times[stage][rank].sum() >= NOTICED * usual.sum():
             shares.append(float((times[stage][rank] >= NOTICED * usual).mean()))
@@ -131,16 +125,16 @@ def flags_of(workers: Sequence[SlowWorker], analysis: Analysis) -> list[NodeFlag
     return sorted(flags, key=lambda flag: (-flag.slowdown, flag.node))
 
 
-def worker_names(workers: Sequence[Worker], separator: str = "; ") -> str:
-    """Return (dp rank, stage) of the first workers in words, and how many more there are."""
-    names = separator.join(f"dp {rank} / stage {stage}" for rank, stage in workers[:NAMED])
+def worker_names(workers: Sequence[TracedWorker], separator: str = "; ") -> str:
+    """Return the first workers in words, and how many more there are."""
+    names = separator.join(f"dp {worker.dp} / stage {worker.stage}" for worker in workers[:NAMED])
     return names + (f" and {len(workers) - NAMED} more" if len(workers) > NAMED else "")
 
 
 def _flag(node: str, workers: Sequence[SlowWorker], analysis: Analysis) -> NodeFlag:
     assert analysis.slowest is not None
     slowest = max(workers, key=lambda worker: worker.factor)
-    names = worker_names([(worker.dp, worker.stage) for worker in workers], ", ")
+    names = worker_names(workers, ", ")
     several = len(workers) > 1
     return NodeFlag(
         node=node,

@@ -1,4 +1,4 @@
-"""The page of an analysis: the verdict, whom it blames, a slow step beside what it could be, what costs how much."""
+"""The page of an analysis: the verdict, the workers to blame, a slow step beside its ideal, what costs how much."""
 
 from __future__ import annotations
 

@@ -120,7 +120,8 @@ def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:
                 chunk, microbatch = said[0] if chunk < 0 else chunk, said[1] if microbatch < 0 else microbatch
             elif optype in (ALL_GATHER, REDUCE_SCATTER) and layout.vpp == 1:
                 chunk = 0
-            made.append(replace(op, chunk=chunk, microbatch=microbatch))
+            same = (chunk, microbatch) == (op.chunk, op.microbatch)
+            made.append(op if same else replace(op, chunk=chunk, microbatch=microbatch))
     return made
 
 

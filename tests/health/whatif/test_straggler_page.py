@@ -17,7 +17,7 @@ import pytest
 from arnold.commands.run import run
 from arnold.pages.stragglers import slowest_step, straggler_page
 from arnold.pages.stragglers.heat_map import heat_map, shade
-from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, Timeline, Timelines
+from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, Timeline, Timelines, TracedWorker
 from health.whatif.blame import SlowWorker
 from health.whatif.step_chrome_trace import chrome_trace, steps_to_export
 from health.whatif.synthetic import Recipe, make_trace
@@ -51,7 +51,8 @@ def analysis(**changes: Any) -> Analysis:
         by_optype={"backward-compute": 1.01, "forward-compute": 1.25, "optimizer": 0.999},
         worker_slowdown=worker, worker_slowdown_exact=True, dp_slowdown=worker.max(axis=1),
         stage_slowdown=worker.max(axis=0), m_w=0.97, m_s=-0.001,
-        slowest=Share(((1, 0),), 2.03, 2.97, 0.97, 0.97), last_stage=Share(((0, 1),), 3.0, 2.0, -0.001, 0.0),
+        slowest=Share((TracedWorker(1, 0),), 2.03, 2.97, 0.97, 0.97, published=True),
+        last_stage=Share((TracedWorker(0, 1),), 3.0, 2.0, -0.001, 0.0, published=True),
         step_slowdown=step, per_step=PerStep(2 * step, 2 * step, {}, np.ones((DP, 2)), np.ones((PP, 2))),
         cause="worker", why="M_W is 0.970",
     )  # fmt: skip
