@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import options_of, take
 from arnold.commands.flag_file import write_flags
 from arnold.commands.health_options import detector_options, machines_of, positive_option, settings_of
 from arnold.commands.output import console, emit_json, progress, table
+from health.peers.readers import SampleColumns
 
 if TYPE_CHECKING:
     from health.peers import PeersVerdict
@@ -36,10 +39,7 @@ Examples:
 @positive_option("--step", "Seconds between samples  [default: as sampled]")
 @click.option("--all-metrics", is_flag=True, help="Go on after the first alert.")
 @click.option("--lenient", is_flag=True, help="Leave out rows that cannot be used, and say how many.")
-@click.option("--time-column", default="time", show_default=True, metavar="NAME", help="Seconds, ms or dates.")
-@click.option("--machine-column", default="machine", show_default=True, metavar="NAME", help="Which machine.")
-@click.option("--metric-column", default="metric", show_default=True, metavar="NAME", help="none = one metric only.")
-@click.option("--value-column", default="value", show_default=True, metavar="NAME", help="What was measured.")
+@options_of(SampleColumns)
 def peers(
     *,
     as_json: bool,
@@ -48,21 +48,18 @@ def peers(
     flags_out: str | None,
     all_metrics: bool,
     lenient: bool,
-    time_column: str,
-    machine_column: str,
-    metric_column: str,
-    value_column: str,
-    **decide: Any,
+    **given: Any,
 ) -> None:
     """Compare a job's machines with each other by their recorded metrics, after Minder.
 
     FILE is Parquet or CSV with a sample a row (time, machine, metric, value), or the JSON answer of a Prometheus range
     query; - is standard input. A machine whose metric stays far from its peers' for minutes is flagged.
     """
-    from health.peers import SampleColumns, detect, judge, load_recording
+    from health.peers import detect, judge, load_recording
 
-    settings, metric = settings_of(**decide), None if metric_column == "none" else metric_column
-    columns = SampleColumns(time_column, machine_column, metric, value_column)
+    columns = take(SampleColumns, given)
+    columns = replace(columns, metric=None) if columns.metric == "none" else columns
+    settings = settings_of(**given)
     with progress("Comparing machines") as say:
         recording = load_recording(file, columns=columns, machines=machines_of(nodes), lenient=lenient)
         examined = []

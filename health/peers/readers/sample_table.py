@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -28,15 +28,16 @@ MILLISECONDS = 1e11
 
 @dataclass(frozen=True, slots=True)
 class SampleColumns:
-    """How the columns of a table are called.
+    """How the columns of a table are called; a table without one of metrics has one metric, called as its values."""
 
-    :param metric: ``None`` = the table has one metric only, called as its value column.
-    """
-
-    time: str = "time"
-    machine: str = "machine"
-    metric: str | None = "metric"
-    value: str = "value"
+    time: str = field(default="time", metadata={"option": "--time-column", "metavar": "NAME"})
+    """Seconds, ms or dates."""
+    machine: str = field(default="machine", metadata={"option": "--machine-column", "metavar": "NAME"})
+    """Which machine."""
+    metric: str | None = field(default="metric", metadata={"option": "--metric-column", "metavar": "NAME"})
+    """none = one metric only."""
+    value: str = field(default="value", metadata={"option": "--value-column", "metavar": "NAME"})
+    """What was measured."""
 
     @property
     def names(self) -> list[str]:
