@@ -14,36 +14,26 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-POSITIVE = click.FloatRange(min=0, min_open=True)
+
+def positive_option(name: str, help: str, **settings: Any) -> Callable[[F], F]:
+    """Return an option of a positive, finite number."""
+    return click.option(name, type=click.FloatRange(min=0, min_open=True), callback=finite, help=help, **settings)
 
 
 def detector_options(function: F) -> F:
     """Return what decides whether a machine stands out."""
-    for option in reversed(
-        (
-            click.option(
-                "--order", metavar="METRIC,..", help="Metrics to ask first  [default: the Minder paper's order]"
-            ),
-            click.option("--denoiser", metavar="NAME", help="level (default), median, polynomial, pca, raw, lstm-vae"),
-            click.option(
-                "--threshold",
-                type=POSITIVE,
-                callback=finite,
-                help="Score of a candidate  [default: by machines, 4 to 14]",
-            ),
-            click.option(
-                "--continuity",
-                type=POSITIVE,
-                callback=finite,
-                metavar="SECONDS",
-                help="How long a machine has to stand out  [default: 240; in step times 60]",
-            ),
-            click.option("--window", type=click.IntRange(2, 1000), help="Samples in a window  [default: 8]"),
-            click.option("--nodes", metavar="NODE,..", help="Compare only these: names or Slurm hostlists."),
-            click.option(
-                "--flags-out", type=FILE, metavar="FILE", help="Write the flags here, for --flags of `place`."
-            ),
-        )
+    for option in (
+        click.option("--flags-out", type=FILE, metavar="FILE", help="Write the flags here, for --flags of `place`."),
+        click.option("--nodes", metavar="NODE,..", help="Compare only these: names or Slurm hostlists."),
+        click.option("--window", type=click.IntRange(2, 1000), help="Samples in a window  [default: 8]"),
+        positive_option(
+            "--continuity",
+            "How long a machine has to stand out  [default: 240; in step times 60]",
+            metavar="SECONDS",
+        ),
+        positive_option("--threshold", "Score of a candidate  [default: by machines, 4 to 14]"),
+        click.option("--denoiser", metavar="NAME", help="level (default), median, polynomial, pca, raw, lstm-vae"),
+        click.option("--order", metavar="METRIC,..", help="Metrics to ask first  [default: the Minder paper's order]"),
     ):
         function = option(function)
     return function
@@ -62,19 +52,18 @@ def settings_of(
 
     :raises UnknownName: no such denoiser.
     """
-    from dataclasses import replace
-
     from health.peers import ComparisonSettings, load_denoiser
     from health.peers.metrics import canonical
 
-    settings = ComparisonSettings(threshold=threshold, step=step)
+    said = {"threshold": threshold, "step": step, "window": window, "continuity": continuity}
+    given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
     if order is not None:
-        settings = replace(settings, order=tuple(canonical(name) for name in order.split(",") if name.strip()))
+        given["order"] = tuple(canonical(name) for name in order.split(",") if name.strip())
     if denoiser is not None:
-        settings = replace(settings, denoiser=load_denoiser(denoiser))
+        given["denoiser"] = load_denoiser(denoiser)
     if continuity is not None:
-        settings = replace(settings, continuity=continuity, step_time_continuity=continuity)
-    return settings if window is None else replace(settings, window=window)
+        given["step_time_continuity"] = continuity
+    return ComparisonSettings(**given)
 
 
 def machines_of(nodes: str | None) -> list[str] | None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE, finite
+from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import options_of, take
 from arnold.commands.flag_file import write_flags
-from arnold.commands.health_options import POSITIVE, detector_options, machines_of, settings_of
+from arnold.commands.health_options import detector_options, machines_of, positive_option, settings_of
 from arnold.commands.output import console, emit_json, progress, table
+from health.peers.readers import SampleColumns
 
 if TYPE_CHECKING:
-    from arnold.documents.peers_answers import PeersDocument
+    from health.peers import PeersVerdict
 
 PEERS_EXAMPLES = """\b
 Examples:
@@ -30,16 +33,13 @@ Examples:
 """
 
 
-@click.command("peers", cls=JsonCommand, document="arnold.documents.peers_answers:PeersDocument", epilog=PEERS_EXAMPLES)
+@click.command("peers", cls=JsonCommand, document="health.peers.peers_verdict:PeersVerdict", epilog=PEERS_EXAMPLES)
 @click.argument("file", type=FILE)
 @detector_options
-@click.option("--step", type=POSITIVE, callback=finite, help="Seconds between samples  [default: as sampled]")
+@positive_option("--step", "Seconds between samples  [default: as sampled]")
 @click.option("--all-metrics", is_flag=True, help="Go on after the first alert.")
 @click.option("--lenient", is_flag=True, help="Leave out rows that cannot be used, and say how many.")
-@click.option("--time-column", default="time", show_default=True, metavar="NAME", help="Seconds, ms or dates.")
-@click.option("--machine-column", default="machine", show_default=True, metavar="NAME", help="Which machine.")
-@click.option("--metric-column", default="metric", show_default=True, metavar="NAME", help="none = one metric only.")
-@click.option("--value-column", default="value", show_default=True, metavar="NAME", help="What was measured.")
+@options_of(SampleColumns)
 def peers(
     *,
     as_json: bool,
@@ -48,24 +48,18 @@ def peers(
     flags_out: str | None,
     all_metrics: bool,
     lenient: bool,
-    time_column: str,
-    machine_column: str,
-    metric_column: str,
-    value_column: str,
-    **decide: Any,
+    **given: Any,
 ) -> None:
     """Compare a job's machines with each other by their recorded metrics, after Minder.
 
     FILE is Parquet or CSV with a sample a row (time, machine, metric, value), or the JSON answer of a Prometheus range
     query; - is standard input. A machine whose metric stays far from its peers' for minutes is flagged.
     """
-    from arnold.documents.peers_answers import peers_document
-    from health.peers import SampleColumns, detect, judge, load_recording
+    from health.peers import detect, judge, load_recording
 
-    settings = settings_of(**decide)
-    columns = SampleColumns(
-        time_column, machine_column, None if metric_column == "none" else metric_column, value_column
-    )
+    columns = take(SampleColumns, given)
+    columns = replace(columns, metric=None) if columns.metric == "none" else columns
+    settings = settings_of(**given)
     with progress("Comparing machines") as say:
         recording = load_recording(file, columns=columns, machines=machines_of(nodes), lenient=lenient)
         examined = []
@@ -73,13 +67,12 @@ def peers(
             say(one.metric)
             examined.append(one)
     verdict = judge(recording, examined)
-    document = peers_document(verdict, recording.source)
     if flags_out is not None:
-        write_flags(flags_out, document.flags)
+        write_flags(flags_out, verdict.flags)
     if as_json:
-        emit_json(document)
+        emit_json(verdict)
     else:
-        _print(document)
+        _print(verdict)
 
 
 @click.command("order", cls=JsonCommand, document="health.peers.metric_order:LearntOrder", epilog=ORDER_EXAMPLES)
@@ -113,16 +106,16 @@ def _interval(text: str) -> tuple[float, float]:
     return start, stop
 
 
-def _print(document: PeersDocument) -> None:
+def _print(found: PeersVerdict) -> None:
     out = console()
-    out.print(document.verdict, style="bold red" if document.flags else "bold green", soft_wrap=True)
+    out.print(found.verdict, style="bold red" if found.flags else "bold green", soft_wrap=True)
     rows = table("metric", "machines", "every", "stood out longest", "for", "of", "score", title="Metrics, as asked")
-    for one in document.metrics:
+    for one in found.metrics:
         longest = one.stretches[0] if one.stretches else None
         shown = (longest.machine, f"{longest.end - longest.start:.0f} s") if longest else ("-", "-")
         score = f"{longest.score:.1f}" if longest else "-"
         rows.add_row(one.metric, str(one.machines), f"{one.step:g} s", *shown, f"{one.needed:.0f} s", score)
     out.print()
     out.print(rows)
-    for note in document.notes:
+    for note in found.notes:
         out.print(f"Note: {note}", soft_wrap=True)

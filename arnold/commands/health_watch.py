@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE, finite
+from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import options_of, take
 from arnold.commands.flag_file import write_flags
-from arnold.commands.health_options import POSITIVE, detector_options, machines_of, settings_of
+from arnold.commands.health_options import detector_options, machines_of, positive_option, settings_of
+from health.peers.watch import WatchPlan
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -39,17 +41,8 @@ Examples:
     "--machine-label", metavar="LABEL", help="Label with the machine  [default: node, Hostname, .., instance]"
 )
 @click.option("--token-file", type=FILE, metavar="FILE", help="Bearer token for the server.")
-@click.option(
-    "--every", type=POSITIVE, callback=finite, default=480.0, show_default=True, help="Seconds between rounds."
-)
-@click.option(
-    "--span", type=POSITIVE, callback=finite, default=900.0, show_default=True, help="Seconds of data a round."
-)
-@click.option("--step", type=POSITIVE, callback=finite, default=1.0, show_default=True, help="Seconds between samples.")
-@click.option("--hold", type=POSITIVE, callback=finite, default=3600.0, show_default=True, help="Seconds a flag stays.")
-@click.option(
-    "--timeout", type=POSITIVE, callback=finite, default=10.0, show_default=True, help="Seconds for an answer."
-)
+@options_of(WatchPlan)
+@positive_option("--timeout", "Seconds for an answer.", default=10.0, show_default=True)
 @click.option("--store", type=FILE, metavar="FILE", help="Record what each round finds in this flag store.")
 @click.option("--once", is_flag=True, help="One round, then end; exit 2 when nothing could be judged.")
 @detector_options
@@ -60,16 +53,12 @@ def watch(
     queries: tuple[str, ...],
     machine_label: str | None,
     token_file: str | None,
-    every: float,
-    span: float,
-    step: float,
-    hold: float,
     timeout: float,
     store: str | None,
     once: bool,
     nodes: str | None,
     flags_out: str | None,
-    **decide: Any,
+    **given: Any,
 ) -> None:
     """Compare a job's machines again and again by what a Prometheus server has of them, until SIGTERM.
 
@@ -83,20 +72,17 @@ def watch(
     from arnold.documents.peers_answers import watch_document
     from health.peers.prometheus import DEFAULT_QUERIES, Endpoint
     from health.peers.readers.range_query import MACHINE_LABELS
-    from health.peers.watch import WatchPlan
     from health.peers.watch import watch as rounds
 
     endpoint = Endpoint(prometheus, token=_token(token_file), timeout=timeout)
-    plan = WatchPlan(
+    plan = take(
+        WatchPlan,
+        given,
         queries=_queries(queries) or DEFAULT_QUERIES,
-        every=every,
-        span=span,
-        step=step,
-        hold=hold,
         labels=(machine_label,) if machine_label else MACHINE_LABELS,
         machines=machines_of(nodes),
     )
-    settings = settings_of(**decide, step=step)
+    settings = settings_of(**given, step=plan.step)
     if store is not None:
         # A store that cannot be written to is told of before anything is asked.
         _record(store, (), now=datetime.now(UTC))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,9 +16,8 @@ from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from arnold.documents.straggler_answers import StragglersDocument
-    from health.whatif import Analysis, Replayed, SlowWorker, Trace
+    from health.whatif import Analysis, Replayed
     from health.whatif.worker_nodes import Nodes
-    from topology.flags import NodeFlag
 
 EXAMPLES = """\b
 Examples:
@@ -39,24 +38,23 @@ Examples:
 @click.option("--flags-out", type=FILE, metavar="FILE", help="Write the nodes to avoid as --flags of `arnold place`.")
 @click.option("--html", type=FILE, metavar="FILE", help="Write a page with drawings too.")
 @click.option("--chrome-trace", type=FILE, metavar="FILE", help="Write the steps for Perfetto too; .gz packs.")
-def command(
-    *,
-    as_json: bool,
-    trace: str,
-    meta: str | None,
-    lenient: bool,
-    nodes: str | None,
-    flags_out: str | None,
-    html: str | None,
-    chrome_trace: str | None,
-) -> None:
+def command(*, as_json: bool, trace: str, nodes: str | None, flags_out: str | None, **options: Any) -> None:
     """Say what a job loses to stragglers, why, and which nodes are to blame.
 
     TRACE is a Parquet file of operations (docs/health/whatif.md); - is stdin. The job is replayed with traced and with
     ideal durations. Nodes are flagged only where slow workers are the cause, each with its own factor.
     """
-    _check_options(trace, meta, nodes, flags_out)
-    document = _analyse(trace, meta, nodes, lenient=lenient, html=html, chrome_trace=chrome_trace)
+    if [trace, options["meta"], nodes].count("-") > 1:
+        raise InvalidInput(
+            "standard input can be read once only", where="arnold stragglers", fix="give a file for all but one"
+        )
+    if flags_out is not None and nodes is None:
+        raise InvalidInput(
+            "nobody can be flagged: which worker ran on which node is not known",
+            where="--flags-out",
+            fix="add --nodes FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
+        )
+    document = _analyse(trace, nodes, **options)
     if flags_out is not None:
         write_flags(flags_out, document.flags)
     if as_json:
@@ -68,7 +66,7 @@ def command(
 
 
 def _analyse(
-    file: str, meta: str | None, nodes: str | None, *, lenient: bool, html: str | None, chrome_trace: str | None
+    file: str, nodes: str | None, *, meta: str | None, lenient: bool, html: str | None, chrome_trace: str | None
 ) -> StragglersDocument:
     from arnold.documents.straggler_answers import stragglers_document
     from health import whatif
@@ -78,87 +76,60 @@ def _analyse(
     with progress("Reading the trace", total=None) as say:
         sizes = None if meta is None else whatif.read_metadata(read_source(meta))
         trace = whatif.read_trace(file, sizes=sizes, lenient=lenient)
-        at = {} if nodes is None else dict(_read_nodes(nodes, trace))
+        at: Nodes = {}
+        if nodes is not None:
+            ranks = max(trace.sizes.dp, trace.dp_ranks[-1] + 1)
+            at = whatif.read_nodes(read_source(nodes), dp=ranks, pp=trace.sizes.pp)
         say("replaying")
         replayed = whatif.prepare(trace, lenient=lenient)
         analysis, of_source = heed(whatif.analyse(replayed), read_statement(file))
     workers = whatif.slow_workers(replayed, analysis, at)
-    flags = whatif.flags_of(workers, analysis)
     notes = [*whatif.notes_on(replayed, analysis), *of_source]
-    if html is not None:
-        _write_page(html, replayed, analysis, workers=workers, nodes=at, flags=flags, notes=notes)
-    if chrome_trace is not None:
-        notes += _write_chrome_trace(chrome_trace, replayed, analysis)
-    return stragglers_document(
+    document = stragglers_document(
         analysis,
         source=trace.source,
         verdict=whatif.verdict(analysis),
-        help_=whatif.help_for(replayed, analysis, workers),
-        workers=workers,
-        flags=flags,
+        help=tuple(whatif.help_for(replayed, analysis, workers)),
+        slow_workers=workers,
+        flags=tuple(whatif.flags_of(workers, analysis)),
         dropped=dict(replayed.trace.dropped),
-        notes=notes,
+        notes=tuple(notes),
     )
+    if html is not None:
+        _write_page(html, replayed, analysis, document, at)
+    if chrome_trace is not None:
+        document = replace(document, notes=(*notes, *_write_chrome_trace(chrome_trace, replayed, analysis)))
+    return document
 
 
-def _write_page(
-    file: str,
-    replayed: Replayed,
-    analysis: Analysis,
-    *,
-    workers: Sequence[SlowWorker],
-    nodes: Mapping[tuple[int, int], str],
-    flags: Sequence[NodeFlag],
-    notes: Sequence[str],
-) -> None:
+def _write_page(file: str, replayed: Replayed, analysis: Analysis, document: StragglersDocument, at: Nodes) -> None:
     """Write the page of an analysis."""
     from arnold.pages.stragglers import slowest_step, straggler_page
-    from health import whatif
+    from health.whatif import timelines_of
     from topology.files import write_file
 
-    words = [whatif.verdict(analysis), *whatif.help_for(replayed, analysis, workers)]
     page = straggler_page(
         analysis,
-        whatif.timelines_of(replayed, [slowest_step(analysis)]),
-        title=Path(replayed.trace.source).name,
-        verdict=[words[0][:1].upper() + words[0][1:], *words[1:]],
-        workers=workers,
-        nodes=nodes,
-        flags=flags,
-        notes=notes,
+        timelines_of(replayed, [slowest_step(analysis)]),
+        title=Path(document.source).name,
+        verdict=[document.verdict[:1].upper() + document.verdict[1:], *document.help],
+        workers=document.slow_workers,
+        nodes=at,
+        flags=document.flags,
+        notes=document.notes,
     )
     write_file(file, page)
 
 
 def _write_chrome_trace(file: str, replayed: Replayed, analysis: Analysis) -> list[str]:
     """Write the trace for Perfetto, gzip if the name ends so; says which steps did not fit."""
-    from health import whatif
+    from health.whatif import timelines_of
     from health.whatif.step_chrome_trace import chrome_trace, steps_to_export
     from topology.files import write_file
 
     steps = steps_to_export(analysis, len(replayed.trace.operations))
-    timelines = whatif.timelines_of(replayed, steps)
+    timelines = timelines_of(replayed, steps)
     write_file(file, chrome_trace(timelines, analysis.dp_ranks, packed=file.endswith(".gz")))
     if len(steps) == len(analysis.steps):
         return []
     return [f"{file} has the {len(steps)} slowest of {len(analysis.steps)} steps: a viewer opens no more."]
-
-
-def _read_nodes(file: str, trace: Trace) -> Nodes:
-    from health.whatif import read_nodes
-    from topology.files import read_source
-
-    return read_nodes(read_source(file), dp=max(trace.sizes.dp, trace.dp_ranks[-1] + 1), pp=trace.sizes.pp)
-
-
-def _check_options(trace: str, meta: str | None, nodes: str | None, flags_out: str | None) -> None:
-    if [trace, meta, nodes].count("-") > 1:
-        raise InvalidInput(
-            "standard input can be read once only", where="arnold stragglers", fix="give a file for all but one"
-        )
-    if flags_out is not None and nodes is None:
-        raise InvalidInput(
-            "nobody can be flagged: which worker ran on which node is not known",
-            where="--flags-out",
-            fix="add --nodes FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
-        )

@@ -2,62 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-from pydantic import Field
+import numpy as np
 
-from arnold.documents.json_model import JsonModel
-from health.whatif.analysis_result import Cause
+from health.whatif.analysis_result import Analysis, Cause, Share, TracedJob
 from health.whatif.blame import SlowWorker
 from topology.flags import NodeFlag
-
-if TYPE_CHECKING:
-    from health.whatif.analysis_result import Analysis, Share
+from topology.json_record import JsonRecord
 
 
-class WorkerDoc(JsonModel):
-    """A worker: a data-parallel rank's tensor-parallel group in one pipeline stage."""
-
-    dp: int
-    """Number of its data-parallel rank."""
-    stage: int
-    """Its pipeline stage."""
-
-
-class ShareDoc(JsonModel):
-    """What part of the loss some workers explain."""
-
-    workers: list[WorkerDoc]
-    """The workers."""
-    without_seconds: float
-    """Mean step time with these workers ideal."""
-    alone_seconds: float
-    """Mean step time with all others ideal."""
-    share: float
-    """(T - without) / (T - T_ideal); not clamped to 0..1."""
-    alone_share: float
-    """(alone - T_ideal) / (T - T_ideal)."""
-    published: bool
-    """Whether workers are ranked as for m_w, by min(S_dp, S_pp); else by S_w itself."""
-
-
-class TracedJobDoc(JsonModel):
-    """Sizes of the traced job."""
-
-    dp: int
-    """Data-parallel ranks analysed."""
-    pp: int
-    """Pipeline stages."""
-    tp: int
-    """Tensor-parallel ranks of a worker."""
-    vpp: int
-    """Model chunks of a stage."""
-    dp_ranks: list[int]
-    """Numbers of the data-parallel ranks, in the order of the rows of worker_slowdown."""
-
-
-class StragglersDocument(JsonModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StragglersDocument(JsonRecord):
     """The what-if analysis of one trace (arXiv 2505.05713)."""
 
     source: str
@@ -82,11 +39,11 @@ class StragglersDocument(JsonModel):
     """The same for the last stage; null also where there is one stage only."""
     cause: Cause
     """What slows the job most: none below a slowdown of 1.03, unknown where no rule fits."""
-    flags: list[NodeFlag]
+    flags: tuple[NodeFlag, ...]
     """Nodes with evidence against them; empty without --nodes, and where no worker is the cause."""
     why: str
     """The numbers that led to the cause."""
-    help: list[str]
+    help: tuple[str, ...]
     """What would help."""
     slow_workers: tuple[SlowWorker, ...]
     """Workers with evidence against them, slowest first."""
@@ -98,11 +55,11 @@ class StragglersDocument(JsonModel):
     """Slowdown if all but this data-parallel rank were ideal."""
     stage_slowdown: list[float]
     """Slowdown if all but this stage were ideal."""
-    slowest: ShareDoc | None
+    slowest: Share | None
     """The workers behind m_w, or those that S_w itself ranks first where only they explain most of the loss."""
-    last_stage: ShareDoc | None
+    last_stage: Share | None
     """Behind m_s."""
-    steps: list[int]
+    steps: tuple[int, ...]
     """Numbers of the steps."""
     step_slowdown: list[float]
     """Simulated over ideal step time, step by step."""
@@ -110,68 +67,24 @@ class StragglersDocument(JsonModel):
     """Mean step time as traced."""
     replay_error: float
     """Traced over simulated step time, minus 1: what the replay leaves out."""
-    job: TracedJobDoc
+    job: TracedJob
     """The traced job."""
-    dropped: dict[str, int] = Field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
     """With --lenient: rows left out, by reason."""
-    notes: list[str]
+    notes: tuple[str, ...]
     """What is worth knowing about this run, one sentence each."""
 
 
-def stragglers_document(
-    analysis: Analysis,
-    *,
-    source: str,
-    verdict: str,
-    help_: Sequence[str],
-    workers: Sequence[SlowWorker],
-    flags: Sequence[NodeFlag],
-    dropped: dict[str, int],
-    notes: Sequence[str],
-) -> StragglersDocument:
-    """Return the document of an analysis."""
-    return StragglersDocument(
-        source=source,
-        verdict=verdict,
-        slowdown=analysis.slowdown,
-        waste=analysis.waste,
-        step_seconds=analysis.step_seconds,
-        ideal_step_seconds=analysis.ideal_step_seconds,
-        by_optype=dict(analysis.by_optype),
-        worker_slowdown=analysis.worker_slowdown.tolist(),
-        m_w=analysis.m_w,
-        m_s=analysis.m_s,
-        cause=analysis.cause,
-        flags=list(flags),
-        why=analysis.why,
-        help=list(help_),
-        slow_workers=tuple(workers),
-        worker_slowdown_exact=analysis.worker_slowdown_exact,
-        worker_slowdown_approximate=analysis.approximate_worker_slowdown.tolist(),
-        dp_slowdown=analysis.dp_slowdown.tolist(),
-        stage_slowdown=analysis.stage_slowdown.tolist(),
-        slowest=_share(analysis.slowest, analysis),
-        last_stage=_share(analysis.last_stage, analysis),
-        steps=list(analysis.steps),
-        step_slowdown=analysis.step_slowdown.tolist(),
-        traced_step_seconds=analysis.traced_step_seconds,
-        replay_error=analysis.replay_error,
-        job=TracedJobDoc(
-            dp=analysis.dp, pp=analysis.pp, tp=analysis.tp, vpp=analysis.vpp, dp_ranks=list(analysis.dp_ranks)
-        ),
-        dropped=dropped,
-        notes=list(notes),
-    )
+def stragglers_document(analysis: Analysis, **words: Any) -> StragglersDocument:
+    """Return the document of an analysis.
+
+    :param words: fields of the document that the analysis has not.
+    """
+    shared, sizes = _shared(StragglersDocument, analysis), _shared(TracedJob, analysis)
+    return StragglersDocument(**shared, job=TracedJob(**sizes), **words)
 
 
-def _share(share: Share | None, analysis: Analysis) -> ShareDoc | None:
-    if share is None:
-        return None
-    return ShareDoc(
-        workers=[WorkerDoc(dp=analysis.dp_ranks[rank], stage=stage) for rank, stage in share.workers],
-        without_seconds=share.without_seconds,
-        alone_seconds=share.alone_seconds,
-        share=share.share,
-        alone_share=share.alone_share,
-        published=share.published,
-    )
+def _shared(kind: Any, analysis: Analysis) -> dict[str, Any]:
+    """Return the fields that a record has in common with an analysis, arrays as lists."""
+    values = {one.name: getattr(analysis, one.name) for one in fields(kind) if hasattr(analysis, one.name)}
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}

@@ -10,24 +10,19 @@ RIDGE = 1e-3
 """Share of the mean variance that is added to each: windows of steady metrics have next to no variance of their own."""
 
 
-class Whitened:
-    """Windows in which Euclidean distance is the Mahalanobis distance of the raw ones.
+def whitened(windows: FloatArray) -> FloatArray:
+    """Return windows in which Euclidean distance is the Mahalanobis distance of the raw ones.
 
     The covariance is that of the samples of a window, over all windows and machines, each window's mean machine taken
     off.  Distances are scaled so that their mean square stays what it was.
     """
-
-    name = "mahalanobis"
-
-    def denoise(self, windows: FloatArray) -> FloatArray:
-        """Whitened windows."""
-        centred = (windows - windows.mean(axis=1, keepdims=True)).astype(np.float64)
-        flat = centred.reshape(-1, windows.shape[2])
-        covariance = flat.T @ flat / len(flat)
-        mean = float(np.trace(covariance)) / len(covariance)
-        if mean <= 0.0:
-            return windows
-        variances, axes = np.linalg.eigh(covariance + RIDGE * mean * np.eye(len(covariance)))
-        white = axes * np.sqrt(mean / variances) @ axes.T
-        whitened: FloatArray = (centred @ white).astype(windows.dtype)
-        return whitened
+    centred = (windows - windows.mean(axis=1, keepdims=True)).astype(np.float64)
+    flat = centred.reshape(-1, windows.shape[2])
+    covariance = flat.T @ flat / len(flat)
+    mean = float(np.trace(covariance)) / len(covariance)
+    if mean <= 0.0:
+        return windows
+    variances, axes = np.linalg.eigh(covariance + RIDGE * mean * np.eye(len(covariance)))
+    white = axes * np.sqrt(mean / variances) @ axes.T
+    found: FloatArray = (centred @ white).astype(windows.dtype)
+    return found

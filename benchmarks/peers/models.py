@@ -47,7 +47,7 @@ def train_models(seed: int) -> dict[str, Denoiser]:
     for name in SHAPES:
         model = LstmVae(steps=STEPS)
         model.train(np.concatenate([_windows(job, name) for job in jobs]))
-        models[name] = model
+        models[name] = model.denoise
     return models
 
 

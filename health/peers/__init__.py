@@ -5,23 +5,19 @@ fault; the same holds for the times of training steps.  ``docs/health/peers.md``
 worth, and when not to believe it.
 """
 
-from health.peers.denoise import DENOISERS, Denoiser, load_denoiser
+from health.peers.denoise import DENOISERS, load_denoiser
 from health.peers.peers_verdict import PeersVerdict, judge
 from health.peers.pipeline import ComparisonSettings, detect
 from health.peers.readers import SampleColumns, load_recording
 from health.peers.streams import MetricRecording, Samples
-from health.peers.stretches import Examined, Stretch
 
 __all__ = [
     "DENOISERS",
     "ComparisonSettings",
-    "Denoiser",
-    "Examined",
     "MetricRecording",
     "PeersVerdict",
     "SampleColumns",
     "Samples",
-    "Stretch",
     "detect",
     "judge",
     "load_denoiser",

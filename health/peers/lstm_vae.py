@@ -30,8 +30,6 @@ class LstmVae:
     :param seed: of weights and batches; same windows, same reconstructions.
     """
 
-    name = "lstm-vae"
-
     def __init__(
         self,
         *,

@@ -33,7 +33,7 @@ class Labelled:
 
 
 def largest_z(recording: MetricRecording, metrics: Sequence[str], *, window: int = 8) -> tuple[FloatArray, FloatArray]:
-    """For each window the largest |Z| over the machines in each metric, and the window's middle in seconds.
+    """Return for each window the largest |Z| over the machines in each metric, and the window's middle in seconds.
 
     Windows stand side by side.  A metric that a recording lacks, or in which all machines are equal, has 0.
 
@@ -47,16 +47,13 @@ def largest_z(recording: MetricRecording, metrics: Sequence[str], *, window: int
     count = int((end - start) / step)
     found = np.zeros((count, len(metrics)))
     for column, name in enumerate(metrics):
-        if name not in grids:
+        if (grid := grids.get(name)) is None:
             continue
-        grid = grids[name]
-        begins = np.searchsorted(
-            grid.start + grid.step * np.arange(grid.values.shape[1]), start + step * np.arange(count)
-        )
-        inside = begins < grid.values.shape[1]
-        means = np.add.reduceat(grid.values, begins[inside], axis=1) / np.diff(
-            np.append(begins[inside], grid.values.shape[1])
-        )
+        times = grid.values.shape[1]
+        begins = np.searchsorted(grid.start + grid.step * np.arange(times), start + step * np.arange(count))
+        inside = begins < times
+        lengths = np.diff(np.append(begins[inside], times))
+        means = np.add.reduceat(grid.values, begins[inside], axis=1) / lengths
         spread = means.std(axis=0)
         z = np.abs(means - means.mean(axis=0)).max(axis=0)
         found[inside, column] = np.divide(z, spread, out=np.zeros_like(z), where=spread > 1e-12 * np.abs(means).max())
@@ -76,11 +73,17 @@ class LearntOrder(JsonRecord):
 
 
 def learn_order(examples: Iterable[Labelled], *, seed: int = 0) -> LearntOrder:
-    """Return metrics by how soon a decision tree asks for them; those it never asks for come last, as in the paper's
-    order.
+    """Return metrics by how soon a decision tree asks for them, the others last, as in the paper's order.
 
     :raises InvalidInput: no scikit-learn, or no faults, or nothing but faults.
     """
+    try:
+        from sklearn.tree import DecisionTreeClassifier
+    except ImportError:
+        raise InvalidInput(
+            "learning an order needs scikit-learn, which is not installed",
+            fix="install it: pip install 'arnold-scheduler[learn]'",
+        ) from None
     given = list(examples)
     metrics = in_order({name for one in given for name in one.recording.metrics})
     rows, labels = [], []
@@ -94,7 +97,7 @@ def learn_order(examples: Iterable[Labelled], *, seed: int = 0) -> LearntOrder:
             "an order can only be learnt from times with a fault and times without",
             fix="give recordings of which some part had a fault, and say which",
         )
-    tree = _tree()(max_depth=DEPTH, class_weight="balanced", min_samples_leaf=20, random_state=seed)
+    tree = DecisionTreeClassifier(max_depth=DEPTH, class_weight="balanced", min_samples_leaf=20, random_state=seed)
     tree.fit(np.concatenate(rows), label.astype(int))
     first = _first_asked(tree.tree_.feature, tree.tree_.children_left, tree.tree_.children_right)
     weight = tree.feature_importances_
@@ -104,7 +107,7 @@ def learn_order(examples: Iterable[Labelled], *, seed: int = 0) -> LearntOrder:
 
 
 def _first_asked(feature: Any, left: Any, right: Any) -> dict[int, int]:
-    """For each feature the depth at which the tree first asks for it."""
+    """Return for each feature the depth at which the tree first asks for it."""
     depth_of: dict[int, int] = {}
     level, depth = [0], 0
     while level:
@@ -114,14 +117,3 @@ def _first_asked(feature: Any, left: Any, right: Any) -> dict[int, int]:
         level = [child for node in level for child in (left[node], right[node]) if child >= 0]
         depth += 1
     return depth_of
-
-
-def _tree() -> Any:
-    try:
-        from sklearn.tree import DecisionTreeClassifier
-    except ImportError:
-        raise InvalidInput(
-            "learning an order needs scikit-learn, which is not installed",
-            fix="install it: pip install 'arnold-scheduler[learn]'",
-        ) from None
-    return DecisionTreeClassifier

@@ -17,7 +17,7 @@ class Metric:
 
     :param name: our name for it.
     :param title: its name in a sentence.
-    :param noticeable: a difference below this, in the metric's own unit, is nothing to speak of.
+    :param noticeable: a difference below this, in the metric's own unit, means nothing; 0 = not known.
     :param idle: a machine at this level or below it does not work; ``None`` = the metric does not tell.
     :param aliases: the names that exporters use, in lower case.
     """
@@ -71,21 +71,14 @@ _STEP_TIME = re.compile(r"(?:step|iter|iteration|batch|mini_?batch)s?_?(?:time|s
 
 
 def canonical(name: str) -> str:
-    """Return our name of a metric, or its own in lower case, words joined by ``_``: ``GPU-Power`` is
-    ``gpu_power_draw``.
-    """
+    """Return our name of a metric, or its own, lower case, joined by ``_``: ``GPU-Power`` is ``gpu_power_draw``."""
     plain = re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
     return _BY_NAME[plain].name if plain in _BY_NAME else plain
 
 
-def title(name: str) -> str:
-    """Return a metric in a sentence."""
-    return _BY_NAME[name].title if name in _BY_NAME else name
-
-
-def noticeable(name: str) -> float:
-    """Return the smallest difference in the metric's own unit that means anything; 0 = not known."""
-    return _BY_NAME[name].noticeable if name in _BY_NAME else 0.0
+def metric_of(name: str) -> Metric:
+    """Return what is known of a metric."""
+    return _BY_NAME.get(name) or Metric(name, name, 0.0)
 
 
 def is_work(name: str) -> bool:
@@ -93,16 +86,9 @@ def is_work(name: str) -> bool:
     return _WORK.search(name) is not None
 
 
-def idle_level(name: str) -> float | None:
-    """Return the level at or below which a machine does not work, in the metric's own unit; ``None`` = it does not
-    tell.
-    """
-    return _BY_NAME[name].idle if name in _BY_NAME else None
-
-
 def tells_idleness(name: str) -> bool:
     """Return whether a metric tells for all others that a machine does not train: that of its GPUs."""
-    return is_work(name) and idle_level(name) is not None
+    return is_work(name) and metric_of(name).idle is not None
 
 
 def is_step_time(name: str) -> bool:
@@ -111,8 +97,6 @@ def is_step_time(name: str) -> bool:
 
 
 def in_order(names: Iterable[str], order: Sequence[str] = PAPER_ORDER) -> list[str]:
-    """Return metrics in the order in which they are asked: step times (the harm itself), then ``order``, then all
-    others.
-    """
+    """Return metrics in the order in which they are asked: step times (the harm itself), ``order``, all others."""
     rank = {name: k for k, name in enumerate(order)}
     return sorted(names, key=lambda name: (not is_step_time(name), rank.get(name, len(rank)), name))

@@ -7,28 +7,36 @@ candidates, continuity.  The first machine metric that raises an alert ends the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
 
-from health.peers.denoise import Denoiser, LevelDenoiser
+from health.peers.denoise import Denoiser, level
 from health.peers.distance import Candidates, candidates, default_threshold
-from health.peers.doubt import doubted
-from health.peers.lag import lag
-from health.peers.metrics import PAPER_ORDER, in_order, is_step_time, noticeable
+from health.peers.metrics import PAPER_ORDER, in_order, is_step_time, metric_of
 from health.peers.streams import BoolArray, FloatArray, IntArray, MetricRecording, SampleGrid, align
-from health.peers.stretches import Examined, Stretch
+from health.peers.stretches import Examined, Stretch, doubted
 from topology.errors import InvalidInput
 
 LEAST_MACHINES = 4
-"""Fewer have no peers worth the name: with three, two that differ leave nobody to say which of them is odd."""
+"""Fewer have no peers worth the name: of three, two that differ leave open which of them is odd."""
 
 CHUNK_NUMBERS = 16_000_000
 """Numbers of windows that are denoised at once: what bounds the memory."""
 
 LEAST_SLOWDOWN = 1.1
-"""A step time that is less than so many times the peers' is not worth a flag; who is faster slows nobody."""
+"""A step time that is less than so many times the peers' is not worth a flag; a faster one does no harm."""
+
+MOST_LAG = 30
+"""Most steps by which a machine is looked for behind its peers; of a clock further off its rest beyond whole training
+steps shows."""
+
+LAG_SHARE = 8
+"""... and at most one such part of the time it stood out, so that what began or ended meanwhile cannot explain it."""
+
+EXPLAINED = 0.5
+"""A shift that leaves at most this part of the distance explains it."""
 
 LEVEL_SHARE = 0.05
 """A difference below this share of a metric's mean level is not noticeable, whatever the metric."""
@@ -57,12 +65,11 @@ class ComparisonSettings:
     hold: float = 0.9
     order: Sequence[str] = PAPER_ORDER
     step: float | None = None
-    denoiser: Denoiser = field(default_factory=LevelDenoiser)
+    denoiser: Denoiser = level
 
 
 def detect(recording: MetricRecording, settings: ComparisonSettings, *, everything: bool = False) -> Iterator[Examined]:
-    """Yield examine metrics in order until one raises an alert; one of a step time does not end the search for its
-    cause.
+    """Yield what is seen in each metric, until one raises an alert; slow steps do not end the search for their cause.
 
     :param everything: go on after an alert.
     :raises InvalidInput: fewer than :data:`LEAST_MACHINES` machines.
@@ -75,8 +82,8 @@ def detect(recording: MetricRecording, settings: ComparisonSettings, *, everythi
             fix="give the metrics of all machines of the job",
         )
     for name in in_order(recording.metrics, settings.order):
-        found = examine(align(recording.metrics[name], step=settings.step, machines=machines), settings)
-        examined = doubted(found, recording)
+        grid = align(recording.metrics[name], step=settings.step, machines=machines)
+        examined = doubted(examine(grid, settings), recording)
         yield examined
         if examined.alerts and not is_step_time(name) and not everything:
             return
@@ -91,7 +98,7 @@ def examine(grid: SampleGrid, settings: ComparisonSettings) -> Examined:
         found = _slower_only(found, grid, settings.window)
     windows = max(1, round(needed / grid.step))
     if needed and not timed:
-        # A sample is in ``window`` windows, and nobody is to be excluded for a single one.
+        # A sample is in ``window`` windows, and no machine is to be excluded for a single one.
         windows = max(windows, settings.window + 1)
     stretches = [
         _stretch(grid, found, run, window=settings.window, windows=windows, hold=settings.hold)
@@ -118,23 +125,21 @@ def scores(grid: SampleGrid, settings: ComparisonSettings) -> Candidates:
     if span <= 0.0:
         return Candidates(np.full(count, -1), np.zeros(count))
     values = ((grid.values - low) / span).astype(np.float32)
-    level = float(np.abs(grid.values).mean())
-    least = max(noticeable(grid.metric), LEVEL_SHARE * level) / span * settings.window**0.5
+    mean_level = float(np.abs(grid.values).mean())
+    least = max(metric_of(grid.metric).noticeable, LEVEL_SHARE * mean_level) / span * settings.window**0.5
     windows = np.lib.stride_tricks.sliding_window_view(values, settings.window, axis=1).swapaxes(0, 1)
     silent = np.any(np.lib.stride_tricks.sliding_window_view(grid.silent, settings.window, axis=1), axis=2).T
     chunk = max(1, CHUNK_NUMBERS // windows[0].size)
     parts = [
         _among_the_heard(
-            settings.denoiser.denoise(windows[k : k + chunk]),
+            settings.denoiser(windows[k : k + chunk]),
             silent[k : k + chunk],
             threshold=settings.threshold,
             least=least,
         )
         for k in range(0, count, chunk)
     ]
-    return Candidates(
-        *(np.concatenate(side) for side in zip(*((one.machine, one.score) for one in parts), strict=True))
-    )
+    return Candidates(np.concatenate([one.machine for one in parts]), np.concatenate([one.score for one in parts]))
 
 
 def _among_the_heard(windows: FloatArray, silent: BoolArray, *, threshold: float | None, least: float) -> Candidates:
@@ -173,6 +178,26 @@ def _runs(machine: IntArray, slack: int) -> Iterator[tuple[int, int]]:
         breaks = np.flatnonzero(np.diff(hits) > slack + 1)
         for first, last in zip(np.append(0, breaks + 1), np.append(breaks, len(hits) - 1), strict=True):
             yield int(hits[first]), int(hits[last])
+
+
+def lag(values: FloatArray, row: int, first: int, last: int) -> int | None:
+    """Return steps by which a machine follows its peers, negative = precedes them; ``None`` = no shift explains it.
+
+    A machine whose clock is wrong, or that has a rhythm of its own, stands out wherever a metric swings, though nothing
+    is wrong with it.  What is at fault stands out however its samples are shifted.
+
+    :param values: shape (machines, times).
+    :param row: of the machine.
+    :param first: first time at which it stood out.
+    :param last: last one.
+    """
+    own = values[row, first : last + 1]
+    peers = np.median(np.delete(values, row, axis=0), axis=0)
+    most = min(MOST_LAG, len(own) // LAG_SHARE)
+    shifts = [k for k in range(-most, most + 1) if first - k >= 0 and last - k < len(peers)]
+    apart = {k: float(np.abs(own - peers[first - k : last + 1 - k]).mean()) for k in shifts}
+    best = min(apart, key=lambda k: (apart[k], abs(k)))
+    return best if best != 0 and apart[best] <= EXPLAINED * apart[0] else None
 
 
 def _alert(hit: BoolArray, windows: int, wanted: int) -> int | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from health.peers.readers.range_query import MACHINE_LABELS, from_series, matrix
-from health.peers.readers.recording_file import only
 from health.peers.streams import MetricRecording
 from topology.errors import InvalidInput
 
@@ -81,20 +80,17 @@ class Endpoint:
         :raises EndpointAway: no answer.
         :raises InvalidInput: a query is refused, or no query finds anything.
         """
-        series, empty = [], []
-        for metric, query in queries.items():
-            found = self._range(query, start=start, end=end, step=step)
-            series += [(metric, one) for one in found]
-            if not found:
-                empty.append(metric)
+        found = {metric: self._range(query, start=start, end=end, step=step) for metric, query in queries.items()}
+        series = [(metric, one) for metric, several in found.items() for one in several]
         if not series:
             raise InvalidInput(
                 "none of the queries finds a series", where=self.url, fix="give queries with --query METRIC=PROMQL"
             )
         recording = from_series(series, source=self.url, lenient=True, labels=tuple(labels))
+        empty = [metric for metric, several in found.items() if not several]
         notes = (f"no series of {', '.join(empty)}",) if empty else ()
-        recording = MetricRecording(recording.metrics, True, self.url, (*recording.notes, *notes))
-        return recording if machines is None else only(recording, machines)
+        recording = replace(recording, notes=(*recording.notes, *notes))
+        return recording if machines is None else recording.only(machines)
 
     def _range(self, query: str, *, start: float, end: float, step: float) -> list[object]:
         form = urlencode({"query": query, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:g}"}).encode()

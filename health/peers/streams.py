@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topology.errors import TooLarge
+from topology.errors import InvalidInput, TooLarge
 
 FloatArray = NDArray[np.floating]
 IntArray = NDArray[np.integer]
@@ -66,6 +66,24 @@ class MetricRecording:
         """Names of all machines that sent anything."""
         found = (samples.machines[k] for samples in self.metrics.values() for k in np.unique(samples.machine))
         return sorted(set(found))
+
+    def only(self, machines: Collection[str]) -> MetricRecording:
+        """Return the recording of some machines.
+
+        :raises InvalidInput: nothing is known of any of them.
+        """
+        wanted = set(machines)
+        kept = {name: samples.only(wanted) for name, samples in self.metrics.items()}
+        kept = {name: samples for name, samples in kept.items() if len(samples.value)}
+        if not kept:
+            raise InvalidInput(
+                "has no sample of the machines asked for",
+                where=self.source,
+                fix=f"the names in it are like {', '.join(self.machines[:3])}: name those",
+            )
+        missing = sorted(wanted - set(self.machines))
+        note = f"no sample of {len(missing)} of the machines asked for: {', '.join(missing[:5])}"
+        return replace(self, metrics=kept, notes=(*self.notes, note) if missing else self.notes)
 
 
 @dataclass(frozen=True, slots=True)

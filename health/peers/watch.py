@@ -7,6 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import Event
+from typing import Annotated
+
+from annotated_types import Gt
 
 from health.peers.peers_verdict import PeersVerdict, instant, judge
 from health.peers.pipeline import ComparisonSettings, detect
@@ -19,24 +22,33 @@ FIRST_RETRY = 15.0
 """Seconds until an endpoint that is away is asked again; twice as long each time, at most ``every``."""
 
 
-@dataclass(frozen=True, slots=True)
+Positive = Annotated[float, Gt(0)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WatchPlan:
-    """How a watch runs.
+    """How a watch runs: what it asks of which machines (``None`` = all), metric -> PromQL, and how often."""
 
-    :param queries: metric -> PromQL.
-    :param every: seconds from one round to the next; the paper's 8 minutes.
-    :param span: seconds of data a round looks at; the paper's 15 minutes.
-    :param step: seconds between samples.
-    :param hold: seconds that a flag stays after it was last seen: what hysteresis a watch has of its own.
+    queries: Mapping[str, str] = field(default_factory=lambda: DEFAULT_QUERIES, metadata={"option": False})
+    labels: Collection[str] = field(default=MACHINE_LABELS, metadata={"option": False})
+    machines: Collection[str] | None = field(default=None, metadata={"option": False})
+    every: Positive = 480.0
+    """Seconds between rounds.
+
+    The paper's 8 minutes.
     """
+    span: Positive = 900.0
+    """Seconds of data a round.
 
-    queries: Mapping[str, str] = field(default_factory=lambda: DEFAULT_QUERIES)
-    every: float = 480.0
-    span: float = 900.0
-    step: float = 1.0
-    hold: float = 3600.0
-    labels: Collection[str] = MACHINE_LABELS
-    machines: Collection[str] | None = None
+    The paper's 15 minutes.
+    """
+    step: Positive = 1.0
+    """Seconds between samples."""
+    hold: Positive = 3600.0
+    """Seconds a flag stays.
+
+    Since it was last seen: what hysteresis a watch has of its own.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +74,7 @@ def watch(
     stop: Event,
     now: Callable[[], float] = time.time,
 ) -> Iterator[WatchRound]:
-    """Yield rounds until ``stop`` is set.  A round that fails flags nobody and clears nobody; the next one comes
-    sooner.
+    """Yield rounds until ``stop`` is set; one that fails flags and clears no machine, and the next comes sooner.
 
     :param stop: ends the watch, also while it waits.
     :param now: seconds since 1970.
@@ -74,7 +85,15 @@ def watch(
         begun = now()
         verdict, error = None, None
         try:
-            verdict = look(endpoint, plan, settings, end=begun)
+            recording = endpoint.fetch(
+                plan.queries,
+                start=begun - plan.span,
+                end=begun,
+                step=plan.step,
+                labels=plan.labels,
+                machines=plan.machines,
+            )
+            verdict = judge(recording, list(detect(recording, settings)))
         except ArnoldError as problem:
             error = problem
         failures = failures + 1 if isinstance(error, EndpointAway) else 0
@@ -85,18 +104,6 @@ def watch(
         yield WatchRound(at, verdict, error, tuple(held.values()))
         wait = min(plan.every, FIRST_RETRY * 2.0 ** (failures - 1)) if failures else plan.every
         stop.wait(max(0.0, begun + wait - now()))
-
-
-def look(endpoint: Endpoint, plan: WatchPlan, settings: ComparisonSettings, *, end: float) -> PeersVerdict:
-    """Return one verdict on the data before an instant.
-
-    :param end: seconds since 1970.
-    :raises ArnoldError: no data, or none that can be judged.
-    """
-    recording = endpoint.fetch(
-        plan.queries, start=end - plan.span, end=end, step=plan.step, labels=plan.labels, machines=plan.machines
-    )
-    return judge(recording, list(detect(recording, settings)))
 
 
 def _renewed(flag: NodeFlag, before: NodeFlag | None, until: datetime) -> NodeFlag:

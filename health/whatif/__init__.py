@@ -1,4 +1,4 @@
-"""What-if analysis of one job's trace: how much faster would it run without stragglers, and whose fault is the rest?
+"""What-if analysis of one job's trace: how much faster would it run without stragglers, and what slows it?
 
 After "Understanding Stragglers in Large Model Training Using What-if Analysis" (arXiv 2505.05713, OSDI '25): the job's
 operations become a graph, the graph is replayed with traced and with ideal durations, and the ratio of the two step
@@ -11,25 +11,19 @@ times is what stragglers cost.
 """
 
 from health.whatif.analysis import analyse
-from health.whatif.analysis_result import Analysis, Cause, Operation, Timeline, Timelines
+from health.whatif.analysis_result import Analysis
 from health.whatif.analysis_words import help_for, notes_on, verdict
 from health.whatif.assemble import read_trace
 from health.whatif.blame import SlowWorker, flags_of, slow_workers
-from health.whatif.metadata import JobSizes, read_metadata
-from health.whatif.prepare import Replayed, prepare
-from health.whatif.timeline import timelines_of
+from health.whatif.metadata import read_metadata
+from health.whatif.step_replay import Replayed, prepare, timelines_of
 from health.whatif.trace import Trace
 from health.whatif.worker_nodes import read_nodes
 
 __all__ = [
     "Analysis",
-    "Cause",
-    "JobSizes",
-    "Operation",
     "Replayed",
     "SlowWorker",
-    "Timeline",
-    "Timelines",
     "Trace",
     "analyse",
     "flags_of",

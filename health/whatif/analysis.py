@@ -1,18 +1,17 @@
-"""The analysis: replays of the graph, and the metrics that follow from them (arXiv 2505.05713, sections 4 and 5)."""
+"""The analysis: replays of the graph, the metrics that follow from them, and the cause (arXiv 2505.05713, 4 and 5)."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
-from health.whatif.analysis_result import Analysis, PerStep, Share
-from health.whatif.cause import MOST, cause_of
-from health.whatif.optypes import OPTIMIZER, OPTYPES, reported
-from health.whatif.prepare import Replayed
-from health.whatif.step_replay import Scenarios
+from health.whatif.analysis_result import Analysis, Cause, Floats, PerStep, Share, TracedWorker
+from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTIMIZER, OPTYPES, reported
+from health.whatif.step_replay import Replayed
 from health.whatif.trace import Trace
 
 ATTRIBUTED = 1.03
@@ -21,40 +20,48 @@ ATTRIBUTED = 1.03
 SLOWEST = 0.03
 """Share of workers, rounded up, that M_W asks about."""
 
+MOST = 0.5
+"""M_W, M_S or the share of pauses from which on they are the cause."""
+
+CORRELATED = 0.9
+"""Correlation of forward and backward time per microbatch from which on sequence lengths are the cause."""
+
+PAUSE = 1.5
+"""A forward pass of this many times its usual length has had a pause."""
+
+STILL = 1e-12
+"""Relative variance below which times do not vary."""
+
 Workers = tuple[tuple[int, int], ...]
 
 
 def analyse(replayed: Replayed) -> Analysis:
     """Return slowdown, its attribution and its cause."""
-    trace, scenarios = replayed.trace, replayed.scenarios
+    trace, pp = replayed.trace, replayed.trace.sizes.pp
     kinds = np.array([reported(operation.optype) for operation in trace.operations])
     stage = np.array([operation.stage for operation in trace.operations])
-    everything = range(len(trace.operations))
-    ideal, seconds = scenarios.ideal(), scenarios.only(everything)
+    ideal, seconds = replayed.ideal_step(), replayed.steps_if(stage >= 0)
     names = [name for name in dict.fromkeys(map(reported, OPTYPES)) if (kinds == name).any()]
-    by_optype = {name: scenarios.only(np.flatnonzero(kinds == name)) / ideal for name in names}
-    stages = [np.flatnonzero(stage == s) for s in range(trace.sizes.pp)]
-    by_dp = scenarios.each_rank(everything) / ideal
-    by_stage = np.stack([scenarios.only(places) / ideal for places in stages])
-    by_worker = np.stack([scenarios.each_rank(places).mean(axis=-1) / ideal for places in stages], axis=1)
+    by_optype = {name: replayed.steps_if(kinds == name) / ideal for name in names}
+    by_dp = replayed.steps_of_each_rank(stage >= 0) / ideal
+    by_stage = np.stack([replayed.steps_if(stage == s) / ideal for s in range(pp)])
+    by_worker = np.stack([replayed.steps_of_each_rank(stage == s).mean(axis=-1) / ideal for s in range(pp)], axis=1)
     slowdown = float(seconds.mean()) / ideal
     m_w = slowest = last = None
     if slowdown >= ATTRIBUTED:
         approximate = np.minimum(by_dp.mean(axis=-1)[:, None], by_stage.mean(axis=-1)[None, :])
-        slowest = _share(scenarios, stage, _slowest(approximate), seconds=seconds, ideal=ideal)
+        published, truly = _slowest(approximate), _slowest(by_worker)
+        slowest = _share(replayed, published, seconds, ideal)
         m_w = slowest.share
-        truly = _slowest(by_worker)
-        if slowest.share < MOST and set(truly) != set(slowest.workers):
-            other = _share(scenarios, stage, truly, seconds=seconds, ideal=ideal)
+        if slowest.share < MOST and set(truly) != set(published):
+            other = _share(replayed, truly, seconds, ideal)
             slowest = replace(other, published=False) if other.share >= MOST else slowest
-        if trace.sizes.pp > 1:
-            workers = tuple((rank, trace.sizes.pp - 1) for rank in range(len(trace.dp_ranks)))
-            last = _share(scenarios, stage, workers, seconds=seconds, ideal=ideal)
+        if pp > 1:
+            last = _share(replayed, tuple((rank, pp - 1) for rank in range(len(by_dp))), seconds, ideal)
     traced = _traced_seconds(trace)
-    cause, why = cause_of(replayed, slowdown=slowdown, slowest=slowest, last=last, seconds=seconds, ideal=ideal)
-    return Analysis(
+    analysis = Analysis(
         dp=len(trace.dp_ranks),
-        pp=trace.sizes.pp,
+        pp=pp,
         tp=trace.sizes.tp,
         vpp=trace.sizes.vpp,
         dp_ranks=trace.dp_ranks,
@@ -76,12 +83,13 @@ def analyse(replayed: Replayed) -> Analysis:
         last_stage=last,
         step_slowdown=seconds / ideal,
         per_step=PerStep(traced, seconds, by_optype, by_dp, by_stage),
-        cause=cause,
-        why=why,
+        cause="none",
+        why=f"S is {slowdown:.3f}, below 1.03: there is nothing to attribute",
     )
+    return analysis if slowest is None else _with_cause(analysis, replayed, slowest)
 
 
-def _slowest(slowdown: NDArray[np.float64]) -> Workers:
+def _slowest(slowdown: Floats) -> Workers:
     """Return the slowest 3 % of workers, rounded up; of equals, as published, those of the lowest global rank.
 
     The published ranking is by min(S_dp, S_pp), which also calls a healthy worker slow where a slow rank crosses a slow
@@ -90,27 +98,126 @@ def _slowest(slowdown: NDArray[np.float64]) -> Workers:
 
     :param slowdown: [dp, pp].
     """
-    ranks = len(slowdown)
     order = np.argsort(-slowdown.T.ravel(), kind="stable")[: ceil(SLOWEST * slowdown.size)]
-    return tuple((int(i) % ranks, int(i) // ranks) for i in order)
+    return tuple((int(i) % len(slowdown), int(i) // len(slowdown)) for i in order)
 
 
-def _share(
-    scenarios: Scenarios, stage: NDArray[np.int64], workers: Workers, *, seconds: NDArray[np.float64], ideal: float
-) -> Share:
-    """Return what part of the loss these workers explain."""
-    chosen = np.zeros(scenarios.shape[:2], dtype=np.bool_)
-    for rank, s in workers:
-        chosen[stage == s, rank] = True
+def _share(replayed: Replayed, workers: Workers, seconds: Floats, ideal: float) -> Share:
+    """Return what part of the loss these workers explain.
+
+    :param workers: (place of the rank, stage).
+    :param seconds: [steps], replayed with traced durations.
+    """
+    operations = replayed.trace.operations
+    chosen = np.zeros((len(operations), len(replayed.trace.dp_ranks)), dtype=np.bool_)
+    for rank, stage in workers:
+        chosen[[operation.stage == stage for operation in operations], rank] = True
     whole = float(seconds.mean())
-    without, alone = float(scenarios.mixed(~chosen).mean()), float(scenarios.mixed(chosen).mean())
+    without, alone = float(replayed.steps_if(~chosen).mean()), float(replayed.steps_if(chosen).mean())
     loss = whole - ideal
-    return Share(workers, without, alone, (whole - without) / loss, (alone - ideal) / loss)
+    named = tuple(TracedWorker(replayed.trace.dp_ranks[rank], stage) for rank, stage in workers)
+    return Share(named, without, alone, (whole - without) / loss, (alone - ideal) / loss, published=True)
 
 
-def _traced_seconds(trace: Trace) -> NDArray[np.float64]:
+def _traced_seconds(trace: Trace) -> Floats:
     """Return [steps]: the latest end of an optimizer (of anything, in a trace without), as traced."""
     places = [i for i, operation in enumerate(trace.operations) if operation.optype == OPTIMIZER]
     chosen = places or list(range(len(trace.operations)))
-    latest: NDArray[np.float64] = (trace.start[chosen] + trace.duration[chosen]).max(axis=(0, 1)).astype(np.float64)
+    latest: Floats = (trace.start[chosen] + trace.duration[chosen]).max(axis=(0, 1)).astype(np.float64)
     return latest
+
+
+def _with_cause(analysis: Analysis, replayed: Replayed, slowest: Share) -> Analysis:
+    """Return the analysis with the cause and one sentence of numbers: each rule holds once those before do not."""
+
+    def because(cause: Cause, why: str) -> Analysis:
+        return replace(analysis, cause=cause, why=why)
+
+    last_is_worker = analysis.dp == 1 and slowest.workers[0].stage == analysis.pp - 1
+    if analysis.dp * analysis.pp > 1 and slowest.share >= MOST and not last_is_worker:
+        if slowest.published:
+            return because("worker", f"M_W is {slowest.share:.3f}: the slowest 3 % of workers explain most of the loss")
+        return because(
+            "worker",
+            f"the slowest 3 % of workers, ranked by S_w itself, explain {slowest.share:.3f} of the loss; M_W, which "
+            "ranks them by their rank and their stage, does not find them",
+        )
+    if analysis.m_s is not None and analysis.m_s >= MOST:
+        return because("last-stage", f"M_S is {analysis.m_s:.3f}: the last pipeline stage explains most of the loss")
+    found = f"M_W is {slowest.share:.3f}" + ("" if analysis.m_s is None else f", M_S {analysis.m_s:.3f}")
+    correlation = forward_backward_correlation(replayed)
+    if correlation >= CORRELATED:
+        return because(
+            "sequence-length",
+            f"{found}; forward and backward time of a microbatch go together (correlation {correlation:.2f}), "
+            "as uneven sequence lengths make them",
+        )
+    found += f", correlation of forward and backward time {correlation:.2f}"
+    share = _pause_share(analysis, replayed)
+    if share >= MOST:
+        return because(
+            "garbage-collection",
+            f"{found}; pauses in forward passes of many ranks, and none in backward passes, explain {share:.0%} of the "
+            "loss",
+        )
+    return because("unknown", f"{found}: no rule fits")
+
+
+def forward_backward_correlation(replayed: Replayed) -> float:
+    """Return Pearson's correlation of forward and backward time of a microbatch, over microbatches, ranks and steps.
+
+    Each worker is measured by its own mean, or slow workers would correlate too; of the stages and chunks, the median.
+    0 where times do not vary.
+    """
+    passes: dict[str, dict[tuple[int, int, int], int]] = {FORWARD: {}, BACKWARD: {}}
+    for place, operation in enumerate(replayed.trace.operations):
+        if operation.optype in passes:
+            passes[operation.optype][operation.stage, operation.chunk, operation.microbatch] = place
+    both = sorted(passes[FORWARD].keys() & passes[BACKWARD].keys())
+    found = []
+    for part in dict.fromkeys(key[:2] for key in both):
+        keys = [key for key in both if key[:2] == part]
+        x, y = (_deviations(replayed.durations.traced[[places[key] for key in keys]]) for places in passes.values())
+        scale = float(np.sqrt((x @ x) * (y @ y)))
+        found.append(float(x @ y) / scale if scale > len(x) * STILL else 0.0)
+    return float(np.median(found)) if found else 0.0
+
+
+def _deviations(seconds: Floats) -> Floats:
+    """Return [microbatches, dp, steps] -> how far each is from the mean of its rank, relative, flat."""
+    mean = seconds.mean(axis=(0, 2), keepdims=True)
+    relative: Floats = seconds / np.where(mean > 0, mean, 1.0) - (mean > 0)
+    return relative.ravel()
+
+
+def _pause_share(analysis: Analysis, replayed: Replayed) -> float:
+    """Return the share of the loss that goes with pauses: (T - T without them) / (T - T_ideal).
+
+    Pauses are operations ``gc`` of their own, and forward passes of at least :data:`PAUSE` times the usual length of
+    their stage and chunk.  0 where one worker has more than half of these, or where backward passes pause too: that is
+    not garbage collection, which Python runs while it launches forward passes.
+    """
+    operations, traced = replayed.trace.operations, replayed.durations.traced
+    members: dict[tuple[str, int, int], list[int]] = defaultdict(list)
+    for place, operation in enumerate(operations):
+        if operation.optype in (FORWARD, BACKWARD, GC):
+            members[operation.optype, operation.stage, operation.chunk].append(place)
+    shorter: dict[int, NDArray[np.float64]] = {}
+    lost, backward = np.zeros((analysis.pp, analysis.dp)), 0.0
+    usual = {key: 0.0 if key[0] == GC else float(np.median(traced[places])) for key, places in members.items()}
+    for place, operation in enumerate(operations):
+        normal = usual.get((operation.optype, operation.stage, operation.chunk))
+        if normal is None:
+            continue
+        paused = traced[place] >= PAUSE * normal
+        excess = np.where(paused, traced[place] - normal, 0.0)
+        if operation.optype == BACKWARD:
+            backward += float(excess.sum())
+        else:
+            lost[operation.stage] += excess.sum(axis=1)
+            shorter[place] = np.where(paused, normal, traced[place])
+    # a tenth of the loss in backward passes is taken for noise
+    if not lost.any() or lost.max() > MOST * lost.sum() or backward > 0.1 * lost.sum():
+        return 0.0
+    whole = float(analysis.per_step.seconds.mean())
+    return float(whole - replayed.steps_with(shorter).mean()) / (whole - analysis.ideal_step_seconds)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from topology.json_record import JsonRecord
 
 Floats = NDArray[np.float64]
 
@@ -37,34 +39,53 @@ class PerStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What part of the loss some workers explain.
+class TracedWorker(JsonRecord):
+    """A worker: a data-parallel rank's tensor-parallel group in one pipeline stage."""
 
-    :param workers: (dp, stage) of each, places in the arrays of :class:`Analysis`.
-    :param without_seconds: mean step time with these workers ideal.
-    :param alone_seconds: mean step time with all others ideal.
-    :param share: (T - without) / (T - T_ideal): M_W or M_S.  Below 0 or above 1 is possible: idealising moves work.
-    :param alone_share: (alone - T_ideal) / (T - T_ideal).
-    :param published: False = workers ranked by S_w itself and not, as for M_W, by min(S_dp, S_pp).
-    """
+    dp: int
+    """Number of its data-parallel rank."""
+    stage: int
+    """Its pipeline stage."""
 
-    workers: tuple[tuple[int, int], ...]
+
+@dataclass(frozen=True, slots=True)
+class Share(JsonRecord):
+    """What part of the loss some workers explain."""
+
+    workers: tuple[TracedWorker, ...]
+    """The workers."""
     without_seconds: float
+    """Mean step time with these workers ideal."""
     alone_seconds: float
+    """Mean step time with all others ideal."""
     share: float
+    """(T - without) / (T - T_ideal); not clamped to 0..1."""
     alone_share: float
-    published: bool = True
+    """(alone - T_ideal) / (T - T_ideal)."""
+    published: bool
+    """Whether workers are ranked as for m_w, by min(S_dp, S_pp); else by S_w itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class TracedJob(JsonRecord):
+    """Sizes of the traced job."""
+
+    dp: int
+    """Data-parallel ranks analysed."""
+    pp: int
+    """Pipeline stages."""
+    tp: int
+    """Tensor-parallel ranks of a worker."""
+    vpp: int
+    """Model chunks of a stage."""
+    dp_ranks: tuple[int, ...]
+    """Numbers of the data-parallel ranks, in the order of the rows of worker_slowdown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Analysis:
+class Analysis(TracedJob):
     """Result of the what-if analysis of one trace.  A worker is a (data-parallel rank, pipeline stage).
 
-    :param dp: data-parallel ranks that were analysed.
-    :param pp: pipeline stages.
-    :param tp: tensor-parallel ranks of a worker.
-    :param vpp: model chunks of a stage.
-    :param dp_ranks: their numbers in the trace: 0, 1, ... unless ranks were left out.
     :param steps: numbers of the sampled steps, as in the trace.
     :param slowdown: S = T / T_ideal, both simulated and both a mean over steps.
     :param waste: 1 - 1/S, the share of the time that stragglers cost.
@@ -88,11 +109,6 @@ class Analysis:
     :param why: one sentence with the numbers that led to the cause.
     """
 
-    dp: int
-    pp: int
-    tp: int
-    vpp: int
-    dp_ranks: tuple[int, ...]
     steps: tuple[int, ...]
     slowdown: float
     waste: float
@@ -114,8 +130,12 @@ class Analysis:
     cause: Cause
     why: str
 
+    def places(self, share: Share | None) -> list[tuple[int, int]]:
+        """Return where the workers of a share stand in :attr:`worker_slowdown`; none where it is None."""
+        return [] if share is None else [(self.dp_ranks.index(worker.dp), worker.stage) for worker in share.workers]
+
     @property
-    def approximate_worker_slowdown(self) -> Floats:
+    def worker_slowdown_approximate(self) -> Floats:
         """Float [dp, pp]: min(S_dp(w), S_pp(w)), which the published analysis ranks workers by."""
         return np.minimum(self.dp_slowdown[:, None], self.stage_slowdown[None, :])
 
@@ -154,8 +174,7 @@ class Timeline:
     end: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Timelines:
+class Timelines(NamedTuple):
     """The same operations three times: as traced, replayed with traced durations, replayed with ideal durations."""
 
     traced: Timeline

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from health.whatif.analysis_result import Analysis
-from health.whatif.blame import NOTICED, SlowWorker, compute_seconds, slow_at_times, suspects
-from health.whatif.prepare import Replayed
+from health.whatif.analysis_result import Analysis, Share, TracedWorker
+from health.whatif.blame import NAMED, NOTICED, SlowWorker, compute_seconds, slow_at_times, suspects, worker_names
+from health.whatif.step_replay import Replayed
+from topology.quantities import plural
 
 ALL = 0.95
 """A share from which on it is all."""
@@ -22,8 +23,19 @@ REPLAY_ERROR = 0.05
 FEW = 5
 """Fewer steps than this say little about persistence."""
 
-NAMED = 4
-"""Most workers that a sentence names."""
+INSTEAD = {
+    "sequence-length": (
+        "Spread long sequences evenly over microbatches and data-parallel ranks: pack by compute, which grows "
+        "with the square of a sequence's length, not by tokens."
+    ),
+    "garbage-collection": (
+        "Switch automatic garbage collection off and collect on all ranks in the same step, every few hundred "
+        "steps; look for what makes garbage if memory grows meanwhile."
+    ),
+}
+"""What to do about causes that no node is to blame for."""
+
+NOT_FLAGGED = "No node is to blame, and none is flagged: replacing nodes would not help."
 
 
 def verdict(analysis: Analysis) -> str:
@@ -51,21 +63,11 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
         case "none":
             return []
         case "worker":
-            return _help_with_workers(replayed, analysis, workers)
+            return [_help_with_workers(replayed, analysis, workers)]
         case "last-stage":
-            return _help_with_last_stage(replayed, analysis)
-        case "sequence-length":
-            return [
-                "Spread long sequences evenly over microbatches and data-parallel ranks: pack by compute, which grows "
-                "with the square of a sequence's length, not by tokens.",
-                "No node is to blame, and none is flagged: replacing nodes would not help.",
-            ]
-        case "garbage-collection":
-            return [
-                "Switch automatic garbage collection off and collect on all ranks in the same step, every few hundred "
-                "steps; look for what makes garbage if memory grows meanwhile.",
-                "No node is to blame, and none is flagged: replacing nodes would not help.",
-            ]
+            return [_help_with_last_stage(replayed, analysis), NOT_FLAGGED]
+        case "sequence-length" | "garbage-collection" as cause:
+            return [INSTEAD[cause], NOT_FLAGGED]
     advice = ["Look at the timeline of the slowest step, and at the operation types that cost most."]
     if slow := suspects(replayed, analysis):
         names = "; ".join(f"dp {worker.dp} / stage {worker.stage} {worker.factor:.2f}x" for worker in slow[:NAMED])
@@ -86,7 +88,7 @@ def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:
         notes.append("No --meta: the sizes are those that the rows show, and ranks that are absent go unnoticed.")
     if len(trace.dp_ranks) < sizes.dp:
         notes.append(f"{len(trace.dp_ranks)} of {sizes.dp} data-parallel ranks were judged; the others are not there.")
-    notes += [f"Left out: {count:,} row{_s(count)}, {reason}." for reason, count in trace.dropped.items()]
+    notes += [f"Left out: {plural(count, 'row')}, {reason}." for reason, count in trace.dropped.items()]
     early = float(replayed.durations.early.max())
     if early > 0.0:
         notes.append(f"Clocks of the ranks disagree by at least {early * 1e3:.2g} ms; transfers count as 0 there.")
@@ -96,64 +98,53 @@ def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:
             "the trace takes that long, waiting for data for example; believe the attribution less."
         )
     if len(trace.steps) < FEW:
-        notes.append(f"Only {len(trace.steps)} step{_s(len(trace.steps))}: whether the slowness lasts is not known.")
+        notes.append(f"Only {plural(len(trace.steps), 'step')}: whether the slowness lasts is not known.")
     return notes
 
 
-def _help_with_workers(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorker]) -> list[str]:
+def _help_with_workers(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorker]) -> str:
     share = analysis.slowest
-    saved = "" if share is None else f" A step would take {share.without_seconds:.3g} s instead of "
-    saved += f"{analysis.step_seconds:.3g} s." if saved else ""
+    saved = "" if share is None else _saved("A step would take", share, analysis) + "."
     if workers:
-        names = _names([(worker.dp, worker.stage) for worker in workers])
-        return [f"Replace the nodes of {names}, and look at what slows them.{saved}"]
+        return f"Replace the nodes of {worker_names(workers)}, and look at what slows them.{saved}"
     if analysis.dp == 1:
-        return [
+        return (
             "With one data-parallel rank a slow node cannot be told from a stage with more work: nobody is flagged. "
             "Compare the stage's layers first." + saved
-        ]
+        )
     if at_times := slow_at_times(replayed, analysis):
-        return [
+        return (
             f"These workers compute longer than their peers in {at_times:.0%} of the steps only: whether that comes "
             "back is not known.  Nobody is flagged; look at what else their nodes did then." + saved
-        ]
-    return [
+        )
+    return (
         "These workers compute as fast as their peers: the time goes into transfers, and a transfer does not say which "
         "of its ends is slow.  Nobody is flagged; look at the network of their nodes." + saved
-    ]
+    )
 
 
-def _help_with_last_stage(replayed: Replayed, analysis: Analysis) -> list[str]:
+def _help_with_last_stage(replayed: Replayed, analysis: Analysis) -> str:
     seconds = compute_seconds(replayed).mean(axis=(1, 2))
     others = float(np.mean(seconds[:-1]))
     ratio = "computes alone"
     if others > 0:
         ratio = f"computes {float(seconds[-1]) / others:.2f}x as long as the others on average"
     share = analysis.last_stage
-    saved = "" if share is None else f": a step would take about {share.without_seconds:.3g} s instead of "
-    saved += f"{analysis.step_seconds:.3g} s" if saved else ""
-    return [
-        f"The last stage {ratio}, as the loss layer makes it: give it fewer layers{saved}.",
-        "No node is to blame, and none is flagged: replacing nodes would not help.",
-    ]
+    saved = "" if share is None else ":" + _saved("a step would take about", share, analysis)
+    return f"The last stage {ratio}, as the loss layer makes it: give it fewer layers{saved}."
+
+
+def _saved(begin: str, share: Share, analysis: Analysis) -> str:
+    return f" {begin} {share.without_seconds:.3g} s instead of {analysis.step_seconds:.3g} s"
 
 
 def _workers(analysis: Analysis) -> str:
     """Return the slowest workers, without those that S_w itself acquits, and the verb that goes with them."""
-    slowest = () if analysis.slowest is None else analysis.slowest.workers
-    workers = [worker for worker in slowest if analysis.worker_slowdown[worker] >= NOTICED] or slowest
-    named = _names([(analysis.dp_ranks[rank], stage) for rank, stage in workers])
-    return f"one worker, {named}, explains" if len(workers) == 1 else f"{len(workers)} workers ({named}) explain"
-
-
-def _names(workers: Sequence[tuple[int, int]]) -> str:
-    names = "; ".join(f"dp {rank} / stage {stage}" for rank, stage in workers[:NAMED])
-    return names + (f" and {len(workers) - NAMED} more" if len(workers) > NAMED else "")
+    places = analysis.places(analysis.slowest)
+    chosen = [place for place in places if analysis.worker_slowdown[place] >= NOTICED] or places
+    named = worker_names([TracedWorker(analysis.dp_ranks[rank], stage) for rank, stage in chosen])
+    return f"one worker, {named}, explains" if len(chosen) == 1 else f"{len(chosen)} workers ({named}) explain"
 
 
 def _part(share: float | None) -> str:
     return "all of it" if share is None or share >= ALL else f"{share:.0%} of it"
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"

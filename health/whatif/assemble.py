@@ -1,7 +1,7 @@
 """From rows to dense arrays.
 
 Every data-parallel rank runs the same operations in every step, or the graph could not be built once.  A row belongs to
-an operation (stage, type, number), a rank and a step; a whole trace fills every such cell once.  With ``lenient``
+a cell: an operation (stage, type, number), a rank and a step.  A whole trace fills every cell once.  With ``lenient``
 what does not fit is left out: rows that are wrong in themselves, then ranks without one of the stages, then ranks of
 which most steps are incomplete, then steps that are still incomplete.
 """
@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from health.whatif.analysis_result import Operation
-from health.whatif.checks import check_sizes, drop_rows, faults_of_rows, infer_sizes
+from health.whatif.checks import check_sizes, faults_of_rows, infer_sizes
 from health.whatif.metadata import JobSizes
 from health.whatif.op_columns import OpColumns, read_columns
-from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES, stream_of
+from health.whatif.optypes import BACKWARD, FORWARD, OPTYPES, stream_of
 from health.whatif.trace import Trace
 from topology.errors import TooLarge, TraceFormatError
 
@@ -28,6 +29,9 @@ MAX_KEYS = 50_000_000
 """Most possible (stage, type, number): numbers far beyond those of the rows are a fault of the file."""
 
 HALF = 0.5
+"""Ranks and operations that are there in at most this share of the steps are out of place."""
+
+LENIENTLY = "read it without --lenient to see what is wrong first"
 
 
 def read_trace(path: str | Path, *, sizes: JobSizes | None = None, lenient: bool = False) -> Trace:
@@ -62,7 +66,7 @@ def _without_faulty_rows(columns: OpColumns, dropped: Counter[str]) -> OpColumns
         bad[rows] = True
     if bad.all():
         raise TraceFormatError("has no usable row", where=columns.source, fix="read it without --lenient to see why")
-    return drop_rows(columns, np.flatnonzero(bad)) if bad.any() else columns
+    return columns.without(bad) if bad.any() else columns
 
 
 def _ranks_with_all_stages(columns: OpColumns, sizes: JobSizes, dropped: Counter[str], *, lenient: bool) -> OpColumns:
@@ -84,9 +88,9 @@ def _ranks_with_all_stages(columns: OpColumns, sizes: JobSizes, dropped: Counter
             fix="trace every stage of every rank"
             + (", or use --lenient to judge the ranks that are whole" if whole.any() else ""),
         )
-    out = np.flatnonzero(~whole[rank])
-    dropped["rank without a stage"] += len(out)
-    return drop_rows(columns, out)
+    out = ~whole[rank]
+    dropped["rank without a stage"] += int(out.sum())
+    return columns.without(out)
 
 
 class _Assembly:
@@ -135,15 +139,15 @@ class _Assembly:
         cell = (self.operation * shape[1] + self.rank) * shape[2] + self.step
         if len(cell) != int(np.prod(shape)) or not _is_permutation(cell):
             raise self._not_whole(cell, shape)
-        start, duration = (
-            np.empty(shape, dtype=values.dtype) for values in (self.columns.start, self.columns.duration)
-        )
-        start.reshape(-1)[cell] = self.columns.start
-        duration.reshape(-1)[cell] = self.columns.duration
+
+        def dense(values: NDArray[Any]) -> NDArray[Any]:
+            filled = np.empty(shape, dtype=values.dtype)
+            filled.reshape(-1)[cell] = values
+            return filled
+
+        start, row = dense(self.columns.start), dense(np.arange(len(cell), dtype=np.int32))
         if (began := start.min(axis=(0, 1))).any():
             start -= began
-        row = np.empty(shape, dtype=np.int32)
-        row.reshape(-1)[cell] = np.arange(len(cell), dtype=np.int32)
         return Trace(
             source=self.columns.source,
             sizes=self.sizes,
@@ -153,79 +157,65 @@ class _Assembly:
             sequence=self.keys % self.numbers,
             row=row,
             start=start,
-            duration=duration,
+            duration=dense(self.columns.duration),
             dropped={reason: count for reason, count in self.dropped.items() if count},
         )
 
     def _operations(self, row: NDArray[np.int32]) -> tuple[Operation, ...]:
         """Return what each operation is, which must not differ from rank to rank or step to step."""
-        made = []
-        passes = (self.columns.optype == CODE[FORWARD]) | (self.columns.optype == CODE[BACKWARD])
+        columns = self.columns
         for key in ("mc", "mb_id"):
-            values = self.columns.whole[key]
+            values = columns.whole[key]
             first = values[row[:, 0, 0]]
-            differs = passes & (values != first[self.operation])
+            differs = columns.passes & (values != first[self.operation])
             if differs.any():
                 at = int(np.argmax(differs))
                 raise TraceFormatError(
                     f"{key} is {int(values[at])}, and {int(first[self.operation[at]])} in the first rank and step: "
                     "the operations stand in another order",
-                    where=f"{self.columns.source}:row {at}",
+                    where=f"{columns.source}:row {at}",
                     fix="analyse steps of one schedule only",
                 )
-        for place, key in enumerate(self.keys):
-            at = row[place, 0, 0]
-            optype = OPTYPES[int(key // self.numbers) % len(OPTYPES)]
-            chunk = int(self.columns.whole["mc"][at])
-            made.append(
-                Operation(
-                    optype=optype,
-                    stage=int(key // self.numbers) // len(OPTYPES),
-                    chunk=max(chunk, 0) if optype in (FORWARD, BACKWARD) and self.sizes.vpp == 1 else chunk,
-                    microbatch=int(self.columns.whole["mb_id"][at]),
-                    stream=stream_of(optype),
-                )
-            )
+        made = []
+        for key, at in zip(self.keys, row[:, 0, 0], strict=True):
+            stage, optype, _ = self._parts(key)
+            chunk = int(columns.whole["mc"][at])
+            if optype in (FORWARD, BACKWARD) and self.sizes.vpp == 1:
+                chunk = max(chunk, 0)
+            made.append(Operation(optype, stage, chunk, int(columns.whole["mb_id"][at]), stream_of(optype)))
         return tuple(made)
 
     def _not_whole(self, cell: Ints, shape: tuple[int, int, int]) -> TraceFormatError:
         """Return the error for cells that are empty or filled twice."""
         order = np.argsort(cell, kind="stable")
         twice = np.flatnonzero(np.diff(cell[order]) == 0)
+        rare = ~(np.bincount(self.operation, minlength=shape[0]) > HALF * shape[1] * shape[2])[self.operation]
         if len(twice):
             row = int(order[twice[0] + 1])
-            return TraceFormatError(
-                f"{self._cell(int(cell[row]), shape)} is there twice (first in row {int(order[twice[0]])})",
-                where=f"{self.columns.source}:row {row}",
-                fix="keep one row for each operation, or use --lenient to leave the step out",
-            )
-        whole = np.bincount(self.operation, minlength=shape[0]) > HALF * shape[1] * shape[2]
-        rare = ~whole[self.operation]
-        if rare.any():
+            problem = f"{self._cell(cell[row], shape)} is there twice (first in row {int(order[twice[0]])})"
+            fix = "keep one row for each operation, or use --lenient to leave the step out"
+        elif rare.any():
             row = int(np.argmax(rare))
-            return TraceFormatError(
-                f"{self._cell(int(cell[row]), shape)}: most other ranks or steps have no such operation",
-                where=f"{self.columns.source}:row {row}",
-                fix="analyse steps of one schedule only, or use --lenient to leave this one out",
-            )
-        ordered = cell[order]
-        gap = int(np.argmax(ordered != np.arange(len(ordered))))
-        missing = gap if gap < len(ordered) and ordered[gap] != gap else len(ordered)
-        row = int(order[min(max(gap - 1, 0), len(order) - 1)])
-        return TraceFormatError(
-            f"{self._cell(missing, shape)} is missing: the step is cut off or a rank was not traced",
-            where=f"{self.columns.source}:row {row}",
-            fix="leave the step out, or use --lenient to have it left out",
-        )
+            problem = f"{self._cell(cell[row], shape)}: most other ranks or steps have no such operation"
+            fix = "analyse steps of one schedule only, or use --lenient to leave this one out"
+        else:
+            ordered = cell[order]
+            gap = int(np.argmax(ordered != np.arange(len(ordered))))
+            missing = gap if ordered[gap] != gap else len(ordered)
+            row = int(order[min(max(gap - 1, 0), len(order) - 1)])
+            problem = f"{self._cell(missing, shape)} is missing: the step is cut off or a rank was not traced"
+            fix = "leave the step out, or use --lenient to have it left out"
+        return TraceFormatError(problem, where=f"{self.columns.source}:row {row}", fix=fix)
 
     def _cell(self, cell: int, shape: tuple[int, int, int]) -> str:
-        place, rank, step = (int(i) for i in np.unravel_index(cell, shape))
-        key = int(self.keys[place])
-        stage, optype = divmod(key // self.numbers, len(OPTYPES))
-        return (
-            f"{OPTYPES[optype]} {key % self.numbers} of step {int(self.steps[step])}, "
-            f"dp rank {int(self.ranks[rank])}, stage {stage}"
-        )
+        place, rank, step = np.unravel_index(cell, shape)
+        stage, optype, number = self._parts(self.keys[place])
+        return f"{optype} {number} of step {self.steps[step]}, dp rank {self.ranks[rank]}, stage {stage}"
+
+    def _parts(self, key: Any) -> tuple[int, str, int]:
+        """Return stage, type and number of an operation, which :attr:`keys` hold as one number."""
+        stage, optype = divmod(int(key) // self.numbers, len(OPTYPES))
+        return stage, OPTYPES[optype], int(key) % self.numbers
 
     def _drop_ranks_and_steps(self) -> None:
         """Leave out what keeps the rest from being whole."""
@@ -236,31 +226,20 @@ class _Assembly:
         pair = self.rank * pairs[1] + self.step
         busy = np.bincount(pair, minlength=pairs[0] * pairs[1]) > 0
         usual = np.bincount(self.operation, minlength=len(self.keys)) > HALF * int(busy.sum())
-        wrong = np.zeros(pairs[0] * pairs[1], dtype=np.bool_)
+        wrong = np.bincount(pair[usual[self.operation]], minlength=pairs[0] * pairs[1]) != int(usual.sum())
         wrong[pair[twice]] = True
         wrong[pair[~usual[self.operation]]] = True
-        count = np.bincount(pair[usual[self.operation]], minlength=len(wrong))
-        wrong |= count != int(usual.sum())
         table = wrong.reshape(pairs)
         hopeless = table.mean(axis=1) > HALF
-        if hopeless.all():
-            raise TraceFormatError(
-                "no rank has enough whole steps",
-                where=self.columns.source,
-                fix="read it without --lenient to see what is wrong first",
-            )
         good = ~table[~hopeless].any(axis=0)
-        if not good.any():
-            raise TraceFormatError(
-                "no step is whole",
-                where=self.columns.source,
-                fix="read it without --lenient to see what is wrong first",
-            )
+        for none_left, problem in ((hopeless, "no rank has enough whole steps"), (~good, "no step is whole")):
+            if none_left.all():
+                raise TraceFormatError(problem, where=self.columns.source, fix=LENIENTLY)
         out_of_rank, out_of_step = hopeless[self.rank], ~good[self.step]
         self.dropped["rank incomplete in most steps"] += int(out_of_rank.sum())
         self.dropped["step incomplete"] += int((out_of_step & ~out_of_rank).sum())
         keep = ~(out_of_rank | out_of_step)
-        self.columns = drop_rows(self.columns, np.flatnonzero(~keep))
+        self.columns = self.columns.without(~keep)
         self.keys, self.operation = _places(self.keys[self.operation[keep]])
         self.steps, self.step = _places(self.steps[self.step[keep]])
         self.ranks, self.rank = _places(self.ranks[self.rank[keep]])

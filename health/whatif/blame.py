@@ -1,8 +1,8 @@
 """Which workers are slow by themselves, by what factor, and which nodes that makes suspects.
 
-A slow job is no reason to flag anybody: only where the cause is ``worker`` is there evidence against a node.  The
-factor is the worker's own, not the job's: its forward and backward time of a step over the median of the other
-data-parallel ranks of the same stage, which hold the same layers and as many microbatches; of all steps, the median.
+Only where the cause is ``worker`` is there evidence against a node.  The factor is the worker's own, not the job's: its
+forward and backward time of a step over the median of the other data-parallel ranks of the same stage, which hold the
+same layers and as many microbatches; of all steps, the median.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from health.whatif.analysis_result import Analysis
+from health.whatif.analysis_result import Analysis, TracedWorker
 from health.whatif.optypes import BACKWARD, FORWARD
-from health.whatif.prepare import Replayed
+from health.whatif.step_replay import Replayed
 from topology.flags import NodeFlag
-from topology.json_record import JsonRecord
 
 NOTICED = 1.03
 """Factors and slowdowns below this are noise."""
@@ -26,18 +25,16 @@ NOTICED = 1.03
 SPREADS = 3.0
 """A suspect stands out from its peers by this many of their standard deviations (estimated from their median)."""
 
+NAMED = 4
+"""Most workers that a sentence names."""
+
 SOURCE = "what-if"
-Worker = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class SlowWorker(JsonRecord):
+class SlowWorker(TracedWorker):
     """A worker with evidence against it."""
 
-    dp: int
-    """Number of its data-parallel rank."""
-    stage: int
-    """Its pipeline stage."""
     factor: float
     """Its compute time over the median of the other ranks of its stage; of all steps the median."""
     steps: float
@@ -49,7 +46,7 @@ class SlowWorker(JsonRecord):
 
 
 def slow_workers(
-    replayed: Replayed, analysis: Analysis, nodes: Mapping[Worker, str] | None = None
+    replayed: Replayed, analysis: Analysis, nodes: Mapping[tuple[int, int], str] | None = None
 ) -> tuple[SlowWorker, ...]:
     """Return the workers with evidence against them, slowest first.
 
@@ -67,7 +64,7 @@ def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
     if analysis.slowest is None or analysis.dp == 1:
         return ()
     noticed = np.argwhere(analysis.worker_slowdown >= NOTICED)
-    looked_at = {*analysis.slowest.workers, *((int(rank), int(stage)) for rank, stage in noticed)}
+    looked_at = {*analysis.places(analysis.slowest), *((int(rank), int(stage)) for rank, stage in noticed)}
     times = compute_seconds(replayed)
     found = []
     for rank, stage in looked_at:
@@ -78,6 +75,7 @@ def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
         ratio = times[stage][rank] / usual
         factor = float(np.median(ratio))
         peers = np.median(others / usual, axis=1)
+        # 1.4826 makes a median of deviations the standard deviation of a normal distribution
         spread = 1.4826 * float(np.median(np.abs(peers - np.median(peers))))
         if factor >= max(NOTICED, 1.0 + SPREADS * spread):
             found.append(
@@ -94,13 +92,13 @@ def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
 
 
 def slow_at_times(replayed: Replayed, analysis: Analysis) -> float:
-    """Share of the steps in which one of the slowest 3 % computes longer than its peers; 0 if none does on average.
+    """Return the share of the steps in which one of the slowest 3 % computes longer than its peers.
 
-    It is asked where nobody is slow in most steps.
+    0 if none does on average.  For jobs of which no worker is slow in most steps.
     """
     times = compute_seconds(replayed)
     shares = [0.0]
-    for rank, stage in () if analysis.slowest is None else analysis.slowest.workers:
+    for rank, stage in analysis.places(analysis.slowest):
         usual = np.median(np.delete(times[stage], rank, axis=0), axis=0)
         if times[stage][rank].sum() >= NOTICED * usual.sum():
             shares.append(float((times[stage][rank] >= NOTICED * usual).mean()))
@@ -127,14 +125,17 @@ def flags_of(workers: Sequence[SlowWorker], analysis: Analysis) -> list[NodeFlag
     return sorted(flags, key=lambda flag: (-flag.slowdown, flag.node))
 
 
+def worker_names(workers: Sequence[TracedWorker], separator: str = "; ") -> str:
+    """Return the first workers in words, and how many more there are."""
+    names = separator.join(f"dp {worker.dp} / stage {worker.stage}" for worker in workers[:NAMED])
+    return names + (f" and {len(workers) - NAMED} more" if len(workers) > NAMED else "")
+
+
 def _flag(node: str, workers: Sequence[SlowWorker], analysis: Analysis) -> NodeFlag:
     assert analysis.slowest is not None
     slowest = max(workers, key=lambda worker: worker.factor)
-    names = ", ".join(f"dp {worker.dp} / stage {worker.stage}" for worker in workers[:4])
-    more = f" and {len(workers) - 4} more" if len(workers) > 4 else ""
-    who, whose = f"worker {names} computes", "its"
-    if len(workers) > 1:
-        who, whose = f"workers {names}{more} compute up to", "their"
+    names = worker_names(workers, ", ")
+    several = len(workers) > 1
     return NodeFlag(
         node=node,
         kind="straggler",
@@ -142,7 +143,8 @@ def _flag(node: str, workers: Sequence[SlowWorker], analysis: Analysis) -> NodeF
         score=round(max(worker.slowdown for worker in workers), 4),
         source=SOURCE,
         evidence=(
-            f"{who} {slowest.factor:.2f}x as long as the other ranks of {whose} stage "
+            f"worker{'s' if several else ''} {names} {'compute up to' if several else 'computes'} "
+            f"{slowest.factor:.2f}x as long as the other ranks of {'their' if several else 'its'} stage "
             f"in {slowest.steps:.0%} of {len(analysis.steps)} steps; the job runs {analysis.slowdown:.2f}x slower than "
             f"it could, and the slowest 3 % of workers explain {analysis.slowest.share:.2f} of that"
         ),

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from health.whatif.metadata import JobSizes
 from health.whatif.op_columns import ABSENT, UNKNOWN, OpColumns
-from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES
+from health.whatif.optypes import OPTYPES
 from topology.errors import TraceFormatError, did_you_mean
 
 Rows = NDArray[np.int64]
+NO_ROWS: Rows = np.array([], dtype=np.int64)
 
 
 class Fault(NamedTuple):
@@ -33,30 +34,24 @@ class Fault(NamedTuple):
 def faults_of_rows(columns: OpColumns) -> Iterator[Fault]:
     """Yield rows that are wrong in themselves."""
     if columns.strange:
-        rows = np.flatnonzero(columns.optype == UNKNOWN)
-        hint = did_you_mean(columns.strange[0], OPTYPES)
         names = ", ".join(repr(name) for name in columns.strange[:3])
-        yield Fault(
-            "unknown operation type", rows, f"unknown operation type: {names}", f"{hint}use {', '.join(OPTYPES)}"
-        )
+        fix = f"{did_you_mean(columns.strange[0], OPTYPES)}use {', '.join(OPTYPES)}"
+        rows = np.flatnonzero(columns.optype == UNKNOWN)
+        yield Fault("unknown operation type", rows, f"unknown operation type: {names}", fix)
     for key, values in columns.whole.items():
-        rows = np.flatnonzero(values == ABSENT) if int(values.min()) <= ABSENT else np.array([], dtype=np.int64)
+        rows = np.flatnonzero(values == ABSENT) if int(values.min()) <= ABSENT else NO_ROWS
         yield Fault(f"{key} missing", rows, f"{key} is missing", "write a number in every row; -1 where there is none")
     for key in ("dp_rank", "stage", "seq_id"):
-        rows = np.flatnonzero(columns.whole[key] < 0) if int(columns.whole[key].min()) < 0 else np.array([], np.int64)
-        yield Fault(f"{key} below 0", rows, f"{key} is {_at(columns.whole[key], rows)}", "count from 0")
+        values = columns.whole[key]
+        rows = np.flatnonzero(values < 0) if int(values.min()) < 0 else NO_ROWS
+        yield Fault(f"{key} below 0", rows, f"{key} is {_at(values, rows)}", "count from 0")
     for key, seconds in (("start_ts", columns.start), ("duration", columns.duration)):
         rows = np.flatnonzero(~np.isfinite(seconds))
         yield Fault(f"{key} not finite", rows, f"{key} is {_at(seconds, rows)}", "leave the whole step out")
     rows = np.flatnonzero(columns.duration < 0)
-    yield Fault(
-        "negative duration",
-        rows,
-        f"duration is {_at(columns.duration, rows)} s: an operation ends before it begins",
-        "take both times from one clock, or leave the whole step out",
-    )
-    passes = (columns.optype == CODE[FORWARD]) | (columns.optype == CODE[BACKWARD])
-    rows = np.flatnonzero(passes & (columns.whole["mb_id"] < 0))
+    message = f"duration is {_at(columns.duration, rows)} s: an operation ends before it begins"
+    yield Fault("negative duration", rows, message, "take both times from one clock, or leave the whole step out")
+    rows = np.flatnonzero(columns.passes & (columns.whole["mb_id"] < 0))
     yield Fault("compute without microbatch", rows, "a forward or backward pass has no microbatch", "write its mb_id")
 
 
@@ -70,27 +65,31 @@ def check_sizes(columns: OpColumns, sizes: JobSizes) -> int:
     highest = int(columns.whole["dp_rank"].max())
     if highest >= ranks and sizes.dsp > 1 and highest < ranks * sizes.dsp:
         ranks *= sizes.dsp
-    limits = (("dp_rank", ranks, "dp_size"), ("stage", sizes.pp, "pp_size"), ("mc", sizes.vpp, "vpp_size"))
-    for key, limit, name in limits:
+    named = f" in {sizes.source}" if sizes.source else ""
+    for key, limit, name in (
+        ("dp_rank", ranks, "dp_size"),
+        ("stage", sizes.pp, "pp_size"),
+        ("mc", sizes.vpp, "vpp_size"),
+    ):
         values = columns.whole[key]
         if int(values.max()) >= limit:
             row = int(np.argmax(values >= limit))
             raise TraceFormatError(
-                f"{key} is {int(values[row])}, and {name} is {limit}" + _by(sizes),
+                f"{key} is {int(values[row])}, and {name} is {limit}{named}",
                 where=f"{columns.source}:row {row}",
                 fix="give the metadata of this trace",
             )
     there = np.bincount(columns.whole["stage"][columns.whole["stage"] >= 0], minlength=sizes.pp) > 0
     if not there.all():
         raise TraceFormatError(
-            f"stage {int(np.argmin(there))} does not occur, and pp_size is {sizes.pp}" + _by(sizes),
+            f"stage {int(np.argmin(there))} does not occur, and pp_size is {sizes.pp}{named}",
             where=columns.source,
             fix="trace one rank of every stage, or give the metadata of this trace",
         )
     chunks = int(columns.whole["mc"].max()) + 1
     if chunks not in (0, sizes.vpp):
         raise TraceFormatError(
-            f"model chunk {chunks} does not occur, and vpp_size is {sizes.vpp}" + _by(sizes),
+            f"model chunk {chunks} does not occur, and vpp_size is {sizes.vpp}{named}",
             where=columns.source,
             fix="trace every chunk, or give the metadata of this trace",
         )
@@ -104,24 +103,5 @@ def infer_sizes(columns: OpColumns) -> JobSizes:
     return JobSizes(dp=dp, pp=pp, vpp=vpp, tp=tp, world=dp * pp * tp)
 
 
-def drop_rows(columns: OpColumns, bad: Rows) -> OpColumns:
-    """Return the columns without some rows."""
-    keep = np.ones(len(columns), dtype=np.bool_)
-    keep[bad] = False
-    return OpColumns(
-        source=columns.source,
-        whole={key: values[keep] for key, values in columns.whole.items()},
-        optype=columns.optype[keep],
-        strange=(),
-        start=columns.start[keep],
-        duration=columns.duration[keep],
-        ranks=columns.ranks,
-    )
-
-
 def _at(values: NDArray[Any], rows: Rows) -> str:
     return str(values[rows[0]]) if len(rows) else ""
-
-
-def _by(sizes: JobSizes) -> str:
-    return f" in {sizes.source}" if sizes.source else ""

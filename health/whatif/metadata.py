@@ -43,11 +43,9 @@ def read_metadata(source: Source) -> JobSizes:
     document = load_document(source)
     if not isinstance(document.data, dict):
         raise TraceFormatError("is not a mapping of sizes", where=source.name, fix="write lines such as `dp_size: 4`")
-    size = {
-        key: _size(document, f"{key}_size", required=key in ("dp", "pp")) for key in ("dp", "pp", "tp", "vpp", "dsp")
-    }
+    size = {key: _size(document, f"{key}_size") for key in ("dp", "pp", "tp", "vpp", "dsp")}
     product = size["dp"] * size["pp"] * size["tp"]
-    world = _size(document, "world_size", required=False, default=product * size["dsp"])
+    world = _size(document, "world_size", default=product * size["dsp"])
     if world not in (product, product * size["dsp"]):
         raise TraceFormatError(
             f"world_size is {world}, and dp {size['dp']} x pp {size['pp']} x tp {size['tp']} x dsp {size['dsp']} "
@@ -58,9 +56,9 @@ def read_metadata(source: Source) -> JobSizes:
     return JobSizes(**size, world=world, source=source.name)
 
 
-def _size(document: Document, key: str, *, required: bool, default: int = 1) -> int:
+def _size(document: Document, key: str, *, default: int = 1) -> int:
     value = document.data.get(key)
-    if value is None and not required:
+    if value is None and key not in ("dp_size", "pp_size"):
         return default
     if value is None:
         raise TraceFormatError(f"{key} is missing", where=document.source.name, fix=f"add a line such as `{key}: 4`")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,26 @@ class OpColumns:
 
     def __len__(self) -> int:
         return len(self.optype)
+
+    @property
+    def passes(self) -> NDArray[np.bool_]:
+        """[rows]: whether a row is a forward or backward pass."""
+        found: NDArray[np.bool_] = (self.optype == CODE[FORWARD]) | (self.optype == CODE[BACKWARD])
+        return found
+
+    def without(self, bad: NDArray[np.bool_]) -> OpColumns:
+        """Return the columns without some rows, all of known types.
+
+        :param bad: [rows].
+        """
+        return replace(
+            self,
+            whole={key: values[~bad] for key, values in self.whole.items()},
+            optype=self.optype[~bad],
+            strange=(),
+            start=self.start[~bad],
+            duration=self.duration[~bad],
+        )
 
 
 def read_columns(path: str | Path) -> OpColumns:

@@ -12,9 +12,9 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import NamedTuple
 
-from health.whatif.analysis_result import Operation
+from health.whatif import optypes
 from health.whatif.optypes import GC, JOINED, OPTIMIZER
-from health.whatif.stage_check import StageOperations, stages_of
+from health.whatif.stage_check import Edge, StageOperations, stages_of
 from health.whatif.trace import Trace
 from topology.errors import TraceFormatError
 
@@ -24,7 +24,7 @@ class TransferGroup(NamedTuple):
 
     :param members: places of the operations.
     :param joined: the same operation of all data-parallel ranks belongs to it too.
-    :param spent: operations whose end nobody after this group asks for.
+    :param spent: operations whose end no later group needs.
     """
 
     members: tuple[int, ...]
@@ -34,7 +34,7 @@ class TransferGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """Who waits for whom.
+    """Which operation waits for which.
 
     :param predecessors: operation -> operations that must end before it is launched.
     :param groups: in topological order; each operation is in one.
@@ -54,76 +54,61 @@ def build_graph(trace: Trace) -> Graph:
     stages = stages_of(trace)
     before: list[set[int]] = [set() for _ in trace.operations]
     for stage in stages:
-        for one, other in (*_stream_edges(stage), *_pipeline_edges(stage), *_gather_edges(stage), *tail_edges(stage)):
+        for one, other in (*_stream_edges(stage), *_pipeline_edges(stage), *_tail_edges(stage)):
             before[other].add(one)
-    groups = list(_groups(trace, stages))
-    ordered = _ordered(trace, groups, before)
-    operations = trace.operations
-    last = [i for i, operation in enumerate(operations) if operation.optype == OPTIMIZER]
+    ordered = _ordered(trace, list(_groups(trace, stages)), before)
+    last = [i for i, operation in enumerate(trace.operations) if operation.optype == OPTIMIZER]
     return Graph(
         predecessors=tuple(tuple(sorted(waits)) for waits in before),
         groups=tuple(_with_spent(ordered, before)),
-        last=frozenset(last or range(len(operations))),
+        last=frozenset(last or range(len(trace.operations))),
     )
 
 
-Edge = tuple[int, int]
-
-
 def _stream_edges(stage: StageOperations) -> Iterable[Edge]:
-    """Yield a stream runs one operation after the other, in traced order."""
+    """Yield the edges of streams: each runs one operation after the other; a chunk begins with its parameters."""
     for queue in stage.streams.values():
         yield from pairwise(queue)
+    for passes, gathers in _of_one_chunk(stage, stage.directions[0].computes, optypes.ALL_GATHER):
+        yield from ((gather, passes[0]) for gather in gathers)
+
+
+def _of_one_chunk(stage: StageOperations, computes: tuple[int, ...], optype: str) -> Iterable[tuple[list[int], ...]]:
+    """Yield the passes of each model chunk with its collectives of a type, or with those that name no chunk."""
+    collectives = stage.by_chunk(stage.of(optype))
+    for chunk, passes in stage.by_chunk(computes).items():
+        yield passes, collectives.get(chunk, collectives.get(-1, []))
 
 
 def _pipeline_edges(stage: StageOperations) -> Iterable[Edge]:
     """Yield recv(i) -> compute(i) -> send(i); compute(i-1) -> recv(i), both of one direction."""
     for direction in stage.directions:
-        computes = direction.computes
-        yield from zip(direction.receives, direction.receivers, strict=True)
-        yield from zip(direction.senders, direction.sends, strict=True)
-        place = {operation: i for i, operation in enumerate(computes)}
-        for receive, receiver in zip(direction.receives, direction.receivers, strict=True):
-            if place[receiver]:
-                yield computes[place[receiver] - 1], receive
+        yield from (*direction.received, *direction.sent)
+        previous = {after: before for before, after in pairwise(direction.computes)}
+        yield from ((previous[pass_], receive) for receive, pass_ in direction.received if pass_ in previous)
     forward, backward = stage.directions
     if backward.computes:
-        begin = stage.compute_place[backward.computes[0]]
-        warm_up = [operation for operation in forward.computes if stage.compute_place[operation] < begin]
+        place = {operation: i for i, operation in enumerate(stage.streams["compute"])}
+        warm_up = [operation for operation in forward.computes if place[operation] < place[backward.computes[0]]]
         if len(warm_up) > 1:
-            yield from ((warm_up[-2], first) for first in (*backward.receives[:1], *backward.sends[:1]))
-
-
-def _gather_edges(stage: StageOperations) -> Iterable[Edge]:
-    """Yield the first forward pass of a chunk waits for the chunk's parameters."""
-    gathers = stage.by_chunk(stage.gathers)
-    for chunk, passes in stage.by_chunk(stage.directions[0].computes).items():
-        for gather in gathers.get(chunk, gathers.get(-1, ())):
-            yield gather, passes[0]
+            # the first transfers backward are launched once the warm-up has but one forward pass left
+            firsts = (*(receive for receive, _ in backward.received[:1]), *(send for _, send in backward.sent[:1]))
+            yield from ((warm_up[-2], first) for first in firsts)
 
 
 def _groups(trace: Trace, stages: Sequence[StageOperations]) -> Iterable[TransferGroup]:
     """Yield every operation in one group."""
     grouped: set[int] = set()
-    for group in (*pairs_of(trace, stages), *_embedding(stages), *_clip(stages)):
+    embeddings, clips = ([stage.of(optype) for stage in stages] for optype in (optypes.EMBEDDING, optypes.CLIP))
+    # the first and the last stage add up the gradients of their shared embedding
+    shared = zip(embeddings[0], embeddings[-1], strict=False) if len(stages) > 1 else ()
+    # all stages agree on the norm of the gradients: the barrier at the end of a step
+    for group in (*_transfers(trace, stages), *shared, *zip(*clips, strict=False)):
         grouped.update(group)
-        joined = trace.operations[group[0]].optype in JOINED
-        yield TransferGroup(group, joined)
+        yield TransferGroup(group, trace.operations[group[0]].optype in JOINED)
     for i, operation in enumerate(trace.operations):
         if i not in grouped:
             yield TransferGroup((i,), operation.optype in JOINED)
-
-
-def _embedding(stages: Sequence[StageOperations]) -> Iterable[tuple[int, ...]]:
-    """Yield the first and the last stage add up the gradients of their shared embedding."""
-    first, last = stages[0].embeddings, stages[-1].embeddings
-    if len(stages) > 1:
-        yield from zip(first, last, strict=False)
-
-
-def _clip(stages: Sequence[StageOperations]) -> Iterable[tuple[int, ...]]:
-    """Yield all stages agree on the norm of the gradients: the barrier at the end of a step."""
-    yield from zip(*(stage.clips for stage in stages), strict=False)
 
 
 def _ordered(trace: Trace, groups: Sequence[TransferGroup], before: Sequence[set[int]]) -> list[TransferGroup]:
@@ -160,7 +145,7 @@ def _with_spent(groups: Sequence[TransferGroup], before: Sequence[set[int]]) -> 
         yield group._replace(spent=tuple(done))
 
 
-def pairs_of(trace: Trace, stages: Sequence[StageOperations]) -> Iterator[tuple[int, int]]:
+def _transfers(trace: Trace, stages: Sequence[StageOperations]) -> Iterator[Edge]:
     """Yield pairs (send, receive) of all stages.
 
     The rows do not say which send belongs to which receive.  The k-th send of a stage carries the k-th pass that has
@@ -171,34 +156,31 @@ def pairs_of(trace: Trace, stages: Sequence[StageOperations]) -> Iterator[tuple[
     :raises TraceFormatError: a send without a receive, or the other way round.
     """
     end = trace.sizes.pp * trace.sizes.vpp
+
+    def part_of_model(place: int) -> tuple[int, int]:
+        """Return which part, counted along the forward pass, and which microbatch."""
+        operation = trace.operations[place]
+        return operation.chunk * trace.sizes.pp + operation.stage, operation.microbatch
+
     for direction, step in ((0, 1), (1, -1)):
         awaited: dict[tuple[int, int], int] = {}
-        for stage in stages:
-            part = stage.directions[direction]
-            for receive, receiver in zip(part.receives, part.receivers, strict=True):
-                here = _piece(trace, trace.operations[receiver])
-                if not 0 <= here[0] - step < end:
-                    continue
-                if here in awaited:
-                    raise _unpaired(trace, receive, "is received twice for one microbatch")
-                awaited[here] = receive
-        for stage in stages:
-            part = stage.directions[direction]
-            for send, sender in zip(part.sends, part.senders, strict=True):
-                place, microbatch = _piece(trace, trace.operations[sender])
-                if not 0 <= place + step < end:
-                    continue
-                receive = awaited.pop((place + step, microbatch), -1)
-                if receive < 0:
-                    raise _unpaired(trace, send, "is sent and never received")
-                yield send, receive
+        for receive, receiver in (pair for stage in stages for pair in stage.directions[direction].received):
+            here = part_of_model(receiver)
+            if not 0 <= here[0] - step < end:
+                continue
+            if here in awaited:
+                raise _unpaired(trace, receive, "is received twice for one microbatch")
+            awaited[here] = receive
+        for sender, send in (pair for stage in stages for pair in stage.directions[direction].sent):
+            part, microbatch = part_of_model(sender)
+            if not 0 <= part + step < end:
+                continue
+            receive = awaited.pop((part + step, microbatch), -1)
+            if receive < 0:
+                raise _unpaired(trace, send, "is sent and never received")
+            yield send, receive
         if awaited:
             raise _unpaired(trace, next(iter(awaited.values())), "is received and never sent")
-
-
-def _piece(trace: Trace, operation: Operation) -> tuple[int, int]:
-    """Return which part of the model, counted along the forward pass, and which microbatch."""
-    return operation.chunk * trace.sizes.pp + operation.stage, operation.microbatch
 
 
 def _unpaired(trace: Trace, place: int, problem: str) -> TraceFormatError:
@@ -210,7 +192,7 @@ def _unpaired(trace: Trace, place: int, problem: str) -> TraceFormatError:
     )
 
 
-def tail_edges(stage: StageOperations) -> Iterable[Edge]:
+def _tail_edges(stage: StageOperations) -> Iterable[Edge]:
     """Yield edges of the end of a step.
 
     Overlap of gradient reduction with the backward pass shows by ``separate-grads-all-reduce``:
@@ -222,23 +204,16 @@ def tail_edges(stage: StageOperations) -> Iterable[Edge]:
     Operations that a trace does not have are passed over.
     """
     compute = [i for i in stage.streams.get("compute", ()) if stage.operations[i].optype != OPTIMIZER]
-    if stage.separates:
-        yield from _scatter_edges(stage)
-        passes = stage.directions[1].computes[-1:] or tuple(compute[-1:])
-        pauses = [i for i in compute if stage.operations[i].optype == GC]
-        heads = (*stage.scatters[-1:], *(pauses[-1:] or passes))
-        links = (stage.layernorms, stage.embeddings, stage.separates, stage.clips, stage.optimizers)
-    else:
-        heads = tuple(compute[-1:])
-        links = (stage.layernorms, stage.embeddings, stage.scatters, stage.clips, stage.optimizers)
-    for link in links:
+    heads: Sequence[int] = compute[-1:]
+    reduction = optypes.REDUCE_SCATTER
+    if stage.of(optypes.SEPARATE):
+        backward = stage.directions[1].computes
+        for passes, scatters in _of_one_chunk(stage, backward, optypes.REDUCE_SCATTER):
+            yield from ((passes[-1], scatter) for scatter in scatters)
+        heads = (*stage.of(optypes.REDUCE_SCATTER)[-1:], *(stage.of(GC)[-1:] or backward[-1:] or heads))
+        reduction = optypes.SEPARATE
+    for optype in (optypes.LAYERNORM, optypes.EMBEDDING, reduction, optypes.CLIP, OPTIMIZER):
+        link = stage.of(optype)
         yield from ((head, link[0]) for head in heads if link)
         yield from pairwise(link)
         heads = link[-1:] or heads
-
-
-def _scatter_edges(stage: StageOperations) -> Iterable[Edge]:
-    scatters = stage.by_chunk(stage.scatters)
-    for chunk, passes in stage.by_chunk(stage.directions[1].computes).items():
-        for scatter in scatters.get(chunk, scatters.get(-1, ())):
-            yield passes[-1], scatter

@@ -29,25 +29,14 @@ JOINED = frozenset({ALL_GATHER, REDUCE_SCATTER, SEPARATE, CLIP})
 """Transfers that all data-parallel ranks take part in.  The all-reduces of layer-norm and embedding gradients do not:
 in the published traces their ends differ from rank to rank."""
 
-REPORTED: Mapping[str, str] = {
-    FORWARD_SEND: "forward-pp-comm",
-    FORWARD_RECV: "forward-pp-comm",
-    BACKWARD_SEND: "backward-pp-comm",
-    BACKWARD_RECV: "backward-pp-comm",
-}
-"""Types that are idealised and reported together: a send and its receive are one transfer."""
-
 
 def stream_of(optype: str) -> Stream:
     """Return the serial queue of the worker that an operation stands in."""
     if optype in COMPUTE:
         return "compute"
-    for stream in PIPELINE:
-        if optype == stream:
-            return stream
-    return "dp-comm"
+    return next((stream for stream in PIPELINE if stream == optype), "dp-comm")
 
 
 def reported(optype: str) -> str:
-    """Return the name under which an operation's cost is reported."""
-    return REPORTED.get(optype, optype)
+    """Return the name under which an operation's cost is reported: a send and its receive are one transfer."""
+    return f"{optype.partition('-')[0]}-pp-comm" if optype in PIPELINE else optype

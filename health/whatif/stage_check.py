@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from health.whatif.analysis_result import Operation, Stream
-from health.whatif.optypes import (
-    ALL_GATHER,
-    BACKWARD,
-    BACKWARD_RECV,
-    BACKWARD_SEND,
-    CLIP,
-    EMBEDDING,
-    FORWARD,
-    FORWARD_RECV,
-    FORWARD_SEND,
-    LAYERNORM,
-    OPTIMIZER,
-    REDUCE_SCATTER,
-    SEPARATE,
-)
+from health.whatif.optypes import BACKWARD, BACKWARD_RECV, BACKWARD_SEND, FORWARD, FORWARD_RECV, FORWARD_SEND
 from health.whatif.trace import Trace
 from topology.errors import TraceFormatError
 
 Places = tuple[int, ...]
+Edge = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,39 +20,34 @@ class Direction:
     """The passes of one direction, forward or backward, in the order in which they ran.
 
     :param computes: all passes.
-    :param receivers: those that begin with a receive, be it empty; ``receives[k]`` is that of ``receivers[k]``.
-    :param senders: those that end with a send, be it empty; ``sends[k]`` is that of ``senders[k]``.
+    :param received: receives, be they empty, each with the pass that begins with it.
+    :param sent: passes that end with a send, be it empty, each with that send.
     """
 
     computes: Places
-    receivers: Places
-    receives: Places
-    senders: Places
-    sends: Places
+    received: tuple[Edge, ...]
+    sent: tuple[Edge, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StageOperations:
-    """One stage: places of its operations in the trace.
+    """One stage: places of its operations in the trace, in traced order.
 
-    :param streams: the six queues, each in traced order.
+    :param streams: the six queues.
+    :param kinds: operations by their type.
     :param directions: forward, backward.
-    :param compute_place: operation of the compute stream -> its place there.
     """
 
     operations: tuple[Operation, ...]
     streams: Mapping[Stream, Places]
+    kinds: Mapping[str, Places]
     directions: tuple[Direction, Direction]
-    compute_place: Mapping[int, int]
-    gathers: Places
-    scatters: Places
-    layernorms: Places
-    embeddings: Places
-    separates: Places
-    clips: Places
-    optimizers: Places
 
-    def by_chunk(self, places: Iterable[int]) -> dict[int, list[int]]:
+    def of(self, optype: str) -> Places:
+        """Return the operations of one type."""
+        return self.kinds.get(optype, ())
+
+    def by_chunk(self, places: Places) -> dict[int, list[int]]:
         """Return places by model chunk, in their order."""
         chunks: dict[int, list[int]] = defaultdict(list)
         for place in places:
@@ -87,35 +68,27 @@ def stages_of(trace: Trace) -> tuple[StageOperations, ...]:
 
 
 def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
-    operations = trace.operations
     streams: dict[Stream, list[int]] = defaultdict(list)
     kinds: dict[str, list[int]] = defaultdict(list)
     for place in places:
-        streams[operations[place].stream].append(place)
-        kinds[operations[place].optype].append(place)
+        streams[trace.operations[place].stream].append(place)
+        kinds[trace.operations[place].optype].append(place)
     _check_order(trace, streams["compute"])
     first, last = (0, 0), (trace.sizes.pp - 1, trace.sizes.vpp - 1)
-    directed = partial(_direction, trace, stage, kinds)
+    forward, backward = (FORWARD, FORWARD_RECV, FORWARD_SEND), (BACKWARD, BACKWARD_RECV, BACKWARD_SEND)
     return StageOperations(
-        operations=operations,
+        operations=trace.operations,
         streams={stream: tuple(queue) for stream, queue in streams.items()},
         directions=(
-            directed((FORWARD, FORWARD_RECV, FORWARD_SEND), first=first, last=last),
-            directed((BACKWARD, BACKWARD_RECV, BACKWARD_SEND), first=last, last=first),
+            _direction(trace, stage, kinds, forward, first=first, last=last),
+            _direction(trace, stage, kinds, backward, first=last, last=first),
         ),
-        compute_place={place: i for i, place in enumerate(streams["compute"])},
-        gathers=tuple(kinds[ALL_GATHER]),
-        scatters=tuple(kinds[REDUCE_SCATTER]),
-        layernorms=tuple(kinds[LAYERNORM]),
-        embeddings=tuple(kinds[EMBEDDING]),
-        separates=tuple(kinds[SEPARATE]),
-        clips=tuple(kinds[CLIP]),
-        optimizers=tuple(kinds[OPTIMIZER]),
+        kinds={optype: tuple(found) for optype, found in kinds.items()},
     )
 
 
 def _check_order(trace: Trace, compute: Sequence[int]) -> None:
-    """A backward pass comes after the forward pass of its chunk and microbatch."""
+    """Make sure that a backward pass comes after the forward pass of its chunk and microbatch."""
     forwarded: set[tuple[int, int]] = set()
     for place in compute:
         operation = trace.operations[place]
@@ -142,32 +115,28 @@ def _direction(
 ) -> Direction:
     """Return passes with their transfers.
 
+    :param optypes: of passes, receives and sends.
     :param first: (stage, chunk) where the direction begins: nothing is received there.
     :param last: (stage, chunk) where it ends: nothing is sent there.
     """
-    compute, receive, send = optypes
-    computes = kinds.get(compute, [])
+    computes, receives, sends = (kinds.get(optype, []) for optype in optypes)
     alone = trace.sizes.pp == 1
     receivers = [] if alone else [i for i in computes if (stage, trace.operations[i].chunk) != first]
     senders = [] if alone else [i for i in computes if (stage, trace.operations[i].chunk) != last]
     if trace.sizes.vpp > 1 and not alone:
-        receivers = _with_empty(receivers, computes, len(kinds.get(receive, ())), first_left_out=True)
-        senders = _with_empty(senders, computes, len(kinds.get(send, ())), first_left_out=False)
-    for optype, passes in ((receive, receivers), (send, senders)):
-        transfers = kinds.get(optype, [])
+        receivers = _with_empty(receivers, computes, len(receives), first_left_out=True)
+        senders = _with_empty(senders, computes, len(sends), first_left_out=False)
+    for optype, transfers, passes in ((optypes[1], receives, receivers), (optypes[2], sends, senders)):
         if len(transfers) != len(passes):
-            at = (transfers or passes or computes)[-1]
             raise TraceFormatError(
-                f"stage {stage} has {len(transfers)} {optype} for {len(passes)} {compute} that need one: unpaired",
-                where=trace.at(at),
+                f"stage {stage} has {len(transfers)} {optype} for {len(passes)} {optypes[0]} that need one: unpaired",
+                where=trace.at((transfers or passes or computes)[-1]),
                 fix=f"trace whole steps with every {optype}; check pp_size and vpp_size in the metadata",
             )
     return Direction(
         computes=tuple(computes),
-        receivers=tuple(receivers),
-        receives=tuple(kinds.get(receive, ())),
-        senders=tuple(senders),
-        sends=tuple(kinds.get(send, ())),
+        received=tuple(zip(receives, receivers, strict=True)),
+        sent=tuple(zip(senders, sends, strict=True)),
     )
 
 

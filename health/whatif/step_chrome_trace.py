@@ -9,21 +9,14 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from health.whatif.analysis_result import Analysis, Operation, Stream, Timeline, Timelines
+from health.whatif.analysis_result import Analysis, Floats, Operation, Stream, Timelines
 
-STREAMS: tuple[Stream, ...] = (
-    "compute",
-    "dp-comm",
-    "forward-recv",
-    "forward-send",
-    "backward-recv",
-    "backward-send",
-)
+STREAMS: tuple[Stream, ...] = ("compute", "dp-comm", "forward-recv", "forward-send", "backward-recv", "backward-send")
 """Threads of a process, from the top."""
 
 MOST_EVENTS = 600_000
@@ -51,28 +44,33 @@ def chrome_trace(timelines: Timelines, ranks: Sequence[int], *, packed: bool = F
 
 
 def _events(timelines: Timelines, ranks: Sequence[int]) -> Iterator[str]:
-    versions = (("traced", timelines.traced), ("simulated", timelines.simulated), ("ideal", timelines.ideal))
-    length = np.max([_lengths(timeline) for _, timeline in versions], axis=0)
+    versions = timelines._asdict()
+    length = np.max([timeline.end.max(axis=(0, 1)) for timeline in versions.values()], axis=0)
+    # 2 % of a step keep it apart from the next
     offsets = np.concatenate([[0.0], np.cumsum(1.02 * length)[:-1]])
     operations = timelines.traced.operations
-    workers = [(dp, stage) for dp in range(timelines.traced.start.shape[1]) for stage in _stages(operations)]
-    processes = [(worker, version) for worker in workers for version in range(len(versions))]
+    stages = sorted({operation.stage for operation in operations})
+    workers = [(dp, stage) for dp in range(len(ranks)) for stage in stages]
+    processes = [(*worker, version) for worker in workers for version in versions]
     numbers = {process: number for number, process in enumerate(processes, 1)}
-    for ((dp, stage), version), number in numbers.items():
-        yield _metadata(number, "process_name", {"name": f"dp {ranks[dp]} stage {stage}, {versions[version][0]}"})
+    for (dp, stage, version), number in numbers.items():
+        yield _metadata(number, "process_name", {"name": f"dp {ranks[dp]} stage {stage}, {version}"})
         yield _metadata(number, "process_sort_index", {"sort_index": number})
         for thread, stream in enumerate(STREAMS, 1):
             yield _metadata(number, "thread_name", {"name": stream}, thread)
             yield _metadata(number, "thread_sort_index", {"sort_index": thread}, thread)
     labels = [_label(operation) for operation in operations]
-    queues = _queues(operations)
-    for version, (name, timeline) in enumerate(versions):
+    queues: dict[tuple[int, Stream], list[int]] = defaultdict(list)
+    for place, operation in enumerate(operations):
+        queues[operation.stage, operation.stream].append(place)
+    for version, timeline in versions.items():
         for (stage, stream), members in queues.items():
             thread = STREAMS.index(stream) + 1
-            for dp in range(timeline.start.shape[1]):
-                head = f'{{"ph": "X", "pid": {numbers[(dp, stage), version]}, "tid": {thread}, "cat": "{name}", '
+            for dp in range(len(ranks)):
+                head = f'{{"ph": "X", "pid": {numbers[dp, stage, version]}, "tid": {thread}, "cat": "{version}", '
                 for place, offset in enumerate(offsets):
-                    start, end = _disjoint(timeline.start[members, dp, place], timeline.end[members, dp, place])
+                    start = timeline.start[members, dp, place]
+                    end = _disjoint(start, timeline.end[members, dp, place])
                     begin, took = (start + offset) * 1e6, np.maximum(end - start, 0.0) * 1e6
                     tail = f'"step": {timeline.steps[place]}}}}}'
                     for member, ts, dur in zip(members, begin.tolist(), took.tolist(), strict=True):
@@ -85,36 +83,18 @@ def _metadata(process: int, name: str, arguments: dict[str, object], thread: int
 
 
 def _label(operation: Operation) -> str:
-    """Name and arguments of an operation, up to where the step follows."""
+    """Return name and arguments of an operation, up to where the step follows."""
     number = f" {operation.microbatch}" if operation.microbatch >= 0 else ""
     arguments = json.dumps({"optype": operation.optype, "mb": operation.microbatch, "chunk": operation.chunk})
     return f'"name": {json.dumps(operation.optype + number)}, "args": {arguments[:-1]}, '
 
 
-def _stages(operations: Sequence[Operation]) -> list[int]:
-    return sorted({operation.stage for operation in operations})
-
-
-def _queues(operations: Sequence[Operation]) -> dict[tuple[int, Stream], list[int]]:
-    """Return operations of each stream of each stage."""
-    queues: dict[tuple[int, Stream], list[int]] = {}
-    for number, operation in enumerate(operations):
-        queues.setdefault((operation.stage, operation.stream), []).append(number)
-    return queues
-
-
-def _lengths(timeline: Timeline) -> NDArray[np.float64]:
-    """Return float [steps]: when the last operation of each step ends."""
-    longest: NDArray[np.float64] = timeline.end.max(axis=(0, 1))
-    return longest
-
-
-def _disjoint(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return times of one stream with ends cut at the next start: events of a thread may not overlap in part.
+def _disjoint(start: Floats, end: Floats) -> Floats:
+    """Return the ends in one stream, cut at the next start: events of a thread may not overlap in part.
 
     Operations of a stream do not overlap; times of a trace are rounded, and then they seem to.
     """
     order = np.argsort(start, kind="stable")
     cut = end.copy()
     cut[order[:-1]] = np.minimum(end[order[:-1]], start[order[1:]])
-    return start, cut
+    return cut

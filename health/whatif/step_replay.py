@@ -1,12 +1,8 @@
-"""The replay: what a step would have taken with other durations, and the what-ifs that are asked of it.
+"""The replay: what a step would have taken with other durations, and the what-ifs that are asked of a trace.
 
 An operation is launched when all it waits for has ended; a compute operation ends its duration later, a transfer its
 own duration after the last launch in its group.  Arrays are [..., dp, steps]; durations may leave axes out (a plain
 number is the same for all ranks and steps), so that what no straggler touches costs next to nothing.
-
-Where only one data-parallel rank is traced, all other ranks do the same: one of them stands for all, and all scenarios
-"only rank k" run in one replay over arrays [k, (k itself, another rank), steps].  So the slowdown of every single
-worker costs two replays for each stage, however many ranks there are.
 
 A traced transfer lasts from its launch, waiting included; the transfer alone begins when the last member of its group
 has launched.  Ideal is the mean of an operation type for compute, where work moves from one worker to another, and the
@@ -16,18 +12,24 @@ median for transfers, where outliers are faults (arXiv 2505.05713).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from health.whatif.operation_graph import Graph
+from health.whatif.analysis_result import Timeline, Timelines
+from health.whatif.operation_graph import Graph, build_graph
 from health.whatif.optypes import COMPUTE, SENDS
 from health.whatif.trace import Trace
+from topology.errors import TraceFormatError
 
 Array = NDArray[np.float64]
+
+SKEW = 0.01
+"""Disagreement of the clocks, as a share of the step time, from which on the replay is not good to a per cent.  In
+the published traces no transfer ends too early at all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +40,7 @@ class Durations:
     :param ideal: [operations], seconds.
     :param early: [steps], seconds: by how much a transfer seems to have ended before its last member was launched, at
         most; zero where the clocks of the ranks agree.  A send does not count: a small message is sent once it is
-        buffered, whether or not anybody receives yet.
+        buffered, received or not.
     :param earliest: [steps], the operation that shows it.
     """
 
@@ -49,10 +51,7 @@ class Durations:
 
 
 def durations_of(trace: Trace, graph: Graph) -> Durations:
-    """Return durations of a trace.
-
-    An end is start + duration in the precision of the file, as in the published analysis.
-    """
+    """Return durations of a trace; an end is start + duration in the file's precision, as in the published analysis."""
     traced = trace.duration.astype(np.float64)
     early, earliest = np.zeros(len(trace.steps)), np.zeros(len(trace.steps), dtype=np.int64)
     for group in graph.groups:
@@ -121,9 +120,7 @@ def replay(graph: Graph, durations: DurationOf) -> Iterator[Event]:
 
 
 def step_seconds(graph: Graph, durations: DurationOf) -> Array:
-    """Return the time of each step: the latest end of an optimizer.  [..., steps], or a plain number if no duration has
-    axes.
-    """
+    """Return [..., steps], or a plain number if no duration has axes: the latest end of an optimizer in each step."""
     latest: Array = np.zeros(())
     for event in replay(graph, durations):
         if event.operation in graph.last:
@@ -131,57 +128,43 @@ def step_seconds(graph: Graph, durations: DurationOf) -> Array:
     return latest.max(axis=-2) if latest.ndim > 1 else latest
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scenarios:
-    """The what-ifs of one trace.  All results are step times in seconds."""
+class Replayed(NamedTuple):
+    """A trace with what is needed to replay it, and its what-ifs, whose results are step times in seconds.
 
+    Where only one data-parallel rank is traced, all other ranks do the same: one of them stands for all, and all
+    what-ifs "only rank k" run in one replay over arrays [k, (k itself, another rank), steps].  So the slowdown of every
+    single worker costs two replays for each stage, however many ranks there are.
+    """
+
+    trace: Trace
     graph: Graph
     durations: Durations
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Operations, data-parallel ranks, steps."""
-        operations, ranks, steps = self.durations.traced.shape
-        return operations, ranks, steps
-
-    def only(self, operations: Collection[int]) -> Array:
-        """Return [steps]: these operations traced, all others ideal."""
-        traced, ideal = self.durations.traced, self.durations.ideal
-        chosen = np.zeros(len(ideal), dtype=np.bool_)
-        chosen[list(operations)] = True
-
-        def duration(i: int) -> Array | float:
-            return _of(traced, i) if chosen[i] else float(ideal[i])
-
-        return self._steps(step_seconds(self.graph, duration))
-
-    def ideal(self) -> float:
-        """Return all operations ideal: the same for all steps."""
+    def ideal_step(self) -> float:
+        """Return the step time with all operations ideal: the same for all steps."""
         return float(step_seconds(self.graph, self.durations.ideal.__getitem__))
 
-    def mixed(self, traced_here: NDArray[np.bool_]) -> Array:
-        """Return [steps]: traced where ``traced_here`` [operations, dp] says so, ideal elsewhere."""
+    def steps_if(self, traced_here: NDArray[np.bool_]) -> Array:
+        """Return [steps]: traced where ``traced_here``, [operations] or [operations, dp], says so, ideal elsewhere."""
         traced, ideal = self.durations.traced, self.durations.ideal
+        here = traced_here.reshape(len(ideal), -1, 1)
+        everywhere, anywhere = np.all(here, axis=(1, 2)), np.any(here, axis=(1, 2))
 
-        def duration(i: int) -> Array | float:
-            here = traced_here[i]
-            if here.all():
-                return _of(traced, i)
-            return np.where(here[:, None], _of(traced, i), ideal[i]) if here.any() else float(ideal[i])
+        def duration(i: int) -> Any:
+            if everywhere[i]:
+                return traced[i]
+            return np.where(here[i], traced[i], ideal[i]) if anywhere[i] else float(ideal[i])
 
-        return self._steps(step_seconds(self.graph, duration))
+        return self._each_step(duration)
 
-    def replaced(self, others: Mapping[int, Array]) -> Array:
+    def steps_with(self, others: Mapping[int, Array]) -> Array:
         """Return [steps]: all operations traced, but these with other durations [dp, steps]."""
-        traced = self.durations.traced
-        return self._steps(step_seconds(self.graph, lambda i: others[i] if i in others else _of(traced, i)))
+        return self._each_step(lambda i: others[i] if i in others else self.durations.traced[i])
 
-    def each_rank(self, operations: Collection[int]) -> Array:
-        """Return [dp, steps]: for each rank, these operations of this rank traced, everything else ideal."""
+    def steps_of_each_rank(self, chosen: NDArray[np.bool_]) -> Array:
+        """Return [dp, steps]: for each rank, the chosen operations of this rank traced, everything else ideal."""
         traced, ideal = self.durations.traced, self.durations.ideal
-        _, ranks, steps = self.shape
-        chosen = np.zeros(len(ideal), dtype=np.bool_)
-        chosen[list(operations)] = True
+        _, ranks, steps = traced.shape
 
         def duration(i: int) -> Array | float:
             if not chosen[i]:
@@ -192,11 +175,57 @@ class Scenarios:
 
         return np.broadcast_to(step_seconds(self.graph, duration), (ranks, steps))
 
-    def _steps(self, seconds: Array) -> Array:
-        return np.broadcast_to(seconds, (self.shape[2],))
+    def _each_step(self, duration: DurationOf) -> Array:
+        return np.broadcast_to(step_seconds(self.graph, duration), self.durations.traced.shape[2:])
 
 
-def _of(traced: Array, operation: int) -> Array:
-    """Return [dp, steps]: durations of one operation."""
-    durations: Array = traced[operation]
-    return durations
+def prepare(trace: Trace, *, lenient: bool = False) -> Replayed:
+    """Return graph and durations of a trace.
+
+    :param lenient: leave out steps in which the clocks of the ranks disagree, and count their rows.
+    :raises TraceFormatError: unpaired transfers; operations that wait for each other in a circle; clocks that disagree.
+    """
+    graph = build_graph(trace)
+    durations = durations_of(trace, graph)
+    ends = (trace.start + trace.duration).max(axis=(0, 1))
+    skewed = durations.early > SKEW * ends
+    if not skewed.any():
+        return Replayed(trace, graph, durations)
+    step = int(np.argmax(durations.early))
+    place = int(durations.earliest[step])
+    if not lenient or skewed.all():
+        operation = trace.operations[place]
+        raise TraceFormatError(
+            f"clocks disagree by at least {durations.early[step]:.3f} s: in step {trace.steps[step]}, "
+            f"{operation.optype} {trace.sequence[place]} of stage {operation.stage} ends before all its partners began",
+            where=trace.at(place, step=step),
+            fix="align the clocks of the ranks before converting the trace"
+            + ("" if skewed.all() else ", or use --lenient to leave such steps out"),
+        )
+    trace = trace.without_steps(skewed, "step with clocks that disagree")
+    return Replayed(trace, graph, durations_of(trace, graph))
+
+
+def timelines_of(replayed: Replayed, steps: Sequence[int] | None = None) -> Timelines:
+    """Return every operation's times in the traced, the simulated and the ideal run of some steps.
+
+    :param steps: places of the steps in ``Analysis.steps``; ``None`` = all, which takes six arrays of the trace's size.
+    """
+    trace, durations = replayed.trace, replayed.durations
+    chosen = list(range(len(trace.steps)) if steps is None else steps)
+    start, duration = trace.start[:, :, chosen], trace.duration[:, :, chosen]
+
+    def timeline(start: Array, end: Array) -> Timeline:
+        return Timeline(trace.operations, tuple(trace.steps[i] for i in chosen), start, end)
+
+    def replayed_with(seconds: DurationOf) -> Timeline:
+        begin, end = np.empty(start.shape), np.empty(start.shape)
+        for event in replay(replayed.graph, seconds):
+            begin[event.operation], end[event.operation] = event.start, event.end
+        return timeline(begin, end)
+
+    return Timelines(
+        traced=timeline(start.astype(np.float64), (start + duration).astype(np.float64)),
+        simulated=replayed_with(lambda i: durations.traced[i][:, chosen]),
+        ideal=replayed_with(durations.ideal.__getitem__),
+    )

@@ -1,55 +1,37 @@
-"""Traces made from a seed: a job that never ran, with stragglers of one's choice.
+"""Traces made from a seed: a job that never ran, with stragglers of one's choice; nothing here is evidence.
 
-For tests and benchmarks: nothing here is evidence.  Schedules are 1F1B and, with several chunks a stage, interleaved
-1F1B (arXiv 2104.04473); times come from a replay of the job's own graph.
+Times come from a replay of the job's own graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from health.whatif import optypes
 from health.whatif.analysis_result import Operation
 from health.whatif.metadata import JobSizes
 from health.whatif.operation_graph import build_graph
-from health.whatif.optypes import (
-    ALL_GATHER,
-    BACKWARD,
-    BACKWARD_RECV,
-    BACKWARD_SEND,
-    CLIP,
-    EMBEDDING,
-    FORWARD,
-    FORWARD_RECV,
-    FORWARD_SEND,
-    GC,
-    LAYERNORM,
-    OPTIMIZER,
-    REDUCE_SCATTER,
-    SEPARATE,
-    stream_of,
-)
+from health.whatif.optypes import BACKWARD, FORWARD, stream_of
+from health.whatif.schedules import one_forward_one_backward
 from health.whatif.step_replay import replay
 from health.whatif.trace import Trace
 
 SECONDS: Mapping[str, float] = {
     FORWARD: 0.1,
     BACKWARD: 0.2,
-    GC: 0.0,
-    OPTIMIZER: 0.02,
-    FORWARD_SEND: 0.001,
-    FORWARD_RECV: 0.001,
-    BACKWARD_SEND: 0.001,
-    BACKWARD_RECV: 0.001,
-    ALL_GATHER: 0.05,
-    REDUCE_SCATTER: 0.05,
-    LAYERNORM: 0.003,
-    EMBEDDING: 0.01,
-    SEPARATE: 0.005,
-    CLIP: 0.005,
+    optypes.GC: 0.0,
+    optypes.OPTIMIZER: 0.02,
+    **dict.fromkeys(optypes.PIPELINE, 0.001),
+    optypes.ALL_GATHER: 0.05,
+    optypes.REDUCE_SCATTER: 0.05,
+    optypes.LAYERNORM: 0.003,
+    optypes.EMBEDDING: 0.01,
+    optypes.SEPARATE: 0.005,
+    optypes.CLIP: 0.005,
 }
 """Usual duration of each operation."""
 
@@ -88,9 +70,7 @@ class Recipe:
     @property
     def sizes(self) -> JobSizes:
         """What the metadata file would say."""
-        return JobSizes(
-            dp=self.dp, pp=self.pp, tp=self.tp, vpp=self.vpp, world=self.dp * self.pp * self.tp, source="recipe"
-        )
+        return JobSizes(self.dp, self.pp, self.tp, self.vpp, world=self.dp * self.pp * self.tp, source="recipe")
 
 
 def make_trace(recipe: Recipe) -> Trace:
@@ -119,68 +99,40 @@ def make_trace(recipe: Recipe) -> Trace:
     for event in replay(build_graph(draft), seconds.__getitem__):
         start[event.operation] = event.start
         duration[event.operation] = event.end - event.start
-    return Trace(
-        source=draft.source,
-        sizes=draft.sizes,
-        dp_ranks=draft.dp_ranks,
-        steps=draft.steps,
-        operations=operations,
-        sequence=sequence,
-        row=draft.row,
-        start=start,
-        duration=duration,
-    )
+    return replace(draft, start=start, duration=duration)
 
 
 def _operations(recipe: Recipe, stage: int) -> Iterator[Operation]:
     """Yield operations of a stage, in the order of each of its streams."""
     first, last = (0, 0), (recipe.pp - 1, recipe.vpp - 1)
-    passes = list(_passes(recipe, stage))
+    passes = list(
+        one_forward_one_backward(stage=stage, stages=recipe.pp, microbatches=recipe.microbatches, chunks=recipe.vpp)
+    )
 
     def made(optype: str, chunk: int = -1, microbatch: int = -1) -> Operation:
         return Operation(optype, stage, chunk, microbatch, stream_of(optype))
 
     for chunk in range(recipe.vpp):
-        yield made(ALL_GATHER, chunk)
-    for i, (optype, chunk, microbatch) in enumerate(passes):
-        receive, send = (FORWARD_RECV, FORWARD_SEND) if optype == FORWARD else (BACKWARD_RECV, BACKWARD_SEND)
-        begin, end = (first, last) if optype == FORWARD else (last, first)
+        yield made(optypes.ALL_GATHER, chunk)
+    for i, (forward, chunk, microbatch) in enumerate(passes):
+        optype, begin, end = (FORWARD, first, last) if forward else (BACKWARD, last, first)
         if recipe.pp > 1 and (recipe.empty or (stage, chunk) != begin):
-            yield made(receive)
+            yield made(optypes.FORWARD_RECV if forward else optypes.BACKWARD_RECV)
         yield made(optype, chunk, microbatch)
         if recipe.pp > 1 and (recipe.empty or (stage, chunk) != end):
-            yield made(send)
-        if recipe.overlap and optype == BACKWARD and (BACKWARD, chunk) not in {later[:2] for later in passes[i + 1 :]}:
-            yield made(REDUCE_SCATTER, chunk)
-    yield made(GC)
-    yield made(LAYERNORM)
+            yield made(optypes.FORWARD_SEND if forward else optypes.BACKWARD_SEND)
+        if recipe.overlap and not forward and (False, chunk) not in {later[:2] for later in passes[i + 1 :]}:
+            yield made(optypes.REDUCE_SCATTER, chunk)
+    yield made(optypes.GC)
+    yield made(optypes.LAYERNORM)
     if stage in (0, recipe.pp - 1) and recipe.pp > 1:
-        yield made(EMBEDDING)
+        yield made(optypes.EMBEDDING)
     if recipe.overlap:
-        yield made(SEPARATE)
+        yield made(optypes.SEPARATE)
     else:
-        yield from (made(REDUCE_SCATTER, chunk) for chunk in range(recipe.vpp))
-    yield made(CLIP)
-    yield made(OPTIMIZER)
-
-
-def _passes(recipe: Recipe, stage: int) -> Iterator[tuple[str, int, int]]:
-    """Yield (type, chunk, microbatch) of the passes of a stage, in order: warm-up, steady state, cool-down."""
-    total, pp, vpp = recipe.microbatches * recipe.vpp, recipe.pp, recipe.vpp
-    warm_up = pp - stage - 1 if vpp == 1 else 2 * (pp - stage - 1) + (vpp - 1) * pp
-    warm_up = min(warm_up, total)
-
-    def piece(k: int, *, backward: bool) -> tuple[str, int, int]:
-        group, inside = divmod(k, pp * vpp) if vpp > 1 else (k, 0)
-        chunk = inside // pp if vpp > 1 else 0
-        microbatch = group * pp + inside % pp if vpp > 1 else k
-        return (BACKWARD, vpp - 1 - chunk, microbatch) if backward else (FORWARD, chunk, microbatch)
-
-    for k in range(total + warm_up):
-        if k < total:
-            yield piece(k, backward=False)
-        if k >= warm_up:
-            yield piece(k - warm_up, backward=True)
+        yield from (made(optypes.REDUCE_SCATTER, chunk) for chunk in range(recipe.vpp))
+    yield made(optypes.CLIP)
+    yield made(optypes.OPTIMIZER)
 
 
 def _durations(recipe: Recipe, operations: tuple[Operation, ...]) -> NDArray[np.float64]:

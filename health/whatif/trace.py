@@ -42,11 +42,6 @@ class Trace:
     duration: Floats
     dropped: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def end(self) -> Floats:
-        """[operations, dp, steps]: start + duration, in the precision of the file, as the published analysis has it."""
-        return self.start + self.duration
-
     def at(self, operation: int, rank: int = 0, step: int = 0) -> str:
         """Return where an operation stands in the file."""
         return f"{self.source}:row {self.row[operation, rank, step]}"

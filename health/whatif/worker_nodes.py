@@ -36,14 +36,13 @@ def read_nodes(source: Source, *, dp: int, pp: int) -> Nodes:
 def _of_csv(source: Source, dp: int, pp: int) -> Nodes:
     reader = csv.reader(StringIO(source.text), strict=True)
     nodes: dict[tuple[int, int], str] = {}
-    columns: list[int] | None = None
+    columns: list[int] = []
     try:
         for row in reader:
-            cells = [cell.strip() for cell in row]
-            place = source.at(reader.line_num)
+            cells, place = [cell.strip() for cell in row], source.at(reader.line_num)
             if not any(cells) or cells[0].startswith("#"):
                 continue
-            if columns is None:
+            if not columns:
                 columns = _columns(cells, place)
                 continue
             rank, stage, node = (cells[i] if i < len(cells) else "" for i in columns)
@@ -93,11 +92,10 @@ def _of_placement(source: Source, dp: int, pp: int) -> Nodes:
         )
     grid: dict[tuple[int, int], str] = {}
     for i, cell in enumerate(cells):
-        where = document.where("assignment", i) if not _is_cell(cell) else ""
-        if where or (cell["dp"], cell["pp"]) in grid:
+        if not _is_cell(cell) or (cell["dp"], cell["pp"]) in grid:
             raise InvalidInput(
                 "is not a cell with node, dp and pp, or the cell is there twice",
-                where=where or document.where("assignment", i),
+                where=document.where("assignment", i),
                 fix="give the placement as `arnold place` saved it",
             )
         grid[cell["dp"], cell["pp"]] = cell["node"]

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.peers.cases import cases
 from benchmarks.peers.evaluate import Result, judge, quality, with_settings
 from benchmarks.peers.faults import KINDS, Effect, Fault, Kind, inject
-from benchmarks.peers.mahalanobis import Whitened
+from benchmarks.peers.mahalanobis import whitened
 from benchmarks.peers.picture import picture
 from benchmarks.peers.streams import SHAPES, healthy_job, recording
 from health.peers.pipeline import ComparisonSettings
@@ -93,7 +93,7 @@ def test_whitened_windows_have_equal_variance_in_all_directions() -> None:
     """Correlated samples become uncorrelated ones of the same mean variance."""
     rng = np.random.default_rng(4)
     raw = np.cumsum(rng.normal(size=(50, 40, 8)), axis=2)
-    made = Whitened().denoise(raw)
+    made = whitened(raw)
     centred = (made - made.mean(axis=1, keepdims=True)).reshape(-1, 8)
     covariance = centred.T @ centred / len(centred)
     off = covariance - np.diag(np.diag(covariance))

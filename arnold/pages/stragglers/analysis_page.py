@@ -1,4 +1,4 @@
-"""The page of an analysis: the verdict, whom it blames, a slow step beside what it could be, what costs how much."""
+"""The page of an analysis: the verdict, the workers to blame, a slow step beside its ideal, what costs how much."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def straggler_page(
     :param notes: what was left out or assumed.
     """
     step = slowest_step(analysis)
-    slowest = divmod(int(np.argmax(analysis.worker_slowdown)), analysis.pp)
+    sizes = [f"dp {analysis.dp}", f"pp {analysis.pp}", f"tp {analysis.tp}"]
+    sizes += [f"vpp {analysis.vpp}"] if analysis.vpp > 1 else []
     ordered = sorted(analysis.by_optype.items(), key=lambda item: -item[1])
     pipelines = _pipelines(analysis, timelines, step)
     raw = {
@@ -69,8 +70,8 @@ def straggler_page(
         styles=("pages.css", "charts.css", "stragglers.css"),
         title=title,
         verdict=list(verdict),
-        shape=_shape(analysis),
-        tiles=_facts(analysis, slowest),
+        shape=f"{', '.join(sizes)}: {plural(analysis.dp * analysis.pp, 'worker')}",
+        tiles=_facts(analysis),
         cause=CAUSES[analysis.cause],
         why=analysis.why,
         exact=analysis.worker_slowdown_exact,
@@ -97,16 +98,9 @@ def slowest_step(analysis: Analysis) -> int:
     return int(np.argmax(analysis.step_slowdown))
 
 
-def _shape(analysis: Analysis) -> str:
-    parts = [f"dp {analysis.dp}", f"pp {analysis.pp}", f"tp {analysis.tp}"]
-    if analysis.vpp > 1:
-        parts.append(f"vpp {analysis.vpp}")
-    return f"{', '.join(parts)}: {plural(analysis.dp * analysis.pp, 'worker')}"
-
-
-def _facts(analysis: Analysis, slowest: tuple[int, int]) -> list[tuple[str, str, str]]:
+def _facts(analysis: Analysis) -> list[tuple[str, str, str]]:
     """Return tiles: large number, what it is, small print."""
-    dp, stage = slowest
+    dp, stage = divmod(int(np.argmax(analysis.worker_slowdown)), analysis.pp)
     worst = float(analysis.worker_slowdown[dp, stage])
     facts = [
         (times(analysis.slowdown), "slowdown", "step time over the step time without stragglers"),
@@ -132,9 +126,10 @@ def _pipelines(analysis: Analysis, timelines: Timelines, step: int) -> list[Pipe
     place = timelines.traced.steps.index(number)
     apart = analysis.dp_slowdown[slow] > APART * analysis.dp_slowdown[usual]
     shown = [(slow, ", the slowest"), (usual, ", a usual one")] if apart else [(slow, "")]
-    made = [
-        Pipeline(f"step {number} as traced: dp {analysis.dp_ranks[dp]}{words}", timelines.traced, dp, place)
-        for dp, words in shown
+    return [
+        *(
+            Pipeline(f"step {number} as traced: dp {analysis.dp_ranks[dp]}{words}", timelines.traced, dp, place)
+            for dp, words in shown
+        ),
+        Pipeline("without stragglers", timelines.ideal, slow, place),
     ]
-    made.append(Pipeline("without stragglers", timelines.ideal, slow, place))
-    return made

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,7 @@ SCALE = ("box", "slow", "slower", "slowest")
 """Colours of the page's theme from no slowdown to the worst."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """Where cells stand."""
 
     dp: int
@@ -73,10 +72,9 @@ def heat_map(slowdown: NDArray[np.float64], ranks: Sequence[int], nodes: Mapping
     plan = _Plan(dp, pp, per_strip, min(LARGEST, room / per_strip), line)
     width = LEFT + plan.pitch * per_strip + RIGHT
     height = plan.strips * plan.strip_height - GAP + 2
-    worst = divmod(int(np.argmax(slowdown)), pp)
-    title = (
-        f"Slowdown by worker; the worst is dp {ranks[worst[0]]}, stage {worst[1]} with {times(float(slowdown[worst]))}"
-    )
+    rank, stage = divmod(int(np.argmax(slowdown)), pp)
+    worst = times(float(slowdown[rank, stage]))
+    title = f"Slowdown by worker; the worst is dp {ranks[rank]}, stage {stage} with {worst}"
     parts = [*_axes(plan, ranks), *_cells(plan, slowdown, ranks, nodes)]
     return svg("chart heat", width, height, parts, title=title, style=f"max-width:{width:.0f}px")
 
@@ -94,11 +92,6 @@ def shade(share: float) -> str:
     return f"color-mix(in oklab, var(--{SCALE[lower + 1]}) {percent}%, var(--{SCALE[lower]}))"
 
 
-def _tip(rank: int, stage: int, nodes: Mapping[tuple[int, int], str], value: float) -> str:
-    node = nodes.get((rank, stage))
-    return f"dp {rank}, stage {stage}\nS_w {times(value)}" + (f"\non {node}" if node else "")
-
-
 def _cells(
     plan: _Plan, slowdown: NDArray[np.float64], ranks: Sequence[int], nodes: Mapping[tuple[int, int], str]
 ) -> Iterator[str]:
@@ -108,7 +101,8 @@ def _cells(
     width, height = plan.pitch - 1, plan.line - 1
     for (dp, stage), value in np.ndenumerate(slowdown):
         x, y, share = plan.x(dp), plan.y(dp, stage), (float(value) - 1) / (top - 1)
-        tip = _tip(ranks[dp], stage, nodes, float(value))
+        node = nodes.get((ranks[dp], stage))
+        tip = f"dp {ranks[dp]}, stage {stage}\nS_w {times(float(value))}" + (f"\non {node}" if node else "")
         yield rect(x, y, width, height, "w", rx=min(3, plan.pitch / 8), style=f"fill:{shade(share)}", tip=tip)
         if named:
             kind = "value" if share <= PALE else "value warm" if share <= WARM else "value hot"

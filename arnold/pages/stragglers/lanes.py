@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,8 +52,7 @@ class Pipeline:
         return float(self.timeline.end[:, self.dp, self.step].max())
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _Mark(NamedTuple):
     kind: str
     start: float
     end: float
@@ -95,19 +95,13 @@ def _marks(pipeline: Pipeline, stage: int) -> Iterator[_Mark]:
     """Yield what one stage does, by time."""
     timeline = pipeline.timeline
     start, end = (times[:, pipeline.dp, pipeline.step] for times in (timeline.start, timeline.end))
-    chosen = [
-        i
-        for i, operation in enumerate(timeline.operations)
-        if operation.stage == stage and operation.stream in ("compute", "dp-comm")
-    ]
-    for i in sorted(chosen, key=lambda i: (timeline.operations[i].stream != "dp-comm", float(start[i]))):
+    here = enumerate(timeline.operations)
+    drawn = [(i, one) for i, one in here if one.stage == stage and one.stream in ("compute", "dp-comm")]
+    # collectives lie below what is computed meanwhile
+    for i, one in sorted(drawn, key=lambda pair: (pair[1].stream != "dp-comm", float(start[pair[0]]))):
         if np.isfinite(start[i]) and end[i] > start[i]:
-            operation = timeline.operations[i]
-            yield _Mark(_kind(operation), float(start[i]), float(end[i]), _tip(operation, float(end[i] - start[i])))
-
-
-def _kind(operation: Operation) -> str:
-    return "coll" if operation.stream == "dp-comm" else _OTHERS.get(operation.optype, "opt")
+            kind = "coll" if one.stream == "dp-comm" else _OTHERS.get(one.optype, "opt")
+            yield _Mark(kind, float(start[i]), float(end[i]), _tip(one, float(end[i] - start[i])))
 
 
 def _tip(operation: Operation, took: float) -> str:
@@ -123,7 +117,7 @@ def _joined(marks: Sequence[_Mark], scale: float) -> Iterator[_Mark]:
         if last is not None:
             near = 0 <= (mark.start - last.end) * scale < SEAM and mark.kind == last.kind
             if near and (mark.end - mark.start) * scale < 1:
-                last = _Mark(last.kind, last.start, mark.end, last.tip.split("\n", 1)[0].split(",", 1)[0])
+                last = last._replace(end=mark.end, tip=last.tip.split("\n", 1)[0].split(",", 1)[0])
                 continue
             yield last
         last = mark

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from health.peers.metrics import canonical
-from health.peers.streams import MetricRecording, Samples
+from health.peers.streams import FloatArray, MetricRecording, Samples
 from topology import json_text
 from topology.errors import InvalidInput
 from topology.files import Source
+
+FIX = "give what /api/v1/query_range returns"
 
 MACHINE_LABELS = ("node", "Hostname", "hostname", "kubernetes_node", "host", "nodename", "instance", "machine")
 """Labels that say which machine a series is of, the first that is there.  ``Hostname`` is dcgm-exporter's."""
@@ -41,7 +43,7 @@ def matrix(answer: Any, *, where: str) -> list[Any]:
     :raises InvalidInput: Prometheus says what went wrong, or it is something else than a range query's answer.
     """
     if not isinstance(answer, dict):
-        raise InvalidInput("is not an answer of Prometheus", where=where, fix="give what /api/v1/query_range returns")
+        raise InvalidInput("is not an answer of Prometheus", where=where, fix=FIX)
     if answer.get("status") == "error":
         raise InvalidInput(
             f"Prometheus refused the query: {str(answer.get('error'))[:300]}", where=where, fix="correct the query"
@@ -53,7 +55,7 @@ def matrix(answer: Any, *, where: str) -> list[Any]:
         raise InvalidInput(
             f"has the result type {kind!r}, not 'matrix'" if kind else "is not an answer of Prometheus",
             where=where,
-            fix="give what /api/v1/query_range returns",
+            fix=FIX,
         )
     return result
 
@@ -71,7 +73,7 @@ def from_series(
     :param labels: which label names the machine, the first that is there.
     :raises InvalidInput: a series without machine, a value that is no number.
     """
-    parts: dict[str, list[tuple[str, np.ndarray[Any, np.dtype[np.float64]]]]] = {}
+    parts: dict[str, list[tuple[str, FloatArray]]] = {}
     notes: list[str] = []
     missing = 0
     for k, (name, one) in enumerate(series):
@@ -95,10 +97,10 @@ def from_series(
     return MetricRecording(metrics, True, source, tuple(notes))
 
 
-def _series(one: Any, where: str, labels: Sequence[str]) -> tuple[str, str, np.ndarray[Any, np.dtype[np.float64]]]:
+def _series(one: Any, where: str, labels: Sequence[str]) -> tuple[str, str, FloatArray]:
     """Return metric, machine and values (samples, 2) of one series."""
     if not isinstance(one, Mapping) or not isinstance(one.get("metric"), Mapping):
-        raise InvalidInput("has no labels", where=where, fix="give what /api/v1/query_range returns")
+        raise InvalidInput("has no labels", where=where, fix=FIX)
     tags = one["metric"]
     label = next((label for label in labels if tags.get(label)), None)
     if label is None:
@@ -113,13 +115,11 @@ def _series(one: Any, where: str, labels: Sequence[str]) -> tuple[str, str, np.n
     try:
         values = np.array(one.get("values") or [], dtype=np.float64).reshape(-1, 2)
     except (ValueError, TypeError, OverflowError):
-        raise InvalidInput(
-            "has a value that is not [seconds, number]", where=where, fix="give what /api/v1/query_range returns"
-        ) from None
+        raise InvalidInput("has a value that is not [seconds, number]", where=where, fix=FIX) from None
     return str(tags.get("__name__", UNNAMED)), name, values
 
 
-def _samples(metric: str, found: list[tuple[str, np.ndarray[Any, np.dtype[np.float64]]]]) -> Samples:
+def _samples(metric: str, found: list[tuple[str, FloatArray]]) -> Samples:
     machines = sorted({name for name, _ in found})
     index_of = {name: k for k, name in enumerate(machines)}
     row = np.repeat([index_of[name] for name, _ in found], [len(values) for _, values in found])

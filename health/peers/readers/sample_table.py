@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from health.peers.metrics import canonical
-from health.peers.streams import BoolArray, FloatArray, IntArray, MetricRecording, Samples
+from health.peers.streams import FloatArray, IntArray, MetricRecording, Samples
 from topology.errors import InvalidInput, did_you_mean
 from topology.tables.arrow_columns import csv_texts, encoded, numbers, timestamps
 from topology.tables.parquet_file import open_parquet
@@ -28,15 +28,16 @@ MILLISECONDS = 1e11
 
 @dataclass(frozen=True, slots=True)
 class SampleColumns:
-    """How the columns of a table are called.
+    """How the columns of a table are called; a table without one of metrics has one metric, called as its values."""
 
-    :param metric: ``None`` = the table has one metric only, called as its value column.
-    """
-
-    time: str = "time"
-    machine: str = "machine"
-    metric: str | None = "metric"
-    value: str = "value"
+    time: str = field(default="time", metadata={"option": "--time-column", "metavar": "NAME"})
+    """Seconds, ms or dates."""
+    machine: str = field(default="machine", metadata={"option": "--machine-column", "metavar": "NAME"})
+    """Which machine."""
+    metric: str | None = field(default="metric", metadata={"option": "--metric-column", "metavar": "NAME"})
+    """none = one metric only."""
+    value: str = field(default="value", metadata={"option": "--value-column", "metavar": "NAME"})
+    """What was measured."""
 
     @property
     def names(self) -> list[str]:
@@ -52,7 +53,7 @@ def read_csv(name: str, data: bytes, columns: SampleColumns, *, lenient: bool) -
     _check_columns(header_of(data[: data.find(b"\n") + 1 or None]), columns, f"{name}:1")
     table, left_out = csv_texts(name, data, columns.names, lenient=lenient)
     notes = [f"left out {left_out} rows with a wrong number of cells"] if left_out else []
-    return _Samples(table, columns, lambda row: f"{name}:{row + 2}", lenient=lenient, notes=notes).recording(name)
+    return _Samples(table, columns, lambda row: f"{name}:{row + 2}", lenient, notes).recording(name)
 
 
 def read_parquet(name: str, data: bytes, columns: SampleColumns, *, lenient: bool) -> MetricRecording:
@@ -63,9 +64,10 @@ def read_parquet(name: str, data: bytes, columns: SampleColumns, *, lenient: boo
     with open_parquet(data, name=name) as file:
         _check_columns(file.schema_arrow.names, columns, name)
         table = file.read(columns=columns.names)
-    return _Samples(table, columns, lambda row: f"{name}: row {row + 1}", lenient=lenient, notes=[]).recording(name)
+    return _Samples(table, columns, lambda row: f"{name}: row {row + 1}", lenient, []).recording(name)
 
 
+@dataclass(frozen=True, slots=True)
 class _Samples:
     """Makes samples of the columns of a table.
 
@@ -73,19 +75,16 @@ class _Samples:
     :param notes: takes what the user should know.
     """
 
-    def __init__(
-        self, table: pa.Table, columns: SampleColumns, line: Callable[[int], str], *, lenient: bool, notes: list[str]
-    ) -> None:
-        self._table = table
-        self._columns = columns
-        self._line = line
-        self._lenient = lenient
-        self._notes = notes
+    table: pa.Table
+    columns: SampleColumns
+    line: Callable[[int], str]
+    lenient: bool
+    notes: list[str]
 
     def recording(self, name: str) -> MetricRecording:
         """Return samples of all metrics."""
-        columns = self._columns
-        if self._table.num_rows == 0:
+        columns, notes = self.columns, self.notes
+        if self.table.num_rows == 0:
             raise InvalidInput("has no rows", where=name, fix="give a file with samples")
         time, absolute = self._times()
         value = self._numbers(columns.value, _number, "of numbers", "not a number", "give numbers")
@@ -101,20 +100,25 @@ class _Samples:
             (metric < 0, f"has no {columns.metric}", "give every sample its metric"),
             (np.isinf(value), f"has an infinite {columns.value}", "leave out samples that are not numbers"),
         ):
-            usable &= self._usable(bad, what, fix)
+            if bad.any():
+                first = self.line(int(np.argmax(bad)))
+                if not self.lenient:
+                    raise InvalidInput(what, where=first, fix=f"{fix}, or leave such rows out with --lenient")
+                notes.append(f"left out {int(bad.sum()):,} rows: the first, {first}, {what}")
+                usable &= ~bad
         absent = usable & np.isnan(value)
         if absent.any():
-            self._notes.append(f"{int(absent.sum()):,} samples without a value count as missing")
+            notes.append(f"{int(absent.sum()):,} samples without a value count as missing")
         usable &= ~absent
         if not usable.any():
             raise InvalidInput("has no usable sample", where=name, fix="give samples with time, machine and value")
         rows = Samples("", tuple(machines), time[usable], machine[usable], value[usable])
-        return MetricRecording(_by_metric(rows, metric[usable], metrics), absolute, name, tuple(self._notes))
+        return MetricRecording(_by_metric(rows, metric[usable], metrics), absolute, name, tuple(notes))
 
     def _times(self) -> tuple[FloatArray, bool]:
         """Return seconds, NaN where there is none, and whether they count from 1970."""
-        title = self._columns.time
-        if (since_1970 := timestamps(self._table.column(title))) is not None:
+        title = self.columns.time
+        if (since_1970 := timestamps(self.table.column(title))) is not None:
             return since_1970, True
         fix = "give seconds, or dates such as 2026-11-21T12:00:00Z"
         time = self._numbers(title, _seconds, "of times", "neither seconds nor a date", fix)
@@ -127,36 +131,24 @@ class _Samples:
     def _numbers(self, title: str, value_of: Callable[[str], float], kind: str, wanted: str, fix: str) -> FloatArray:
         """Return the numbers of a column, NaN where there is none; what is no number is an error unless lenient."""
         try:
-            found, odd, row = numbers(self._table.column(title), value_of)
+            found, odd, row = numbers(self.table.column(title), value_of)
         except TypeError as error:
-            raise InvalidInput(f"{title} is a column of {error}, not {kind}", where=self._line(0), fix=fix) from None
-        if odd is not None and not self._lenient:
+            raise InvalidInput(f"{title} is a column of {error}, not {kind}", where=self.line(0), fix=fix) from None
+        if odd is not None and not self.lenient:
             raise InvalidInput(
                 f"{title} is {odd[:40]!r}, {wanted}",
-                where=self._line(row),
+                where=self.line(row),
                 fix=f"{fix}, or leave such rows out with --lenient",
             )
         return found
 
     def _names(self, title: str) -> tuple[IntArray, list[str]]:
         """Return numbers for names, -1 for none, and the names in order."""
-        codes, texts = encoded(self._table.column(title))
+        codes, texts = encoded(self.table.column(title))
         names = [text.strip() for text in texts]
         order = sorted(set(names) - {""})
         rank = {text: k for k, text in enumerate(order)}
         return np.array([*(rank.get(text, -1) for text in names), -1], dtype=np.int64)[codes], order
-
-    def _usable(self, bad: BoolArray, what: str, fix: str) -> BoolArray:
-        """Return the rows that are not bad.
-
-        :raises InvalidInput: there is a bad one and reading is strict.
-        """
-        if bad.any():
-            first = self._line(int(np.argmax(bad)))
-            if not self._lenient:
-                raise InvalidInput(what, where=first, fix=f"{fix}, or leave such rows out with --lenient")
-            self._notes.append(f"left out {int(bad.sum()):,} rows: the first, {first}, {what}")
-        return ~bad
 
 
 def _number(text: str) -> float:
@@ -169,10 +161,8 @@ def _number(text: str) -> float:
 
 def _seconds(text: str) -> float:
     """Return seconds as they are written, or since 1970 of a date; NaN = neither."""
-    try:
-        return float(text)
-    except ValueError:
-        pass
+    if not np.isnan(seconds := _number(text)):
+        return seconds
     try:
         date = datetime.fromisoformat(text)
     except ValueError:

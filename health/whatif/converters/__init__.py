@@ -10,12 +10,11 @@ from typing import Literal
 
 from health.whatif.converters.op_trace_output import heed, read_statement, write_conversion
 from health.whatif.converters.rank_layout import RankLayout, layout_of
-from health.whatif.converters.rows import Conversion, Missing, Op
+from health.whatif.converters.rows import Conversion, Op
 from topology.errors import InvalidInput, TraceFormatError
 
 __all__ = [
     "Conversion",
-    "Missing",
     "Op",
     "RankLayout",
     "convert",
@@ -45,8 +44,8 @@ def convert(
     :raises InvalidInput: several logs, a file that cannot be read.
     :raises TraceFormatError: see the converters.
     """
+    from health.whatif.converters.chrome_json import open_text
     from health.whatif.converters.kineto import convert_kineto
-    from health.whatif.converters.opening import open_text
     from health.whatif.converters.timers import convert_timers
 
     if source is None:

@@ -1,4 +1,4 @@
-"""A Chrome trace read event by event: profiler files are larger than memory likes.
+"""A Chrome trace read event by event, and text files opened as streams: what profilers write is larger than memory.
 
 Format: "Trace Event Format" (a JSON object with ``traceEvents``, or the bare array).  Kineto writes some of what stands
 beside the events before them (``distributedInfo``) and some after (``baseTimeNanoseconds``).
@@ -6,32 +6,59 @@ beside the events before them (``distributedInfo``) and some after (``baseTimeNa
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import re
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from health.whatif.converters.opening import open_text
-from topology.errors import TooLarge, TraceFormatError
+from topology.errors import InvalidInput, TooLarge, TraceFormatError
+from topology.files import GZIP
 
 CHUNK = 1 << 20
 MOST_PENDING = 1 << 26
 """Characters of a single event, or value beside the events, above which a file is refused."""
+
+TRUNCATED = ("is truncated: the JSON text ends in the middle", "copy the whole file again")
+NO_TRACE_FIX = "give the JSON file that the profiler exported"
+NOT_JSON_FIX = "export the trace again"
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _EMPTY_FIELD = re.compile(r'("Process Group (?:Description|Name)"\s*:)\s*(?=[,}])')
 """Some PyTorch releases leave the value out where the group has no description, which is not JSON."""
 
 
-class ChromeTrace:
-    """One file of trace events, plain or gzip.  Iterate once; :attr:`beside` is complete when the events are through.
+@contextmanager
+def open_text(path: str) -> Iterator[TextIO]:
+    """Yield the text of a file; bytes that are not UTF-8 are replaced, as names of kernels may hold any.
 
-    :param path: the file.
+    :raises InvalidInput: missing, a directory, unreadable.
+    :raises TraceFormatError: a damaged gzip stream, also while the text is read.
     """
+    try:
+        with Path(path).open("rb") as raw:
+            packed = raw.peek(len(GZIP))[: len(GZIP)] == GZIP
+            with io.TextIOWrapper(gzip.open(raw) if packed else raw, encoding="utf-8-sig", errors="replace") as text:
+                yield text
+    except FileNotFoundError:
+        raise InvalidInput("there is no such file", where=path, fix="check the path") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise TraceFormatError(
+            "the gzip stream is truncated or damaged", where=path, fix="copy the file again"
+        ) from None
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error.strerror}", where=path, fix="give a readable file") from None
 
-    def __init__(self, path: str | Path) -> None:
-        self.name = str(path)
+
+class ChromeTrace:
+    """One file of trace events, plain or gzip: iterate once; :attr:`beside` is complete when they are through."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
         self.beside: dict[str, Any] = {}
         self.repaired = 0
         self._events = 0
@@ -54,7 +81,7 @@ class ChromeTrace:
             yield from self._array()
             return
         if first != "{":
-            raise self._broken("is not a Chrome trace", "give the JSON file that the profiler exported")
+            raise self._broken("is not a Chrome trace", NO_TRACE_FIX)
         self._here += 1
         seen = False
         while self._peek() != "}":
@@ -65,9 +92,9 @@ class ChromeTrace:
                 yield from self._array()
             else:
                 self.beside[str(key)] = self._value()
-            self._separator("}")
+            self._take(",", unless="}")
         if not seen:
-            raise self._broken('has no list "traceEvents"', "give the JSON file that the profiler exported")
+            raise self._broken('has no list "traceEvents"', NO_TRACE_FIX)
 
     def _array(self) -> Iterator[dict[str, Any]]:
         self._here += 1
@@ -76,7 +103,7 @@ class ChromeTrace:
             self._events += 1
             if isinstance(event, dict):
                 yield event
-            self._separator("]")
+            self._take(",", unless="]")
         self._here += 1
 
     def _value(self) -> Any:
@@ -93,7 +120,7 @@ class ChromeTrace:
                     self._refuse(error)
                 self._read_more()
             except ValueError:
-                raise self._broken("has a number of thousands of digits", "export the trace again") from None
+                raise self._broken("has a number of thousands of digits", NOT_JSON_FIX) from None
             except RecursionError:
                 raise self._broken("is nested too deep", "give the JSON that the profiler wrote") from None
             else:
@@ -106,9 +133,9 @@ class ChromeTrace:
     def _refuse(self, error: json.JSONDecodeError) -> None:
         cut = self._ended and error.pos >= len(self._pending.rstrip()) - 1
         if cut or error.msg.startswith("Unterminated"):
-            raise self._truncated()
+            raise self._broken(*TRUNCATED)
         snippet = self._pending[max(error.pos - 20, 0) : error.pos + 20]
-        raise self._broken(f"is not JSON: {error.msg.lower()} near {snippet!r}", "export the trace again")
+        raise self._broken(f"is not JSON: {error.msg.lower()} near {snippet!r}", NOT_JSON_FIX)
 
     def _repair(self, position: int) -> bool:
         """Fill in the one kind of hole that the profiler is known to leave; whether there was one."""
@@ -127,30 +154,25 @@ class ChromeTrace:
             if self._here < len(self._pending):
                 return self._pending[self._here]
             if self._ended:
-                raise self._truncated()
+                raise self._broken(*TRUNCATED)
             self._read_more()
 
-    def _separator(self, end: str) -> None:
-        """Skip a comma, or stop at the end, which is not yet consumed."""
-        if self._peek() != end:
-            self._take(",")
-
-    def _take(self, character: str) -> None:
-        if self._peek() != character:
+    def _take(self, character: str, *, unless: str = "") -> None:
+        """Skip a character that must be next, unless another one is, which is not skipped."""
+        if (following := self._peek()) == unless:
+            return
+        if following != character:
             found = self._pending[self._here : self._here + 20]
-            raise self._broken(f"is not JSON: {character!r} is missing before {found!r}", "export the trace again")
+            raise self._broken(f"is not JSON: {character!r} is missing before {found!r}", NOT_JSON_FIX)
         self._here += 1
 
     def _read_more(self) -> None:
         left = self._pending[self._here :]
         if len(left) > MOST_PENDING:
-            raise TooLarge("has a single value of more than 64 MB", where=self._where(), fix="export the trace again")
+            raise TooLarge("has a single value of more than 64 MB", where=self._where(), fix=NOT_JSON_FIX)
         more = self._source.read(max(CHUNK, len(left)))
         self._ended = not more
         self._pending, self._here = left + more, 0
-
-    def _truncated(self) -> TraceFormatError:
-        return self._broken("is truncated: the JSON text ends in the middle", "copy the whole file again")
 
     def _broken(self, message: str, fix: str) -> TraceFormatError:
         return TraceFormatError(message, where=self._where(), fix=fix)

@@ -8,18 +8,12 @@ from dataclasses import replace
 from statistics import median
 
 from health.whatif.analysis_result import Cause
-from health.whatif.converters.profile import Profile, read_profile
-from health.whatif.converters.rank_layout import RankLayout, interleaved
+from health.whatif.converters.profile import read_profile
+from health.whatif.converters.rank_layout import RankLayout
 from health.whatif.converters.rank_ops import RankOps
-from health.whatif.converters.rows import DISABLES, FATAL, Conversion, Missing, Op, expected
-from health.whatif.optypes import (
-    ALL_GATHER,
-    BACKWARD,
-    CLIP,
-    FORWARD,
-    GC,
-    REDUCE_SCATTER,
-)
+from health.whatif.converters.rows import DISABLES, Conversion, Missing, Op, missing_types
+from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, REDUCE_SCATTER
+from health.whatif.schedules import interleaved
 from topology.errors import TraceFormatError
 
 SKEW = 1e-3
@@ -27,11 +21,7 @@ SKEW = 1e-3
 
 
 def convert_kineto(
-    paths: Sequence[str],
-    layout: RankLayout,
-    *,
-    align_clocks: bool = False,
-    progress: Callable[[str], None] = lambda _: None,
+    paths: Sequence[str], layout: RankLayout, *, align_clocks: bool, progress: Callable[[str], None]
 ) -> Conversion:
     """Read the files of all representative ranks.
 
@@ -40,11 +30,48 @@ def convert_kineto(
     :raises TraceFormatError: a file that is no trace, two of one rank, a rank absent, no step common to all, or no
         compute operations.
     """
+    ops, host_timed, notes = _read(paths, layout, progress)
+    ops, about_pauses = _one_pause_a_step(ops)
+    ops, dropped = _whole_steps(_numbered(ops, layout))
+    if not ops:
+        raise TraceFormatError(
+            "no step is whole on every rank", where=paths[0], fix="profile the same steps on all ranks"
+        )
+    missing = missing_types(ops, layout, "no range and no kernel of it was recognised")
+    if fatal := [entry.optype for entry in missing if entry.optype in (FORWARD, BACKWARD)]:
+        raise TraceFormatError(
+            f"no {' and no '.join(fatal)} can be told in it: nothing says which kernels belong to which microbatch",
+            where=paths[0],
+            fix="record call stacks (Megatron-LM: --pytorch-profiler-collect-callstack), or put "
+            "torch.profiler.record_function('forward-compute') and 'backward-compute' around each microbatch",
+        )
+    if layout.vpp > 1:
+        missing += [
+            Missing(f"{optype} (chunk)", "its kernels do not say which model chunk they serve", DISABLES[optype])
+            for optype in (ALL_GATHER, REDUCE_SCATTER)
+            if any(op.optype == optype and op.chunk < 0 for op in ops)
+        ]
+    notes += about_pauses + dropped
+    notes += [
+        f"{count} of {optype} are timed by the host, as no kernel was launched inside: launch times, not run times"
+        for optype, count in sorted(host_timed.items())
+    ]
+    ops, about_clocks = _clocks(ops, align=align_clocks)
+    untold: tuple[Cause, ...] = ()
+    if host_timed[FORWARD] or host_timed[BACKWARD]:
+        untold = ("worker", "last-stage", "sequence-length", "garbage-collection")
+        missing.append(Missing("device times of compute", "no kernels were recorded", "every cause, and all flags"))
+    return Conversion("kineto", ops, tuple(missing), (*notes, *about_clocks), untold)
+
+
+def _read(
+    paths: Sequence[str], layout: RankLayout, progress: Callable[[str], None]
+) -> tuple[list[Op], Counter[str], list[str]]:
+    """Return operations of all workers, how many of a type the host timed, and what to know about the files."""
     ranks: dict[int, str] = {}
-    skipped, notes = 0, []
     ops: list[Op] = []
     host_timed: Counter[str] = Counter()
-    repaired, origin = 0, None
+    skipped, repaired, origin = 0, 0, None
     for path in paths:
         progress(path)
         profile = read_profile(path, layout)
@@ -56,82 +83,45 @@ def convert_kineto(
         if not layout.is_representative(profile.rank):
             skipped += 1
             continue
-        _check_world(profile, layout)
+        if profile.world_size not in (None, layout.world_size):
+            raise TraceFormatError(
+                f"is of a job of {profile.world_size} ranks, but the metadata describes {layout.world_size}",
+                where=profile.name,
+                fix="give the metadata of this job",
+            )
         origin = profile.epoch_ns if origin is None else origin
         reader = RankOps(profile, shift=(profile.epoch_ns - origin) * 1e-9)
         ops.extend(reader.ops())
         host_timed += reader.host_timed
         repaired += profile.repaired
-    _check_ranks(set(ranks), layout)
-    ops, about_pauses = _one_pause_a_step(ops)
-    ops, dropped = _whole_steps(_numbered(ops, layout))
-    if not ops:
-        raise TraceFormatError(
-            "no step is whole on every rank", where=paths[0], fix="profile the same steps on all ranks"
-        )
-    missing = _missing(ops, layout)
-    _check_compute(missing, paths[0])
-    if skipped:
-        notes.append(f"{skipped} files of ranks that share a worker with another were left out")
-    if repaired:
-        notes.append(f"{repaired} empty fields in the JSON were filled")
-    notes += about_pauses + dropped
-    notes += [
-        f"{count} of {optype} are timed by the host, as no kernel was launched inside: launch times, not run times"
-        for optype, count in sorted(host_timed.items())
-    ]
-    ops, about_clocks = _clocks(ops, align=align_clocks)
-    untold: tuple[Cause, ...] = ()
-    if host_timed[FORWARD] or host_timed[BACKWARD]:
-        untold = ("worker", "last-stage", "sequence-length", "garbage-collection")
-        missing = (
-            *missing,
-            Missing("device times of compute", "no kernels were recorded", "every cause, and all flags"),
-        )
-    return Conversion("kineto", ops, missing, (*notes, *about_clocks), untold)
-
-
-def _check_world(profile: Profile, layout: RankLayout) -> None:
-    if profile.world_size not in (None, layout.world_size):
-        raise TraceFormatError(
-            f"is of a job of {profile.world_size} ranks, but the metadata describes {layout.world_size}",
-            where=profile.name,
-            fix="give the metadata of this job",
-        )
-
-
-def _check_ranks(have: set[int], layout: RankLayout) -> None:
-    absent = [rank for rank in layout.representatives() if rank not in have]
-    if absent:
+    if absent := [rank for rank in layout.representatives() if rank not in ranks]:
         listed = ", ".join(map(str, absent[:8])) + (", ..." if len(absent) > 8 else "")
         raise TraceFormatError(
             f"{len(absent)} of {layout.dp * layout.pp} workers have no file: rank {listed}",
             where="FILES",
             fix="profile one rank of every tensor-parallel group (Megatron: --profile-ranks) and give all files",
         )
+    notes = [f"{skipped} files of ranks that share a worker with another were left out"] if skipped else []
+    notes += [f"{repaired} empty fields in the JSON were filled"] if repaired else []
+    return ops, host_timed, notes
 
 
 def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:
-    """Return microbatch and chunk of compute operations by their order where the trace does not say them; chunks of
-    others.
-    """
+    """Return operations with chunks, and passes with microbatches, by their order where the trace does not say them."""
     groups: dict[tuple[int, int, str], list[Op]] = defaultdict(list)
-    for op in ops:
+    for op in sorted(ops, key=lambda op: op.start):
         groups[op.rank, op.step, op.optype].append(op)
     made: list[Op] = []
     for (_, _, optype), group in groups.items():
-        group.sort(key=lambda op: op.start)
         for index, op in enumerate(group):
+            chunk, microbatch = op.chunk, op.microbatch
             if optype in (FORWARD, BACKWARD):
-                chunk, microbatch = interleaved(index, stages=layout.pp, chunks=layout.vpp, forward=optype == FORWARD)
-                op = replace(  # noqa: PLW2901
-                    op,
-                    chunk=chunk if op.chunk < 0 else op.chunk,
-                    microbatch=microbatch if op.microbatch < 0 else op.microbatch,
-                )
+                said = interleaved(index, stages=layout.pp, chunks=layout.vpp, forward=optype == FORWARD)
+                chunk, microbatch = said[0] if chunk < 0 else chunk, said[1] if microbatch < 0 else microbatch
             elif optype in (ALL_GATHER, REDUCE_SCATTER) and layout.vpp == 1:
-                op = replace(op, chunk=0)  # noqa: PLW2901
-            made.append(op)
+                chunk = 0
+            same = (chunk, microbatch) == (op.chunk, op.microbatch)
+            made.append(op if same else replace(op, chunk=chunk, microbatch=microbatch))
     return made
 
 
@@ -143,7 +133,11 @@ def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
         if op.step in computed:
             counts[op.step][op.rank, op.optype] += 1
     keys = {key for count in counts.values() for key in count}
-    usual = {key: _mode([count[key] for count in counts.values()]) for key in keys}
+    # the most frequent count, of equally frequent ones the largest
+    usual = {
+        key: Counter(sorted((count[key] for count in counts.values()), reverse=True)).most_common(1)[0][0]
+        for key in keys
+    }
     cut = {step for step, count in counts.items() if any(count[key] != usual[key] for key in keys)}
     if computed and len(cut) == len(counts):
         return [], []
@@ -154,15 +148,8 @@ def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
     return [op for op in ops if op.step not in cut and (not computed or op.step in computed)], notes
 
 
-def _mode(values: Sequence[int]) -> int:
-    """Return the most frequent value, of equally frequent ones the largest."""
-    return Counter(sorted(values, reverse=True)).most_common(1)[0][0]
-
-
 def _one_pause_a_step(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
-    """Return the op trace has one ``gc`` a worker and step, after its last backward pass; none there is one of no
-    length.
-    """
+    """Return operations with one ``gc`` a worker and step, after its last backward pass; of no length if none was."""
     pauses: dict[tuple[int, int], list[Op]] = defaultdict(list)
     computed: dict[tuple[int, int], float] = {}
     for op in ops:
@@ -177,33 +164,6 @@ def _one_pause_a_step(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
         total = sum(op.end - op.start for op in pauses[rank, step])
         moved.append(Op(rank, step, GC, last, last + total))
     return [op for op in ops if op.optype != GC] + moved, ["pauses of a step were put together after its last backward"]
-
-
-def _missing(ops: Sequence[Op], layout: RankLayout) -> tuple[Missing, ...]:
-    have = {op.optype for op in ops}
-    entries = [
-        Missing(optype, "no range and no kernel of it was recognised", DISABLES[optype])
-        for optype in expected(pp=layout.pp, tp=layout.tp)
-        if optype not in have
-    ]
-    if layout.vpp > 1:
-        entries += [
-            Missing(f"{optype} (chunk)", "its kernels do not say which model chunk they serve", DISABLES[optype])
-            for optype in (ALL_GATHER, REDUCE_SCATTER)
-            if any(op.optype == optype and op.chunk < 0 for op in ops)
-        ]
-    return tuple(entries)
-
-
-def _check_compute(missing: Sequence[Missing], where: str) -> None:
-    fatal = [entry.optype for entry in missing if entry.optype in FATAL]
-    if fatal:
-        raise TraceFormatError(
-            f"no {' and no '.join(fatal)} can be told in it: nothing says which kernels belong to which microbatch",
-            where=where,
-            fix="record call stacks (Megatron-LM: --pytorch-profiler-collect-callstack), or put "
-            "torch.profiler.record_function('forward-compute') and 'backward-compute' around each microbatch",
-        )
 
 
 def _clocks(ops: list[Op], *, align: bool) -> tuple[list[Op], list[str]]:

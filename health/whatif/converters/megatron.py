@@ -85,20 +85,15 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
     latest = {block.iteration: block for block in blocks if "forward-compute" in block.timers}
     compute = tuple(latest[step] for step in sorted(latest))
     if not compute:
-        raise TraceFormatError(_why_none(blocks, summaries), where=name, fix=_FIX)
+        why = "has no timers of Megatron-LM"
+        if blocks:
+            why = "has timers of all ranks, but not forward-compute: the level of timing is too low"
+        elif summaries:
+            why = "has timers only as minimum and maximum over ranks, which do not say whose they are"
+        fix = "log with --timing-log-level 2 --timing-log-option all --log-interval 1"
+        raise TraceFormatError(why, where=name, fix=fix)
     gaps = [after - before for before, after in pairwise(sorted(latest))]
     return TimerLog(compute, microbatches, min(gaps, default=1))
-
-
-_FIX = "log with --timing-log-level 2 --timing-log-option all --log-interval 1"
-
-
-def _why_none(blocks: list[Block], summaries: int) -> str:
-    if blocks:
-        return "has timers of all ranks, but not forward-compute: the level of timing is too low"
-    if summaries:
-        return "has timers only as minimum and maximum over ranks, which do not say whose they are"
-    return "has no timers of Megatron-LM"
 
 
 def _milliseconds(text: str, rank: int, layout: RankLayout, where: str) -> float:

@@ -16,21 +16,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from health.whatif import optypes
 from health.whatif.converters.rank_layout import Family
-from health.whatif.optypes import (
-    BACKWARD,
-    BACKWARD_RECV,
-    BACKWARD_SEND,
-    CLIP,
-    EMBEDDING,
-    FORWARD,
-    FORWARD_RECV,
-    FORWARD_SEND,
-    LAYERNORM,
-    OPTIMIZER,
-    OPTYPES,
-    PIPELINE,
-)
+from health.whatif.optypes import BACKWARD, BACKWARD_RECV, BACKWARD_SEND, FORWARD, FORWARD_RECV, FORWARD_SEND
 
 STEP = re.compile(r"ProfilerStep#(\d{1,15})\Z")
 """``torch.profiler.profile.step`` records one such range an iteration."""
@@ -51,11 +39,11 @@ _FRAMES: dict[tuple[str, str], tuple[str, ...]] = {
     ("p2p_communication", "send_backward_recv_forward"): (BACKWARD_SEND, FORWARD_RECV),
     ("p2p_communication", "send_forward_recv_forward"): (FORWARD_SEND, FORWARD_RECV),
     ("p2p_communication", "send_backward_recv_backward"): (BACKWARD_SEND, BACKWARD_RECV),
-    ("p2p_communication", "send_forward_backward_recv_forward_backward"): PIPELINE,
-    ("finalize_model_grads", "_allreduce_layernorm_grads"): (LAYERNORM,),
-    ("finalize_model_grads", "_allreduce_non_tensor_model_parallel_grads"): (LAYERNORM,),
-    ("finalize_model_grads", "_allreduce_word_embedding_grads"): (EMBEDDING,),
-    ("clip_grads", "get_grad_norm_fp32"): (CLIP,),
+    ("p2p_communication", "send_forward_backward_recv_forward_backward"): optypes.PIPELINE,
+    ("finalize_model_grads", "_allreduce_layernorm_grads"): (optypes.LAYERNORM,),
+    ("finalize_model_grads", "_allreduce_non_tensor_model_parallel_grads"): (optypes.LAYERNORM,),
+    ("finalize_model_grads", "_allreduce_word_embedding_grads"): (optypes.EMBEDDING,),
+    ("clip_grads", "get_grad_norm_fp32"): (optypes.CLIP,),
 }
 """Module and function of Megatron-LM -> what it does; a combined call is several operations at once."""
 
@@ -95,18 +83,18 @@ def meaning_of(name: str, *, stages: int) -> Meaning | None:
     :param stages: pipeline stages; ``nccl:send`` between neighbours is forward or backward by its direction.
     """
     plain = name.split(maxsplit=1)[0] if name else ""
-    if plain in OPTYPES:
+    if plain in optypes.OPTYPES:
         said = {key: int(value) for key, value in _ATTRIBUTE.findall(name)}
         return Meaning(1, (plain,), said.get("mb_id", -1), said.get("mc", -1))
     if found := _PIPELINING.match(name):
         return Meaning(2, (FORWARD if found[1] == "Forward" else BACKWARD,), int(found[2]))
     if name.startswith("Optimizer.step#"):
-        return Meaning(2, (OPTIMIZER,))
+        return Meaning(2, (optypes.OPTIMIZER,))
     if found := _P2P.match(name):
         return _neighbours(found, stages)
     if found := _FRAME.search(name):
-        optypes = _FRAMES.get((found[1], found[2]))
-        return Meaning(3, optypes) if optypes else None
+        combined = _FRAMES.get((found[1], found[2]))
+        return Meaning(3, combined) if combined else None
     return None
 
 
@@ -127,8 +115,6 @@ def described_family(description: str) -> str:
 
 
 def collective_of(kernel: str, collective: str) -> str:
-    """Return ``all-gather``, ``reduce-scatter``, ``all-reduce`` or ``other``, from the recorded name or that of the
-    kernel.
-    """
+    """Return ``all-gather``, ``reduce-scatter``, ``all-reduce`` or ``other``, by the recorded or the kernel's name."""
     text = (collective or kernel).lower().replace("_", "").replace("-", "")
     return next((plain for key, plain in _KERNELS if key in text), "other")

@@ -5,10 +5,10 @@ The last travels inside the Parquet file, so that the analysis heeds it.
 
 from __future__ import annotations
 
-import io
 import json
 from collections import defaultdict
 from dataclasses import asdict, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +17,19 @@ from health.whatif.converters.rank_layout import RankLayout, layout_of
 from health.whatif.converters.rows import Conversion, Op
 from health.whatif.metadata import JobSizes
 from health.whatif.optypes import BACKWARD, FORWARD, GC
-from health.whatif.writer import write_metadata
+from health.whatif.writer import metadata_file
 from topology.errors import InvalidInput
 from topology.files import write_file
 
 KEY = b"arnold.conversion"
 """Key of the statement in the metadata of the Parquet schema."""
 
-
-def statement_of(conversion: Conversion) -> dict[str, Any]:
-    """Return the statement as plain data."""
-    return {
-        "source": conversion.source,
-        "recovered": conversion.counts(),
-        "missing": [asdict(entry) for entry in conversion.missing],
-        "untold": list(conversion.untold),
-        "notes": list(conversion.notes),
-    }
+COLUMNS = ("dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id", "mc", "mb_id", "gmc")
+"""Names and order of the columns, as in the public traces."""
 
 
 def read_statement(path: str | Path) -> dict[str, Any] | None:
-    """Return the statement of a converted trace; ``None`` for a trace that was recorded as such, and for standard
-    input.
-    """
+    """Return the statement of a converted trace; ``None`` of one that was recorded as such, and of standard input."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -71,12 +61,8 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-TRACE, META, STATEMENT = "trace.parquet", "meta.yaml", "conversion.json"
-"""Names of the files in the output folder."""
-
-
 def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path) -> list[Path]:
-    """Write the three files and say where they are.
+    """Write the trace, its metadata and the statement of the conversion, and say where they are.
 
     :raises InvalidInput: the folder cannot be made or written to.
     """
@@ -87,49 +73,52 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
         raise InvalidInput(
             f"cannot be made: {error.strerror}", where=str(folder), fix="choose another folder"
         ) from None
-    statement = json.dumps(statement_of(conversion), indent=2) + "\n"
-    write_file(target / TRACE, _parquet(conversion, layout_of(sizes), statement))
-    write_metadata(target / META, sizes)
-    write_file(target / STATEMENT, statement)
-    return [target / TRACE, target / META, target / STATEMENT]
+    stated = {
+        "source": conversion.source,
+        "recovered": conversion.counts(),
+        "missing": [asdict(entry) for entry in conversion.missing],
+        "untold": conversion.untold,
+        "notes": conversion.notes,
+    }
+    statement = json.dumps(stated, indent=2) + "\n"
+    files: dict[str, str | bytes] = {
+        "trace.parquet": _parquet(conversion, layout_of(sizes), statement),
+        "meta.yaml": metadata_file(sizes),
+        "conversion.json": statement,
+    }
+    for name, content in files.items():
+        write_file(target / name, content)
+    return [target / name for name in files]
 
 
 def _parquet(conversion: Conversion, layout: RankLayout, statement: str) -> bytes:
-    """Return the rows as Parquet, columns and their order as in the public traces; times in double precision."""
+    """Return the rows as Parquet; times in double precision."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = _numbered(conversion, layout)
-    columns = list(zip(*rows, strict=True))
-    whole, real = pa.int32(), pa.float64()
-    fields = [
-        ("dp_rank", whole), ("stage", whole), ("rank", whole), ("step", pa.int64()), ("optype", pa.string()),
-        ("start_ts", real), ("duration", real), ("seq_id", whole), ("mc", whole), ("mb_id", whole), ("gmc", whole),
-    ]  # fmt: skip
+    kinds = {"step": pa.int64(), "optype": pa.string(), "start_ts": pa.float64(), "duration": pa.float64()}
+    fields = [(name, kinds.get(name, pa.int32())) for name in COLUMNS]
     schema = pa.schema(fields, metadata={KEY: statement.encode()})
-    table = pa.table([pa.array(column, kind) for column, (_, kind) in zip(columns, fields, strict=True)], schema=schema)
-    out = io.BytesIO()
+    columns = zip(*_numbered(conversion, layout), strict=True)
+    table = pa.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema)
+    out = BytesIO()
     pq.write_table(table, out, use_dictionary=["optype"])
     return out.getvalue()
 
 
-Row = tuple[int, int, int, int, str, float, float, int, int, int, int]
-
-
-def _numbered(conversion: Conversion, layout: RankLayout) -> list[Row]:
+def _numbered(conversion: Conversion, layout: RankLayout) -> list[tuple[int | float | str, ...]]:
     """Return rows with times from the start of their step, and ``seq_id`` by time within worker, step and type."""
     groups: dict[tuple[int, int, str], list[Op]] = defaultdict(list)
     first: dict[int, float] = {}
     for op in conversion.ops:
         groups[op.step, op.rank, op.optype].append(op)
         first[op.step] = min(first.get(op.step, op.start), op.start)
-    rows: list[Row] = []
+    rows: list[tuple[int | float | str, ...]] = []
     for (step, rank, optype), group in sorted(groups.items()):
         dp, stage = layout.worker(rank)
         for number, op in enumerate(sorted(group, key=lambda each: (each.start, each.microbatch))):
             start, duration = op.start - first[step], op.end - op.start
             microbatch = 0 if optype == GC else op.microbatch
-            compute = optype in (FORWARD, BACKWARD)
-            chunk_of_job = op.chunk * layout.pp + stage if compute else -1
+            chunk_of_job = op.chunk * layout.pp + stage if optype in (FORWARD, BACKWARD) else -1
             rows.append((dp, stage, rank, step, optype, start, duration, number, op.chunk, microbatch, chunk_of_job))
     return rows

@@ -1,15 +1,8 @@
-"""Which global rank does what, and in which order: Megatron's order of ranks and its schedules.
-
-One representative rank stands for those that do the same; the op trace keeps its rows.  The
-schedules are what the sources leave out.
-Without virtual stages: one forward, one backward (1F1B, "Efficient Large-Scale Language Model Training on GPU Clusters
-Using Megatron-LM", arXiv 2104.04473, figure 4).  With them, microbatches go through the chunks of a stage in groups as
-large as the pipeline is deep (interleaved 1F1B, the same paper).
-"""
+"""Which global rank does what, in Megatron's order of ranks; one of those that do the same stands for all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,24 +16,12 @@ Family = Literal["self", "tp", "cp", "dp", "pp", "tail"]
 
 
 @dataclass(frozen=True, slots=True)
-class RankLayout:
+class RankLayout(JobSizes):
     """The grid of a job, in Megatron's order tp-cp-dp-pp: tensor-parallel ranks vary fastest, stages slowest.
 
     The op trace keeps one rank of each worker, the one with tensor- and sequence-parallel rank 0; what the others do
-    inside a compute operation is part of its duration.
-
-    :param dp: data-parallel ranks.
-    :param dsp: ranks that share one sequence (context parallelism); called so in the metadata of the public traces.
-    :param pp: pipeline stages.
-    :param tp: tensor-parallel ranks.
-    :param vpp: model chunks of a stage.
+    inside a compute operation is part of its duration.  Ranks that share one sequence (``dsp``) are context parallel.
     """
-
-    dp: int
-    dsp: int
-    pp: int
-    tp: int
-    vpp: int
 
     @property
     def world_size(self) -> int:
@@ -62,26 +43,23 @@ class RankLayout:
 
     def representatives(self) -> list[int]:
         """Return one global rank a worker, ascending."""
-        return list(range(0, self.world_size, self.dsp * self.tp))
+        return [rank for rank in range(self.world_size) if self.is_representative(rank)]
 
     def family(self, ranks: Sequence[int]) -> Family:
         """Return what a process group is, from its members."""
         if len(ranks) < 2:
             return "self"
         workers = {self.worker(rank) for rank in ranks}
-        replicas, stages = _distinct(workers)
+        replicas, stages = (len(set(part)) for part in zip(*workers, strict=True))
         if len(workers) == 1:
             return "tp" if len({rank // self.tp for rank in ranks}) == 1 else "cp"
         if stages == 1:
             return "dp"
-        if replicas == 1 and len(ranks) == len(workers):
-            return "pp"
-        return "tail"
+        return "pp" if replicas == 1 and len(ranks) == len(workers) else "tail"
 
 
 def layout_of(sizes: JobSizes) -> RankLayout:
-    """Return the grid that the metadata describe; a ``world_size`` of dp x pp x tp counts sequence ranks among those of
-    dp.
+    """Return the grid that metadata describe; a world of dp x pp x tp ranks has those of sequences among those of dp.
 
     :raises TooLarge: more than :data:`MOST_RANKS`.
     """
@@ -89,27 +67,5 @@ def layout_of(sizes: JobSizes) -> RankLayout:
         raise TooLarge(
             f"describes more than {MOST_RANKS:,} ranks", where=sizes.source, fix="give the sizes of a job that exists"
         )
-    inside = sizes.world == sizes.dp * sizes.pp * sizes.tp
-    return RankLayout(dp=sizes.dp, dsp=1 if inside else sizes.dsp, pp=sizes.pp, tp=sizes.tp, vpp=sizes.vpp)
-
-
-def _distinct(workers: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    replicas, stages = zip(*workers, strict=True)
-    return len(set(replicas)), len(set(stages))
-
-
-def one_forward_one_backward(*, stage: int, stages: int, microbatches: int) -> Iterator[tuple[bool, int]]:
-    """Compute operations of a stage in order: (is it a forward, which microbatch)."""
-    warm_up = min(stages - stage - 1, microbatches)
-    yield from ((True, i) for i in range(warm_up))
-    for i in range(microbatches - warm_up):
-        yield True, warm_up + i
-        yield False, i
-    yield from ((False, i) for i in range(microbatches - warm_up, microbatches))
-
-
-def interleaved(index: int, *, stages: int, chunks: int, forward: bool) -> tuple[int, int]:
-    """Return chunk and microbatch of the index-th forward (or backward) of a stage with virtual stages."""
-    group, inside = divmod(index, stages * chunks)
-    chunk = inside // stages
-    return chunk if forward else chunks - 1 - chunk, group * stages + inside % stages
+    dsp = 1 if sizes.world == sizes.dp * sizes.pp * sizes.tp else sizes.dsp
+    return RankLayout(dp=sizes.dp, dsp=dsp, pp=sizes.pp, tp=sizes.tp, vpp=sizes.vpp)

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from health.whatif import optypes
+from health.whatif.converters.names import Meaning
 from health.whatif.converters.profile import Profile, Range
 from health.whatif.converters.rows import Op
-from health.whatif.optypes import (
-    ALL_GATHER,
-    BACKWARD,
-    CLIP,
-    COMPUTE,
-    EMBEDDING,
-    FORWARD,
-    GC,
-    LAYERNORM,
-    OPTIMIZER,
-    REDUCE_SCATTER,
-)
+from health.whatif.optypes import BACKWARD, COMPUTE, FORWARD, GC
 
 Span = tuple[float, float]
 
@@ -47,14 +38,10 @@ class RankOps:
     def ops(self) -> Iterator[Op]:
         """Yield all operations, in no order worth relying on."""
         believed = self._believed()
-        numbers = [number for number, _, _ in self._profile.steps]
-        starts = [start for _, start, _ in self._profile.steps]
-        ends = [end for _, _, end in self._profile.steps]
-        for place, number in enumerate(numbers):
-            inside = [each for each in believed if starts[place] <= each.start < ends[place]]
+        for number, start, end in self._profile.steps:
+            inside = [each for each in believed if start <= each.start < end]
             yield from self._from_ranges(inside, number)
-            optypes = {optype for each in inside for optype in each.meaning.optypes}
-            yield from self._from_kernels(inside, optypes, (starts[place], ends[place]), number)
+            yield from self._from_kernels(inside, (start, end), number)
 
     def _believed(self) -> list[Range]:
         """Return ranges of the plainest dialect that each type of operation occurs in."""
@@ -69,18 +56,18 @@ class RankOps:
         ]
 
     def _from_ranges(self, ranges: list[Range], step: int) -> Iterator[Op]:
-        spans: dict[str, list[Op]] = {}
+        spans: dict[str, list[tuple[Span, Meaning]]] = defaultdict(list)
         for each in ranges:
-            span = self._span(each)
-            if span is not None:
+            if (span := self._span(each)) is not None:
                 for optype in each.meaning.optypes:
-                    op = self._op(step, optype, span, each.meaning.microbatch, each.meaning.chunk)
-                    spans.setdefault(optype, []).append(op)
+                    spans[optype].append((span, each.meaning))
         for optype, found in spans.items():
-            if optype in (OPTIMIZER, CLIP, LAYERNORM, EMBEDDING):
-                yield self._op(step, optype, _hull([(op.start, op.end) for op in found]), -1, -1, shifted=True)
+            # these happen once a step, however many ranges they are made of
+            if optype in (optypes.OPTIMIZER, optypes.CLIP, optypes.LAYERNORM, optypes.EMBEDDING):
+                yield self._op(step, optype, _hull([span for span, _ in found]))
             else:
-                yield from found
+                for span, meaning in found:
+                    yield self._op(step, optype, span, meaning.microbatch, meaning.chunk)
 
     def _span(self, each: Range) -> Span | None:
         """Return when what was launched inside a range ran; of a transfer None if it launched nothing."""
@@ -95,49 +82,50 @@ class RankOps:
             self.host_timed.update(each.meaning.optypes)
         return each.start, each.end
 
-    def _from_kernels(self, ranges: list[Range], have: set[str], step: Span, number: int) -> Iterator[Op]:
+    def _from_kernels(self, ranges: list[Range], step: Span, number: int) -> Iterator[Op]:
         """Yield collectives that no range names, told by their process group and their place in the step."""
         profile = self._profile
         kernels = self._launched(*step)
+        have = {optype for each in ranges for optype in each.meaning.optypes}
         computing = [each for each in ranges if {FORWARD, BACKWARD} & set(each.meaning.optypes)]
         forward = [each for each in computing if FORWARD in each.meaning.optypes]
         last = max((each.end for each in computing), default=step[1])
-        updated = min((each.start for each in ranges if OPTIMIZER in each.meaning.optypes), default=step[1])
+        updated = min((each.start for each in ranges if optypes.OPTIMIZER in each.meaning.optypes), default=step[1])
         scatters = ("dp", "reduce-scatter") in {profile.kinds[kind] for kind in profile.kind[kernels]}
-        found: dict[str, list[Span]] = {}
+        found: dict[tuple[int, str], list[Span]] = defaultdict(list)
         for kernel in kernels[self._communicates[kernels]]:
             launch = float(profile.launch[kernel])
             match profile.kinds[profile.kind[kernel]]:
                 case ("dp", "all-gather"):
-                    optype = ALL_GATHER
+                    optype = optypes.ALL_GATHER
                 case ("dp", "reduce-scatter"):
-                    optype = REDUCE_SCATTER
+                    optype = optypes.REDUCE_SCATTER
                 case ("dp", "all-reduce") if not scatters and not _within(forward, launch) and launch < updated:
-                    optype = REDUCE_SCATTER
+                    optype = optypes.REDUCE_SCATTER
                 case ("embedding" | "pp", "all-reduce") if last <= launch < updated:
-                    optype = EMBEDDING
+                    optype = optypes.EMBEDDING
                 case ("tp", "all-reduce") if last <= launch < updated:
-                    optype = LAYERNORM
+                    optype = optypes.LAYERNORM
                 case ("tail", "all-reduce") if last <= launch < updated:
-                    optype = CLIP
+                    optype = optypes.CLIP
                 case _:
                     continue
             if optype not in have:
-                after = optype == ALL_GATHER and launch >= updated
+                # parameters gathered after the update are those of the next step
+                of_next = optype == optypes.ALL_GATHER and launch >= updated
                 span = (float(profile.start[kernel]), float(profile.end[kernel]))
-                found.setdefault(f"{optype}+" if after else optype, []).append(span)
-        for optype, spans in found.items():
-            later = optype.endswith("+")
-            yield self._op(number + later, optype.removesuffix("+"), _hull(spans), -1, -1)
+                found[number + of_next, optype].append(span)
+        for (of_step, optype), spans in found.items():
+            yield self._op(of_step, optype, _hull(spans))
 
     def _launched(self, start: float, end: float) -> NDArray[np.int64]:
         """Return kernels launched in a stretch of the host."""
         first, stop = np.searchsorted(self._profile.launch, (start, end))
         return np.arange(first, stop)
 
-    def _op(self, step: int, optype: str, span: Span, microbatch: int, chunk: int, *, shifted: bool = False) -> Op:
-        shift = 0.0 if shifted else self._shift
-        return Op(self._profile.rank, step, optype, span[0] + shift, span[1] + shift, microbatch, chunk)
+    def _op(self, step: int, optype: str, span: Span, microbatch: int = -1, chunk: int = -1) -> Op:
+        start, end = span
+        return Op(self._profile.rank, step, optype, start + self._shift, end + self._shift, microbatch, chunk)
 
 
 def _within(ranges: list[Range], moment: float) -> bool:

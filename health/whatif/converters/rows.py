@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from health.whatif import optypes
 from health.whatif.analysis_result import Cause
-from health.whatif.optypes import (
-    ALL_GATHER,
-    BACKWARD,
-    CLIP,
-    EMBEDDING,
-    FORWARD,
-    GC,
-    LAYERNORM,
-    OPTIMIZER,
-    OPTYPES,
-    PIPELINE,
-    REDUCE_SCATTER,
-    SEPARATE,
-)
+from health.whatif.converters.rank_layout import RankLayout
+from health.whatif.optypes import OPTYPES, PIPELINE
 from topology.json_record import JsonRecord
 
 
@@ -79,34 +68,36 @@ class Conversion:
 
 
 DISABLES: dict[str, str] = {
-    FORWARD: "everything: there is nothing to replay",
-    BACKWARD: "everything: there is nothing to replay",
-    GC: "the cause 'garbage collection': pauses stay inside other operations",
-    OPTIMIZER: "the end of a step, so all step times",
+    optypes.FORWARD: "everything: there is nothing to replay",
+    optypes.BACKWARD: "everything: there is nothing to replay",
+    optypes.GC: "the cause 'garbage collection': pauses stay inside other operations",
+    optypes.OPTIMIZER: "the end of a step, so all step times",
     **dict.fromkeys(
         PIPELINE, "the replay across stages, so S, S_t, S_w, M_W and M_S: nothing ties a stage to its neighbours"
     ),
-    ALL_GATHER: "its own S_t; data-parallel ranks start a step untied",
-    REDUCE_SCATTER: "its own S_t; data-parallel ranks of a stage meet only at the end of the step",
-    LAYERNORM: "its own S_t",
-    EMBEDDING: "its own S_t; first and last stage do not wait for each other's embedding gradients",
-    SEPARATE: "its own S_t, and the recognition of overlapped data-parallel communication",
-    CLIP: "its own S_t and the barrier at the end of a step: a slow worker delays the others only through transfers",
+    optypes.ALL_GATHER: "its own S_t; data-parallel ranks start a step untied",
+    optypes.REDUCE_SCATTER: "its own S_t; data-parallel ranks of a stage meet only at the end of the step",
+    optypes.LAYERNORM: "its own S_t",
+    optypes.EMBEDDING: "its own S_t; first and last stage do not wait for each other's embedding gradients",
+    optypes.SEPARATE: "its own S_t, and the recognition of overlapped data-parallel communication",
+    optypes.CLIP: (
+        "its own S_t and the barrier at the end of a step: a slow worker delays the others only through transfers"
+    ),
 }
 """What the analysis loses without each type of operation."""
 
-FATAL = (FORWARD, BACKWARD)
-"""Types without which there is no trace at all."""
 
+def missing_types(
+    ops: Iterable[Op], layout: RankLayout, reason: str, *, besides: Collection[str] = ()
+) -> list[Missing]:
+    """Return the types of operation that a job of this shape has and its rows lack, in the order of :data:`OPTYPES`.
 
-def expected(*, pp: int, tp: int) -> tuple[str, ...]:
-    """Return types of operation that a job of this shape has, in the order of :data:`OPTYPES`.
-
-    ``separate-grads-all-reduce`` is left out: only jobs that overlap data-parallel communication have it.
+    :param besides: types that are left out, as ``separate-grads-all-reduce`` always is: only jobs that overlap
+        data-parallel communication have it.
     """
-    absent = {SEPARATE}
-    if pp == 1:
-        absent |= {*PIPELINE, EMBEDDING}
-    if tp == 1:
-        absent.add(LAYERNORM)
-    return tuple(optype for optype in OPTYPES if optype not in absent)
+    left_out = {optypes.SEPARATE, *besides, *(op.optype for op in ops)}
+    if layout.pp == 1:
+        left_out |= {*PIPELINE, optypes.EMBEDDING}
+    if layout.tp == 1:
+        left_out.add(optypes.LAYERNORM)
+    return [Missing(optype, reason, DISABLES[optype]) for optype in OPTYPES if optype not in left_out]

@@ -7,28 +7,26 @@ worker survives this (S_w, M_W, M_S); what depends on single microbatches or on 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 
 from health.whatif.analysis_result import Cause
 from health.whatif.converters.megatron import Block, TimerLog, read_timers
-from health.whatif.converters.rank_layout import RankLayout, one_forward_one_backward
-from health.whatif.converters.rows import DISABLES, Conversion, Missing, Op, expected
+from health.whatif.converters.rank_layout import RankLayout
+from health.whatif.converters.rows import DISABLES, Conversion, Missing, Op, missing_types
 from health.whatif.optypes import (
     ALL_GATHER,
     BACKWARD,
-    BACKWARD_RECV,
-    BACKWARD_SEND,
     CLIP,
     EMBEDDING,
     FORWARD,
-    FORWARD_RECV,
-    FORWARD_SEND,
     GC,
     LAYERNORM,
     OPTIMIZER,
     PIPELINE,
     REDUCE_SCATTER,
 )
+from health.whatif.schedules import one_forward_one_backward
 from topology.errors import InvalidInput, TooLarge, TraceFormatError
 
 MOST_PASSES = 4_000_000
@@ -88,26 +86,20 @@ class _Step:
 
     def __init__(self, name: str, block: Block, layout: RankLayout, microbatches: int) -> None:
         self._where = f"{name}:{block.line}"
-        self._block = block
-        self._layout = layout
-        self._microbatches = microbatches
+        self._block, self._layout, self._microbatches = block, layout, microbatches
         self._workers = [(dp, stage) for stage in range(layout.pp) for dp in range(layout.dp)]
 
     def ops(self) -> Iterator[Op]:
-        begin = yield from self._together(ALL_GATHER, 0.0, (ALL_GATHER,))
-        last = begin
+        begin = last = yield from self._together(ALL_GATHER, 0.0, (ALL_GATHER,))
         for dp in range(self._layout.dp):
             for op in self._pipeline(dp, begin):
                 last = max(last, op.end)
                 yield op
-        for optype, names in (
-            (LAYERNORM, _LAYERNORMS),
-            (EMBEDDING, (EMBEDDING,)),
-            (REDUCE_SCATTER, _GRADIENTS),
-            (CLIP, (CLIP,)),
-        ):
+        reductions = {LAYERNORM: _LAYERNORMS, EMBEDDING: (EMBEDDING,), REDUCE_SCATTER: _GRADIENTS, CLIP: (CLIP,)}
+        for optype, names in reductions.items():
             last = yield from self._together(optype, last, names)
         for dp, stage in self._workers:
+            # the optimizer's timer runs on through those of the clip and of the gather inside it
             nested = (self._seconds((timer,), dp, stage) or 0.0 for timer in (CLIP, ALL_GATHER))
             if (whole := self._seconds((OPTIMIZER,), dp, stage)) is not None:
                 yield self._op(OPTIMIZER, (dp, stage), (last, last + max(whole - sum(nested), 0.0)))
@@ -125,39 +117,40 @@ class _Step:
         return last
 
     def _pipeline(self, dp: int, begin: float) -> Iterator[Op]:
-        """Compute and transfers of one data-parallel rank."""
+        """Yield compute and transfers of one data-parallel rank."""
         stages, count = self._layout.pp, self._microbatches
         share = {
             (stage, forward): self._compute(FORWARD if forward else BACKWARD, dp, stage) / count
             for stage in range(stages)
             for forward in (True, False)
         }
-        queues = [list(one_forward_one_backward(stage=s, stages=stages, microbatches=count)) for s in range(stages)]
+        queues = [
+            deque(one_forward_one_backward(stage=stage, stages=stages, microbatches=count)) for stage in range(stages)
+        ]
         free = [begin] * stages
         done: dict[tuple[bool, int, int], float] = {}
         ready: dict[tuple[bool, int, int], float] = {}
-        turn = [0] * stages
-        while any(turn[stage] < len(queues[stage]) for stage in range(stages)):
-            for stage in range(stages):
-                while turn[stage] < len(queues[stage]):
-                    forward, i = queues[stage][turn[stage]]
+        while any(queues):
+            for stage, queue in enumerate(queues):
+                while queue:
+                    forward, chunk, i = queue[0]
                     before = stage - 1 if forward else stage + 1
                     inner = 0 <= before < stages
                     if inner and (forward, i, before) not in done:
                         break
+                    queue.popleft()
                     ready[forward, i, stage] = free[stage]
                     start = max(free[stage], done[forward, i, before] if inner else begin)
                     free[stage] = done[forward, i, stage] = start + share[stage, forward]
                     optype, span = FORWARD if forward else BACKWARD, (start, free[stage])
-                    yield self._op(optype, (dp, stage), span, microbatch=i, chunk=0)
-                    turn[stage] += 1
+                    yield self._op(optype, (dp, stage), span, microbatch=i, chunk=chunk)
         for (forward, i, stage), launched in ready.items():
             before = stage - 1 if forward else stage + 1
             if 0 <= before < stages:
-                sent = done[forward, i, before]
-                met = max(sent, launched)
-                yield self._op(FORWARD_SEND if forward else BACKWARD_SEND, (dp, before), (sent, met))
-                yield self._op(FORWARD_RECV if forward else BACKWARD_RECV, (dp, stage), (launched, met))
+                send, receive = PIPELINE[:2] if forward else PIPELINE[2:]
+                met = max(done[forward, i, before], launched)
+                yield self._op(send, (dp, before), (done[forward, i, before], met))
+                yield self._op(receive, (dp, stage), (launched, met))
 
     def _compute(self, timer: str, dp: int, stage: int) -> float:
         seconds = self._seconds((timer,), dp, stage)
@@ -180,20 +173,10 @@ class _Step:
 
 
 def _missing(ops: list[Op], log: TimerLog, layout: RankLayout) -> tuple[Missing, ...]:
-    have = {op.optype for op in ops}
-    entries = [
-        Missing(optype, "no timer of it was logged", DISABLES[optype])
-        for optype in expected(pp=layout.pp, tp=layout.tp)
-        if optype not in have and optype != GC
-    ]
+    entries = missing_types(ops, layout, "no timer of it was logged", besides=(GC,))
     if layout.pp > 1:
-        entries.append(
-            Missing(
-                ", ".join(PIPELINE),
-                "their timers hold the wait for the neighbour; the rows have a transfer time of zero",
-                "their S_t, and what transfers add to S",
-            )
-        )
+        reason = "their timers hold the wait for the neighbour; the rows have a transfer time of zero"
+        entries.append(Missing(", ".join(PIPELINE), reason, "their S_t, and what transfers add to S"))
     entries += [
         Missing(
             "single microbatches",
@@ -203,11 +186,6 @@ def _missing(ops: list[Op], log: TimerLog, layout: RankLayout) -> tuple[Missing,
         Missing(GC, "there is no timer of it", DISABLES[GC]),
     ]
     if log.interval > 1:
-        entries.append(
-            Missing(
-                "single steps",
-                f"a block is the mean of {log.interval} iterations",
-                "the slowdown of single steps; use --log-interval 1",
-            )
-        )
+        reason = f"a block is the mean of {log.interval} iterations"
+        entries.append(Missing("single steps", reason, "the slowdown of single steps; use --log-interval 1"))
     return tuple(entries)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arnold.documents.peers_answers import PeersDocument, WatchDocument
+from arnold.documents.peers_answers import WatchDocument
+from health.peers import PeersVerdict
 from tests.health.peers.fake_prometheus import machines, serving
 from tests.health.peers.made import values
 from topology.json_record import read_json
@@ -52,7 +53,7 @@ def test_json_follows_its_schema_and_flags_can_be_used(arnold: Arnold, faulty: P
     """The document is what the schema says, and the flags of --flags-out are read by `place --flags`."""
     out = tmp_path / "flags.json"
     document = arnold("health", "peers", faulty, "--json", "--flags-out", out).json
-    assert read_json(PeersDocument, document).flags[0].kind == "faulty"
+    assert read_json(PeersVerdict, document).flags[0].kind == "faulty"
     assert [metric["metric"] for metric in document["metrics"]] == ["cpu_usage"]
     (flag,) = read_flags(out)
     assert (flag.node, flag.kind, flag.source) == ("n03", "faulty", "peers")

@@ -12,7 +12,9 @@ import pytest
 
 from arnold.documents.straggler_answers import StragglersDocument
 from health.whatif.synthetic import Recipe, make_trace
-from health.whatif.writer import write_metadata, write_trace
+from health.whatif.writer import metadata_file, trace_file
+from topology.files import write_file
+from topology.json_record import json_data, read_json
 
 Arnold = Callable[..., Any]
 
@@ -26,8 +28,8 @@ def files(tmp_path: Path) -> Callable[[Recipe], list[str]]:
 
     def write(recipe: Recipe) -> list[str]:
         made = make_trace(recipe)
-        write_trace(tmp_path / "trace.parquet", made)
-        write_metadata(tmp_path / "meta.yaml", made.sizes)
+        write_file(tmp_path / "trace.parquet", trace_file(made))
+        write_file(tmp_path / "meta.yaml", metadata_file(made.sizes))
         return [str(tmp_path / "trace.parquet"), "--meta", str(tmp_path / "meta.yaml")]
 
     return write
@@ -66,7 +68,7 @@ def test_json_contract(arnold: Arnold, files: Any, nodes: Path) -> None:
     assert document["m_w"] > 0.5
     assert [flag["node"] for flag in document["flags"]] == ["n2"]
     assert document["flags"][0]["slowdown"] == pytest.approx(1.6, rel=0.02)
-    assert json.loads(StragglersDocument.model_validate(document).model_dump_json()) == document
+    assert json_data(StragglersDocument, read_json(StragglersDocument, document)) == document
 
 
 @pytest.mark.parametrize("form", ["list", "document"])

@@ -24,7 +24,7 @@ def test_healthy_machines_are_not_flagged() -> None:
     """A common rhythm and noise: nobody stands out, and the verdict says so."""
     found = verdict({"cpu_usage": values()})
     assert found.flags == ()
-    assert found.headline == "no machine of 12 stands out for long enough: CPU usage compared"
+    assert found.verdict == "no machine of 12 stands out for long enough: CPU usage compared"
 
 
 def test_a_machine_that_differs_for_minutes_is_faulty() -> None:
@@ -32,7 +32,7 @@ def test_a_machine_that_differs_for_minutes_is_faulty() -> None:
     made = values()
     made[3, 200:520] *= 0.1
     found = verdict({"cpu_usage": made})
-    (flag,), ((_, alert),) = found.flags, found.alerts
+    (flag,), (alert,) = found.flags, found.metrics[0].alerts
     assert (flag.node, flag.kind, flag.slowdown, flag.source) == ("n03", "faulty", FAULTY, "peers")
     assert "CPU usage 5" in flag.evidence
     # A window stands out when some of its eight samples have changed: the first begins at 193 to 197.

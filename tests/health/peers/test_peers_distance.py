@@ -96,7 +96,7 @@ def test_the_default_threshold_between_and_beyond_its_table() -> None:
 def test_denoisers_keep_shape_and_level(name: str) -> None:
     """Every denoiser gives windows of the same shape, and leaves windows of one level alone."""
     windows = np.repeat(np.random.default_rng(1).random((5, 6, 1)), 8, axis=2)
-    made = load_denoiser(name).denoise(windows)
+    made = load_denoiser(name)(windows)
     assert made.shape == windows.shape
     assert np.allclose(made, windows)
 
@@ -105,7 +105,7 @@ def test_the_median_takes_spikes_out() -> None:
     """A spike of two samples goes, a step of level stays where it is."""
     window = np.array([0, 0, 9, 9, 0, 0, 0, 0], dtype=float)
     step = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=float)
-    made = load_denoiser("median").denoise(np.stack([window, step])[None])
+    made = load_denoiser("median")(np.stack([window, step])[None])
     assert made[0].tolist() == [[0] * 8, step.tolist()]
 
 

@@ -36,7 +36,7 @@ def test_what_idle_peers_show_in_other_metrics_is_not_judged_either() -> None:
     pfc[4] += 5_000.0
     found = verdict({"gpu_duty_cycle": duty, "pfc_tx_packet_rate": pfc})
     assert found.flags == ()
-    assert found.headline == (
+    assert found.verdict == (
         "whether a machine of 12 is at fault cannot be told: "
         "n04 stands out in PFC Tx packet rate among machines that idle"
     )
@@ -78,7 +78,7 @@ def test_more_than_a_few_that_stand_out_are_no_faults(count: int, machines: int,
     found = verdict({"cpu_usage": turns(count, machines=machines)}, everything=True)
     assert len(found.flags) == flagged
     if not flagged:
-        assert found.headline == (
+        assert found.verdict == (
             f"whether a machine of {machines} is at fault cannot be told: "
             f"{count} of {machines} stand out in CPU usage, so they are no peers"
         )

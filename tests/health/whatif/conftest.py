@@ -17,8 +17,8 @@ import pytest
 from health.whatif import Analysis, Replayed, analyse, prepare, read_metadata, read_trace
 from health.whatif.optypes import OPTYPES
 from health.whatif.synthetic import Recipe, make_trace
-from health.whatif.writer import table_columns, write_metadata
-from topology.files import read_source
+from health.whatif.writer import metadata_file, table_columns
+from topology.files import read_source, write_file
 
 SMALL = Recipe(dp=2, pp=2, tp=2, microbatches=4, steps=3, seed=7)
 """2 x 2 workers, 4 microbatches, 3 steps: 288 rows or so."""
@@ -76,7 +76,7 @@ def write(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
             spoil(columns)
         trace, meta = tmp_path / "trace.parquet", tmp_path / "meta.yaml"
         pq.write_table(pa.table(columns), trace)
-        write_metadata(meta, SMALL.sizes)
+        write_file(meta, metadata_file(SMALL.sizes))
         return trace, meta
 
     return call

@@ -15,6 +15,7 @@ import pytest
 
 from arnold.commands.run import run
 from health.whatif import Analysis, analyse, prepare, read_metadata, read_trace
+from health.whatif.analysis_result import TracedWorker
 from topology.files import read_source
 
 META = "dp_size: 3\npp_size: 2\ntp_size: 1\n"
@@ -59,7 +60,7 @@ def test_a_slow_rank_is_found_in_timers(tmp_path: Path, capsys: pytest.CaptureFi
     found = analysed(out)
     assert found.cause == "worker"
     assert found.slowest is not None
-    assert found.slowest.workers == ((1, 1),)
+    assert found.slowest.workers == (TracedWorker(1, 1),)
     # The first forward, eight turns of the slow rank at 60 ms, the last backward, 10 ms of collectives; ideal: the mean
     # over ranks: 35 ms a turn.
     assert found.slowdown == pytest.approx((10 + 8 * 60 + 20 + 10) / (9 * 35 + 10), rel=1e-9)

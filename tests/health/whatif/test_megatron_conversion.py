@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from health.whatif.converters import Conversion, Op, RankLayout, convert, write_conversion
-from health.whatif.converters.rank_layout import interleaved, one_forward_one_backward
 from health.whatif.metadata import JobSizes
+from health.whatif.schedules import interleaved, one_forward_one_backward
 from topology.errors import InvalidInput, TooLarge
 
 LAYOUT = RankLayout(dp=1, dsp=1, pp=2, tp=1, vpp=1)
@@ -213,11 +213,11 @@ def test_the_files_hold_what_was_converted(tmp_path: Path) -> None:
 
 def test_1f1b_of_the_paper() -> None:
     """Four stages, eight microbatches (figure 4 of arXiv 2104.04473): stage 0 warms up with three forwards."""
-    order = list(one_forward_one_backward(stage=0, stages=4, microbatches=8))
+    order = [(forward, i) for forward, _, i in one_forward_one_backward(stage=0, stages=4, microbatches=8)]
     assert order[:6] == [(True, 0), (True, 1), (True, 2), (True, 3), (False, 0), (True, 4)]
     assert order[-3:] == [(False, 5), (False, 6), (False, 7)]
     assert list(one_forward_one_backward(stage=3, stages=4, microbatches=2)) == [
-        (True, 0), (False, 0), (True, 1), (False, 1)
+        (True, 0, 0), (False, 0, 0), (True, 0, 1), (False, 0, 1)
     ]  # fmt: skip
 
 

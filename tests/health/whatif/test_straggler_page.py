@@ -17,12 +17,13 @@ import pytest
 from arnold.commands.run import run
 from arnold.pages.stragglers import slowest_step, straggler_page
 from arnold.pages.stragglers.heat_map import heat_map, shade
-from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, Timeline, Timelines
+from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, Timeline, Timelines, TracedWorker
 from health.whatif.blame import SlowWorker
 from health.whatif.step_chrome_trace import chrome_trace, steps_to_export
 from health.whatif.synthetic import Recipe, make_trace
-from health.whatif.writer import write_metadata, write_trace
+from health.whatif.writer import metadata_file, trace_file
 from tests.markup import tags
+from topology.files import write_file
 from topology.flags import NodeFlag
 
 DP, PP, STEPS = 3, 2, (7, 9)
@@ -50,7 +51,8 @@ def analysis(**changes: Any) -> Analysis:
         by_optype={"backward-compute": 1.01, "forward-compute": 1.25, "optimizer": 0.999},
         worker_slowdown=worker, worker_slowdown_exact=True, dp_slowdown=worker.max(axis=1),
         stage_slowdown=worker.max(axis=0), m_w=0.97, m_s=-0.001,
-        slowest=Share(((1, 0),), 2.03, 2.97, 0.97, 0.97), last_stage=Share(((0, 1),), 3.0, 2.0, -0.001, 0.0),
+        slowest=Share((TracedWorker(1, 0),), 2.03, 2.97, 0.97, 0.97, published=True),
+        last_stage=Share((TracedWorker(0, 1),), 3.0, 2.0, -0.001, 0.0, published=True),
         step_slowdown=step, per_step=PerStep(2 * step, 2 * step, {}, np.ones((DP, 2)), np.ones((PP, 2))),
         cause="worker", why="M_W is 0.970",
     )  # fmt: skip
@@ -256,8 +258,8 @@ def test_of_a_large_trace_the_slowest_steps_are_kept() -> None:
 def test_the_command_writes_page_and_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One run writes both; page and JSON give one verdict, and the packed file opens."""
     trace = make_trace(Recipe(dp=3, pp=2, microbatches=4, steps=3, slow={(1, 0): 1.5}))
-    write_trace(tmp_path / "trace.parquet", trace)
-    write_metadata(tmp_path / "meta.yaml", trace.sizes)
+    write_file(tmp_path / "trace.parquet", trace_file(trace))
+    write_file(tmp_path / "meta.yaml", metadata_file(trace.sizes))
     paths = {name: tmp_path / name for name in ("trace.parquet", "meta.yaml", "page.html", "steps.json.gz")}
     inputs = [str(paths["trace.parquet"]), "--meta", str(paths["meta.yaml"])]
     outputs = ["--html", str(paths["page.html"]), "--chrome-trace", str(paths["steps.json.gz"])]
@@ -277,7 +279,7 @@ def test_a_place_that_cannot_be_written_to_is_an_error(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, with the folder named."""
-    write_trace(tmp_path / "trace.parquet", make_trace(Recipe(dp=2, pp=1, microbatches=1, steps=1)))
+    write_file(tmp_path / "trace.parquet", trace_file(make_trace(Recipe(dp=2, pp=1, microbatches=1, steps=1))))
     code = run(["stragglers", str(tmp_path / "trace.parquet"), option, str(tmp_path / "nowhere" / "file"), "--json"])
     assert code == 2
     assert "nowhere" in json.loads(capsys.readouterr().out)["error"]["where"]

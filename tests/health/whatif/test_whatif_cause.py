@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from health.whatif import analyse, flags_of, help_for, notes_on, prepare, slow_workers, verdict
+from health.whatif.analysis import forward_backward_correlation
 from health.whatif.blame import suspects
-from health.whatif.cause import forward_backward_correlation
 from health.whatif.optypes import BACKWARD, FORWARD
 from health.whatif.synthetic import Recipe, make_trace
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from health.whatif import analyse, prepare, timelines_of
+from health.whatif.analysis_result import TracedWorker
 from health.whatif.operation_graph import build_graph
 from health.whatif.optypes import BACKWARD, FORWARD
 from health.whatif.step_replay import step_seconds
@@ -114,7 +115,7 @@ def test_slowest_three_per_cent_are_rounded_up() -> None:
     recipe = Recipe(dp=9, pp=4, steps=2, microbatches=16, slow={(3, 0): 1.8, (7, 2): 1.8})
     analysis = analyse(prepare(make_trace(recipe)))
     assert analysis.slowest is not None
-    assert set(analysis.slowest.workers) == {(3, 0), (7, 2)}
+    assert set(analysis.slowest.workers) == {TracedWorker(3, 0), TracedWorker(7, 2)}
     assert not analysis.slowest.published
     assert analysis.slowest.share > 0.9
     assert analysis.m_w is not None
@@ -129,11 +130,12 @@ def test_of_equal_workers_the_lowest_rank_counts() -> None:
     """
     recipe = Recipe(dp=4, pp=4, steps=2, uneven=0.4, seed=3)
     analysis = analyse(prepare(make_trace(recipe)))
-    approximate = analysis.approximate_worker_slowdown
+    approximate = analysis.worker_slowdown_approximate
     tied = np.argwhere(approximate == approximate.max())
     assert len(tied) > 1
     assert analysis.slowest is not None
-    assert analysis.slowest.workers == (min(((int(d), int(s)) for d, s in tied), key=lambda worker: worker[::-1]),)
+    lowest = min(((int(d), int(s)) for d, s in tied), key=lambda worker: worker[::-1])
+    assert analysis.slowest.workers == (TracedWorker(*lowest),)
 
 
 def test_below_threshold_nothing_is_attributed() -> None:
