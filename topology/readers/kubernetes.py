@@ -20,18 +20,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from topology.build import build_cluster
+from topology.build import build_cluster, qualified
 from topology.cluster import MAX_LEVELS, Cluster, Node
 from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
 from topology.files import Places, Source
 from topology.flags import FAULTY, NodeFlag
 from topology.readers import kubernetes_objects as objects
-from topology.readers.kubernetes_gpus import GPU, quantity
 from topology.readers.kubernetes_health import SLOWDOWN, annotated_flag, discourages, faults, price_flag, repels
 from topology.readers.kubernetes_labels import check_labels, choose_labels
+from topology.readers.kubernetes_objects import GPU, quantity
 from topology.readers.kubernetes_pods import Pod
-from topology.readers.paths import qualified
 from topology.readers.types import Reading
 
 _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")

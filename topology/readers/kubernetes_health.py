@@ -13,8 +13,7 @@ from datetime import datetime
 
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
-from topology.readers.kubernetes_gpus import GPU
-from topology.readers.kubernetes_objects import NodeCondition, Taint
+from topology.readers.kubernetes_objects import GPU, NodeCondition, Taint
 
 SLOWDOWN = "arnold.dev/slowdown"
 """Annotation of a node: a factor of at least 1, or ``faulty``."""

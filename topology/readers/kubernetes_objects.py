@@ -8,7 +8,7 @@ cluster and the files that ``kubectl`` prints are read with the same structs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,9 +16,13 @@ import msgspec
 
 from topology.documents import Document
 from topology.errors import InvalidInput
-from topology.readers.kubernetes_gpus import GPU
+
+GPU = "nvidia.com/gpu"
+"""Resource name of a GPU."""
 
 _STEP = re.compile(r"\.(?P<field>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
+
+_WHOLE = re.compile(r"[0-9]{1,9}")
 
 
 class Object(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -124,6 +128,35 @@ class NodeEvent(Object, frozen=True):
     event_time: str | None = None
     first_timestamp: str | None = None
     last_timestamp: str | None = None
+
+
+def quantity(value: Any) -> int:
+    """Read a number of GPUs as Kubernetes writes it, ``"8"`` or ``8``.
+
+    :raises ValueError: not a whole number.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9:
+        return value
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    raise ValueError(f"{str(value)[:40]!r} is not a number of GPUs")
+
+
+def pod_gpus(containers: Iterable[int], init_containers: Iterable[tuple[int, bool]]) -> int:
+    """Return the GPUs a pod holds: of what runs together, or of its largest moment before.
+
+    Init containers run one after the other; those that restart always (sidecars) go on running beside what follows
+    (KEP-753, the formula of ``resourcehelper.PodRequests``).
+
+    :param containers: GPUs of each container.
+    :param init_containers: GPUs of each init container in order, and whether it is a sidecar.
+    """
+    before = sidecars = 0
+    for gpus, sidecar in init_containers:
+        before = max(before, sidecars + gpus)
+        if sidecar:
+            sidecars += gpus
+    return max(before, sidecars + sum(containers))
 
 
 START_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)

@@ -6,8 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from topology.readers.kubernetes_gpus import pod_gpus, quantity
-from topology.readers.kubernetes_objects import Amounts, Metadata, Object, OwnerReference, instant
+from topology.readers.kubernetes_objects import Amounts, Metadata, Object, OwnerReference, instant, pod_gpus, quantity
 
 RELEASED = "arnold.dev/released"
 """Label, ``true``: the pod was pinned to its node by a plan; an admission policy keeps it for the extender."""

@@ -7,7 +7,7 @@ the first that is not flat.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -17,8 +17,7 @@ from topology.cluster import MAX_NODES
 from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
 from topology.files import Source
-from topology.hostlist import expand_hostlist
-from topology.readers.switches import Switch, block_cluster, tree_cluster, trunk_notes
+from topology.readers.switches import Switch, block_cluster, expand_switch, tree_cluster, trunk_notes
 from topology.readers.types import Reading
 
 _MARK = re.compile(r"^(?:[ \t]*-[ \t]+)?[\"']?(?:topology|cluster_default)[\"']?[ \t]*:", re.MULTILINE)
@@ -59,7 +58,7 @@ class _Topology(_Strict):
     torus3d: Any = None
 
     def kinds(self) -> list[str]:
-        """Return which kinds of topology the text says it is; Slurm takes exactly one."""
+        """Return the kinds of topology that the text says it is; Slurm takes exactly one."""
         return [kind for kind in ("tree", "block", "flat", "ring", "torus3d") if getattr(self, kind)]
 
 
@@ -91,18 +90,12 @@ class SlurmYaml:
         chosen, here = topologies[number], paths[number]
         notes = () if len(topologies) == 1 else (f"of {len(topologies)} topologies, {chosen.topology!r} was read",)
         if chosen.tree is not None:
-            rows = [(switch.switch, switch.children, switch.nodes) for switch in chosen.tree.switches]
-            switches = _switches(document, rows, (*here, "tree", "switches"))
-            _check_any(switches, document.where(*here, "tree"))
-            cluster = tree_cluster(switches)
+            lines = [(switch.switch, switch.children, switch.nodes) for switch in chosen.tree.switches]
+            cluster = tree_cluster(_switches(document, lines, here, ("tree", "switches")))
             return Reading(cluster, (*notes, *trunk_notes(cluster)))
         if chosen.block is not None:
-            blocks = _switches(
-                document,
-                [(block.block, None, block.nodes) for block in chosen.block.blocks],
-                (*here, "block", "blocks"),
-            )
-            _check_any(blocks, document.where(*here, "block"))
+            lines = [(block.block, None, block.nodes) for block in chosen.block.blocks]
+            blocks = _switches(document, lines, here, ("block", "blocks"))
             sizes, place = chosen.block.block_sizes, document.where(*here, "block", "block_sizes")
             return Reading(block_cluster(blocks, sizes, place=place), notes)
         raise InvalidTopology(
@@ -130,19 +123,18 @@ def _chosen(topologies: Sequence[_Topology], source: Source) -> int:
 
 
 def _switches(
-    document: Document, rows: Iterable[tuple[str, str | None, str | None]], path: tuple[str | int, ...]
+    document: Document,
+    lines: Sequence[tuple[str, str | None, str | None]],
+    here: tuple[int, ...],
+    keys: tuple[str, str],
 ) -> list[Switch]:
-    switches: list[Switch] = []
-    budget = MAX_NODES
-    for i, (name, children, nodes) in enumerate(rows):
-        place = document.where(*path, i)
-        below = () if children is None else tuple(expand_hostlist(children, where=place, limit=budget))
-        held = () if nodes is None else tuple(expand_hostlist(nodes, where=place, limit=budget))
-        budget -= len(held)
-        switches.append(Switch(name, below, held, place))
-    return switches
-
-
-def _check_any(switches: Sequence[Switch], place: str) -> None:
-    if not switches:
+    """Return the switches under two keys of a topology, from names and hostlists of what hangs on each."""
+    if not lines:
+        place = document.where(*here, keys[0])
         raise InvalidTopology("the topology has no switches", where=place, fix="describe at least one")
+    switches: list[Switch] = []
+    limit = MAX_NODES
+    for i, line in enumerate(lines):
+        switches.append(expand_switch(*line, place=document.where(*here, *keys, i), limit=limit))
+        limit -= len(switches[-1].nodes)
+    return switches
