@@ -77,6 +77,11 @@ class Level:
     def __len__(self) -> int:
         return len(self.domains)
 
+    def own_names(self) -> list[str]:
+        """Return the domain of each node; empty where the node hangs on a broader switch."""
+        names = ["" if implicit else name for name, implicit in zip(self.domains, self.implicit, strict=True)]
+        return [names[domain] for domain in self.domain_of.tolist()]
+
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
@@ -129,6 +134,12 @@ class Cluster:
         idle: npt.NDArray[np.bool_] = (self.free_gpus == self.gpus) & np.isfinite(self.slowdown)
         idle.setflags(write=False)
         return idle
+
+    @property
+    def along_the_tree(self) -> IntArray:
+        """All nodes, those of one domain next to each other at every level."""
+        keys = tuple(level.domain_of for level in reversed(self.levels)) or (np.zeros(len(self)),)
+        return np.lexsort(keys).astype(np.int32)
 
     def node(self, which: int | str) -> Node:
         """Return one node, by index or by name.

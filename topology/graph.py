@@ -1,18 +1,17 @@
-"""The network between the nodes: lowest common domain, paths, link capacity, and a networkx view of all of it.
+"""The network between the nodes: domains as objects, paths, link capacity, and a networkx view of all of it.
 
-A cluster is a tree, so that what most callers ask is answered from its arrays; networkx is for analysing a graph.  A
-node is known by its name, a switch by its level and name, the switch above the broadest level by :data:`CORE`.
+A node is known by its name, a switch by its level and name, the switch above the broadest level by :data:`CORE`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from topology.cluster import ROOT, Cluster, FloatArray, IntArray
-from topology.domains import domain_tree
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -25,6 +24,66 @@ CORE: Switch = ("", ROOT)
 
 GPU_BANDWIDTH = 50.0
 """GB/s from a GPU into the network: one port of 400 Gb/s a GPU, 400 GB/s for a node of eight (arXiv 2509.15940)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """A switch and what is below it.
+
+    :param level: name of its level; empty for the root.
+    :param name: unique in its level.
+    :param nodes: indices of all nodes below it, those of one child next to each other.
+    :param children: domains that hang on it.
+    :param own: indices of the nodes that hang on it without a switch between.
+    """
+
+    level: str
+    name: str
+    nodes: IntArray
+    children: tuple[Domain, ...]
+    own: IntArray
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Level and name: unique in the cluster."""
+        return self.level, self.name
+
+    def walk(self) -> Iterator[Domain]:
+        """Yield the domain itself and all below it, parents first, siblings in order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def domain_tree(cluster: Cluster) -> Domain:
+    """Return the cluster as one domain, the root, with everything below it.
+
+    Domains keep the order of the levels.  Implicit ones are left out: what hangs on them hangs on the closest broader
+    switch, as in the real network.
+    """
+    order = cluster.along_the_tree
+    children, own = _split(cluster, order, 0)
+    return Domain("", ROOT, order, tuple(children), own)
+
+
+def _split(cluster: Cluster, nodes: IntArray, depth: int) -> tuple[list[Domain], IntArray]:
+    """Return domains below a broader one that holds ``nodes``, and the nodes that hang on that one itself."""
+    if depth == len(cluster.levels):
+        return [], nodes
+    level = cluster.levels[depth]
+    domain_of = level.domain_of[nodes]
+    cuts = np.flatnonzero(np.diff(domain_of)) + 1
+    children: list[Domain] = []
+    own = [nodes[:0]]
+    for part in np.split(nodes, cuts):
+        number = level.domain_of[part[0]]
+        below, direct = _split(cluster, part, depth + 1)
+        if level.implicit[number]:
+            children.extend(below)
+            own.append(direct)
+        else:
+            children.append(Domain(level.name, level.domains[number], part, tuple(below), direct))
+    return children, np.concatenate(own)
 
 
 def lowest_common_domain(cluster: Cluster, nodes: Sequence[int] | IntArray) -> Switch:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topology.cluster import Cluster, IntArray
-from topology.domains import Domain, domain_tree
+from topology.graph import Domain, domain_tree
 from topology.states import State, count_states, node_states
 
 MAX_ROWS = 60

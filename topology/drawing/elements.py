@@ -19,11 +19,7 @@ XY = tuple[float, float]
 def svg(
     kind: str, width: float, height: float, parts: Iterable[str], *, title: str, corner: float = 0.0, **more: Attribute
 ) -> str:
-    """Return a whole drawing.
-
-    :param title: what a screen reader says.
-    :param corner: x and y of the upper left corner.
-    """
+    """Return a whole drawing; the title is what a screen reader says, the corner x and y of the upper left one."""
     box = {"viewBox": f"{number(corner)} {number(corner)} {number(width)} {number(height)}"}
     said: dict[str, Attribute] = {"role": "img", "aria_label": title}
     return "\n".join([f"{_tag('svg', kind, box, {'width': width, 'height': height}, said, more)}>", *parts, "</svg>"])

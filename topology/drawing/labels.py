@@ -19,9 +19,7 @@ ELLIPSIS = "…"
 class Label:
     """A line of text in a drawing.
 
-    :param x: left end, or right end when ``right``.
-    :param y: base line.
-    :param size: of the type.
+    :param x: left end, or right end when ``right``; y is the base line.
     :param name: whether it is the name of a domain (drawn with weight) or a note beside it.
     :param frame: number of its box among the frames of the layout.
     """
@@ -36,10 +34,7 @@ class Label:
 
 
 def labels(layout: Layout, note: Callable[[Shape], str]) -> Iterator[Label]:
-    """Yield labels of all boxes that have room for one: the name, and at the right a note where both fit.
-
-    :param note: what to say of a domain, a few characters.
-    """
+    """Yield labels of all boxes that have room for one: the name, and at the right a short note where both fit."""
     for number, frame in enumerate(layout.frames):
         if not frame.header:
             continue
@@ -65,6 +60,11 @@ def fit(text: str, size: float, room: float) -> str:
 def legend(states: IntArray) -> tuple[tuple[State, int], ...]:
     """Return states that occur and how many nodes are in each, from best to worst."""
     return tuple((State(i), count) for i, count in enumerate(count_states(states)) if count)
+
+
+def free_of(cluster: Cluster) -> Callable[[Shape], str]:
+    """Return what gives the note beside a domain's name: nodes free for a gang, of all its nodes."""
+    return lambda shape: f"{int(cluster.idle[shape.nodes].sum()):,}/{len(shape.nodes):,}"
 
 
 def inventory(cluster: Cluster) -> str:

@@ -54,11 +54,7 @@ class DomainFrame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bar:
-    """The area of nodes that are merged into one rectangle.
-
-    :param shape: the domain they belong to.
-    :param nodes: the nodes.
-    """
+    """The area of nodes of a domain that are merged into one rectangle."""
 
     shape: Shape
     nodes: IntArray
@@ -77,7 +73,6 @@ class Layout:
     :param nodes: shape [squares], which node each square is; empty when nodes are bars.
     :param x: shape [squares], left edge.
     :param y: shape [squares], top edge.
-    :param side: side of a square.
     """
 
     width: float
@@ -100,15 +95,12 @@ def layout(cluster: Cluster, *, width: float = WIDTH, detail: int = DETAIL) -> L
     levels = [level.name for level in cluster.levels]
     sides: Sequence[float] = BAR_SIDES if bars else SIDES
     for side in sides:
-        sizer = Sizer(root, levels, side=side, gap=0.0 if bars else _gap_between(side))
+        gap = 3.0 if side >= 16 else 2.0 if side >= 9 else 1.0
+        sizer = Sizer(root, levels, side=side, gap=0.0 if bars else gap)
         block = sizer.root(width)
         if block.width <= width and block.height <= MOST_HEIGHT * width:
             break
     return _settle(block, sizer, bars)
-
-
-def _gap_between(side: float) -> float:
-    return 3.0 if side >= 16 else 2.0 if side >= 9 else 1.0
 
 
 def _settle(root: SizedBox, sizer: Sizer, bars: bool) -> Layout:
@@ -123,20 +115,9 @@ def _settle(root: SizedBox, sizer: Sizer, bars: bool) -> Layout:
     def settle(block: SizedBox, x: float, y: float, depth: int, *, boxed: bool) -> None:
         if boxed:
             style = block.style
-            frames.append(
-                DomainFrame(
-                    block.shape,
-                    x,
-                    y,
-                    block.width,
-                    block.height,
-                    depth,
-                    broad=style is BROAD,
-                    header=block.header,
-                    font=style.font,
-                    inside=style.padding,
-                )
-            )
+            size = block.width, block.height
+            look = style is BROAD, block.header, style.font, style.padding
+            frames.append(DomainFrame(block.shape, x, y, *size, depth, *look))
         for part, dx, dy in block.parts:
             settle(part, x + dx, y + dy, depth + boxed, boxed=part.shape is not block.shape)
         if block.columns and bars:

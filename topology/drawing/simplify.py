@@ -8,12 +8,13 @@ megabytes at most.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from topology.cluster import Cluster, IntArray
-from topology.domains import Domain, domain_tree
+from topology.graph import Domain, domain_tree
 
 DETAIL = 15_000
 """Nodes up to which each has its own square."""
@@ -44,6 +45,12 @@ class Shape:
         """Names as read from outside to inside."""
         return " / ".join(self.names)
 
+    def walk(self) -> Iterator[Shape]:
+        """Yield the shape itself and all inside, outer before inner."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
 
 def shapes(cluster: Cluster, *, detail: int = DETAIL) -> tuple[Shape, bool]:
     """Return what to draw of a cluster.
@@ -52,22 +59,18 @@ def shapes(cluster: Cluster, *, detail: int = DETAIL) -> tuple[Shape, bool]:
     :returns: the root, and whether nodes are drawn as bars instead of squares.
     """
     bars = len(cluster) > detail
-    depth = _bar_depth(cluster) if bars else len(cluster.levels)
+    fitting = [depth for depth, level in enumerate(cluster.levels, 1) if len(level) <= BARS]
+    depth = max(fitting, default=0) if bars else len(cluster.levels)
     levels = {level.name for level in cluster.levels[:depth]}
     return _shape(domain_tree(cluster), levels, keep_single=bars), bars
 
 
-def _bar_depth(cluster: Cluster) -> int:
-    """Return how many levels are drawn when the closest drawn ones become bars."""
-    fitting = [depth + 1 for depth, level in enumerate(cluster.levels) if len(level) <= BARS]
-    return max(fitting, default=0)
-
-
 def _shape(domain: Domain, levels: set[str], *, keep_single: bool) -> Shape:
-    drawn = [child for child in domain.children if child.level in levels]
     own = [domain.own, *(child.nodes for child in domain.children if child.level not in levels)]
     children = []
-    for child in drawn:
+    for child in domain.children:
+        if child.level not in levels:
+            continue
         shape = _shape(child, levels, keep_single=keep_single)
         if len(shape.nodes) == 1 and domain.level and not keep_single:
             own.append(shape.nodes)

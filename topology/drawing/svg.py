@@ -31,8 +31,7 @@ def svg_drawing(
     A node is a ``<rect class="n ...">``, in the order of ``layout.nodes``; boxes and bars carry ``data-tip``, notes the
     number of their frame.
 
-    :param paint: shape [nodes], index into ``classes``.
-    :param classes: style-sheet classes.
+    :param paint: shape [nodes], index into ``classes`` of the style sheet.
     :param title: what a screen reader says.
     :param note: a few characters beside the label of a domain.
     :param tip: a sentence on a domain, shown when the pointer rests on its box.
@@ -42,7 +41,11 @@ def svg_drawing(
     parts = [
         *_frames(layout, tip),
         *_squares(layout, paint, classes),
-        *(piece for bar in layout.bars for piece in _bar(bar, paint, classes, tip)),
+        *(
+            rect(x, bar.y, wide, bar.height, classes[kind], tip=tip(bar.shape))
+            for bar in layout.bars
+            for kind, x, wide in slices(bar, paint, len(classes))
+        ),
         *_marks(layout, marks or {}),
         *_labels(layout, note),
     ]
@@ -71,11 +74,6 @@ def slices(bar: Bar, paint: IntArray, kinds: int) -> Iterator[tuple[int, float, 
         width = bar.width * float(counts[kind]) / len(bar.nodes)
         yield int(kind), x, width
         x += width
-
-
-def _bar(bar: Bar, paint: IntArray, classes: Sequence[str], tip: Callable[[Shape], str]) -> Iterator[str]:
-    for kind, x, width in slices(bar, paint, len(classes)):
-        yield rect(x, bar.y, width, bar.height, classes[kind], tip=tip(bar.shape))
 
 
 def _marks(layout: Layout, marks: Mapping[int, str]) -> Iterator[str]:

@@ -98,7 +98,6 @@ def faults(
 ) -> Iterator[str]:
     """Yield why no new pod may use a node, one phrase each.
 
-    :param gpus: GPUs that the node has.
     :param allocatable: GPUs that its device plugin offers.
     :param repelling: taints (key, value) that the job does not tolerate.
     """
@@ -117,10 +116,7 @@ def discourages(taint: Taint) -> bool:
 
 
 def price_flag(node: str, discouraging: Iterable[tuple[str, str]]) -> NodeFlag | None:
-    """Return what taints PreferNoSchedule cost.
-
-    :param discouraging: those (key, value) that the job does not tolerate.
-    """
+    """Return what taints (key, value) PreferNoSchedule cost that the job does not tolerate; ``None`` without any."""
     keys = sorted({key for key, _ in discouraging})
     if not keys:
         return None

@@ -30,7 +30,7 @@ class Object(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class OwnerReference(Object, frozen=True):
-    """Who made an object."""
+    """What made an object."""
 
     kind: str = ""
     name: str = ""
@@ -39,7 +39,7 @@ class OwnerReference(Object, frozen=True):
 
 
 class Metadata(Object, frozen=True):
-    """Who an object is."""
+    """Identity of an object."""
 
     name: str = ""
     namespace: str | None = None
@@ -91,22 +91,32 @@ class NodeStatus(Object, frozen=True):
     conditions: list[NodeCondition] | None = None
 
 
-class NodeObject(Object, frozen=True):
-    """A node, as far as scheduling goes."""
+class NamedObject(Object, frozen=True):
+    """An object with a name, labels and annotations."""
 
     metadata: Metadata = Metadata()
-    spec: NodeSpec = NodeSpec()
-    status: NodeStatus = NodeStatus()
 
     @property
     def name(self) -> str:
-        """Name of the node."""
+        """Name, unique within the namespace."""
         return self.metadata.name
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels of the node."""
+        """All labels."""
         return self.metadata.labels or {}
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """All annotations."""
+        return self.metadata.annotations or {}
+
+
+class NodeObject(NamedObject, frozen=True):
+    """A node, as far as scheduling goes."""
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
 
 
 class InvolvedObject(Object, frozen=True):
