@@ -9,19 +9,12 @@ from topology.cluster import Cluster, IntArray, Level
 
 
 def count_nodes(level: Level, nodes: npt.NDArray[np.bool_]) -> IntArray:
-    """Return how many of the given nodes each domain of a level holds.
-
-    :param nodes: shape [nodes], which nodes count.
-    :returns: shape [domains].
-    """
+    """Return shape [domains], how many of the given nodes (shape [nodes]) each domain of a level holds."""
     return np.bincount(level.domain_of[nodes], minlength=len(level)).astype(np.int32)
 
 
 def most_together(cluster: Cluster, nodes: npt.NDArray[np.bool_]) -> int:
-    """Return how many of the given nodes one job can have: all, or those of one trunk where nothing joins the trunks.
-
-    :param nodes: shape [nodes], which nodes count.
-    """
+    """Return how many of the given nodes (shape [nodes]) one job can have: where nothing joins the trunks, of one."""
     if (trunks := cluster.trunks) is None:
         return int(np.count_nonzero(nodes))
     return int(count_nodes(trunks, nodes).max())
@@ -30,7 +23,7 @@ def most_together(cluster: Cluster, nodes: npt.NDArray[np.bool_]) -> int:
 def shortage_apart(cluster: Cluster, nodes: npt.NDArray[np.bool_], wanted: int) -> str:
     """Return why one job cannot have so many of the given nodes although there are enough: they lie in several trunks.
 
-    :param nodes: shape [nodes], which nodes count.
+    :param nodes: shape [nodes], the given ones.
     :returns: ``in one domain of spine, as nothing joins ...``; empty when one trunk has enough, or all have too few.
     """
     if (trunks := cluster.trunks) is None:

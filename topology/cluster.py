@@ -11,8 +11,7 @@ hangs on), shown as an *implicit* domain of the same name; a node without any br
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from dataclasses import replace as dataclass_replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -166,12 +165,11 @@ class Cluster:
 
         :raises UnknownName: no level has that name.
         """
-        for level in self.levels:
-            if level.name == name:
-                return level
-        known = ", ".join(level.name for level in self.levels) or "none"
-        hint = did_you_mean(name, (level.name for level in self.levels))
-        raise UnknownName(f"the cluster has no level {name!r}", fix=f"{hint}use one of its levels: {known}")
+        known = [level.name for level in self.levels]
+        if name in known:
+            return self.levels[known.index(name)]
+        fix = f"{did_you_mean(name, known)}use one of its levels: {', '.join(known) or 'none'}"
+        raise UnknownName(f"the cluster has no level {name!r}", fix=fix)
 
     def level_index(self, name: str) -> int:
         """Return the depth of the level of that name, 0 the broadest.
@@ -197,7 +195,7 @@ class Cluster:
 
     def replace(self, **changes: Any) -> Cluster:
         """Return a copy with some fields changed (names of fields as in the class)."""
-        return dataclass_replace(self, **changes)
+        return replace(self, **changes)
 
     def with_busy(self, nodes: Iterable[int]) -> Cluster:
         """Return a copy in which all GPUs of the given nodes are in use."""

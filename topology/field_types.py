@@ -32,24 +32,23 @@ Seed = Annotated[int, Interval(ge=0, le=2**31 - 1)]
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """What a field may hold: one value or several of one kind, within bounds."""
+    """What a field may hold: a bool, int, float or str within bounds.
+
+    :param many: any number of values, as a tuple.
+    :param optional: ``None`` is a value too.
+    :param choices: the only words that are taken; empty = any.
+    :param low_open: the lower bound itself is no value.
+    :param high_open: the upper bound itself is no value.
+    """
 
     kind: type
-    """bool, int, float or str."""
     many: bool = False
-    """Any number of values, as a tuple."""
     optional: bool = False
-    """None is a value too."""
     choices: tuple[str, ...] = ()
-    """The only words that are taken; empty = any."""
     low: float = -inf
-    """Lower bound."""
     high: float = inf
-    """Upper bound."""
     low_open: bool = False
-    """The lower bound itself is no value."""
     high_open: bool = False
-    """The upper bound itself is no value."""
 
     @property
     def bounded(self) -> bool:
@@ -89,15 +88,15 @@ def field_type(hint: Any) -> FieldType | None:
     if origin is Literal and all(isinstance(word, str) for word in parts):
         return FieldType(str, choices=parts)
     if origin is Annotated:
-        inner = field_type(parts[0])
-        return None if inner is None else replace(inner, **_bounds(parts[1:]))
-    if origin is tuple and len(parts) == 2 and parts[1] is Ellipsis:
-        inner = field_type(parts[0])
-        return None if inner is None else replace(inner, many=True)
-    if origin in (Union, UnionType) and len(parts) == 2 and NoneType in parts:
-        inner = field_type(next(part for part in parts if part is not NoneType))
-        return None if inner is None else replace(inner, optional=True)
-    return None
+        inner, more = parts[0], _bounds(parts[1:])
+    elif origin is tuple and len(parts) == 2 and parts[1] is Ellipsis:
+        inner, more = parts[0], {"many": True}
+    elif origin in (Union, UnionType) and len(parts) == 2 and NoneType in parts:
+        inner, more = next(part for part in parts if part is not NoneType), {"optional": True}
+    else:
+        return None
+    found = field_type(inner)
+    return None if found is None else replace(found, **more)
 
 
 def check_bounds(record: Any, *, names: Mapping[str, str] = MappingProxyType({})) -> None:

@@ -68,9 +68,8 @@ class Places(Sequence[str]):
     @overload
     def __getitem__(self, row: slice) -> list[str]: ...
     def __getitem__(self, row: int | slice) -> str | list[str]:
-        if isinstance(row, slice):
-            return [self._spell(i) for i in range(*row.indices(self._size))]
-        return self._spell(range(self._size)[row])
+        chosen = range(self._size)[row]
+        return self._spell(chosen) if isinstance(chosen, int) else [self._spell(i) for i in chosen]
 
 
 def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: bool = False) -> Source:
@@ -159,25 +158,18 @@ def _open(path: str | Path) -> BinaryIO:
 def decode_source(name: str, data: bytes, *, may_be_empty: bool = False) -> Source:
     """Return text from bytes.
 
-    :param may_be_empty: whether nothing is an answer too, as of a list.
     :raises InvalidInput: empty, binary, not UTF-8.
     """
     if data.startswith(GZIP):
         raise InvalidInput("is compressed with gzip", where=name, fix=f"pass it through gunzip: gunzip -c {name}")
     if (zero := data.find(b"\0")) >= 0:
-        raise InvalidInput(
-            "is binary or not UTF-8: it holds a zero byte",
-            where=_line_at(name, data, zero),
-            fix="give a text file in UTF-8",
-        )
+        binary, where = "is binary or not UTF-8: it holds a zero byte", _line_at(name, data, zero)
+        raise InvalidInput(binary, where=where, fix="give a text file in UTF-8")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"is not UTF-8 text: {error.reason} at byte {error.start}",
-            where=_line_at(name, data, error.start),
-            fix="save the file as UTF-8 text",
-        ) from None
+        wrong, where = f"is not UTF-8 text: {error.reason} at byte {error.start}", _line_at(name, data, error.start)
+        raise InvalidInput(wrong, where=where, fix="save the file as UTF-8 text") from None
     if not may_be_empty and (not text or text.isspace()):
         raise InvalidInput("is empty", where=name, fix="give a file with content")
     return Source(name, text)
@@ -233,9 +225,8 @@ def check_writable(path: str | Path) -> None:
 
 def _not_writable(path: str | Path, error: OSError | ValueError) -> InvalidInput:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return InvalidInput(
-        f"cannot be written: {reason}", where=str(path), fix="choose a folder that exists and may be written to"
-    )
+    fix = "choose a folder that exists and may be written to"
+    return InvalidInput(f"cannot be written: {reason}", where=str(path), fix=fix)
 
 
 def _line_at(name: str, data: bytes, position: int) -> str:

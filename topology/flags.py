@@ -1,4 +1,4 @@
-"""Why a node should be avoided, how slow it is, who says so, and until when.
+"""Why a node should be avoided, how slow it is, which detector says so, and until when.
 
 Detectors write flags and the scheduler reads them; neither knows the other.
 """
@@ -81,8 +81,8 @@ class NodeFlag(JsonRecord):
 
 
 def severity(flag: NodeFlag) -> tuple[float, bool, float, str, str]:
-    """By which flags of one node are compared, the largest the worst: the slowdown; of equal ones a known cause, then
-    the later end; then names, so that the order in which they came does not matter.
+    """Return a key by which flags of one node are compared, the largest the worst: the slowdown; of equal ones a known
+    cause, then the later end; then names, so that the order in which they came does not matter.
     """
     end = math.inf if flag.until is None else flag.until.timestamp()
     return flag.slowdown, flag.kind != "straggler", end, flag.source, flag.evidence
@@ -99,11 +99,9 @@ def merged(flags: Sequence[NodeFlag]) -> NodeFlag:
     worst, *others = sorted(flags, key=severity, reverse=True)
     if not others:
         return worst
-    ordered = [worst, *others]
-    evidence = "; ".join(f"{flag.source or 'unnamed'}: {flag.evidence or in_words(flag)}" for flag in ordered)
-    return replace(
-        worst, source=", ".join(dict.fromkeys(flag.source or "unnamed" for flag in ordered)), evidence=evidence
-    )
+    said = [(flag.source or "unnamed", flag.evidence or in_words(flag)) for flag in (worst, *others)]
+    evidence = "; ".join(f"{source}: {words}" for source, words in said)
+    return replace(worst, source=", ".join(dict.fromkeys(source for source, _ in said)), evidence=evidence)
 
 
 def in_words(flag: NodeFlag) -> str:

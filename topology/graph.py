@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -114,15 +115,9 @@ def path(cluster: Cluster, source: int, target: int) -> list[str | Switch]:
 
 def _switches_below(cluster: Cluster, node: int, top: Switch) -> list[Switch]:
     """Return switches from a node upwards, up to but without ``top``."""
-    switches: list[Switch] = []
-    for level in reversed(cluster.levels):
-        domain = level.domain_of[node]
-        if not level.implicit[domain]:
-            switch = (level.name, level.domains[domain])
-            if switch == top:
-                break
-            switches.append(switch)
-    return switches
+    own = [(level, level.domain_of[node]) for level in reversed(cluster.levels)]
+    switches = [(level.name, level.domains[domain]) for level, domain in own if not level.implicit[domain]]
+    return list(takewhile(lambda switch: switch != top, switches))
 
 
 def uplinks(
@@ -148,13 +143,12 @@ def uplinks(
         cluster.level(name)
     capacity: dict[str, FloatArray] = {}
     below = cluster.gpus.astype(np.float64) * gpu_bandwidth
-    for depth in range(len(cluster.levels) - 1, -1, -1):
-        level = cluster.levels[depth]
-        closest = depth == len(cluster.levels) - 1
-        hangs_on = level.domain_of if closest else cluster.levels[depth + 1].parent_of
+    hangs_on = cluster.levels[-1].domain_of if cluster.levels else np.zeros(0, dtype=np.int32)
+    for level in reversed(cluster.levels):
         below = np.bincount(hangs_on, weights=below, minlength=len(level)).astype(np.float64)
         below /= np.where(level.implicit, 1.0, ratios.get(level.name, 1.0))
         capacity[level.name] = below
+        hangs_on = level.parent_of
     return {level.name: capacity[level.name] for level in cluster.levels}
 
 

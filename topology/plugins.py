@@ -36,16 +36,13 @@ class PluginGroup(Generic[T]):
         """
         found = {point.name: point for point in _entry_points(self.group)}
         if name not in found:
-            raise UnknownName(
-                f"{self._unknown} {name!r}",
-                where=where or self._where,
-                fix=f"{did_you_mean(name, found)}use one of {', '.join(sorted(found))}",
-            )
+            fix = f"{did_you_mean(name, found)}use one of {', '.join(sorted(found))}"
+            raise UnknownName(f"{self._unknown} {name!r}", where=where or self._where, fix=fix)
         made: T = found[name].load()()
         return made
 
 
 @cache
 def _entry_points(group: str) -> EntryPoints:
-    """Look a group up once: the metadata of everything installed is read for it."""
+    """Return the entry points of a group, looked up once: the metadata of everything installed is read for it."""
     return entry_points(group=group)

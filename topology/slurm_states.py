@@ -34,8 +34,11 @@ _IN_USE = frozenset({
     "NPC", "PERFCTRS", "EXT", "EXTERNAL", "RESUME", "UNDRAIN",
 })  # fmt: skip
 _OFF = frozenset({"POWERED_DOWN", "POWERED_DN"})
-_NO_HINDRANCE = frozenset({"IDLE", "CLOUD", "DYNAMIC_NORM"}) | _OFF
-_KNOWN = _UNUSABLE | _IN_USE | _NO_HINDRANCE
+_USES = (
+    dict.fromkeys({"IDLE", "CLOUD", "DYNAMIC_NORM"} | _OFF, Use.FREE)
+    | dict.fromkeys(_IN_USE, Use.IN_USE)
+    | dict.fromkeys(_UNUSABLE, Use.UNUSABLE)
+)
 _WORD = re.compile(r"([A-Z_]+)([*~#!%$@^-]*)")
 
 # what the character after a state means; ~ (powered off) alone leaves an idle node free: Slurm starts it for a job
@@ -54,8 +57,7 @@ def use_of(words: Iterable[str]) -> Use:
             return Use.UNUSABLE
         name, marks = match.groups()
         idle = idle or name == "IDLE"
-        of_name = Use.FREE if name in _NO_HINDRANCE else Use.IN_USE if name in _IN_USE else Use.UNUSABLE
-        found = max(found, of_name, *(_MARKS.get(mark, Use.IN_USE) for mark in marks))
+        found = max(found, _USES.get(name, Use.UNUSABLE), *(_MARKS.get(mark, Use.IN_USE) for mark in marks))
     return found if idle else max(found, Use.IN_USE)
 
 
@@ -67,7 +69,7 @@ def powered_off(words: Iterable[str]) -> bool:
 def is_state(text: str) -> bool:
     """Return whether a text is a state, in a spelling that is known."""
     matches = [_WORD.fullmatch(word) for word in _split([text])]
-    return bool(matches) and all(match is not None and match[1] in _KNOWN for match in matches)
+    return bool(matches) and all(match is not None and match[1] in _USES for match in matches)
 
 
 def _split(words: Iterable[str]) -> list[str]:

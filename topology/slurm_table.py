@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -38,14 +38,8 @@ _GPUS = re.compile(r"(?:^|,)(?:gres/)?gpu(?:[:=(,]|$)")
 _RECIPE = 'give `sinfo -N -h -o "%N %t %G"`'
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """A row of a table.
-
-    :param nodes: a node or hostlist.
-    :param gres: generic resources, ``None`` = there is no such column.
-    :param place: where it stands.
-    """
+class TableRow(NamedTuple):
+    """A row of a table: a node or hostlist, its state and its generic resources, ``None`` = there is no such column."""
 
     nodes: str
     state: str
@@ -53,21 +47,19 @@ class TableRow:
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line cut into fields.
-
-    :param fields: none where the line is a comment.
-    :param comment: what stands behind ``#``.
-    """
+class _Line(NamedTuple):
+    """A line cut into fields, none where it is a comment, and what stands behind ``#``."""
 
     place: str
     fields: tuple[str, ...]
     comment: str
 
+    @property
+    def words(self) -> list[str]:
+        return [*self.fields, *self.comment.split()]
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
+
+class _Columns(NamedTuple):
     """Where the fields of a row stand: from 0 at its left end, from -1 at its right end.
 
     :param sure: whether no other reading is possible.
@@ -94,9 +86,7 @@ def table_rows(source: Source, known: Container[str]) -> list[TableRow] | None:
             continue
         found = _read(lines, known, bars=bars)
         if found is not None:
-            for line in cut:
-                if not line.fields and _may_be_row(line.comment.split(), known):
-                    raise _unclear(line)
+            _refuse_rows((line for line in cut if not line.fields), known)
             return found
     return None
 
@@ -118,9 +108,7 @@ def _read(lines: Sequence[_Line], known: Container[str], *, bars: bool) -> list[
     for i, line in enumerate(lines[:_HEADER_WITHIN]):
         names = [field.upper() for field in line.fields]
         if _first(names, _NODE_HEADERS) is not None and _first(names, _STATE_HEADERS) is not None:
-            for before in lines[:i]:
-                if _may_be_row(before.fields, known):
-                    raise _unclear(before)
+            _refuse_rows((before._replace(comment="") for before in lines[:i]), known)
             # the header comes again for each cluster
             rows = [row for row in lines[i + 1 :] if row.fields != line.fields and not _is_empty(row, known)]
             return [_row(row, _under_header(names, row, bars=bars), known, bars=bars) for row in rows]
@@ -130,7 +118,7 @@ def _read(lines: Sequence[_Line], known: Container[str], *, bars: bool) -> list[
 
 
 def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
-    """Return the columns of a line, counted from the end between which and them no free text stands."""
+    """Return the columns of a line, each counted from that end from which no free text parts it."""
     node, state = _first(names, _NODE_HEADERS) or 0, _first(names, _STATE_HEADERS) or 0
     gres = _first(names, _GRES_HEADERS)
     loose = [at for at, name in enumerate(names) if name in _LOOSE_HEADERS]
@@ -140,11 +128,10 @@ def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
     if any(loose[0] < column < loose[-1] for column in (node, state)):
         raise _unclear(line)
 
-    def from_end(column: int) -> int:
-        return column if column < loose[0] else column - len(names)
-
-    between = gres is None or loose[0] < gres < loose[-1]
-    return _Columns(from_end(node), from_end(state), None if between else from_end(gres or 0), sure=True)
+    if gres is not None and loose[0] < gres < loose[-1]:
+        gres = None
+    found = (at if at is None or at < loose[0] else at - len(names) for at in (node, state, gres))
+    return _Columns(*found, sure=True)
 
 
 def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
@@ -158,11 +145,9 @@ def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
         size = len(line.fields)
         for at, field in enumerate(line.fields):
             ends = (at,) if len(widths) == 1 else (at, at - size)
-            for votes, vote in (
-                (states, is_state(field)), (nodes, _names_any(field, known)), (gres, bool(_GPUS.search(field)))
-            ):  # fmt: skip
-                if vote:
-                    votes.update(ends)
+            states.update(ends if is_state(field) else ())
+            nodes.update(ends if _names_any(field, known) else ())
+            gres.update(ends if _GPUS.search(field) else ())
     # of equal columns the first from the left end
     columns = [*range(most), *(range(-most, 0) if len(widths) > 1 else ())]
     state = max(columns, key=states.__getitem__)
@@ -186,28 +171,28 @@ def _row(line: _Line, columns: _Columns, known: Container[str], *, bars: bool) -
         raise _unclear(line)
     # what looks like a comment may be a reason: "#3 fails"
     others = [*line.comment.split(), *(() if columns.sure else line.fields)]
-    if any(is_state(word) and use_of([word]) > use_of([state]) for word in others):
-        raise _unclear(line)
-    if any(word != nodes and _names_any(word, known) for word in others):
+    worse = any(is_state(word) and use_of([word]) > use_of([state]) for word in others)
+    if worse or any(word != nodes and _names_any(word, known) for word in others):
         raise _unclear(line)
     return TableRow(nodes, state, None if columns.gres is None else _at(line, columns.gres), line.place)
 
 
 def _unclear(line: _Line) -> InvalidInput:
-    text = " ".join([*line.fields, line.comment]).strip()
-    return InvalidInput(
-        f"which words are the node and its state is not clear: {text[:80]!r}", where=line.place, fix=_RECIPE
-    )
+    text = " ".join([*line.fields, line.comment]).strip()[:80]
+    unclear = f"which words are the node and its state is not clear: {text!r}"
+    return InvalidInput(unclear, where=line.place, fix=_RECIPE)
 
 
-def _may_be_row(words: Sequence[str], known: Container[str]) -> bool:
-    return any(map(is_state, words)) and any(_names_any(word, known) for word in words)
+def _refuse_rows(lines: Iterable[_Line], known: Container[str]) -> None:
+    """Raise an error if a line that is no row may be one: it has a state and a node."""
+    for line in lines:
+        if any(map(is_state, line.words)) and any(_names_any(word, known) for word in line.words):
+            raise _unclear(line)
 
 
 def _is_empty(line: _Line, known: Container[str]) -> bool:
     """Return whether it is the row of a partition without nodes."""
-    words = [*line.fields, *line.comment.split()]
-    return "n/a" in map(str.lower, line.fields) and not any(_names_any(word, known) for word in words)
+    return "n/a" in map(str.lower, line.fields) and not any(_names_any(word, known) for word in line.words)
 
 
 def _at(line: _Line, column: int) -> str | None:

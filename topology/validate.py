@@ -49,10 +49,7 @@ class LevelSummary(JsonRecord):
 
 
 def summarise_cluster(cluster: Cluster, source: str) -> ClusterSummary:
-    """Return a cluster in a few numbers.
-
-    :param source: where it was read from.
-    """
+    """Return a cluster, read from ``source``, in a few numbers."""
     return ClusterSummary(
         source=source,
         nodes=len(cluster),

@@ -40,11 +40,8 @@ def parse(source: Source) -> tuple[Any, Callable[[Sequence[str | int]], int]]:
     :raises TooLarge: more than :data:`MAX_CHARACTERS`.
     """
     if len(source.text) > MAX_CHARACTERS:
-        raise TooLarge(
-            f"is larger than the {MAX_CHARACTERS // 2**20} MB that are read as YAML",
-            where=source.name,
-            fix="write it as JSON",
-        )
+        large = f"is larger than the {MAX_CHARACTERS // 2**20} MB that are read as YAML"
+        raise TooLarge(large, where=source.name, fix="write it as JSON")
     composer = _Composer(source)
     try:
         for event in yaml.parse(source.text, Loader=_LOADER):
