@@ -14,11 +14,8 @@ from topology.cluster import MAX_GPUS, MAX_LEVELS, MAX_NODES, ROOT, Cluster, Lev
 from topology.errors import InvalidTopology, TooLarge
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 
-NodePath = tuple[str, ...]
-"""A node's domain at each level, from broad to close; empty = it has none there."""
-
-_Fault = tuple[str, str]
-"""What is wrong, and what to do about it."""
+NodePath = tuple[str, ...]  # A node's domain at each level, from broad to close; empty = it has none there
+_Fault = tuple[str, str]  # What is wrong, and what to do about it
 
 
 def build_cluster(

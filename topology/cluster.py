@@ -24,20 +24,13 @@ from topology.flags import FAULTY, HEALTHY, NodeFlag
 IntArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float64]
 
-ROOT = "(root)"
-"""Name of the implicit domain of nodes that hang on no switch of a level."""
-
+ROOT = "(root)"  # Name of the implicit domain of nodes that hang on no switch of a level
 MAX_NODES = 1_000_000
 """Nodes of the largest cluster: ten times the largest built, about 2 GB of memory while a file is read."""
 
-MAX_LEVELS = 32
-"""Levels of the deepest tree."""
-
-DEFAULT_GPUS = 8
-"""GPUs of a node where a file says nothing of them."""
-
-MAX_GPUS = 4096
-"""GPUs of the largest node: more than any rack has, less than any integer here can hold."""
+MAX_LEVELS = 32  # Levels of the deepest tree
+DEFAULT_GPUS = 8  # GPUs of a node where a file says nothing of them
+MAX_GPUS = 4096  # GPUs of the largest node: more than any rack has, less than any integer here can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +51,13 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """One layer of the tree, a partition of the nodes.
+    """One layer of the tree, a partition of the nodes."""
 
-    :param name: what the level is called: ``minipod``, ``rack``, ...
-    :param domains: names of its domains, in order of first appearance.
-    :param domain_of: shape [nodes], index into ``domains``.
-    :param parent_of: shape [domains], index of the domain one level broader; all zero for the broadest level.
-    :param implicit: shape [domains], true where the domain stands for nodes that hang directly on a broader switch.
-    """
-
-    name: str
-    domains: tuple[str, ...]
-    domain_of: IntArray
-    parent_of: IntArray
-    implicit: npt.NDArray[np.bool_]
+    name: str  # what the level is called: minipod, rack, ...
+    domains: tuple[str, ...]  # names of its domains, in order of first appearance
+    domain_of: IntArray  # shape [nodes], index into domains
+    parent_of: IntArray  # shape [domains], index of the domain one level broader; all zero for the broadest level
+    implicit: npt.NDArray[np.bool_]  # shape [domains], stands for nodes that hang directly on a broader switch
 
     def __len__(self) -> int:
         return len(self.domains)
@@ -84,24 +70,15 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """An immutable cluster; derive variants with :meth:`replace`.
+    """An immutable cluster; derive variants with :meth:`replace`."""
 
-    :param names: names of the nodes, unique.
-    :param gpus: shape [nodes], GPUs of each node, at least 1.
-    :param free_gpus: shape [nodes], GPUs not in use, 0 .. gpus.
-    :param levels: from the broadest to the closest.
-    :param flags: findings about nodes, at most one a node, active ones only.
-    :param gpus_assumed: whether nothing says how many GPUs some nodes have, so that a usual number was taken.
-    :param joined: whether something joins the domains of the broadest level; false = a job lies inside one of them.
-    """
-
-    names: tuple[str, ...]
-    gpus: IntArray
-    free_gpus: IntArray
-    levels: tuple[Level, ...]
-    flags: Mapping[int, NodeFlag]
-    gpus_assumed: bool = False
-    joined: bool = True
+    names: tuple[str, ...]  # names of the nodes, unique
+    gpus: IntArray  # shape [nodes], GPUs of each node, at least 1
+    free_gpus: IntArray  # shape [nodes], GPUs not in use, 0 to gpus
+    levels: tuple[Level, ...]  # from the broadest to the closest
+    flags: Mapping[int, NodeFlag]  # findings about nodes, at most one a node, active ones only
+    gpus_assumed: bool = False  # whether nothing says how many GPUs some nodes have, so that a usual number was taken
+    joined: bool = True  # whether anything joins the broadest domains; false = a job lies inside one of them
 
     def __post_init__(self) -> None:
         for array in (self.gpus, self.free_gpus, *(level.domain_of for level in self.levels)):
@@ -141,19 +118,13 @@ class Cluster:
         return np.lexsort(keys).astype(np.int32)
 
     def node(self, which: int | str) -> Node:
-        """Return one node, by index or by name.
-
-        :raises UnknownName: no node has that name.
-        """
+        """Return one node, by index or by name; raise :class:`UnknownName` for a name that no node has."""
         i = which if isinstance(which, int) else self.index(which)
         path = tuple(level.domains[level.domain_of[i]] for level in self.levels)
         return Node(self.names[i], path, int(self.gpus[i]), int(self.free_gpus[i]), float(self.slowdown[i]))
 
     def index(self, name: str) -> int:
-        """Return the index of the node of that name.
-
-        :raises UnknownName: no node has that name.
-        """
+        """Return the index of the node of that name; raise :class:`UnknownName` where none has it."""
         try:
             return self.index_of[name]
         except KeyError:
@@ -161,10 +132,7 @@ class Cluster:
             raise UnknownName(f"no node is called {name!r}", fix=f"{hint}use a node name of the cluster file") from None
 
     def level(self, name: str) -> Level:
-        """Return the level of that name.
-
-        :raises UnknownName: no level has that name.
-        """
+        """Return the level of that name; raise :class:`UnknownName` where none has it."""
         known = [level.name for level in self.levels]
         if name in known:
             return self.levels[known.index(name)]
@@ -172,10 +140,7 @@ class Cluster:
         raise UnknownName(f"the cluster has no level {name!r}", fix=fix)
 
     def level_index(self, name: str) -> int:
-        """Return the depth of the level of that name, 0 the broadest.
-
-        :raises UnknownName: no level has that name.
-        """
+        """Return the depth of the level of that name, 0 the broadest; raise :class:`UnknownName` where none has it."""
         return self.levels.index(self.level(name))
 
     @property

@@ -27,15 +27,11 @@ _BEGINS_LIKE_JSON = re.compile(r'\s*[\[{][\s\[{]*(?:["\]}]|$)')
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Data of a YAML or JSON file.
-
-    :param data: dictionaries with string keys, lists, str, int, float, bool, None.
-    :param locate: line (from 1) of a path that exists in ``data``.
-    """
+    """Data of a YAML or JSON file."""
 
     source: Source
-    data: Any
-    locate: Callable[[Path], int]
+    data: Any  # dictionaries with string keys, lists, str, int, float, bool, None
+    locate: Callable[[Path], int]  # line (from 1) of a path that exists in data
 
     def where(self, *path: str | int) -> str:
         """Return where a key or list entry stands, ``"job.yaml:12"``: as much of the path as there is."""

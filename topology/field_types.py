@@ -32,23 +32,16 @@ Seed = Annotated[int, Interval(ge=0, le=2**31 - 1)]
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """What a field may hold: a bool, int, float or str within bounds.
-
-    :param many: any number of values, as a tuple.
-    :param optional: ``None`` is a value too.
-    :param choices: the only words that are taken; empty = any.
-    :param low_open: the lower bound itself is no value.
-    :param high_open: the upper bound itself is no value.
-    """
+    """What a field may hold: a bool, int, float or str within bounds."""
 
     kind: type
-    many: bool = False
-    optional: bool = False
-    choices: tuple[str, ...] = ()
+    many: bool = False  # any number of values, as a tuple
+    optional: bool = False  # None is a value too
+    choices: tuple[str, ...] = ()  # the only words that are taken; empty = any
     low: float = -inf
     high: float = inf
-    low_open: bool = False
-    high_open: bool = False
+    low_open: bool = False  # the lower bound itself is no value
+    high_open: bool = False  # the upper bound itself is no value
 
     @property
     def bounded(self) -> bool:
@@ -71,17 +64,17 @@ class FieldType:
 
 @cache
 def field_types(kind: type) -> Mapping[str, FieldType]:
-    """Return what each field of a dataclass may hold, by name of the field; fields of any other type are left out.
-
-    Known are bool, int, float, str, ``Literal`` of words, and tuples of any length or ``None`` of these.
-    """
+    """Return what each field of a dataclass may hold, by name; fields of a type that is not known are left out."""
     hints = get_type_hints(kind, include_extras=True)
     found = {field.name: field_type(hints[field.name]) for field in fields(kind)}
     return MappingProxyType({name: one for name, one in found.items() if one is not None})
 
 
 def field_type(hint: Any) -> FieldType | None:
-    """Return what an annotation admits; ``None`` where it is of another type than those known."""
+    """Return what an annotation admits; ``None`` where it is of another type than those known.
+
+    Known are bool, int, float, str, ``Literal`` of words, and tuples of any length or ``None`` of these.
+    """
     origin, parts = get_origin(hint), get_args(hint)
     if hint in SIMPLE:
         return FieldType(hint)

@@ -19,19 +19,12 @@ from typing import BinaryIO, overload
 
 from topology.errors import InvalidInput, TooLarge
 
-STDIN = "-"
-"""The file name that means standard input."""
-
-GZIP = b"\x1f\x8b"
-"""First bytes of a gzip file, RFC 1952."""
-
-_GZIP_WINDOW = 16 + zlib.MAX_WBITS
-"""For zlib: the largest window, behind the header of gzip."""
-
+STDIN = "-"  # The file name that means standard input
+GZIP = b"\x1f\x8b"  # First bytes of a gzip file, RFC 1952
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS  # For zlib: the largest window, behind the header of gzip
 _IF_LARGER = "split it, or leave out what is not needed"
 
-MAX_BYTES = 256 * 1024 * 1024
-"""Largest input; ``kubectl get nodes -o json`` of 10,000 nodes is about 100 MB."""
+MAX_BYTES = 256 * 1024 * 1024  # Largest input; kubectl get nodes -o json of 10,000 nodes is about 100 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +44,7 @@ class Source:
 
 
 class Places(Sequence[str]):
-    """Where each of many rows stands, spelled out only when an error asks for one.
-
-    :param spell: from the number of a row to its place, ``"cluster.csv:12"``.
-    """
+    """Where each of many rows stands, ``"cluster.csv:12"``, spelled out only when an error asks for one."""
 
     def __init__(self, size: int, spell: Callable[[int], str]) -> None:
         self._size = size
@@ -75,10 +65,10 @@ class Places(Sequence[str]):
 def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: bool = False) -> Source:
     """Read a text file, plain or packed with gzip, or standard input for ``-``.
 
-    :param max_bytes: of the file, and of its text when it is unpacked.
+    :param max_bytes: of the file, and of its text when it is unpacked; at most that much is ever read.
     :param may_be_empty: whether nothing is an answer too, as of a list.
     :raises InvalidInput: missing, a directory, unreadable, empty, binary, not UTF-8.
-    :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
+    :raises TooLarge: more than ``max_bytes``.
     """
     name, data = read_bytes(path, max_bytes=max_bytes)
     return decode_source(name, unpacked(name, data, max_bytes=max_bytes), may_be_empty=may_be_empty)
@@ -108,10 +98,9 @@ def unpacked(name: str, data: bytes, *, max_bytes: int) -> bytes:
 
 
 def read_bytes(path: str | Path, *, max_bytes: int, if_larger: str = _IF_LARGER) -> tuple[str, bytes]:
-    """Read a file, or standard input for ``-``, whatever is in it.
+    """Read a file, or standard input for ``-``, whatever is in it; return how errors call it, and its bytes.
 
     :param if_larger: what to do about a file that is too large.
-    :returns: how errors call it, and its bytes.
     :raises InvalidInput: missing, a directory, unreadable.
     :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
     """
@@ -124,11 +113,9 @@ def read_bytes(path: str | Path, *, max_bytes: int, if_larger: str = _IF_LARGER)
 
 @contextmanager
 def opened(path: str | Path, *, error: type[InvalidInput] = InvalidInput) -> Iterator[tuple[str, BinaryIO]]:
-    """Open a file, or standard input for ``-``, for as long as it is read.
+    """Open a file, or standard input for ``-``, for as long as it is read; yield how errors call it, and its bytes.
 
-    :param error: class of the error that is raised.
-    :returns: how errors call it, and its bytes.
-    :raises InvalidInput: missing, a directory, unreadable, when it is opened or while it is read.
+    :raises InvalidInput: of class ``error``: missing, a directory, unreadable, at first or while it is read.
     """
     name = "stdin" if str(path) == STDIN else str(path)
     try:

@@ -18,11 +18,8 @@ from topology.json_record import AwareTime, FiniteFloat, JsonRecord, NullForInfi
 
 FlagKind = Literal["straggler", "degraded", "faulty"]
 
-HEALTHY = 1.0
-"""Slowdown of a node without a flag."""
-
-FAULTY = math.inf
-"""Slowdown that stands for a node which must never be used."""
+HEALTHY = 1.0  # Slowdown of a node without a flag
+FAULTY = math.inf  # Slowdown that stands for a node which must never be used
 
 
 _FACTOR = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")

@@ -18,9 +18,7 @@ from topology.errors import InvalidInput
 if TYPE_CHECKING:
     import networkx as nx
 
-Switch = tuple[str, str]
-"""Level and name."""
-
+Switch = tuple[str, str]  # Level and name
 CORE: Switch = ("", ROOT)
 
 GPU_BANDWIDTH = 50.0
@@ -29,20 +27,13 @@ GPU_BANDWIDTH = 50.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
-    """A switch and what is below it.
+    """A switch and what is below it."""
 
-    :param level: name of its level; empty for the root.
-    :param name: unique in its level.
-    :param nodes: indices of all nodes below it, those of one child next to each other.
-    :param children: domains that hang on it.
-    :param own: indices of the nodes that hang on it without a switch between.
-    """
-
-    level: str
-    name: str
-    nodes: IntArray
-    children: tuple[Domain, ...]
-    own: IntArray
+    level: str  # name of its level; empty for the root
+    name: str  # unique in its level
+    nodes: IntArray  # indices of all nodes below it, those of one child next to each other
+    children: tuple[Domain, ...]  # domains that hang on it
+    own: IntArray  # indices of the nodes that hang on it without a switch between
 
     @property
     def key(self) -> tuple[str, str]:

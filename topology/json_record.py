@@ -67,8 +67,7 @@ class AsWritten:
         return {**handler(source), "strict": True}
 
 
-FloatOrInfinity = Annotated[float, NullForInfinity()]
-"""A number, or infinity, which JSON has as null."""
+FloatOrInfinity = Annotated[float, NullForInfinity()]  # A number, or infinity, which JSON has as null
 
 
 class Checked:
@@ -85,11 +84,8 @@ class Checked:
         return getattr(core_schema, f"{self._kind}_schema")(**self._constraints)
 
 
-FiniteFloat = Annotated[float, Checked("float", allow_inf_nan=False)]
-"""A number, and neither infinity nor NaN."""
-
-AwareTime = Annotated[datetime, Checked("datetime", tz_constraint="aware")]
-"""A time with a time zone."""
+FiniteFloat = Annotated[float, Checked("float", allow_inf_nan=False)]  # A number, and neither infinity nor NaN
+AwareTime = Annotated[datetime, Checked("datetime", tz_constraint="aware")]  # A time with a time zone
 
 
 def json_data(kind: Any, value: Any, *, without_defaults: bool = False) -> Any:

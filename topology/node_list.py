@@ -36,18 +36,12 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class NodeList:
-    """A list of nodes.
+    """A list of nodes."""
 
-    :param source: what it is called.
-    :param nodes: name of a node of the cluster -> what the list says of it.
-    :param strangers: names of nodes that the cluster does not have, and where each stands first.
-    :param states: whether it is Slurm's, which says the state of every node there is.
-    """
-
-    source: str
-    nodes: Mapping[str, Listed]
-    strangers: Mapping[str, str]
-    states: bool
+    source: str  # what it is called
+    nodes: Mapping[str, Listed]  # name of a node of the cluster -> what the list says of it
+    strangers: Mapping[str, str]  # names of nodes that the cluster does not have, and where each stands first
+    states: bool  # whether it is Slurm's, which says the state of every node there is
 
 
 def read_node_list(source: Source, cluster: Cluster) -> NodeList:

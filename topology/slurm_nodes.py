@@ -21,25 +21,18 @@ from topology.hostlist import expand_hostlist
 from topology.slurm_table import table_rows
 
 _RECORD = re.compile(r"^[ \t]*NodeName=", re.MULTILINE)
-_MOST_DIGITS = 18
-"""Of a number of GPUs; any number of so many is read at once."""
-
+_MOST_DIGITS = 18  # Of a number of GPUs; any number of so many is read at once
 _GRES = re.compile(r"(?:^|,)(?:gres/)?gpu((?:[:=][^:=,()]+)*)(?:\([^()]*\))?(?=,|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
-    """A node in the words of Slurm.
-
-    :param state: words of its state, ``("IDLE", "DRAIN")`` or ``("drng*",)``.
-    :param gpus: ``None`` = not said.
-    :param place: where it stands.
-    """
+    """A node in the words of Slurm."""
 
     name: str
-    state: tuple[str, ...]
-    gpus: int | None
-    place: str
+    state: tuple[str, ...]  # words of its state, ("IDLE", "DRAIN") or ("drng*",)
+    gpus: int | None  # None = not said
+    place: str  # where it stands
 
 
 def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None:

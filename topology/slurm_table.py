@@ -22,12 +22,8 @@ from topology.slurm_states import is_state, use_of
 _NODE_HEADERS = ("NODELIST", "NODE", "NODENAME", "HOSTNAMES", "NODE_ADDR")
 _STATE_HEADERS = ("STATE", "STATECOMPACT", "STATELONG", "STATECOMPLETE")
 _GRES_HEADERS = ("GRES", "TRES")
-_LOOSE_HEADERS = ("REASON", "RESERVATION", "COMMENT", "EXTRA")
-"""Columns of no word, or of several."""
-
-_HEADER_WITHIN = 3
-"""A few lines of notes may stand before the header."""
-
+_LOOSE_HEADERS = ("REASON", "RESERVATION", "COMMENT", "EXTRA")  # Columns of no word, or of several
+_HEADER_WITHIN = 3  # A few lines of notes may stand before the header
 _BESIDE = re.compile(r"CLUSTER: \S+|[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} (?:\S+ )?[0-9]{4}")
 """Lines of no table: ``sinfo -M`` prints the name of each cluster, ``sinfo --long`` the date."""
 
@@ -60,15 +56,12 @@ class _Line(NamedTuple):
 
 
 class _Columns(NamedTuple):
-    """Where the fields of a row stand: from 0 at its left end, from -1 at its right end.
-
-    :param sure: whether no other reading is possible.
-    """
+    """Where the fields of a row stand: from 0 at its left end, from -1 at its right end."""
 
     node: int
     state: int
     gres: int | None
-    sure: bool
+    sure: bool  # whether no other reading is possible
 
 
 def table_rows(source: Source, known: Container[str]) -> list[TableRow] | None:
@@ -158,10 +151,7 @@ def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
 
 
 def _row(line: _Line, columns: _Columns, known: Container[str], *, bars: bool) -> TableRow:
-    """Return the row of a line.
-
-    :raises InvalidInput: it has no node and state there, or may be read in another way.
-    """
+    """Return the row of a line; raise :class:`InvalidInput` where it may be read in another way."""
     nodes, state = _at(line, columns.node), _at(line, columns.state)
     if not nodes or not state:
         raise InvalidInput("the line has no state, as the others have", where=line.place, fix=_RECIPE)

@@ -10,10 +10,7 @@ from topology.cluster import Cluster, IntArray, Level
 
 
 def subset(cluster: Cluster, nodes: IntArray) -> Cluster:
-    """Return some nodes of a cluster, in the order of the cluster; domains without any of them are left out.
-
-    :param nodes: indices, ascending, at least one.
-    """
+    """Return nodes of a cluster, at least one index, ascending; domains without any of them are left out."""
     if len(nodes) == len(cluster):
         return cluster
     kept = np.zeros(len(cluster), dtype=np.bool_)

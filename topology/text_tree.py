@@ -11,12 +11,8 @@ from topology.cluster import Cluster, IntArray
 from topology.graph import Domain, domain_tree
 from topology.states import State, count_states, node_states
 
-MAX_ROWS = 60
-"""Lines that a person reads: deeper levels are shown as long as no more are needed."""
-
-MAX_CHILDREN = 40
-"""Domains listed under one domain; the rest is one line."""
-
+MAX_ROWS = 60  # Lines that a person reads: deeper levels are shown as long as no more are needed
+MAX_CHILDREN = 40  # Domains listed under one domain; the rest is one line
 COLUMNS: tuple[tuple[str, tuple[State, ...]], ...] = (
     ("free", (State.FREE,)),
     ("partly busy", (State.PARTLY,)),
@@ -26,24 +22,17 @@ COLUMNS: tuple[tuple[str, tuple[State, ...]], ...] = (
 )
 """Columns of counts and the states each adds up."""
 
-BAR_MARKS = ("█", "▒", "░", "!", "x")
-"""What stands for each column in a bar."""
+BAR_MARKS = ("█", "▒", "░", "!", "x")  # What stands for each column in a bar
 
 
 @dataclass(frozen=True, slots=True)
 class TreeRow:
-    """One line of the tree.
+    """One line of the tree."""
 
-    :param branch: the lines drawn before it: ``"├─ "``, ...
-    :param label: level and name of the domain, or how many domains the line stands for.
-    :param nodes: nodes below it.
-    :param counts: nodes in each column of :data:`COLUMNS`.
-    """
-
-    branch: str
-    label: str
-    nodes: int
-    counts: tuple[int, ...]
+    branch: str  # the lines drawn before it: "├─ ", ...
+    label: str  # level and name of the domain, or how many domains the line stands for
+    nodes: int  # nodes below it
+    counts: tuple[int, ...]  # nodes in each column of COLUMNS
 
     def bar(self, width: int) -> tuple[int, ...]:
         """Return shares of the columns as lengths that add up to ``width``; rounding favours the largest remainders."""
@@ -75,10 +64,7 @@ def tree_rows(cluster: Cluster, *, depth: int | None = None, max_children: int =
 def text_tree(
     cluster: Cluster, *, depth: int | None = None, max_children: int = MAX_CHILDREN, bar_width: int = 20
 ) -> str:
-    """Return the tree as plain text in columns, without a line break at the end.  Columns of zeros are left out.
-
-    :param bar_width: characters of the bar at the end of each line; 0 = no bar.
-    """
+    """Return the tree as plain text in columns, those of zeros left out; the bar may have no width."""
     rows = tree_rows(cluster, depth=depth, max_children=max_children)
     shown = [i for i in range(len(COLUMNS)) if rows[0].counts[i]]
     table = [["", "nodes", *(COLUMNS[i][0] for i in shown)]]

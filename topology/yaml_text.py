@@ -14,9 +14,7 @@ from topology.files import Source
 MAX_CHARACTERS = 16 * 1024 * 1024
 """Largest YAML text: the parser needs about a second for each megabyte or two; JSON has no such limit."""
 
-MAX_DEPTH = 64
-"""Deepest nesting of lists and mappings."""
-
+MAX_DEPTH = 64  # Deepest nesting of lists and mappings
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 

@@ -9,16 +9,12 @@ from arnold.pages.line_chart import LineChart, line_chart
 
 
 class ChartCard(NamedTuple):
-    """A drawing with its words.
-
-    :param drawing: markup.
-    :param keys: class of the colour and name of what is drawn, where that is not written beside it.
-    """
+    """A drawing with its words."""
 
     title: str
     note: str
-    drawing: str
-    keys: Sequence[tuple[str, str]] = ()
+    drawing: str  # markup
+    keys: Sequence[tuple[str, str]] = ()  # class of the colour and name of what is drawn, where not written beside it
 
 
 def card_of(chart: LineChart) -> ChartCard:

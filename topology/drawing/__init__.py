@@ -13,15 +13,12 @@ from topology.drawing.layout import layout
 from topology.errors import InvalidInput
 from topology.files import write_file
 
-FORMATS = ("svg", "png", "html")
-"""Kinds of files that can be drawn, known by their suffix."""
+FORMATS = ("svg", "png", "html")  # Kinds of files that can be drawn, known by their suffix
 
 
 def draw_cluster(cluster: Cluster, output: str | Path, *, title: str = "Cluster") -> None:
-    """Draw a cluster into a file, written whole or not at all.
+    """Draw a cluster into a file, whose suffix is one of :data:`FORMATS`, written whole or not at all.
 
-    :param output: its suffix says the format, one of :data:`FORMATS`.
-    :param title: stands above the drawing.
     :raises InvalidInput: another suffix, or a place that cannot be written to.
     """
     kind = Path(output).suffix.lower().removeprefix(".")
@@ -35,10 +32,7 @@ def draw_cluster(cluster: Cluster, output: str | Path, *, title: str = "Cluster"
 
 
 def drawing(cluster: Cluster, kind: str, *, title: str = "Cluster") -> bytes:
-    """Return the bytes of a drawing.  Same input, same bytes.
-
-    :param kind: one of :data:`FORMATS`.
-    """
+    """Return the bytes of a drawing of a kind of :data:`FORMATS`.  Same input, same bytes."""
     from topology.drawing.cluster_page import cluster_page
     from topology.drawing.figure import figure_bytes
 

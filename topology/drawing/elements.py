@@ -44,11 +44,7 @@ def line(start: XY, end: XY, kind: str) -> str:
 def label(
     x: float, y: float, words: str, *, kind: str = "axis", size: float = 12.0, anchor: str = "", **more: Attribute
 ) -> str:
-    """Return a line of text.
-
-    :param x: of its start, or of what the anchor names: ``middle`` or ``end``.
-    :param y: of its base line.
-    """
+    """Return a line of text; x is where it has its anchor (start, ``middle`` or ``end``), y its base line."""
     places = {"x": x, "y": y, "font_size": size}
     return f"{_tag('text', kind, more, places, {'text_anchor': anchor or None})}>{escape(words)}</text>"
 

@@ -22,18 +22,12 @@ if TYPE_CHECKING:
 
 MARGIN = 24.0
 LEAST_WIDTH = 640.0
-TITLE, SUBTITLE, KEY = 18.0, 12.0, 11.0
-"""Sizes of type of the title, the line below it, and the legend."""
+TITLE, SUBTITLE, KEY = 18.0, 12.0, 11.0  # Sizes of type of the title, the line below it, and the legend
 
 INK, MUTED, GROUND = "#1d2329", "#68727d", "#ffffff"
-BROAD, INNER = ("#f4f5f6", "#d5d9dd"), ("#fbfbfc", "#dfe3e6")
-"""Fill and border of boxes."""
-
-POINTS = 0.75
-"""Points in a pixel: matplotlib sizes type and lines in points."""
-
-SCALE = 2
-"""Pixels of a PNG for each pixel of the layout, for sharp screens."""
+BROAD, INNER = ("#f4f5f6", "#d5d9dd"), ("#fbfbfc", "#dfe3e6")  # Fill and border of boxes
+POINTS = 0.75  # Points in a pixel: matplotlib sizes type and lines in points
+SCALE = 2  # Pixels of a PNG for each pixel of the layout, for sharp screens
 
 
 def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, subtitle: str) -> bytes:

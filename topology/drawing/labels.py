@@ -17,19 +17,14 @@ ELLIPSIS = "…"
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A line of text in a drawing.
+    """A line of text in a drawing."""
 
-    :param x: left end, or right end when ``right``; y is the base line.
-    :param name: whether it is the name of a domain (drawn with weight) or a note beside it.
-    :param frame: number of its box among the frames of the layout.
-    """
-
-    x: float
+    x: float  # left end, or right end when right; y is the base line
     y: float
     text: str
     size: float
-    name: bool
-    frame: int
+    name: bool  # whether it is the name of a domain (drawn with weight) or a note beside it
+    frame: int  # number of its box among the frames of the layout
     right: bool = False
 
 

@@ -16,40 +16,27 @@ from topology.cluster import Cluster, FloatArray, IntArray
 from topology.drawing.simplify import DETAIL, Shape, shapes
 from topology.drawing.sizing import BROAD, SizedBox, Sizer
 
-WIDTH = 1200.0
-"""Default width of a drawing."""
-
-MOST_HEIGHT = 0.8
-"""Height that a drawing should not exceed, as a share of its width."""
-
-SIDES = (26, 22, 19, 16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3)
-"""Sides of a node's square to try, the largest first."""
-
+WIDTH = 1200.0  # Default width of a drawing
+MOST_HEIGHT = 0.8  # Height that a drawing should not exceed, as a share of its width
+SIDES = (26, 22, 19, 16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3)  # Sides of a node's square to try, the largest first
 BAR_SIDES = (10.0, 8.0, 7.0, 6.0, 5.0, 4.5, 4.0, 3.5, 3.0, 2.5, 2.0, 1.6, 1.3, 1.0, 0.8, 0.6, 0.4)
 """The same for nodes merged into bars: the side of the area that one node adds to its bar."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainFrame:
-    """The box of a domain.
-
-    :param depth: how many boxes it stands in, 0 for the outermost.
-    :param broad: whether it belongs to the level that divides the cluster first: drawn with more weight.
-    :param header: height of the strip at its top that holds the label; 0 = no label.
-    :param font: size of the label.
-    :param inside: padding between border and content.
-    """
+    """The box of a domain."""
 
     shape: Shape
     x: float
     y: float
     width: float
     height: float
-    depth: int
-    broad: bool
-    header: float
-    font: float
-    inside: float
+    depth: int  # how many boxes it stands in, 0 for the outermost
+    broad: bool  # whether it belongs to the level that divides the cluster first: drawn with more weight
+    header: float  # height of the strip at its top that holds the label; 0 = no label
+    font: float  # size of the label
+    inside: float  # padding between border and content
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,29 +53,21 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """A drawing without colours.
-
-    :param frames: boxes, outer before inner.
-    :param bars: merged nodes; empty when nodes are squares.
-    :param nodes: shape [squares], which node each square is; empty when nodes are bars.
-    :param x: shape [squares], left edge.
-    :param y: shape [squares], top edge.
-    """
+    """A drawing without colours."""
 
     width: float
     height: float
-    frames: tuple[DomainFrame, ...]
-    bars: tuple[Bar, ...]
-    nodes: IntArray
-    x: FloatArray
-    y: FloatArray
+    frames: tuple[DomainFrame, ...]  # boxes, outer before inner
+    bars: tuple[Bar, ...]  # merged nodes; empty when nodes are squares
+    nodes: IntArray  # shape [squares], which node each square is; empty when nodes are bars
+    x: FloatArray  # shape [squares], left edge
+    y: FloatArray  # shape [squares], top edge
     side: float
 
 
 def layout(cluster: Cluster, *, width: float = WIDTH, detail: int = DETAIL) -> Layout:
-    """Lay a cluster out.
+    """Lay a cluster out; it may turn out narrower than ``width`` when there is little to draw.
 
-    :param width: of the drawing; it may turn out narrower when there is little to draw.
     :param detail: nodes up to which each has its own square; more are merged into bars.
     """
     root, bars = shapes(cluster, detail=detail)

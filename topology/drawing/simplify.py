@@ -16,29 +16,19 @@ import numpy as np
 from topology.cluster import Cluster, IntArray
 from topology.graph import Domain, domain_tree
 
-DETAIL = 15_000
-"""Nodes up to which each has its own square."""
-
-BARS = 3_000
-"""Most bars that a drawing may have."""
+DETAIL = 15_000  # Nodes up to which each has its own square
+BARS = 3_000  # Most bars that a drawing may have
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """A domain as it is drawn.
+    """A domain as it is drawn."""
 
-    :param levels: levels of the domains that share this box, from broad to close.
-    :param names: their names.
-    :param nodes: nodes below.
-    :param children: boxes inside.
-    :param own: nodes drawn right inside, as squares or as one bar.
-    """
-
-    levels: tuple[str, ...]
-    names: tuple[str, ...]
-    nodes: IntArray
-    children: tuple[Shape, ...]
-    own: IntArray
+    levels: tuple[str, ...]  # levels of the domains that share this box, from broad to close
+    names: tuple[str, ...]  # their names
+    nodes: IntArray  # nodes below
+    children: tuple[Shape, ...]  # boxes inside
+    own: IntArray  # nodes drawn right inside, as squares or as one bar
 
     @property
     def label(self) -> str:
@@ -53,11 +43,7 @@ class Shape:
 
 
 def shapes(cluster: Cluster, *, detail: int = DETAIL) -> tuple[Shape, bool]:
-    """Return what to draw of a cluster.
-
-    :param detail: nodes up to which each has its own square.
-    :returns: the root, and whether nodes are drawn as bars instead of squares.
-    """
+    """Return the root of what to draw, and whether nodes are bars: more than ``detail`` are."""
     bars = len(cluster) > detail
     fitting = [depth for depth, level in enumerate(cluster.levels, 1) if len(level) <= BARS]
     depth = max(fitting, default=0) if bars else len(cluster.levels)

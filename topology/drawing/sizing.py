@@ -40,20 +40,15 @@ SHELF_WASTE = 1.25
 PAGE_ASPECT, BOX_ASPECT = 2.0, 1.4
 """Width by height that is aimed at: for boxes around those that divide the cluster, and for all others."""
 
-ODD = 1.5
-"""A block wider than the usual one by more than this takes several columns."""
-
+ODD = 1.5  # A block wider than the usual one by more than this takes several columns
 MUCH_LARGER = 2
 """A domain that holds more than this many times as much as is usual at its level gets its own number of columns."""
 
-MOST_FOR_LABEL = 90.0
-"""Width that a box is given for the sake of its label at most."""
-
+MOST_FOR_LABEL = 90.0  # Width that a box is given for the sake of its label at most
 MOST_BROAD = 80
 """Domains of the level that divides the cluster up to which each is drawn with weight and always labelled."""
 
-MOST_LABELS = 600
-"""Domains of any level up to which they are labelled where there is room."""
+MOST_LABELS = 600  # Domains of any level up to which they are labelled where there is room
 
 
 @dataclass(slots=True)
@@ -181,10 +176,7 @@ class Sizer:
 
 
 def best_columns(count: int, *, aspect: float = 1.5, width: float = 1.0, height: float = 1.0) -> int:
-    """Return columns of a grid of ``count`` cells that is about ``aspect`` times as wide as high and has few holes.
-
-    :param width: of a cell, like the height.
-    """
+    """Return columns of a grid of cells that is about ``aspect`` times as wide as high and has few holes."""
 
     def cost(columns: int) -> float:
         rows = ceil(count / columns)
@@ -197,14 +189,10 @@ def best_columns(count: int, *, aspect: float = 1.5, width: float = 1.0, height:
 
 
 def pack(sizes: Sequence[XY], *, columns: int, unit: float, gap: float) -> list[XY]:
-    """Return x and y of blocks on a grid of columns, in order.
+    """Return x and y of blocks (width, height) on a grid of columns ``unit`` wide and a gap apart, in order.
 
     Blocks of about one height stand in rows; where heights differ much, each goes to the columns that are lowest so
     far.  A block wider than a column takes several.
-
-    :param sizes: width and height of each block.
-    :param unit: width of a column.
-    :param gap: between blocks.
     """
     spans = [min(columns, max(1, ceil((width + gap - 1e-6) / (unit + gap)))) for width, _ in sizes]
     heights = [height for _, height in sizes]

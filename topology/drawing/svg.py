@@ -12,8 +12,7 @@ from topology.drawing.labels import labels
 from topology.drawing.layout import Bar, Layout
 from topology.drawing.simplify import Shape
 
-MOST_SCALE = 1.4
-"""How much larger than laid out a page may show a drawing: a small cluster stays small."""
+MOST_SCALE = 1.4  # How much larger than laid out a page may show a drawing: a small cluster stays small
 
 
 def svg_drawing(

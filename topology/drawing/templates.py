@@ -35,12 +35,8 @@ def render(
     puts those of the page behind those that all pages share (the tooltips read the element ``data``).  The forms of
     :mod:`topology.quantities` are filters: ``{{ wait | duration }}``.
 
-    :param package: where the template lies.  It, its style sheets and scripts, and templates that it uses may lie in
-        the package above too.
-    :param raw: values that are markup already and are not escaped.
-    :param styles: names of style sheets.
-    :param scripts: names of scripts.
-    :param values: everything else; escaped.
+    :param package: where the template, its style sheets and scripts lie; they may lie in the package above too.
+    :param raw: values that are markup already and are not escaped, as all others are.
     """
     from markupsafe import Markup
 

@@ -162,16 +162,11 @@ def nvl72(*, blocks: int = 16, racks: int = 8, rack_nodes: int = 18, gpus: int =
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """One kind of cluster that can be made.
+    """One kind of cluster that can be made."""
 
-    :param name: name on the command line.
-    :param build: the function that makes it; takes sizes by keyword.
-    :param oversubscription: for levels whose links upwards carry less than those below: the ratio, for
-        :func:`topology.graph.uplinks`.  Levels left out have none.
-    """
-
-    name: str
-    build: Callable[..., Cluster]
+    name: str  # name on the command line
+    build: Callable[..., Cluster]  # the function that makes it; takes sizes by keyword
+    # level -> ratio, for graph.uplinks, of levels whose links upwards carry less than those below
     oversubscription: Mapping[str, float] = field(default_factory=dict)
 
     @property

@@ -71,11 +71,7 @@ class ClusterCsv:
         return first.strip(" \"'").lower() == NODE
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
-        """Read the table.
-
-        :raises InvalidInput: not such a table, a cell that is not what its column holds.
-        :raises InvalidTopology: a node twice, a domain under two parents, impossible GPU counts.
-        """
+        """Read the table."""
         table = read_table(source)
         if fault := _header_fault(table.header):
             raise InvalidInput(fault[0], where=table.header_place, fix=fault[1])

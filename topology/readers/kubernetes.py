@@ -52,12 +52,7 @@ class Kubernetes:
         return bool(_MARK.match(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
-        """Read the nodes.
-
-        :raises InvalidInput: not a list of Kubernetes objects.
-        :raises InvalidTopology: no GPU node, no known label, a number of GPUs or an annotation that is none.
-        :raises UnknownName: ``levels`` names a label that no node carries.
-        """
+        """Read the nodes; raise :class:`UnknownName` where ``levels`` names a label that no node carries."""
         listing = _Listing(load_document(source))
         machines = listing.machines()
         labels = [machine.node.labels for machine in machines]
@@ -87,12 +82,9 @@ class Kubernetes:
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """A node with GPUs.
+    """A node with GPUs."""
 
-    :param number: its place among the items.
-    """
-
-    number: int
+    number: int  # its place among the items
     node: objects.NodeObject
     gpus: int
     allocatable: int

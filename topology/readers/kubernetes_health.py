@@ -15,12 +15,8 @@ from topology.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
 from topology.readers.kubernetes_objects import GPU, NodeCondition, Taint
 
-SLOWDOWN = "arnold.dev/slowdown"
-"""Annotation of a node: a factor of at least 1, or ``faulty``."""
-
-SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"
-"""Annotation of a node: when its slowdown ends, RFC 3339 with a time zone."""
-
+SLOWDOWN = "arnold.dev/slowdown"  # Annotation of a node: a factor of at least 1, or faulty
+SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"  # Annotation of a node: when its slowdown ends, RFC 3339 with a time zone
 PREFER_NO_SCHEDULE = 1.05
 """Slowdown that stands for a taint PreferNoSchedule: the node is healthy as far as anyone knows, so it is priced below
 any slowdown that detectors report (they start at 1.1), and above nothing."""
@@ -28,16 +24,11 @@ any slowdown that detectors report (they start at 1.1), and above nothing."""
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a node condition of some monitor means.
+    """What a node condition of some monitor means."""
 
-    :param by: the monitor.
-    :param bad: the status that says that something is wrong.
-    :param fault: whether that keeps new pods away; otherwise it is a warning.
-    """
-
-    by: str
-    bad: str = "True"
-    fault: bool = True
+    by: str  # the monitor
+    bad: str = "True"  # the status that says that something is wrong
+    fault: bool = True  # whether that keeps new pods away; otherwise it is a warning
 
 
 NPD, NVSENTINEL = "node-problem-detector", "nvsentinel"

@@ -14,15 +14,11 @@ from topology.errors import InvalidTopology, UnknownName, did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class LabelPreset:
-    """A family of labels.
-
-    :param labels: from broad to close; a cluster may lack some of them.
-    :param fallback: says little of the network: taken only when no other preset is present.
-    """
+    """A family of labels."""
 
     name: str
-    labels: tuple[str, ...]
-    fallback: bool = False
+    labels: tuple[str, ...]  # from broad to close; a cluster may lack some of them
+    fallback: bool = False  # says little of the network: taken only when no other preset is present
 
 
 _TOPOGRAPH = "network.topology.nvidia.com"

@@ -17,9 +17,7 @@ import msgspec
 from topology.documents import Document
 from topology.errors import InvalidInput
 
-GPU = "nvidia.com/gpu"
-"""Resource name of a GPU."""
-
+GPU = "nvidia.com/gpu"  # Resource name of a GPU
 _STEP = re.compile(r"\.(?P<field>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
 
 _WHOLE = re.compile(r"[0-9]{1,9}")
@@ -141,10 +139,7 @@ class NodeEvent(Object, frozen=True):
 
 
 def quantity(value: Any) -> int:
-    """Read a number of GPUs as Kubernetes writes it, ``"8"`` or ``8``.
-
-    :raises ValueError: not a whole number.
-    """
+    """Read a number of GPUs as Kubernetes writes it, ``"8"`` or ``8``; raise ValueError for anything else."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9:
         return value
     if isinstance(value, str) and _WHOLE.fullmatch(value):
@@ -158,7 +153,6 @@ def pod_gpus(containers: Iterable[int], init_containers: Iterable[tuple[int, boo
     Init containers run one after the other; those that restart always (sidecars) go on running beside what follows
     (KEP-753, the formula of ``resourcehelper.PodRequests``).
 
-    :param containers: GPUs of each container.
     :param init_containers: GPUs of each init container in order, and whether it is a sidecar.
     """
     before = sidecars = 0
@@ -182,11 +176,9 @@ def instant(text: str | None) -> datetime:
 
 
 def read_items(document: Document, kinds: Mapping[str, type[Object]], *, command: str) -> Iterator[tuple[int, Object]]:
-    """Yield the objects of a list as ``kubectl`` prints it, each with its place among the items.
+    """Yield the objects of a list as a command of ``kubectl`` prints it, each with its place among the items.
 
-    :param kinds: name of each kind that matters -> its struct; objects of others are passed over, and one that does not
-        name its kind is a node.
-    :param command: what prints such a list.
+    :param kinds: name of each kind that matters -> its struct; an object that does not name its kind is a node.
     :raises InvalidInput: no such list, or an object that cannot be read; says the line.
     """
     data, fix = document.data, f"give what `{command}` prints"

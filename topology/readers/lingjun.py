@@ -33,11 +33,7 @@ class Lingjun:
         return header_of(head) == COLUMNS
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
-        """Read the table.
-
-        :raises InvalidInput: not such a table.
-        :raises InvalidTopology: a host twice, a switch below two others.
-        """
+        """Read the table."""
         table = read_table(source)
         if table.header != COLUMNS:
             found = f"the columns are {','.join(table.header)[:80]}"

@@ -18,15 +18,11 @@ from topology.readers.types import TOPOLOGY_READERS, TopologyReader
 
 @dataclass(frozen=True, slots=True)
 class LoadedTopology:
-    """A cluster with all that was said about it on the way.
-
-    :param format: name of the format of the file.
-    :param notes: what a user should know, one sentence each.
-    """
+    """A cluster with all that was said about it on the way."""
 
     cluster: Cluster
-    format: str
-    notes: tuple[str, ...]
+    format: str  # name of the format of the file
+    notes: tuple[str, ...]  # what a user should know, one sentence each
 
 
 def load_topology(
@@ -97,15 +93,11 @@ def _check_stdin(*paths: str | Path) -> None:
         raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
 
 
-HEAD = 65_536
-"""Characters of a text that readers look at to recognise their format."""
+HEAD = 65_536  # Characters of a text that readers look at to recognise their format
 
 
 def recognise(source: Source) -> TopologyReader:
-    """Return the reader of a text, by its content.
-
-    :raises InvalidInput: no reader, or more than one, recognises it.
-    """
+    """Return the reader of a text by its content; raise an error where none, or more than one, recognises it."""
     readers = [TOPOLOGY_READERS.load(name) for name in TOPOLOGY_READERS.names()]
     head = source.text[:HEAD]
     fitting = [reader for reader in readers if reader.recognises(head)]

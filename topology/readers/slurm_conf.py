@@ -48,12 +48,7 @@ class SlurmConf:
         return bool(_MARK.search(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
-        """Read the lines.
-
-        :raises InvalidInput: a line that is not of the format, a broken hostlist.
-        :raises InvalidTopology: not a tree.
-        :raises TooLarge: more nodes than a cluster has.
-        """
+        """Read the lines."""
         switches: list[Switch] = []
         blocks: list[Switch] = []
         sizes: tuple[int, ...] = ()

@@ -74,12 +74,7 @@ class SlurmYaml:
         return bool(_MARK.search(head) or _FLOW_MARK.match(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
-        """Read the topology that is the default.
-
-        :raises InvalidInput: not such a document, a broken hostlist.
-        :raises InvalidTopology: not a tree, or a kind of topology without levels.
-        :raises TooLarge: more nodes than a cluster has.
-        """
+        """Read the topology that is the default."""
         document = load_document(source, syntax="yaml")
         alone = isinstance(document.data, dict)
         topologies = [document.parse(_Topology)] if alone else document.parse(list[_Topology])

@@ -20,24 +20,16 @@ from topology.hostlist import expand_hostlist
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch and what hangs on it directly.
-
-    :param place: where it is described, ``"topology.conf:12"``; empty when it comes from no file.
-    """
+    """A switch and what hangs on it directly."""
 
     name: str
     children: tuple[str, ...]
     nodes: tuple[str, ...]
-    place: str = ""
+    place: str = ""  # where it is described, "topology.conf:12"; empty when it comes from no file
 
 
 def expand_switch(name: str, children: str | None, nodes: str | None, *, place: str, limit: int) -> Switch:
-    """Return a switch by the hostlists of what hangs on it.
-
-    :param limit: most nodes that it may hold.
-    :raises InvalidInput: a broken hostlist.
-    :raises TooLarge: more nodes than the limit.
-    """
+    """Return a switch by the hostlists of what hangs on it; it may hold so many nodes."""
     texts = (children, nodes)
     below, held = (() if one is None else tuple(expand_hostlist(one, where=place, limit=limit)) for one in texts)
     return Switch(name, below, held, place)

@@ -62,11 +62,7 @@ class Topograph:
         return bool(_MARK.match(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
-        """Read the instances.
-
-        :raises InvalidInput: not such a document.
-        :raises InvalidTopology: an instance twice.
-        """
+        """Read the instances."""
         document = load_document(source)
         instances = document.parse(_Graph).instances
         if not instances:

@@ -16,14 +16,12 @@ from topology.tables.parquet_file import first_line
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NOTHING = ("", "null", "NULL", "NaN", "nan", "NA")
-"""Texts that stand for no number."""
+NOTHING = ("", "null", "NULL", "NaN", "nan", "NA")  # Texts that stand for no number
 
 
 def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) -> tuple[pa.Table, int]:
-    """Return columns of a CSV text with a header, all of them text, and how many rows were left out.
+    """Return columns that a CSV text has, all of them text, and how many rows were left out.
 
-    :param columns: names, which the header has.
     :param lenient: leave out rows with another number of cells than the header.
     :raises InvalidInput: not CSV, with the line.
     """
@@ -78,7 +76,6 @@ def _is_text(column: pa.ChunkedArray) -> bool:
 def numbers(column: pa.ChunkedArray, value_of: Callable[[str], float]) -> tuple[FloatArray, str | None, int]:
     """Return the numbers of a column, NaN where there is none, and the first text that is no number, with its row.
 
-    :param column: of text or numbers.
     :param value_of: from a text to a number where it is not written as one; NaN = it is none.
     :returns: shape [rows]; the text is ``None`` where all are numbers.
     :raises TypeError: a column of something else; its message is the type.
@@ -104,10 +101,7 @@ def numbers(column: pa.ChunkedArray, value_of: Callable[[str], float]) -> tuple[
 
 
 def encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """Return the place of each row in a list of distinct texts, and that list; behind its end = nothing is there.
-
-    :returns: shape [rows].
-    """
+    """Return for each row its place in a list of distinct texts, behind the end where nothing is, and that list."""
     import pyarrow as pa
 
     found = column.cast(pa.string()).combine_chunks().dictionary_encode()

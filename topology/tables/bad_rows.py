@@ -58,11 +58,7 @@ class BadRows:
         self.notes: list[str] = []
 
     def refuse(self, bad: BadRow, where: str) -> None:
-        """Drop a row and count it.
-
-        :param where: place of the row.
-        :raises InvalidInput: of class ``error``: reading is strict.
-        """
+        """Drop and count a row; where reading is strict, raise an error that says its place."""
         if not self.lenient:
             raise self.error(bad.message, where=where, fix=bad.fix if self.lenient is None else f"{bad.fix}, {LENIENT}")
         self.dropped[bad.reason] += 1
@@ -73,7 +69,6 @@ class BadRows:
         """Yield what is made of each row, with its line; refuse rows of which nothing can be made.
 
         :param make: raises :class:`BadRow` for a row that cannot be used.
-        :raises InvalidInput: of class ``error``: a row is wrong and reading is strict.
         """
         for line, row in rows:
             try:

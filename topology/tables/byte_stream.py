@@ -14,11 +14,8 @@ from typing import BinaryIO, cast
 from topology.errors import InvalidInput, TraceFormatError
 from topology.files import GZIP, opened
 
-HEAD = 65_536
-"""Bytes (after unpacking) that readers look at to recognise their format."""
-
-MAX_LINE = 1_048_576
-"""Longest line in bytes: what has longer ones is no trace but a binary file, or a JSON document."""
+HEAD = 65_536  # Bytes (after unpacking) that readers look at to recognise their format
+MAX_LINE = 1_048_576  # Longest line in bytes: what has longer ones is no trace but a binary file, or a JSON document
 
 
 class CutOff(TraceFormatError):
@@ -26,11 +23,7 @@ class CutOff(TraceFormatError):
 
 
 class ByteStream:
-    """The bytes of a file, unpacked.  They can be read once.
-
-    :param name: how errors call it.
-    :param error: class of the errors that are raised.
-    """
+    """The bytes of a file, unpacked, to be read once; errors are of its class and call it by its name."""
 
     def __init__(self, name: str, raw: BinaryIO, *, error: type[InvalidInput] = InvalidInput) -> None:
         self.name = name
@@ -75,11 +68,7 @@ class ByteStream:
         self._check_end(line)
 
     def content(self) -> io.BytesIO:
-        """Return all bytes at once, for formats that are read from their end.
-
-        :raises InvalidInput: of class ``error``: a damaged gzip file.
-        :raises CutOff: a gzip file that ends in the middle.
-        """
+        """Return all bytes at once, for formats that are read from their end; raise errors as for lines."""
         data = self._bytes.read()
         self._check_end(None)
         return io.BytesIO(data)
@@ -126,11 +115,7 @@ class _Filling(io.RawIOBase):
 
 @contextmanager
 def open_stream(path: str | Path, *, error: type[InvalidInput] = InvalidInput) -> Iterator[ByteStream]:
-    """Open a file, or standard input for ``-``.
-
-    :param error: class of the errors that are raised, here and by the stream.
-    :raises InvalidInput: missing, a directory, unreadable, empty.
-    """
+    """Open a file, or standard input for ``-``; its errors are of class ``error``, as is that of an empty one."""
     with opened(path, error=error) as (name, file):
         stream = ByteStream(name, file, error=error)
         if not stream.head.strip() and not stream.damaged:

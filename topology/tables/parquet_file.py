@@ -16,21 +16,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-BATCH = 16_384
-"""Rows that are values of Python at one time."""
-
-EXACT = 2**53
-"""From here on a float does not tell whole numbers apart."""
+BATCH = 16_384  # Rows that are values of Python at one time
+EXACT = 2**53  # From here on a float does not tell whole numbers apart
 
 
 def parquet_rows(
     source: ByteStream, rename: Callable[[Sequence[str]], Sequence[str]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the rows of a Parquet file, counted from 1.
-
-    :param rename: from the names of the columns to the keys of a row.
-    :raises InvalidInput: of the class of the source: damaged.
-    """
+    """Yield the rows of a Parquet file, counted from 1, their keys made of the names of the columns."""
     row = 0
     with open_parquet(source.content(), name=source.name, error=source.error) as file:
         names = rename(file.schema_arrow.names)
@@ -48,10 +41,8 @@ def open_parquet(
     """Open a Parquet file for as long as it is read.
 
     :param content: a path, a file, or the bytes of one.
-    :param name: how errors call it.
-    :param error: class of the error that is raised.
     :param how: further arguments of pyarrow's ``ParquetFile``.
-    :raises InvalidInput: truncated or damaged, when it is opened or while it is read.
+    :raises InvalidInput: of class ``error``: truncated or damaged, when it is opened or while it is read.
     """
     from pyarrow import ArrowException, BufferReader
     from pyarrow.parquet import ParquetFile
@@ -72,11 +63,7 @@ def open_parquet(
 
 
 class ParquetColumns:
-    """Columns of an open file, each read whole.
-
-    :param name: how errors call the file.
-    :param error: class of the errors that are raised.
-    """
+    """Columns of an open file, each read whole; errors call it by its name and are of one class."""
 
     def __init__(self, file: ParquetFile, *, name: str, error: type[InvalidInput] = InvalidInput) -> None:
         self._file = file
@@ -86,12 +73,10 @@ class ParquetColumns:
     def whole_numbers(
         self, key: str, *, missing: int, limits: np.iinfo[Any], cast: str = "int32"
     ) -> NDArray[np.signedinteger[Any]]:
-        """Return a column of whole numbers, which pandas writes as floats where some are missing.
+        """Return a column of whole numbers, which pandas writes as floats where some are missing, shape [rows].
 
         :param missing: what stands where nothing is.
-        :param limits: least and largest number.
         :param cast: the type that an error advises.
-        :returns: shape [rows].
         :raises InvalidInput: another type, a fraction, a number beyond the limits; with the row, counted from 0.
         """
         import pyarrow as pa
@@ -127,10 +112,7 @@ class ParquetColumns:
         return np.where(absent, missing, values).astype(np.int64)
 
     def seconds(self, key: str) -> NDArray[np.floating[Any]]:
-        """Return a column of numbers in the precision of the file, NaN where there is none; shape [rows].
-
-        :raises InvalidInput: another type.
-        """
+        """Return a column of numbers in the precision of the file, NaN where there is none; shape [rows]."""
         import pyarrow as pa
 
         column = self._column(key)
@@ -144,11 +126,9 @@ class ParquetColumns:
     def codes(
         self, key: str, code_of: Mapping[str, int], *, unknown: int, hint: str = ""
     ) -> tuple[NDArray[np.int8], tuple[str, ...]]:
-        """Return the code of each name of a column, and the names that have none, in order.
+        """Return the code of each name of a column, shape [rows], and the names that have none, in order.
 
-        :param unknown: code of these.
         :param hint: the names that there may be, for an error.
-        :returns: shape [rows].
         :raises InvalidInput: another type, or a damaged dictionary.
         """
         import pyarrow as pa

@@ -10,12 +10,8 @@ from typing import Any
 from topology.errors import did_you_mean
 from topology.tables.bad_rows import BadRow, BadRows, TextSource
 
-DIGITS = 4_300
-"""Python reads no longer whole numbers from text."""
-
-NOT_JSON = "not JSON"
-"""The reason by which lines are counted."""
-
+DIGITS = 4_300  # Python reads no longer whole numbers from text
+NOT_JSON = "not JSON"  # The reason by which lines are counted
 BROKEN = "is not JSON, or was cut off"
 CUT_OFF = "is truncated: the last line ends in the middle"
 """What errors say of a line whose syntax is wrong; of the last line, where it has no end."""
@@ -37,9 +33,8 @@ def share(header: Collection[str], required: Collection[str]) -> float:
 
 
 class CsvRows:
-    """A CSV text whose first line names the columns.
+    """A CSV text whose first line names the columns, or is a row where the header is given.
 
-    :param header: names of the columns, for files that do not say them; the first line is a row then.
     :raises InvalidInput: a column twice, broken quotes; of the class of ``bad_rows``, as all errors here.
     """
 
@@ -58,10 +53,7 @@ class CsvRows:
             )
 
     def need(self, *names: str, format: str) -> tuple[int, ...]:
-        """Return where columns stand in a row.
-
-        :raises InvalidInput: one is missing; offers the one that was probably meant.
-        """
+        """Return where columns stand in a row; of a missing one, the error offers the one that was probably meant."""
         for name in names:
             if name not in self.header:
                 others = [column for column in self.header if column not in names]
@@ -79,10 +71,7 @@ class CsvRows:
         return self.header.index(name) if name in self.header else None
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield line and cells of rows with as many cells as the header; refuse others, skip empty lines.
-
-        :raises InvalidInput: broken quotes.
-        """
+        """Yield line and cells of rows with as many cells as the header; refuse others, skip empty lines."""
         width = len(self.header)
         reader = self._reader
         for cells in self._rows:
@@ -111,10 +100,7 @@ class CsvRows:
 
 
 def json_objects(source: TextSource, bad_rows: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of JSON lines with their lines; refuse what is no object, skip blank lines.
-
-    :raises InvalidInput: a line is not a JSON object and reading is strict.
-    """
+    """Yield the objects of JSON lines with their lines; refuse what is no object, skip blank lines."""
     for line, text in enumerate(source.lines(), 1):
         if text.isspace():
             continue
@@ -128,10 +114,7 @@ def json_objects(source: TextSource, bad_rows: BadRows) -> Iterator[tuple[int, d
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """Return one JSON object.
-
-    :raises BadRow: something else.
-    """
+    """Return one JSON object; raise :class:`BadRow` for something else."""
     try:
         value = json.loads(text)
     except RecursionError:

@@ -18,10 +18,7 @@ class ClusterCsvWriter:
     name = "csv"
 
     def write(self, cluster: Cluster) -> Rendering:
-        """Return the cluster as CSV.
-
-        :raises InvalidTopology: a level is called like one of the other columns.
-        """
+        """Return the cluster as CSV; no level may be called like one of the other columns."""
         for level in cluster.levels:
             if level.name in (NODE, *ATTRIBUTES):
                 raise InvalidTopology(f"a level is called {level.name!r}, as a column of the CSV is", fix="rename it")

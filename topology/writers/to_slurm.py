@@ -18,23 +18,17 @@ from topology.hostlist import check_name, fold_hostlist
 from topology.readers.switches import Switch
 from topology.writers.types import Rendering, bare_tree_losses
 
-SLURM_NAME_LENGTH = 64
-"""Longest switch name of Slurm, topology.conf(5)."""
+SLURM_NAME_LENGTH = 64  # Longest switch name of Slurm, topology.conf(5)
 
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """The switches of a cluster.
-
-    :param names: for each level, the name of the switch of each domain; empty = it needs none.
-    :param levels_of_nodes: shape [nodes], depth of the switch each node hangs on; -1 = it hangs on none.
-    :param renamed: number of domains that had to take another name.
-    """
+    """The switches of a cluster."""
 
     cluster: Cluster
-    names: tuple[tuple[str, ...], ...]
-    levels_of_nodes: IntArray
-    renamed: int
+    names: tuple[tuple[str, ...], ...]  # for each level, the name of the switch of each domain; empty = it needs none
+    levels_of_nodes: IntArray  # shape [nodes], depth of the switch each node hangs on; -1 = it hangs on none
+    renamed: int  # number of domains that had to take another name
 
     def path(self, node: int) -> list[str]:
         """Return switches above a node, from broad to close."""
@@ -155,10 +149,7 @@ class SlurmConfWriter:
     name = "slurm-conf"
 
     def write(self, cluster: Cluster) -> Rendering:
-        """Return the cluster as text.
-
-        :raises InvalidInput: a name that Slurm cannot carry.
-        """
+        """Return the cluster as text."""
 
         def line(name: str, inner: bool, below: str) -> str:
             return f"SwitchName={name} {'Switches' if inner else 'Nodes'}={below}\n"
@@ -172,10 +163,7 @@ class SlurmYamlWriter:
     name = "slurm-yaml"
 
     def write(self, cluster: Cluster) -> Rendering:
-        """Return the cluster as text.
-
-        :raises InvalidInput: a name that Slurm cannot carry.
-        """
+        """Return the cluster as text."""
 
         def entry(name: str, inner: bool, below: str) -> str:
             # a double-quoted YAML string is what a JSON string is

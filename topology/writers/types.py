@@ -13,13 +13,10 @@ from topology.plugins import PluginGroup
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """A cluster as text.
-
-    :param notes: what the format could not carry, or only under another name; one sentence each.
-    """
+    """A cluster as text."""
 
     text: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what the format could not carry, or only under another name; one sentence each
 
 
 class TopologyWriter(Protocol):
