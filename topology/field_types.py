@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import inf
 from textwrap import dedent
 from types import MappingProxyType, NoneType, UnionType
@@ -134,7 +134,8 @@ def _own_docs(kind: type) -> dict[str, str]:
 def _bounds(marks: Iterable[Any]) -> dict[str, Any]:
     """Return the arguments of :class:`FieldType` that marks of ``annotated_types`` stand for."""
     found: dict[str, Any] = {}
-    for mark in _flat(marks):
+    # Interval(gt=0, le=1) is a group that stands for Gt(0), Le(1)
+    for mark in chain.from_iterable(one if isinstance(one, GroupedMetadata) else (one,) for one in marks):
         match mark:
             case Ge(ge=low):
                 found |= {"low": low}
@@ -145,9 +146,3 @@ def _bounds(marks: Iterable[Any]) -> dict[str, Any]:
             case Lt(lt=high):
                 found |= {"high": high, "high_open": True}
     return found
-
-
-def _flat(marks: Iterable[Any]) -> Iterator[Any]:
-    for mark in marks:
-        # Interval(gt=0, le=1) is a group that stands for Gt(0), Le(1)
-        yield from mark if isinstance(mark, GroupedMetadata) else (mark,)

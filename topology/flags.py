@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge
@@ -118,7 +119,5 @@ def worst_of_each(flags: Iterable[NodeFlag]) -> list[NodeFlag]:
 
 def merge_by_node(flags: Iterable[NodeFlag]) -> list[NodeFlag]:
     """Return one flag a node, by name, merged over the sources (:func:`merged`)."""
-    by_node: dict[str, list[NodeFlag]] = {}
-    for flag in flags:
-        by_node.setdefault(flag.node, []).append(flag)
-    return [merged(found) for _, found in sorted(by_node.items())]
+    ordered = sorted(flags, key=lambda flag: flag.node)
+    return [merged([*found]) for _, found in groupby(ordered, key=lambda flag: flag.node)]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -100,15 +99,13 @@ def path(cluster: Cluster, source: int, target: int) -> list[str | Switch]:
     if source == target:
         return [cluster.names[source]]
     top = lowest_common_domain(cluster, [source, target])
-    up, down = (_switches_below(cluster, node, top) for node in (source, target))
+    ways = []
+    for node in (source, target):
+        own = [(level, level.domain_of[node]) for level in reversed(cluster.levels)]
+        above = [(level.name, level.domains[domain]) for level, domain in own if not level.implicit[domain]]
+        ways.append(above[: above.index(top)] if top in above else above)
+    up, down = ways
     return [cluster.names[source], *up, top, *reversed(down), cluster.names[target]]
-
-
-def _switches_below(cluster: Cluster, node: int, top: Switch) -> list[Switch]:
-    """Return switches from a node upwards, up to but without ``top``."""
-    own = [(level, level.domain_of[node]) for level in reversed(cluster.levels)]
-    switches = [(level.name, level.domains[domain]) for level, domain in own if not level.implicit[domain]]
-    return list(takewhile(lambda switch: switch != top, switches))
 
 
 def uplinks(
@@ -151,8 +148,7 @@ def network(
     Vertices carry ``kind`` (``switch`` or ``node``) and ``nodes`` (nodes below, 1 for a node); edges carry ``capacity``
     (GB/s).
 
-    :param gpu_bandwidth: as for :func:`uplinks`, like the errors.
-    :param oversubscription: as for :func:`uplinks`.
+    The parameters and errors are those of :func:`uplinks`.
     """
     import networkx as nx
 

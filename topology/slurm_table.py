@@ -123,8 +123,8 @@ def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
 
     if gres is not None and loose[0] < gres < loose[-1]:
         gres = None
-    found = (at if at is None or at < loose[0] else at - len(names) for at in (node, state, gres))
-    return _Columns(*found, sure=True)
+    node, state = (at if at < loose[0] else at - len(names) for at in (node, state))
+    return _Columns(node, state, gres if gres is None or gres < loose[0] else gres - len(names), sure=True)
 
 
 def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:

@@ -47,11 +47,8 @@ def parse(source: Source) -> tuple[Any, Callable[[Sequence[str | int]], int]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else min(mark.line + 1, source.text.rstrip().count("\n") + 1)
-        raise InvalidInput(
-            f"is not YAML: {error.problem or error.context}",
-            where=source.at(line),
-            fix="correct the line; a file that ends in the middle was truncated",
-        ) from None
+        fix = "correct the line; a file that ends in the middle was truncated"
+        raise InvalidInput(f"is not YAML: {error.problem or error.context}", where=source.at(line), fix=fix) from None
     except yaml.YAMLError as error:
         raise InvalidInput(f"is not YAML: {error}", where=source.name, fix="give a YAML or JSON text file") from None
     return composer.data, composer.line_of

@@ -132,7 +132,7 @@ def test_beyond_the_detail_nodes_become_bars() -> None:
     plan = layout(cluster)
     assert len(plan.nodes) == 0
     assert len(plan.bars) == 1152 <= BARS
-    assert sorted(np.concatenate([bar.nodes for bar in plan.bars])) == list(range(len(cluster)))
+    assert sorted(np.concatenate([bar.shape.own for bar in plan.bars])) == list(range(len(cluster)))
     assert len({round(bar.width * bar.height, 6) for bar in plan.bars}) == 1
 
 

@@ -23,11 +23,8 @@ def draw_cluster(cluster: Cluster, output: str | Path, *, title: str = "Cluster"
     """
     kind = Path(output).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
-        raise InvalidInput(
-            f"cannot draw into {Path(output).name!r}",
-            where=str(output),
-            fix=f"end the name of the file in one of {', '.join('.' + known for known in FORMATS)}",
-        )
+        fix = f"end the name of the file in one of {', '.join('.' + known for known in FORMATS)}"
+        raise InvalidInput(f"cannot draw into {Path(output).name!r}", where=str(output), fix=fix)
     write_file(output, drawing(cluster, kind, title=title))
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from topology.cluster import Cluster, IntArray
 from topology.drawing.elements import XY
@@ -97,16 +97,17 @@ def _draw_boxes(axes: Axes, layout: Layout) -> None:
 
     for frame in layout.frames:
         if frame.broad:
-            box = (frame.x, frame.y), frame.width, frame.height
-            look = {"facecolor": BROAD[0], "edgecolor": BROAD[1], "linewidth": POINTS, "zorder": 1 + frame.depth / 100}
-            axes.add_patch(FancyBboxPatch(*box, boxstyle="round,pad=0,rounding_size=5", **look))
+            box = FancyBboxPatch((frame.x, frame.y), frame.width, frame.height, boxstyle="round,pad=0,rounding_size=5")
+            box.set(facecolor=BROAD[0], edgecolor=BROAD[1], linewidth=POINTS, zorder=1 + frame.depth / 100)
+            axes.add_patch(box)
     inner: dict[int, list[list[XY]]] = defaultdict(list)
     for frame in layout.frames:
         if not frame.broad:
             inner[frame.depth].append(_corners(frame.x, frame.y, frame.width, frame.height))
     for depth, corners in sorted(inner.items()):
-        look = {"facecolors": INNER[0], "edgecolors": INNER[1], "linewidths": POINTS * 0.6, "zorder": 1 + depth / 100}
-        axes.add_collection(PolyCollection(corners, **look))
+        boxes = PolyCollection(corners, facecolors=INNER[0], edgecolors=INNER[1], linewidths=POINTS * 0.6)
+        boxes.set_zorder(1 + depth / 100)
+        axes.add_collection(boxes)
 
 
 def _draw_nodes(axes: Axes, layout: Layout, states: IntArray) -> None:
@@ -125,5 +126,5 @@ def _corners(x: float, y: float, width: float, height: float) -> list[XY]:
     return [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
 
 
-def _text(axes: Axes, x: float, y: float, text: str, size: float, **look: str) -> None:
-    axes.text(x, y, text, fontsize=size * POINTS, va="baseline", parse_math=False, **({"color": INK} | look))
+def _text(axes: Axes, x: float, y: float, text: str, size: float, *, color: str = INK, **look: Any) -> None:
+    axes.text(x, y, text, fontsize=size * POINTS, va="baseline", parse_math=False, color=color, **look)

@@ -33,13 +33,13 @@ def labels(layout: Layout, note: Callable[[Shape], str]) -> Iterator[Label]:
     for number, frame in enumerate(layout.frames):
         if not frame.header:
             continue
-        room = frame.width - 2 * frame.inside
-        y = frame.y + frame.inside + frame.font
-        name = fit(frame.shape.label, frame.font, room)
-        yield Label(frame.x + frame.inside, y, name, frame.font, name=True, frame=number)
-        text, size = note(frame.shape), frame.font - 1
-        if text_width(name + "  ", frame.font) + text_width(text, size) <= room:
-            yield Label(frame.x + frame.width - frame.inside, y, text, size, name=False, frame=number, right=True)
+        inside, font = frame.style.padding, frame.style.font
+        room, y = frame.width - 2 * inside, frame.y + inside + font
+        name = fit(frame.shape.label, font, room)
+        yield Label(frame.x + inside, y, name, font, name=True, frame=number)
+        text, size = note(frame.shape), font - 1
+        if text_width(name + "  ", font) + text_width(text, size) <= room:
+            yield Label(frame.x + frame.width - inside, y, text, size, name=False, frame=number, right=True)
 
 
 def fit(text: str, size: float, room: float) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.drawing.simplify import DETAIL, Shape, shapes
-from topology.drawing.sizing import BROAD, SizedBox, Sizer
+from topology.drawing.sizing import BROAD, SizedBox, Sizer, Style
 
 WIDTH = 1200.0  # Default width of a drawing
 MOST_HEIGHT = 0.8  # Height that a drawing should not exceed, as a share of its width
@@ -33,10 +33,13 @@ class DomainFrame:
     width: float
     height: float
     depth: int  # how many boxes it stands in, 0 for the outermost
-    broad: bool  # whether it belongs to the level that divides the cluster first: drawn with more weight
     header: float  # height of the strip at its top that holds the label; 0 = no label
-    font: float  # size of the label
-    inside: float  # padding between border and content
+    style: Style
+
+    @property
+    def broad(self) -> bool:
+        """Whether it belongs to the level that divides the cluster first: drawn with more weight."""
+        return self.style is BROAD
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +47,6 @@ class Bar:
     """The area of nodes of a domain that are merged into one rectangle."""
 
     shape: Shape
-    nodes: IntArray
     x: float
     y: float
     width: float
@@ -93,14 +95,12 @@ def _settle(root: SizedBox, sizer: Sizer, bars: bool) -> Layout:
 
     def settle(block: SizedBox, x: float, y: float, depth: int, *, boxed: bool) -> None:
         if boxed:
-            style = block.style
-            size = block.width, block.height
-            look = style is BROAD, block.header, style.font, style.padding
-            frames.append(DomainFrame(block.shape, x, y, *size, depth, *look))
+            width, height = block.width, block.height
+            frames.append(DomainFrame(block.shape, x, y, width, height, depth, block.header, block.style))
         for part, dx, dy in block.parts:
             settle(part, x + dx, y + dy, depth + boxed, boxed=part.shape is not block.shape)
         if block.columns and bars:
-            merged.append(Bar(block.shape, block.shape.own, x, y, block.width, block.height))
+            merged.append(Bar(block.shape, x, y, block.width, block.height))
         elif block.columns:
             place = np.arange(len(block.shape.own))
             order.append(block.shape.own)

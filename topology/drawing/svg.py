@@ -67,10 +67,10 @@ def _squares(layout: Layout, paint: IntArray, classes: Sequence[str]) -> Iterato
 
 def slices(bar: Bar, paint: IntArray, kinds: int) -> Iterator[tuple[int, float, float]]:
     """Yield upright slices of a bar: the kind, the left edge and the width of each."""
-    counts = np.bincount(paint[bar.nodes], minlength=kinds)
+    counts = np.bincount(paint[bar.shape.own], minlength=kinds)
     x = bar.x
     for kind in np.flatnonzero(counts):
-        width = bar.width * float(counts[kind]) / len(bar.nodes)
+        width = bar.width * float(counts[kind]) / len(bar.shape.own)
         yield int(kind), x, width
         x += width
 

@@ -9,7 +9,7 @@ import numpy as np
 from topology.build import build_cluster
 from topology.cluster import Cluster, FloatArray, IntArray, Node
 from topology.errors import InvalidInput, InvalidTopology
-from topology.flags import FAULTY, NodeFlag
+from topology.flags import FAULTY, FlagKind, NodeFlag
 
 
 def fragment(cluster: Cluster, busy_share: float, seed: int, *, scattered: float = 0.3, partly: float = 0.1) -> Cluster:
@@ -27,14 +27,13 @@ def fragment(cluster: Cluster, busy_share: float, seed: int, *, scattered: float
     :raises InvalidInput: a share outside [0, 1], or the cluster has more busy or fewer free nodes than asked for.
     """
     _check_shares(busy_share=busy_share, scattered=scattered, partly=partly)
-    line = _free_nodes_along_the_tree(cluster)
+    line = cluster.along_the_tree
+    line = line[cluster.idle[line]]
     new = round(busy_share * len(cluster)) - int((cluster.free_gpus < cluster.gpus).sum())
     if not 0 <= new <= len(line):
-        raise InvalidInput(
-            f"{new} more nodes would have to be busy and {len(line)} are free",
-            where="busy_share",
-            fix="choose a share between that of the nodes busy already and that of all nodes that are not faulty",
-        )
+        few = f"{new} more nodes would have to be busy and {len(line)} are free"
+        fix = "choose a share between that of the nodes busy already and that of all nodes that are not faulty"
+        raise InvalidInput(few, where="busy_share", fix=fix)
     rng = np.random.default_rng(seed)
     small = round(scattered * new)
     domain_of = cluster.default_level().domain_of if cluster.levels else np.zeros(len(cluster), dtype=np.int32)
@@ -55,12 +54,6 @@ def _check_shares(**shares: float) -> None:
     for name, share in shares.items():
         if not 0.0 <= share <= 1.0:
             raise InvalidInput(f"{name} is {share}", where=name, fix="a share lies between 0 and 1")
-
-
-def _free_nodes_along_the_tree(cluster: Cluster) -> IntArray:
-    """Return the free nodes, those of one domain next to each other at every level."""
-    order = cluster.along_the_tree
-    return order[cluster.idle[order]]
 
 
 def _gangs(line: IntArray, weight: FloatArray, total: int, *, largest: int, rng: np.random.Generator) -> IntArray:
@@ -94,11 +87,8 @@ def flag_some(cluster: Cluster, count: int, seed: int, *, faulty_share: float = 
     """
     candidates = np.array([i for i in np.flatnonzero(cluster.idle) if int(i) not in cluster.flags], dtype=np.int64)
     if not 0 <= count <= len(candidates):
-        raise InvalidInput(
-            f"cannot flag {count} nodes: {len(candidates)} are free and without a flag",
-            where="count",
-            fix=f"flag between 0 and {len(candidates)} nodes",
-        )
+        few = f"cannot flag {count} nodes: {len(candidates)} are free and without a flag"
+        raise InvalidInput(few, where="count", fix=f"flag between 0 and {len(candidates)} nodes")
     _check_shares(faulty_share=faulty_share)
     rng = np.random.default_rng(seed)
     chosen = rng.choice(candidates, size=count, replace=False) if count else candidates[:0]
@@ -106,11 +96,10 @@ def flag_some(cluster: Cluster, count: int, seed: int, *, faulty_share: float = 
     faulty = round(faulty_share * count)
     flags = []
     for i, node in enumerate(chosen):
-        words = "faulty" if i < faulty else f"{slowdown[i] - 1:.0%} slower"
-        kind, factor = ("faulty", FAULTY) if i < faulty else ("straggler", float(slowdown[i]))
-        flags.append(
-            NodeFlag(cluster.names[node], kind, factor, source="generated", evidence=f"made {words} by a seed")
-        )
+        kind: FlagKind = "faulty" if i < faulty else "straggler"
+        factor, made = (FAULTY, kind) if i < faulty else (float(slowdown[i]), f"{slowdown[i] - 1:.0%} slower")
+        evidence = f"made {made} by a seed"
+        flags.append(NodeFlag(cluster.names[node], kind, factor, source="generated", evidence=evidence))
     return cluster.with_flags(flags)
 
 

@@ -51,7 +51,8 @@ def load_topology(
     :raises TooLarge: well formed and bigger than Arnold takes on.
     """
     instant = datetime.now(UTC) if now is None else now
-    _check_stdin(path, *busy, *flags)
+    if sum(str(file) == "-" for file in (path, *busy, *flags)) > 1:
+        raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
     source = read_source(path)
     try:
         reader = recognise(source) if format is None else TOPOLOGY_READERS.load(format)
@@ -65,11 +66,11 @@ def load_topology(
         raise
     cluster, notes = reading.cluster, list(reading.notes)
     if gpus_per_node is not None and not cluster.gpus_assumed:
-        raise InvalidInput(
+        known, fix = (
             f"{source.name} says itself how many GPUs its nodes have",
-            where="--gpus-per-node",
-            fix="leave --gpus-per-node out, or correct the file",
+            "leave --gpus-per-node out, or correct the file",
         )
+        raise InvalidInput(known, where="--gpus-per-node", fix=fix)
     lists = [read_node_list(read_source(file, may_be_empty=True), cluster) for file in busy]
     if cluster.gpus_assumed:
         cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
@@ -86,11 +87,6 @@ def load_topology(
 def load_cluster(path: str | Path, **options: Any) -> Cluster:
     """Return the cluster of :func:`load_topology`, which takes the same options."""
     return load_topology(path, **options).cluster
-
-
-def _check_stdin(*paths: str | Path) -> None:
-    if sum(str(path) == "-" for path in paths) > 1:
-        raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
 
 
 HEAD = 65_536  # Characters of a text that readers look at to recognise their format

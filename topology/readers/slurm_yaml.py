@@ -79,9 +79,13 @@ class SlurmYaml:
         alone = isinstance(document.data, dict)
         topologies = [document.parse(_Topology)] if alone else document.parse(list[_Topology])
         paths: list[tuple[int, ...]] = [() if alone else (i,) for i in range(len(topologies))]
+        if not topologies:
+            raise InvalidTopology("the list of topologies is empty", where=source.name, fix="describe one")
         for path, topology in zip(paths, topologies, strict=True):
             _check_kind(document, topology, path)
-        number = _chosen(topologies, source)
+        defaults = [i for i, topology in enumerate(topologies) if topology.cluster_default]
+        layered = [i for i, topology in enumerate(topologies) if topology.tree or topology.block]
+        number = (defaults or layered or [0])[0]
         chosen, here = topologies[number], paths[number]
         notes = () if len(topologies) == 1 else (f"of {len(topologies)} topologies, {chosen.topology!r} was read",)
         if chosen.tree is not None:
@@ -107,14 +111,6 @@ def _check_kind(document: Document, topology: _Topology, path: tuple[int, ...]) 
             where=document.where(*path, kinds[1]),
             fix="make it one of them; a second one is an entry of its own",
         )
-
-
-def _chosen(topologies: Sequence[_Topology], source: Source) -> int:
-    if not topologies:
-        raise InvalidTopology("the list of topologies is empty", where=source.name, fix="describe one")
-    defaults = [i for i, topology in enumerate(topologies) if topology.cluster_default]
-    layered = [i for i, topology in enumerate(topologies) if topology.tree or topology.block]
-    return (defaults or layered or [0])[0]
 
 
 def _switches(

@@ -47,11 +47,8 @@ def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) 
         )
     except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError) as error:
         row = re.search(r"Row #(\d+)", str(error))
-        raise InvalidInput(
-            f"is not CSV: {first_line(error)}",
-            where=f"{name}:{row.group(1)}" if row else name,
-            fix="correct that row, or leave such rows out with --lenient",
-        ) from None
+        where, fix = f"{name}:{row[1]}" if row else name, "correct that row, or leave such rows out with --lenient"
+        raise InvalidInput(f"is not CSV: {first_line(error)}", where=where, fix=fix) from None
     return table, left_out
 
 
@@ -66,13 +63,6 @@ def timestamps(column: pa.ChunkedArray) -> FloatArray | None:
     return seconds
 
 
-def _is_text(column: pa.ChunkedArray) -> bool:
-    """Return whether a column holds text."""
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
-
-
 def numbers(column: pa.ChunkedArray, value_of: Callable[[str], float]) -> tuple[FloatArray, str | None, int]:
     """Return the numbers of a column, NaN where there is none, and the first text that is no number, with its row.
 
@@ -83,7 +73,7 @@ def numbers(column: pa.ChunkedArray, value_of: Callable[[str], float]) -> tuple[
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not _is_text(column):
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         try:
             found: FloatArray = column.cast(pa.float64(), safe=False).to_numpy()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

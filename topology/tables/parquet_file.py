@@ -90,11 +90,8 @@ class ParquetColumns:
             raise self._wrong_type(key, column.type, "whole numbers", cast)
         if numbers.size and (int(numbers.min()) < limits.min or int(numbers.max()) > limits.max):
             row = int(np.flatnonzero((numbers < limits.min) | (numbers > limits.max))[0])
-            raise self._error(
-                f"{key} is {int(numbers[row])}, which no job has",
-                where=f"{self._name}:row {row}",
-                fix=f"use numbers from {limits.min} to {limits.max}",
-            )
+            fix = f"use numbers from {limits.min} to {limits.max}"
+            raise self._wrong_row(row, f"{key} is {int(numbers[row])}, which no job has", fix)
         return numbers
 
     def _of_floats(self, column: pa.ChunkedArray, key: str, *, missing: int, cast: str) -> NDArray[np.int64]:
@@ -104,11 +101,8 @@ class ParquetColumns:
         absent = np.isnan(values)
         broken = np.flatnonzero(~absent & ((values != np.rint(values)) | (np.abs(values) >= EXACT)))
         if len(broken):
-            raise self._error(
-                f"{key} is {values[broken[0]]}, not a whole number",
-                where=f"{self._name}:row {broken[0]}",
-                fix=f"write it as {cast}",
-            )
+            wrong = f"{key} is {values[broken[0]]}, not a whole number"
+            raise self._wrong_row(int(broken[0]), wrong, f"write it as {cast}")
         return np.where(absent, missing, values).astype(np.int64)
 
     def seconds(self, key: str) -> NDArray[np.floating[Any]]:
@@ -153,6 +147,9 @@ class ParquetColumns:
             strange |= {str(names[i])[:80] if i < len(names) else "nothing" for i in used}
             pieces.append(codes[places])
         return np.concatenate(pieces), tuple(sorted(strange))
+
+    def _wrong_row(self, row: int, message: str, fix: str) -> InvalidInput:
+        return self._error(message, where=f"{self._name}:row {row}", fix=fix)
 
     def _wrong_type(self, key: str, found: Any, wanted: str, cast: str) -> InvalidInput:
         """Return the error of a column of another type."""

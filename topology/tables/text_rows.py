@@ -46,11 +46,8 @@ class CsvRows:
         self.header = tuple(next(self._rows, ()) if header is None else header)
         self.header_line = self._reader.line_num
         if repeated := [name for i, name in enumerate(self.header) if name and name in self.header[:i]]:
-            raise bad_rows.error(
-                f"two columns are called {repeated[0]!r}",
-                where=source.at(self.header_line),
-                fix="give every column its own name",
-            )
+            twice, where = f"two columns are called {repeated[0]!r}", source.at(self.header_line)
+            raise bad_rows.error(twice, where=where, fix="give every column its own name")
 
     def need(self, *names: str, format: str) -> tuple[int, ...]:
         """Return where columns stand in a row; of a missing one, the error offers the one that was probably meant."""
@@ -59,11 +56,9 @@ class CsvRows:
                 others = [column for column in self.header if column not in names]
                 meant = did_you_mean(name, others)
                 rename = f"{meant}Rename it to {name!r}" if meant else f"add the column {name!r}"
-                raise self._bad_rows.error(
-                    f"the column {name!r} is missing; the format {format} has {','.join(names)}",
-                    where=self._source.at(self.header_line),
-                    fix=f"{rename}, or say with --format which format it is",
-                )
+                missing = f"the column {name!r} is missing; the format {format} has {','.join(names)}"
+                fix = f"{rename}, or say with --format which format it is"
+                raise self._bad_rows.error(missing, where=self._source.at(self.header_line), fix=fix)
         return tuple(self.header.index(name) for name in names)
 
     def find(self, name: str) -> int | None:
@@ -92,10 +87,9 @@ class CsvRows:
                 if any(cells):
                     yield cells
         except csv.Error as error:
+            where = self._source.at(self._reader.line_num)
             raise self._bad_rows.error(
-                f"is not CSV: {error}",
-                where=self._source.at(self._reader.line_num),
-                fix="correct the quotes of that line",
+                f"is not CSV: {error}", where=where, fix="correct the quotes of that line"
             ) from None
 
 
