@@ -5,7 +5,7 @@ Readers and generators make rows of :class:`~topology.cluster.Node`; nothing els
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 import numpy as np
@@ -23,14 +23,14 @@ def build_cluster(
     nodes: Iterable[Node],
     *,
     flags: Iterable[NodeFlag] = (),
-    where: Sequence[str] = (),
+    where: Callable[[int], str] | None = None,
 ) -> Cluster:
     """Make a cluster from rows, checking all that can be wrong with a tree.
 
     :param level_names: from the broadest to the closest, unique.
     :param nodes: rows with one path entry a level.  A row with a slowdown above 1 becomes a flag.
     :param flags: further flags.
-    :param where: for each row the place it was read from ("cluster.csv:12"), for error messages.
+    :param where: from the number of a row to the place it was read from ("cluster.csv:12"); asked for errors only.
     :raises InvalidTopology: no nodes, a node twice, a domain under two parents, impossible GPU counts, names that
         cannot be printed.
     :raises TooLarge: more than :data:`MAX_NODES` nodes.
@@ -40,12 +40,12 @@ def build_cluster(
         raise TooLarge(f"the cluster has more than {MAX_NODES:,} nodes", fix="describe a part of it")
     _check_level_names(level_names)
     if not rows:
-        raise InvalidTopology("the cluster has no nodes", where=where[0] if where else "", fix="list at least one node")
+        raise InvalidTopology("the cluster has no nodes", fix="list at least one node")
     seen: dict[str, int] = {}
     for i, row in enumerate(rows):
         fault = _row_fault(row, len(level_names))
         if fault is None and (first := seen.setdefault(row.name, i)) != i:
-            earlier = f" (first at {where[first]})" if where else ""
+            earlier = f" (first at {where(first)})" if where else ""
             fault = f"node {row.name!r} appears twice{earlier}", "keep one row for each node"
         if fault is not None:
             raise _invalid(fault, where, i)
@@ -64,9 +64,9 @@ def build_cluster(
     return cluster.with_flags([*own_flags, *flags])
 
 
-def _invalid(fault: _Fault, where: Sequence[str], i: int) -> InvalidTopology:
+def _invalid(fault: _Fault, where: Callable[[int], str] | None, i: int) -> InvalidTopology:
     """Return the error of a row; its place is looked up only here, as that may take long."""
-    return InvalidTopology(fault[0], where=where[i] if i < len(where) else "", fix=fault[1])
+    return InvalidTopology(fault[0], where=where(i) if where else "", fix=fault[1])
 
 
 def _check_level_names(names: Sequence[str]) -> None:
@@ -74,7 +74,7 @@ def _check_level_names(names: Sequence[str]) -> None:
         raise InvalidTopology(f"the tree has {len(names)} levels", fix=f"describe it with at most {MAX_LEVELS} levels")
     for i, name in enumerate(names):
         if not name.isprintable():
-            raise _invalid(_unprintable("level", name), (), i)
+            raise _invalid(_unprintable("level", name), None, i)
         if not name:
             raise InvalidTopology("a level has no name", fix="name every level column")
         if name in names[:i]:
@@ -106,7 +106,9 @@ def _row_fault(row: Node, depth: int) -> _Fault | None:
     return None
 
 
-def _build_levels(level_names: Sequence[str], rows: Sequence[Node], where: Sequence[str]) -> tuple[Level, ...]:
+def _build_levels(
+    level_names: Sequence[str], rows: Sequence[Node], where: Callable[[int], str] | None
+) -> tuple[Level, ...]:
     levels: list[Level] = []
     broader: list[int] = [0] * len(rows)
     broader_names: list[str] = [ROOT]

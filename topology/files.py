@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EISDIR
 from io import StringIO
 from pathlib import Path
-from typing import BinaryIO, overload
+from typing import BinaryIO
 
 from topology.errors import InvalidInput, TooLarge
 
@@ -41,25 +41,6 @@ class Source:
     def lines(self) -> Iterator[str]:
         """Yield the lines with their ends."""
         return iter(StringIO(self.text, newline=""))
-
-
-class Places(Sequence[str]):
-    """Where each of many rows stands, ``"cluster.csv:12"``, spelled out only when an error asks for one."""
-
-    def __init__(self, size: int, spell: Callable[[int], str]) -> None:
-        self._size = size
-        self._spell = spell
-
-    def __len__(self) -> int:
-        return self._size
-
-    @overload
-    def __getitem__(self, row: int) -> str: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[str]: ...
-    def __getitem__(self, row: int | slice) -> str | list[str]:
-        chosen = range(self._size)[row]
-        return self._spell(chosen) if isinstance(chosen, int) else [self._spell(i) for i in chosen]
 
 
 def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: bool = False) -> Source:

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, Node
 from topology.errors import InvalidInput, InvalidTopology, TooLarge, did_you_mean
-from topology.files import Places, Source
+from topology.files import Source
 from topology.flags import HEALTHY, parse_slowdown
 from topology.readers.types import Reading
 from topology.tables.bad_rows import BadRows
@@ -32,12 +32,17 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,12}")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A CSV text whose rows have as many cells as its header, all without surrounding space, and where each stands."""
+    """A CSV text whose rows have as many cells as its header, all without surrounding space."""
 
+    source: Source
     header: tuple[str, ...]
-    header_place: str
+    header_line: int
     rows: list[list[str]]
-    places: Sequence[str]
+    lines: list[int]  # of each row
+
+    def place(self, row: int) -> str:
+        """Return where a row stands."""
+        return self.source.at(self.lines[row])
 
 
 def read_table(source: Source) -> Table:
@@ -55,7 +60,7 @@ def read_table(source: Source) -> Table:
         if len(rows) > MAX_NODES:
             many = f"the table has more than {MAX_NODES:,} rows"
             raise TooLarge(many, where=source.name, fix="describe a part of it")
-    return Table(table.header, source.at(table.header_line), rows, Places(len(rows), lambda row: source.at(lines[row])))
+    return Table(source, table.header, table.header_line, rows, lines)
 
 
 class ClusterCsv:
@@ -74,9 +79,9 @@ class ClusterCsv:
         """Read the table."""
         table = read_table(source)
         if fault := _header_fault(table.header):
-            raise InvalidInput(fault[0], where=table.header_place, fix=fault[1])
+            raise InvalidInput(fault[0], where=source.at(table.header_line), fix=fault[1])
         depth = _depth(table.header)
-        cluster = build_cluster(table.header[1 : depth + 1], _nodes(table, depth), where=table.places)
+        cluster = build_cluster(table.header[1 : depth + 1], _nodes(table, depth), where=table.place)
         return Reading(cluster.replace(gpus_assumed=not {GPUS, FREE_GPUS} & {*table.header}))
 
 
@@ -126,7 +131,7 @@ def _integer(table: Table, row: int, column: int | None, default: int) -> int:
         shown = repr(text if len(text) <= 60 else f"{text[:57]}...")
         raise InvalidTopology(
             f"{table.header[column]} of node {table.rows[row][0]!r} is {shown}, not a whole number",
-            where=table.places[row],
+            where=table.place(row),
             fix=f"write a number such as {DEFAULT_GPUS}, or leave the cell empty",
         )
     return int(text)
@@ -141,6 +146,6 @@ def _slowdown(table: Table, row: int, column: int | None) -> float:
     except ValueError as error:
         raise InvalidTopology(
             f"slowdown of node {table.rows[row][0]!r}: {error}",
-            where=table.places[row],
+            where=table.place(row),
             fix="write a factor such as 1.3 (30 % slower), 'faulty', or leave the cell empty",
         ) from None

@@ -24,7 +24,7 @@ from topology.build import build_cluster, qualified
 from topology.cluster import MAX_LEVELS, Cluster, Node
 from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
-from topology.files import Places, Source
+from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
 from topology.readers import kubernetes_objects as objects
 from topology.readers.kubernetes_health import SLOWDOWN, annotated_flag, discourages, faults, price_flag, repels
@@ -69,8 +69,11 @@ class Kubernetes:
         ]
         flags = [flag for machine in machines for flag in listing.flags(machine, pool)]
         active = [flag for flag in flags if flag.active(now)]
-        places = Places(len(rows), lambda row: listing.document.where("items", machines[row].number))
-        cluster = build_cluster(chosen, rows, flags=active, where=places)
+
+        def place(row: int) -> str:
+            return listing.document.where("items", machines[row].number)
+
+        cluster = build_cluster(chosen, rows, flags=active, where=place)
         notes += _notes(cluster, chosen, repeated, pool)
         nodes = len(listing.nodes)
         if left_out := nodes - len(machines):

@@ -37,9 +37,9 @@ class Lingjun:
         table = read_table(source)
         if table.header != COLUMNS:
             found = f"the columns are {','.join(table.header)[:80]}"
-            raise InvalidInput(found, where=table.header_place, fix=f"use {','.join(COLUMNS)}")
+            raise InvalidInput(found, where=source.at(table.header_line), fix=f"use {','.join(COLUMNS)}")
         rows = (
             Node(ip, (dsw, psw, f"{psw}/{asw}" if psw and asw else asw), DEFAULT_GPUS, DEFAULT_GPUS)
             for ip, dsw, psw, asw in table.rows
         )
-        return Reading(build_cluster(("dsw", "psw", "asw"), rows, where=table.places).replace(gpus_assumed=True))
+        return Reading(build_cluster(("dsw", "psw", "asw"), rows, where=table.place).replace(gpus_assumed=True))

@@ -58,7 +58,7 @@ def _built(levels: Sequence[str], switches: Sequence[Switch], paths: Sequence[tu
     """Return the cluster of the nodes on each switch, whose domains its path names."""
     hung = [(switch.place, path, name) for switch, path in zip(switches, paths, strict=True) for name in switch.nodes]
     rows = [Node(name, path, DEFAULT_GPUS, DEFAULT_GPUS) for _, path, name in hung]
-    return build_cluster(levels, rows, where=[place for place, _, _ in hung]).replace(gpus_assumed=True)
+    return build_cluster(levels, rows, where=lambda i: hung[i][0]).replace(gpus_assumed=True)
 
 
 def trunk_notes(cluster: Cluster) -> tuple[str, ...]:

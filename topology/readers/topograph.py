@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,7 +21,7 @@ from topology.build import build_cluster, qualified
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.documents import load_document
 from topology.errors import InvalidTopology
-from topology.files import Places, Source
+from topology.files import Source
 from topology.readers.types import Reading
 
 ACCELERATORS = ("accelerator", "accelerator-sub-domain")
@@ -76,11 +77,10 @@ class Topograph:
         kept = [i for i in range(len(names)) if i < depth or any(path[i] for path in paths)]
         named = zip(instances, paths, strict=True)
         rows = [Node(one.id, tuple(path[i] for i in kept), DEFAULT_GPUS, DEFAULT_GPUS) for one, path in named]
-        places = Places(len(rows), lambda row: document.where("instances", row))
         notes = tuple(
             f"names of {names[i]} below several broader domains, each place a domain of its own: {repeated[i]}"
             for i in kept
             if repeated[i]
         )
-        cluster = build_cluster([names[i] for i in kept], rows, where=places)
+        cluster = build_cluster([names[i] for i in kept], rows, where=partial(document.where, "instances"))
         return Reading(cluster.replace(gpus_assumed=True), notes)

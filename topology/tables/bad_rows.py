@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from topology.errors import InvalidInput
+from topology.files import Source
+from topology.tables.byte_stream import ByteStream
 
 LENIENT = "or drop such rows with --lenient"
 
+TextSource = Source | ByteStream
 Row = TypeVar("Row")
 Made = TypeVar("Made")
-
-
-class TextSource(Protocol):
-    """A text with a name: :class:`~topology.files.Source` or :class:`~topology.tables.byte_stream.ByteStream`."""
-
-    @property
-    def name(self) -> str:
-        """How errors call it."""
-
-    def at(self, line: int | None = None) -> str:
-        """Return the place of a line, ``"jobs.csv:12"``, or the name alone."""
-
-    def lines(self) -> Iterator[str]:
-        """Yield the lines with their ends."""
 
 
 class BadRow(Exception):
