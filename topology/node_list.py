@@ -19,7 +19,7 @@ from topology.files import Source
 from topology.flags import NodeFlag
 from topology.hostlist import expand_hostlist
 from topology.slurm_nodes import SlurmNode, slurm_nodes
-from topology.slurm_states import Use, powered_off, use_of
+from topology.slurm_table import Use, powered_off, use_of
 from topology.subset import subset
 
 

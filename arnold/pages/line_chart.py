@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import isfinite, nan
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from arnold.pages.axis import Tick, axis_range, round_ticks
 from arnold.pages.plot import WIDTH, Plot
@@ -159,3 +159,17 @@ def _dots(one: ChartLine, plot: Plot) -> Iterator[str]:
             if error:
                 yield line((x, plot.y(value - error)), (x, plot.y(value + error)), f"stem {one.tone}")
             yield circle(x, y, 4, f"spot {one.tone}", tip=tip)
+
+
+class ChartCard(NamedTuple):
+    """A drawing with its words, as templates show it (``cards`` in cards.html.j2)."""
+
+    title: str
+    note: str
+    drawing: str  # markup
+    keys: Sequence[tuple[str, str]] = ()  # class of the colour and name of what is drawn, where not written beside it
+
+
+def card_of(chart: LineChart) -> ChartCard:
+    """Return a drawn chart with its words."""
+    return ChartCard(chart.title, chart.note, line_chart(chart), chart.keys)

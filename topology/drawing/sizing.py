@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, log
 from statistics import median, median_high
@@ -106,14 +106,9 @@ class Sizer:
         header = style.font + 6.0 if labels else 0.0
         for content in [*self._fields(full, style), *self._nests(nested, style)]:
             # a border, and a label if there are labels, around each
-            self._blocks[id(content.shape)] = SizedBox(
-                content.shape,
-                max(content.width, least) + 2 * style.padding,
-                content.height + 2 * style.padding + header,
-                style,
-                header=header,
-                parts=[(content, style.padding, style.padding + header)],
-            )
+            width, height = max(content.width, least) + 2 * style.padding, content.height + 2 * style.padding + header
+            inside = [(content, style.padding, style.padding + header)]
+            self._blocks[id(content.shape)] = SizedBox(content.shape, width, height, style, header, parts=inside)
 
     def _style(self, siblings: list[Shape]) -> Style:
         if siblings[0].levels[0] == self._broad and len(siblings) <= MOST_BROAD:
@@ -134,17 +129,15 @@ class Sizer:
         """Yield contents of domains that hold other domains."""
         inner = [self._contents(shape, style) for shape in shapes]
         usual = median_high(len(blocks) for blocks in inner) if shapes else 1
-        aspect = PAGE_ASPECT if self._around(shape.levels[0] for shape in shapes) else BOX_ASPECT
+        # boxes around those that divide the cluster are as wide as the page
+        depth = {level: i for i, level in enumerate(self._levels)}
+        around = self._broad and all(depth[shape.levels[0]] < depth[self._broad] for shape in shapes)
+        aspect = PAGE_ASPECT if around else BOX_ASPECT
         for shape, blocks in zip(shapes, inner, strict=True):
             count = len(blocks) if len(blocks) > MUCH_LARGER * usual else usual
             height = median(block.height for block in blocks)
             columns = best_columns(count, aspect=aspect, width=_unit(blocks), height=height)
             yield self._filled(shape, blocks, columns, style)
-
-    def _around(self, levels: Iterable[str]) -> bool:
-        """Return whether boxes of these levels stand around those that divide the cluster, as wide as the page."""
-        order = list(self._levels)
-        return bool(self._broad) and all(order.index(level) < order.index(self._broad) for level in levels)
 
     def _labels_fit(self, siblings: list[Shape], style: Style) -> bool:
         """Return whether boxes of a level are so large that labels can be read and do not drown the nodes."""

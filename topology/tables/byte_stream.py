@@ -49,22 +49,17 @@ class ByteStream:
         :raises CutOff: a gzip file ends in the middle; all whole lines before were given.
         """
         line = 0
-        for data in iter(partial(self._bytes.readline, MAX_LINE), b""):
-            line += 1
+        for line, data in enumerate(iter(partial(self._bytes.readline, MAX_LINE), b""), 1):
             if self.damaged and not data.endswith(b"\n"):
                 break
             if b"\0" in data or len(data) >= MAX_LINE:
-                raise self.error(
-                    "is binary, or has a line of a million characters",
-                    where=self.at(line),
-                    fix="give a text file of one row a line, or Parquet",
-                )
+                fix = "give a text file of one row a line, or Parquet"
+                raise self.error("is binary, or has a line of a million characters", where=self.at(line), fix=fix)
             try:
                 yield data.decode("utf-8-sig" if line == 1 else "utf-8")
             except UnicodeDecodeError as error:
-                raise self.error(
-                    f"is not UTF-8 text: {error.reason}", where=self.at(line), fix="save the file as UTF-8 text"
-                ) from None
+                wrong = f"is not UTF-8 text: {error.reason}"
+                raise self.error(wrong, where=self.at(line), fix="save the file as UTF-8 text") from None
         self._check_end(line)
 
     def content(self) -> io.BytesIO:
@@ -74,17 +69,12 @@ class ByteStream:
         return io.BytesIO(data)
 
     def _check_end(self, line: int | None) -> None:
-        match self._filling.failure:
-            case None:
-                return
-            case EOFError():
-                raise CutOff(
-                    "the gzip file is cut off: it ends in the middle",
-                    where=self.at(line),
-                    fix="get the whole file again, or keep what there is with --lenient",
-                )
-            case error:
-                raise self.error(f"the gzip file is damaged: {error}", where=self.at(line), fix="get the file again")
+        failure = self._filling.failure
+        if isinstance(failure, EOFError):
+            fix = "get the whole file again, or keep what there is with --lenient"
+            raise CutOff("the gzip file is cut off: it ends in the middle", where=self.at(line), fix=fix)
+        if failure is not None:
+            raise self.error(f"the gzip file is damaged: {failure}", where=self.at(line), fix="get the file again")
 
 
 class _Filling(io.RawIOBase):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,14 +25,11 @@ def parquet_rows(
     source: ByteStream, rename: Callable[[Sequence[str]], Sequence[str]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the rows of a Parquet file, counted from 1, their keys made of the names of the columns."""
-    row = 0
     with open_parquet(source.content(), name=source.name, error=source.error) as file:
         names = rename(file.schema_arrow.names)
-        for batch in file.iter_batches(BATCH):
-            columns = [column.to_pylist() for column in batch.columns]
-            for values in zip(*columns, strict=True):
-                row += 1
-                yield row, dict(zip(names, values, strict=True))
+        batches = ([column.to_pylist() for column in batch.columns] for batch in file.iter_batches(BATCH))
+        rows = chain.from_iterable(zip(*columns, strict=True) for columns in batches)
+        yield from enumerate((dict(zip(names, values, strict=True)) for values in rows), 1)
 
 
 @contextmanager
@@ -51,15 +49,11 @@ def open_parquet(
         with ParquetFile(BufferReader(content) if isinstance(content, bytes) else content, **how) as file:
             yield file
     except UnicodeEncodeError:
-        raise InvalidInput(
-            "has a name that is no UTF-8, as Parquet files need it", where=name, fix="rename it"
-        ) from None
+        odd = "has a name that is no UTF-8, as Parquet files need it"
+        raise InvalidInput(odd, where=name, fix="rename it") from None
     except (ArrowException, OSError, UnicodeDecodeError, OverflowError) as problem:
-        raise error(
-            f"is not a whole Parquet file: {first_line(problem)}",
-            where=name,
-            fix="give the file that pandas or pyarrow wrote (`to_parquet`), copied to its end",
-        ) from None
+        fix = "give the file that pandas or pyarrow wrote (`to_parquet`), copied to its end"
+        raise error(f"is not a whole Parquet file: {first_line(problem)}", where=name, fix=fix) from None
 
 
 class ParquetColumns:
@@ -101,8 +95,8 @@ class ParquetColumns:
         absent = np.isnan(values)
         broken = np.flatnonzero(~absent & ((values != np.rint(values)) | (np.abs(values) >= EXACT)))
         if len(broken):
-            wrong = f"{key} is {values[broken[0]]}, not a whole number"
-            raise self._wrong_row(int(broken[0]), wrong, f"write it as {cast}")
+            row = int(broken[0])
+            raise self._wrong_row(row, f"{key} is {values[row]}, not a whole number", f"write it as {cast}")
         return np.where(absent, missing, values).astype(np.int64)
 
     def seconds(self, key: str) -> NDArray[np.floating[Any]]:
@@ -137,9 +131,8 @@ class ParquetColumns:
         for chunk in column.chunks:
             names = chunk.dictionary.to_pylist()
             codes = np.array([code_of.get(word, unknown) for word in names] + [unknown], dtype=np.int8)
-            places = as_numpy(
-                chunk.indices.cast(pa.int32()).fill_null(len(names)) if chunk.null_count else chunk.indices
-            )
+            indices = chunk.indices
+            places = as_numpy(indices.cast(pa.int32()).fill_null(len(names)) if chunk.null_count else indices)
             # A damaged file may point behind the end of its dictionary.
             if len(places) and not 0 <= int(places.min()) <= int(places.max()) <= len(names):
                 raise self._damaged(key)
@@ -153,9 +146,8 @@ class ParquetColumns:
 
     def _wrong_type(self, key: str, found: Any, wanted: str, cast: str) -> InvalidInput:
         """Return the error of a column of another type."""
-        return self._error(
-            f"the column {key!r} holds {found}, not {wanted}", where=self._name, fix=f"write it as {cast}"
-        )
+        message = f"the column {key!r} holds {found}, not {wanted}"
+        return self._error(message, where=self._name, fix=f"write it as {cast}")
 
     def _column(self, key: str) -> pa.ChunkedArray:
         column = self._file.read(columns=[key]).column(key)

@@ -9,8 +9,7 @@ import pytest
 
 from topology.errors import InvalidInput, TooLarge, UnknownName
 from topology.files import Source
-from topology.readers import load_cluster, load_topology
-from topology.readers.loading import recognise
+from topology.readers import load_cluster, load_topology, recognise
 from topology.readers.types import TOPOLOGY_READERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
