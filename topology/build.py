@@ -129,25 +129,15 @@ def _build_levels(
                 numbers[key] = len(names)
                 names.append(name or broader_names[parent])
             domain_of[i] = numbers[key]
-        levels.append(
-            Level(
-                name=level_name,
-                domains=tuple(names),
-                domain_of=np.array(domain_of, dtype=np.int32),
-                parent_of=np.array([parent for _, parent in numbers], dtype=np.int32),
-                implicit=np.array([not name for name, _ in numbers], dtype=np.bool_),
-            )
-        )
+        parent_of = np.array([parent for _, parent in numbers], dtype=np.int32)
+        implicit = np.array([not name for name, _ in numbers], dtype=np.bool_)
+        levels.append(Level(level_name, tuple(names), np.array(domain_of, dtype=np.int32), parent_of, implicit))
         broader, broader_names = domain_of, names
     return tuple(levels)
 
 
 def qualified(paths: Sequence[NodePath]) -> tuple[list[NodePath], list[int]]:
-    """Return paths in which a name that repeats below different parents is written ``parent/name``.
-
-    :param paths: one for each node, all of one length.
-    :returns: the paths, and how many names were qualified at each level.
-    """
+    """Return paths with ``parent/name`` for names below different parents, and how many of these each level has."""
     result: list[list[str]] = [[] for _ in paths]
     counts = []
     for level in range(len(paths[0]) if paths else 0):

@@ -169,10 +169,7 @@ class Cluster:
         return self.replace(free_gpus=free)
 
     def with_flags(self, flags: Iterable[NodeFlag]) -> Cluster:
-        """Return a copy with more flags; of two flags for one node the slower wins.
-
-        :raises UnknownName: a flag names a node that the cluster does not have.
-        """
+        """Return a copy with more flags, all of nodes of the cluster; of two flags for one node the slower wins."""
         merged = dict(self.flags)
         for flag in flags:
             i = self.index(flag.node)

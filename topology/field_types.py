@@ -71,10 +71,7 @@ def field_types(kind: type) -> Mapping[str, FieldType]:
 
 
 def field_type(hint: Any) -> FieldType | None:
-    """Return what an annotation admits; ``None`` where it is of another type than those known.
-
-    Known are bool, int, float, str, ``Literal`` of words, and tuples of any length or ``None`` of these.
-    """
+    """Return what an annotation admits: a simple type, words, a tuple or ``None`` of these; ``None`` for others."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint in SIMPLE:
         return FieldType(hint)

@@ -48,8 +48,7 @@ def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: b
 
     :param max_bytes: of the file, and of its text when it is unpacked; at most that much is ever read.
     :param may_be_empty: whether nothing is an answer too, as of a list.
-    :raises InvalidInput: missing, a directory, unreadable, empty, binary, not UTF-8.
-    :raises TooLarge: more than ``max_bytes``.
+    :raises InvalidInput: missing, a directory, unreadable, empty, binary, not UTF-8; :class:`TooLarge` beyond the most.
     """
     name, data = read_bytes(path, max_bytes=max_bytes)
     return decode_source(name, unpacked(name, data, max_bytes=max_bytes), may_be_empty=may_be_empty)
@@ -124,10 +123,7 @@ def _open(path: str | Path) -> BinaryIO:
 
 
 def decode_source(name: str, data: bytes, *, may_be_empty: bool = False) -> Source:
-    """Return text from bytes.
-
-    :raises InvalidInput: empty, binary, not UTF-8.
-    """
+    """Return text from bytes; raise :class:`InvalidInput` where they are empty, binary or not UTF-8."""
     if data.startswith(GZIP):
         raise InvalidInput("is compressed with gzip", where=name, fix=f"pass it through gunzip: gunzip -c {name}")
     if (zero := data.find(b"\0")) >= 0:
@@ -144,10 +140,7 @@ def decode_source(name: str, data: bytes, *, may_be_empty: bool = False) -> Sour
 
 
 def write_file(path: str | Path, content: str | bytes) -> None:
-    """Write a file whole or not at all: a neighbour is written first and then takes the name.
-
-    :raises InvalidInput: the place cannot be written to; what stood there before stands still.
-    """
+    """Write a file whole or not at all: what stood there stands still where it cannot be written, by an error."""
     target = Path(path)
     # A name of a file may stand in it, and need not be UTF-8.
     data = content.encode(errors="replace") if isinstance(content, str) else content
@@ -174,10 +167,7 @@ def write_file(path: str | Path, content: str | bytes) -> None:
 
 
 def check_writable(path: str | Path) -> None:
-    """Make sure that :func:`write_file` can write there, before much is computed for it; leaves nothing behind.
-
-    :raises InvalidInput: the place cannot be written to.
-    """
+    """Make sure, by an error, that :func:`write_file` can write there, before much is computed; leave nothing."""
     from tempfile import TemporaryFile
 
     target = Path(path)

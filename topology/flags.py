@@ -27,10 +27,7 @@ _FACTOR = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 
 
 def parse_slowdown(text: str) -> float:
-    """Return a slowdown as people write it: a finite factor of at least 1, of any number of digits, or ``faulty``.
-
-    :raises ValueError: neither.
-    """
+    """Return a slowdown as people write it: a finite factor of at least 1, or ``faulty``; raise ValueError else."""
     if text.strip().lower() == "faulty":
         return FAULTY
     factor = float(text) if _FACTOR.fullmatch(text.strip()) else math.nan

@@ -78,10 +78,7 @@ def _split(cluster: Cluster, nodes: IntArray, depth: int) -> tuple[list[Domain],
 
 
 def lowest_common_domain(cluster: Cluster, nodes: Sequence[int] | IntArray) -> Switch:
-    """Return the closest switch that all the given nodes lie below.
-
-    :param nodes: indices of at least one node.
-    """
+    """Return the closest switch that all the given nodes, at least one index, lie below."""
     indices = np.asarray(nodes)
     for level in reversed(cluster.levels):
         domains = level.domain_of[indices]
@@ -92,10 +89,7 @@ def lowest_common_domain(cluster: Cluster, nodes: Sequence[int] | IntArray) -> S
 
 
 def path(cluster: Cluster, source: int, target: int) -> list[str | Switch]:
-    """Return the way from one node to another: up to their lowest common domain and down again.
-
-    :returns: node, switches, node; just the node when both are the same.
-    """
+    """Return the way from a node to another over switches, up and down again; one node when both are the same."""
     if source == target:
         return [cluster.names[source]]
     top = lowest_common_domain(cluster, [source, target])
@@ -116,8 +110,7 @@ def uplinks(
     A switch has as much upwards as the links below it, divided by the oversubscription of its level.
 
     :param gpu_bandwidth: GB/s between one GPU and the network.
-    :param oversubscription: level -> ratio of bandwidth below to bandwidth upwards; levels left out have 1, that is no
-        oversubscription.
+    :param oversubscription: level -> ratio of bandwidth below to bandwidth upwards; levels left out have 1.
     :returns: level -> shape [domains], GB/s.  An implicit domain has no links of its own: its entry is the sum of what
         hangs on it.
     :raises UnknownName: no level is called that.
@@ -146,9 +139,7 @@ def network(
     """Return the tree as a networkx graph, edges pointing from a switch to what hangs on it.
 
     Vertices carry ``kind`` (``switch`` or ``node``) and ``nodes`` (nodes below, 1 for a node); edges carry ``capacity``
-    (GB/s).
-
-    The parameters and errors are those of :func:`uplinks`.
+    (GB/s).  Options are those of :func:`uplinks`.
     """
     import networkx as nx
 

@@ -27,7 +27,6 @@ _Term = list[tuple[str, str]]
 def expand_hostlist(text: str, *, where: str = "", limit: int = MAX_NODES) -> list[str]:
     """Return all names of a hostlist, in the order it is written; the numbers of a bracket ascend.
 
-    :param where: its place, for error messages.
     :raises InvalidInput: broken brackets or ranges, characters that no host name has, a name twice.
     :raises TooLarge: more than ``limit`` names.
     """
@@ -43,10 +42,7 @@ def expand_hostlist(text: str, *, where: str = "", limit: int = MAX_NODES) -> li
 
 
 def fold_hostlist(names: Iterable[str]) -> str:
-    """Return the names as a hostlist: those that differ only in their last number share one bracket.
-
-    :raises InvalidInput: a name has a character that no hostlist can carry.
-    """
+    """Return names, by :func:`check_name`, as a hostlist: those that differ in their last number share one bracket."""
     from ClusterShell.RangeSet import RangeSet
 
     families: dict[tuple[str, str], list[str]] = {}

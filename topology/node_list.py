@@ -49,7 +49,6 @@ def read_node_list(source: Source, cluster: Cluster) -> NodeList:
 
     :raises InvalidInput: a line is not a node name or hostlist, or an output of Slurm is damaged.
     :raises InvalidTopology: it is Slurm's, and the cluster has none of its nodes.
-    :raises TooLarge: a hostlist of more nodes than a cluster has.
     """
     rows = slurm_nodes(source, cluster.index_of)
     found = _plain(source, cluster) if rows is None else _stated(source, rows, cluster)
@@ -64,14 +63,12 @@ def read_node_list(source: Source, cluster: Cluster) -> NodeList:
 def with_gpus(
     cluster: Cluster, lists: Sequence[NodeList], gpus_per_node: int | None, *, source: str
 ) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster of a file that does not say how many GPUs its nodes have, with GPUs.
+    """Return the cluster of a file that does not say how many GPUs its nodes have, with GPUs, and what was decided.
 
     What the user says counts before what the lists say, and that before the default.  Nodes that have none by a list
     are left out, as long as the list knows GPUs of others.
 
     :param gpus_per_node: what the user says; ``None`` = nothing.
-    :param source: what the file of the cluster is called.
-    :returns: the cluster, and a sentence about each thing that was decided.
     :raises InvalidTopology: more than :data:`MAX_GPUS` GPUs.
     """
     told = {name: listed.gpus for one in lists for name, listed in one.nodes.items() if listed.gpus is not None}
@@ -103,12 +100,10 @@ def with_gpus(
 
 
 def with_node_list(cluster: Cluster, one: NodeList) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster with what a list says laid over it.
+    """Return the cluster with what a list says laid over it, and what a user should know.
 
     All GPUs of a node in use are in use, also where Slurm calls the node mixed: a gang takes whole nodes.  A node that
     cannot be used is faulty, as emptying the cluster would not free it.
-
-    :returns: the cluster, and what a user should know.
     """
     here = {cluster.index_of[name]: listed for name, listed in one.nodes.items() if name in cluster.index_of}
     busy = [i for i, listed in here.items() if listed.use is Use.IN_USE]

@@ -52,7 +52,6 @@ def with_flags(cluster: Cluster, path: str | Path, *, now: datetime) -> tuple[Cl
 def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[Cluster, int]:
     """Return the cluster with the flags of a file that are active now, and the number of those that are not.
 
-    :param now: timezone-aware.
     :raises InvalidInput: not a list of flags.
     :raises InvalidTopology: the cluster has no such node.
     """
@@ -69,9 +68,7 @@ def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[
 def read_flags(path: str | Path, *, now: datetime | None = None) -> list[NodeFlag]:
     """Read the flags of a file, of whichever nodes and whenever they hold; of a flag store what holds at one time.
 
-    :param path: ``-`` is standard input.
     :param now: timezone-aware, for a store; ``None`` = the present.
-    :returns: of a store the flags of each source.
     :raises InvalidInput: neither a list of flags nor a flag store.
     """
     if is_store(path):

@@ -12,17 +12,12 @@ T = TypeVar("T")
 
 
 class PluginGroup(Generic[T]):
-    """What installed packages offer through one entry-point group; each entry point is called without arguments.
-
-    :param group: name of the entry-point group.
-    :param unknown: the beginning of the message that no package offers a name.
-    :param where: the option that names come from.
-    """
+    """What installed packages offer through one entry-point group; each entry point is called without arguments."""
 
     def __init__(self, group: str, *, unknown: str, where: str) -> None:
         self.group = group
-        self._unknown = unknown
-        self._where = where
+        self._unknown = unknown  # the beginning of the message that no package offers a name
+        self._where = where  # the option that names come from
 
     def names(self) -> tuple[str, ...]:
         """Return all names on offer, sorted."""

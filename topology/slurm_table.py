@@ -70,10 +70,7 @@ _MARKS = {"*": Use.UNUSABLE, "$": Use.UNUSABLE, "~": Use.FREE}
 
 
 def use_of(words: Iterable[str]) -> Use:
-    """Return what a state says, given as one text or as several words.
-
-    A word that is not known counts as unusable: a node is free only where Slurm surely says so.
-    """
+    """Return what a state says, in one text or several words; a word that is not known counts as unusable."""
     found, idle = Use.FREE, False
     for word in _split(words):
         match = _WORD.fullmatch(word)

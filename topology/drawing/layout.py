@@ -68,10 +68,7 @@ class Layout:
 
 
 def layout(cluster: Cluster, *, width: float = WIDTH, detail: int = DETAIL) -> Layout:
-    """Lay a cluster out; it may turn out narrower than ``width`` when there is little to draw.
-
-    :param detail: nodes up to which each has its own square; more are merged into bars.
-    """
+    """Lay a cluster out, ``width`` wide at most; beyond so many nodes (``detail``) they are merged into bars."""
     root, bars = shapes(cluster, detail=detail)
     levels = [level.name for level in cluster.levels]
     sides: Sequence[float] = BAR_SIDES if bars else SIDES

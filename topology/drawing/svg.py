@@ -31,7 +31,6 @@ def svg_drawing(
     number of their frame.
 
     :param paint: shape [nodes], index into ``classes`` of the style sheet.
-    :param title: what a screen reader says.
     :param note: a few characters beside the label of a domain.
     :param tip: a sentence on a domain, shown when the pointer rests on its box.
     :param marks: node -> class of a mark drawn on its square.

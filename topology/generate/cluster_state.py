@@ -57,11 +57,7 @@ def _check_shares(**shares: float) -> None:
 
 
 def _gangs(line: IntArray, weight: FloatArray, total: int, *, largest: int, rng: np.random.Generator) -> IntArray:
-    """Return nodes of gangs of ``total`` nodes in all, each a run of what is still free.
-
-    :param line: free nodes along the tree.
-    :param weight: shape [nodes], how likely a gang starts there.
-    """
+    """Return ``total`` nodes of gangs, each a run of free ones of a line that often begins where weights are large."""
     taken = [line[:0]]
     while total > 0:
         size = min(total, int(np.exp(rng.uniform(np.log(2), np.log(max(largest, 2) + 1)))))
@@ -104,14 +100,12 @@ def flag_some(cluster: Cluster, count: int, seed: int, *, faulty_share: float = 
 
 
 def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cluster:
-    """Return the cluster with one more, empty domain.
+    """Return the cluster with one more, empty domain of so many nodes with the usual number of GPUs.
 
     Closer levels of it are divided as they usually are, broader ones take it under their last domain.
 
-    :param nodes: of the new domain, with as many GPUs as most nodes have.
     :param level: level of the new domain; ``None`` = the broadest with more than one.
     :raises InvalidTopology: no nodes, or the cluster has no levels.
-    :raises UnknownName: the cluster has no such level.
     """
     if nodes < 1:
         raise InvalidTopology(f"a domain of {nodes} nodes", where="nodes", fix="give it at least one node")

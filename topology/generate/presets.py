@@ -56,11 +56,7 @@ def _grow(levels: Levels, leaves: Sequence[Leaf], *, gpus: int) -> Cluster:
 
 
 def _regular(levels: Levels, fan_out: Sequence[int], *, nodes: int, gpus: int) -> Cluster:
-    """Return a tree in which all domains of a level are equal.
-
-    :param fan_out: domains of each level in each domain of the level above it.
-    :param nodes: nodes in each domain of the closest level.
-    """
+    """Return a tree of equal domains: so many of each level in one of the level above, so many nodes in the closest."""
     _check_total(prod(fan_out) * nodes)
     paths: list[tuple[int, ...]] = [()]
     for fan in fan_out:
@@ -193,12 +189,7 @@ PRESETS: Mapping[str, Preset] = {
 
 
 def generate(preset: str, **sizes: int | float) -> Cluster:
-    """Make the cluster of a preset.
-
-    :param sizes: sizes to change, see :attr:`Preset.sizes`.
-    :raises UnknownName: no preset or no size is called that.
-    :raises InvalidTopology: sizes that make no cluster.
-    """
+    """Return the cluster of a preset with some of :attr:`Preset.sizes` changed; raise UnknownName for others."""
     if preset not in PRESETS:
         raise _unknown(f"no preset is called {preset!r}", preset, PRESETS, where="preset")
     known = PRESETS[preset].sizes
@@ -218,12 +209,7 @@ PAPER_SIZES: Mapping[str, tuple[int, int]] = {"i": (3, 18), "ii": (5, 438), "iii
 
 
 def paper_cluster(setting: str, *, unevenness: float = 0.0, seed: int = 0) -> Cluster:
-    """The empty cluster of one of the paper's settings.
-
-    :param setting: ``i``, ``ii``, ``iii`` or ``9600``.
-    :param unevenness: see :func:`split_nodes`.
-    :raises UnknownName: no setting is called that.
-    """
+    """Return the empty cluster of one of the settings of :data:`PAPER_SIZES`; unevenness as of :func:`split_nodes`."""
     if setting not in PAPER_SIZES:
         raise UnknownName(f"the paper has no setting {setting!r}", fix=f"use one of {', '.join(PAPER_SIZES)}")
     count, nodes = PAPER_SIZES[setting]

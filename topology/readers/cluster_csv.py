@@ -46,11 +46,7 @@ class Table:
 
 
 def read_table(source: Source) -> Table:
-    """Read a CSV text.  Empty lines are skipped.
-
-    :raises InvalidInput: broken quotes, a column twice, or a row with another number of cells than the header.
-    :raises TooLarge: more rows than a cluster has nodes.
-    """
+    """Read a CSV text of as many rows as a cluster may have nodes, each as long as the header; skip empty lines."""
     table = CsvRows(source, BadRows(lenient=None))
     rows: list[list[str]] = []
     lines: list[int] = []

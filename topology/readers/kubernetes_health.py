@@ -87,11 +87,7 @@ def faults(
     allocatable: int,
     repelling: Iterable[tuple[str, str]],
 ) -> Iterator[str]:
-    """Yield why no new pod may use a node, one phrase each.
-
-    :param allocatable: GPUs that its device plugin offers.
-    :param repelling: taints (key, value) that the job does not tolerate.
-    """
+    """Yield why no new pod may use a node, one phrase each; repelling are taints that the job does not tolerate."""
     if unschedulable:
         yield "cordoned"
     yield from broken(conditions)
@@ -116,10 +112,7 @@ def price_flag(node: str, discouraging: Iterable[tuple[str, str]]) -> NodeFlag |
 
 
 def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None:
-    """Return the flag in a node's annotations.
-
-    :raises InvalidTopology: the annotations are not as documented; ``where`` is the annotation.
-    """
+    """Return the flag in the annotations of a node; an error about one of them has it as its place."""
     text = annotations.get(SLOWDOWN)
     if text is None:
         return None

@@ -48,7 +48,6 @@ def choose_labels(nodes: Sequence[Mapping[str, str]]) -> tuple[tuple[str, ...], 
 
     Of two presets on as many nodes, the one with more labels wins; labels that no node carries are left out.
 
-    :param nodes: labels of each node.
     :raises InvalidTopology: no node carries a label of any preset.
     """
     carried = {preset.name: [sum(label in node for node in nodes) for label in preset.labels] for preset in PRESETS}
@@ -66,10 +65,7 @@ def choose_labels(nodes: Sequence[Mapping[str, str]]) -> tuple[tuple[str, ...], 
 
 
 def check_labels(labels: Sequence[str], nodes: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
-    """Return the labels that the user named, each carried by some node.
-
-    :raises UnknownName: no node carries one of them.
-    """
+    """Return the labels that the user named; raise :class:`UnknownName` for one that no node carries."""
     for label in labels:
         if not any(label in node for node in nodes):
             known = sorted({key for node in nodes for key in node})

@@ -150,10 +150,8 @@ def quantity(value: Any) -> int:
 def pod_gpus(containers: Iterable[int], init_containers: Iterable[tuple[int, bool]]) -> int:
     """Return the GPUs a pod holds: of what runs together, or of its largest moment before.
 
-    Init containers run one after the other; those that restart always (sidecars) go on running beside what follows
-    (KEP-753, the formula of ``resourcehelper.PodRequests``).
-
-    :param init_containers: GPUs of each init container in order, and whether it is a sidecar.
+    Init containers (GPUs, whether a sidecar) run one after the other; sidecars, which restart always, go on running
+    beside what follows (KEP-753, the formula of ``resourcehelper.PodRequests``).
     """
     before = sidecars = 0
     for gpus, sidecar in init_containers:

@@ -190,10 +190,7 @@ class Pod(NamedObject, frozen=True):
 
     @property
     def pin(self) -> str | None:
-        """The only node that its required affinity admits by name; ``None`` = it names none, or several.
-
-        A release leaves that behind in place of the gate; its writer may have put it there as well.
-        """
+        """The only node that its affinity admits by name, as a release writes it for the gate; ``None`` = no such."""
         nodes = self.spec.affinity.node_affinity if self.spec.affinity else None
         if nodes is None or nodes.required is None:
             return None

@@ -106,11 +106,11 @@ class SlurmYaml:
 
 def _check_kind(document: Document, topology: _Topology, path: tuple[int, ...]) -> None:
     if len(kinds := topology.kinds()) > 1:
-        raise InvalidTopology(
+        both, where = (
             f"topology {topology.topology!r} is {' and '.join(kinds)} at once",
-            where=document.where(*path, kinds[1]),
-            fix="make it one of them; a second one is an entry of its own",
+            document.where(*path, kinds[1]),
         )
+        raise InvalidTopology(both, where=where, fix="make it one of them; a second one is an entry of its own")
 
 
 def _switches(

@@ -20,9 +20,8 @@ NOTHING = ("", "null", "NULL", "NaN", "nan", "NA")  # Texts that stand for no nu
 
 
 def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) -> tuple[pa.Table, int]:
-    """Return columns that a CSV text has, all of them text, and how many rows were left out.
+    """Return columns that a CSV text has, all of them text, and how many rows were left out, as is lenient.
 
-    :param lenient: leave out rows with another number of cells than the header.
     :raises InvalidInput: not CSV, with the line.
     """
     import pyarrow as pa

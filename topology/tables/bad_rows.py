@@ -55,10 +55,7 @@ class BadRows:
     def keep(
         self, rows: Iterable[tuple[int, Row]], make: Callable[[Row], Made], source: TextSource
     ) -> Iterator[tuple[int, Made]]:
-        """Yield what is made of each row, with its line; refuse rows of which nothing can be made.
-
-        :param make: raises :class:`BadRow` for a row that cannot be used.
-        """
+        """Yield what is made of each row, with its line; refuse rows for which ``make`` raises :class:`BadRow`."""
         for line, row in rows:
             try:
                 made = make(row)
