@@ -4,7 +4,7 @@ The tree is stored as one integer array per level (``domain_of[node]``), from th
 100,000 nodes cost a few megabytes and every hot loop runs over NumPy arrays.  Each level is a partition of the nodes
 that refines the level above it.
 
-Uneven depth: a node whose path has no domain at some level belongs there to its closest broader domain (the switch it
+Uneven depth: a node without a domain at some level belongs there to its closest broader domain (the switch it
 hangs on), shown as an *implicit* domain of the same name; a node without any broader domain hangs on the root.
 """
 

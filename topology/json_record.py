@@ -43,7 +43,7 @@ class JsonRecord:
 
 
 class NullForInfinity:
-    """Mark of a float whose infinity is null in JSON, which has no word for it."""
+    """Mark of a float: infinity is null in JSON, which has no word for it."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Build pydantic's schema: null is read as infinity, infinity is written as null."""

@@ -17,7 +17,7 @@ FORMATS = ("svg", "png", "html")  # Kinds of files that can be drawn, known by t
 
 
 def draw_cluster(cluster: Cluster, output: str | Path, *, title: str = "Cluster") -> None:
-    """Draw a cluster into a file, whose suffix is one of :data:`FORMATS`, written whole or not at all."""
+    """Draw a cluster into a file with a suffix of :data:`FORMATS`, written whole or not at all."""
     kind = Path(output).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         fix = f"end the name of the file in one of {', '.join('.' + known for known in FORMATS)}"

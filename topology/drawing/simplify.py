@@ -1,7 +1,7 @@
 """What of a tree is worth a box: the domain tree as it is drawn.
 
 Three things are left out.  Below the broadest level, a domain of a single node says nothing that the node does not
-say.  A domain whose only content is one other domain shares that one's box.  And beyond :data:`DETAIL` nodes the
+say.  A domain that holds one other domain and no more shares that one's box.  And beyond :data:`DETAIL` nodes the
 closest domains become bars: one rectangle a domain, cut by state, so that any cluster makes a picture of a few
 megabytes at most.
 """

@@ -32,7 +32,7 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,12}")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A CSV text whose rows have as many cells as its header, all without surrounding space."""
+    """A CSV text of rows with as many cells as its header, all without surrounding space."""
 
     source: Source
     header: tuple[str, ...]

@@ -55,7 +55,7 @@ def tree_cluster(switches: Sequence[Switch]) -> Cluster:
 
 
 def _built(levels: Sequence[str], switches: Sequence[Switch], paths: Sequence[tuple[str, ...]]) -> Cluster:
-    """Return the cluster of the nodes on each switch, whose domains its path names."""
+    """Return the cluster of the nodes on the switches; the path of a switch has their domains."""
     hung = [(switch.place, path, name) for switch, path in zip(switches, paths, strict=True) for name in switch.nodes]
     rows = [Node(name, path, DEFAULT_GPUS, DEFAULT_GPUS) for _, path, name in hung]
     return build_cluster(levels, rows, where=lambda i: hung[i][0]).replace(gpus_assumed=True)
