@@ -1,7 +1,4 @@
-"""From rows to a cluster: every way in which a list of nodes is no tree is found here, with its place.
-
-Readers and generators make rows of :class:`~topology.cluster.Node`; nothing else builds the arrays of a cluster.
-"""
+"""From rows of nodes to a cluster: every way in which they are no tree is found here, with its place."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Why a node should be avoided, how slow it is, which detector says so, and until when.
-
-Detectors write flags and the scheduler reads them; neither knows the other.
-"""
+"""Why a node should be avoided, how slow it is, which detector says so, and until when."""
 
 from __future__ import annotations
 

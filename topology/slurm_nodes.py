@@ -1,7 +1,6 @@
 """What Slurm says of its nodes: the output of ``sinfo`` and of ``scontrol show nodes``, as text and as JSON.
 
-Known by content.  Generic resources give GPUs.  A node that stands in several partitions comes several times.
-
+Generic resources give GPUs.  A node that stands in several partitions comes several times.
 Source: the manual pages sinfo(1), scontrol(1) and gres.conf(5).
 """
 

@@ -1,7 +1,4 @@
-"""A cluster as something a person wants to look at: SVG, PNG or one self-contained HTML page.
-
-Geometry (:mod:`~topology.drawing.layout`) is apart from rendering, and there is one geometry for all renderers.
-"""
+"""A cluster as something a person wants to look at: SVG, PNG or a self-contained HTML page, of one geometry."""
 
 from __future__ import annotations
 

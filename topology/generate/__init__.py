@@ -1,8 +1,4 @@
-"""Clusters that are made, not read: presets of published fabrics, the paper's settings, seeded state.
-
-cluster = generate("minipods", minipods=4, nodes=128)
-cluster = flag_some(fragment(cluster, 0.4, seed=1), 5, seed=1)
-"""
+"""Clusters that are made, not read: ``flag_some(fragment(generate("minipods"), 0.4, seed=1), 5, seed=1)``."""
 
 from topology.generate.cluster_state import flag_some, fragment, with_domain
 from topology.generate.presets import (

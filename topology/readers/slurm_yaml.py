@@ -1,7 +1,6 @@
-"""Slurm's ``topology.yaml`` (25.05 and later): a list of topologies, or one alone, each a tree, blocks, or flat.
+"""Slurm's ``topology.yaml``, topology.yaml(5), 25.05 and later: one topology or several, each a tree, blocks, or flat.
 
-Source: the manual page topology.yaml(5).  Of several topologies the first with ``cluster_default: true`` counts, else
-the first that is not flat.
+Of several the first with ``cluster_default: true`` counts, else the first that is not flat.
 """
 
 from __future__ import annotations
@@ -97,20 +96,15 @@ class SlurmYaml:
             blocks = _switches(document, lines, here, ("block", "blocks"))
             sizes, place = chosen.block.block_sizes, document.where(*here, "block", "block_sizes")
             return Reading(block_cluster(blocks, sizes, place=place), notes)
-        raise InvalidTopology(
-            f"topology {chosen.topology!r} is neither a tree nor blocks",
-            where=document.where(*here),
-            fix="mark a tree or block topology with cluster_default: true",
-        )
+        flat, fix = "is neither a tree nor blocks", "mark a tree or block topology with cluster_default: true"
+        raise InvalidTopology(f"topology {chosen.topology!r} {flat}", where=document.where(*here), fix=fix)
 
 
 def _check_kind(document: Document, topology: _Topology, path: tuple[int, ...]) -> None:
     if len(kinds := topology.kinds()) > 1:
-        both, where = (
-            f"topology {topology.topology!r} is {' and '.join(kinds)} at once",
-            document.where(*path, kinds[1]),
-        )
-        raise InvalidTopology(both, where=where, fix="make it one of them; a second one is an entry of its own")
+        both, where = f"{topology.topology!r} is {' and '.join(kinds)} at once", document.where(*path, kinds[1])
+        fix = "make it one of them; a second one is an entry of its own"
+        raise InvalidTopology(f"topology {both}", where=where, fix=fix)
 
 
 def _switches(
