@@ -1,11 +1,8 @@
-"""From rows to a cluster: every way in which a list of nodes is no tree is found here, with its place.
-
-Readers and generators make rows of :class:`~topology.cluster.Node`; nothing else builds the arrays of a cluster.
-"""
+"""From rows of nodes to a cluster: every way in which they are no tree is found here, with its place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 import numpy as np
@@ -14,21 +11,23 @@ from topology.cluster import MAX_GPUS, MAX_LEVELS, MAX_NODES, ROOT, Cluster, Lev
 from topology.errors import InvalidTopology, TooLarge
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 
+NodePath = tuple[str, ...]  # A node's domain at each level, from broad to close; empty = it has none there
+_Fault = tuple[str, str]  # What is wrong, and what to do about it
+
 
 def build_cluster(
     level_names: Sequence[str],
     nodes: Iterable[Node],
     *,
     flags: Iterable[NodeFlag] = (),
-    where: Sequence[str] = (),
+    where: Callable[[int], str] | None = None,
 ) -> Cluster:
     """Make a cluster from rows, checking all that can be wrong with a tree.
 
     :param level_names: from the broadest to the closest, unique.
-    :param nodes: rows with one path entry a level; an empty entry means the node has no domain there.  A row with a
-        slowdown above 1 becomes a flag.
+    :param nodes: rows with one path entry a level.  A row with a slowdown above 1 becomes a flag.
     :param flags: further flags.
-    :param where: for each row the place it was read from ("cluster.csv:12"), for error messages.
+    :param where: from the number of a row to the place it was read from ("cluster.csv:12"); asked for errors only.
     :raises InvalidTopology: no nodes, a node twice, a domain under two parents, impossible GPU counts, names that
         cannot be printed.
     :raises TooLarge: more than :data:`MAX_NODES` nodes.
@@ -38,19 +37,17 @@ def build_cluster(
         raise TooLarge(f"the cluster has more than {MAX_NODES:,} nodes", fix="describe a part of it")
     _check_level_names(level_names)
     if not rows:
-        raise InvalidTopology("the cluster has no nodes", where=where[0] if where else "", fix="list at least one node")
+        raise InvalidTopology("the cluster has no nodes", fix="list at least one node")
     seen: dict[str, int] = {}
     for i, row in enumerate(rows):
-        _check_row(row, len(level_names), where, i)
-        if (first := seen.setdefault(row.name, i)) != i:
-            earlier = f" (first at {where[first]})" if where else ""
-            raise InvalidTopology(
-                f"node {row.name!r} appears twice{earlier}", where=_place(where, i), fix="keep one row for each node"
-            )
+        fault = _row_fault(row, len(level_names))
+        if fault is None and (first := seen.setdefault(row.name, i)) != i:
+            earlier = f" (first at {where(first)})" if where else ""
+            fault = f"node {row.name!r} appears twice{earlier}", "keep one row for each node"
+        if fault is not None:
+            raise _invalid(fault, where, i)
     own_flags = [
-        NodeFlag(
-            row.name, "faulty" if row.slowdown == FAULTY else "straggler", slowdown=row.slowdown, source="cluster file"
-        )
+        NodeFlag(row.name, "faulty" if row.slowdown == FAULTY else "straggler", row.slowdown, source="cluster file")
         for row in rows
         if row.slowdown > HEALTHY
     ]
@@ -64,100 +61,90 @@ def build_cluster(
     return cluster.with_flags([*own_flags, *flags])
 
 
-def _place(where: Sequence[str], i: int) -> str:
-    return where[i] if i < len(where) else ""
+def _invalid(fault: _Fault, where: Callable[[int], str] | None, i: int) -> InvalidTopology:
+    """Return the error of a row; its place is looked up only here, as that may take long."""
+    return InvalidTopology(fault[0], where=where(i) if where else "", fix=fault[1])
 
 
 def _check_level_names(names: Sequence[str]) -> None:
     if len(names) > MAX_LEVELS:
         raise InvalidTopology(f"the tree has {len(names)} levels", fix=f"describe it with at most {MAX_LEVELS} levels")
     for i, name in enumerate(names):
-        _check_printable("level", name, (), i)
+        if not name.isprintable():
+            raise _invalid(_unprintable("level", name), None, i)
         if not name:
             raise InvalidTopology("a level has no name", fix="name every level column")
         if name in names[:i]:
             raise InvalidTopology(f"two levels are called {name!r}", fix="give every level its own name")
 
 
-def _check_printable(what: str, name: str, where: Sequence[str], i: int) -> None:
-    if not name.isprintable():
-        raise InvalidTopology(
-            f"the name of a {what} has control characters: {name[:60]!r}",
-            where=_place(where, i),
-            fix="use a printable name",
-        )
+def _unprintable(what: str, name: str) -> _Fault:
+    return f"the name of a {what} has control characters: {name[:60]!r}", "use a printable name"
 
 
 def _short(number: int) -> str:
     return str(number) if abs(number) < 10**12 else "an absurd number of"
 
 
-def _check_row(row: Node, depth: int, where: Sequence[str], i: int) -> None:
-    """Check one row; its place is looked up only when there is something to say, as that may take long."""
+def _row_fault(row: Node, depth: int) -> _Fault | None:
     if not row.name:
-        raise InvalidTopology("a node has no name", where=_place(where, i), fix="name every node")
-    _check_printable("node", row.name, where, i)
+        return "a node has no name", "name every node"
+    if not row.name.isprintable():
+        return _unprintable("node", row.name)
     if len(row.path) != depth:
-        raise InvalidTopology(
-            f"node {row.name!r} has {len(row.path)} levels instead of {depth}",
-            where=_place(where, i),
-            fix="fill every level",
-        )
+        return f"node {row.name!r} has {len(row.path)} levels instead of {depth}", "fill every level"
     if row.gpus < 1:
-        raise InvalidTopology(
-            f"node {row.name!r} has {row.gpus} GPUs", where=_place(where, i), fix="give every node at least one GPU"
-        )
+        return f"node {row.name!r} has {row.gpus} GPUs", "give every node at least one GPU"
     if row.gpus > MAX_GPUS:
-        raise InvalidTopology(
-            f"node {row.name!r} has {_short(row.gpus)} GPUs",
-            where=_place(where, i),
-            fix=f"a node has at most {MAX_GPUS} GPUs",
-        )
+        return f"node {row.name!r} has {_short(row.gpus)} GPUs", f"a node has at most {MAX_GPUS} GPUs"
     if not 0 <= row.free_gpus <= row.gpus:
-        raise InvalidTopology(
-            f"node {row.name!r} has {_short(row.free_gpus)} free GPUs of {row.gpus}",
-            where=_place(where, i),
-            fix="free GPUs lie between 0 and the node's GPUs",
-        )
+        free = f"node {row.name!r} has {_short(row.free_gpus)} free GPUs of {row.gpus}"
+        return free, "free GPUs lie between 0 and the node's GPUs"
+    return None
 
 
-def _build_levels(level_names: Sequence[str], rows: Sequence[Node], where: Sequence[str]) -> tuple[Level, ...]:
+def _build_levels(
+    level_names: Sequence[str], rows: Sequence[Node], where: Callable[[int], str] | None
+) -> tuple[Level, ...]:
     levels: list[Level] = []
     broader: list[int] = [0] * len(rows)
     broader_names: list[str] = [ROOT]
     for depth, level_name in enumerate(level_names):
         numbers: dict[tuple[str, int], int] = {}
         names: list[str] = []
-        parents: list[int] = []
-        implicit: list[bool] = []
         parent_of_name: dict[str, int] = {}
         domain_of = [0] * len(rows)
         for i, row in enumerate(rows):
-            name, parent = row.path[depth], broader[i]
+            key = name, parent = row.path[depth], broader[i]
             if name and parent_of_name.setdefault(name, parent) != parent:
-                first = broader_names[parent_of_name[name]]
-                raise InvalidTopology(
-                    f"{level_name} {name!r} lies in two domains of {level_names[depth - 1]}: "
-                    f"{first!r} and {broader_names[parent]!r}",
-                    where=_place(where, i),
-                    fix=f"a {level_name} belongs to one {level_names[depth - 1]}; rename one of the two",
-                )
-            key = (name, parent)
+                above, first = level_names[depth - 1], broader_names[parent_of_name[name]]
+                two = f"{level_name} {name!r} lies in two domains of {above}: {first!r} and {broader_names[parent]!r}"
+                raise _invalid((two, f"a {level_name} belongs to one {above}; rename one of the two"), where, i)
             if key not in numbers:
-                _check_printable(level_name, name, where, i)
+                if not name.isprintable():
+                    raise _invalid(_unprintable(level_name, name), where, i)
                 numbers[key] = len(names)
                 names.append(name or broader_names[parent])
-                parents.append(parent)
-                implicit.append(not name)
             domain_of[i] = numbers[key]
-        levels.append(
-            Level(
-                name=level_name,
-                domains=tuple(names),
-                domain_of=np.array(domain_of, dtype=np.int32),
-                parent_of=np.array(parents, dtype=np.int32),
-                implicit=np.array(implicit, dtype=np.bool_),
-            )
-        )
+        parent_of = np.array([parent for _, parent in numbers], dtype=np.int32)
+        implicit = np.array([not name for name, _ in numbers], dtype=np.bool_)
+        levels.append(Level(level_name, tuple(names), np.array(domain_of, dtype=np.int32), parent_of, implicit))
         broader, broader_names = domain_of, names
     return tuple(levels)
+
+
+def qualified(paths: Sequence[NodePath]) -> tuple[list[NodePath], list[int]]:
+    """Return paths with ``parent/name`` for names below different parents, and how many of these each level has."""
+    result: list[list[str]] = [[] for _ in paths]
+    counts = []
+    for level in range(len(paths[0]) if paths else 0):
+        parents: dict[str, set[str]] = {}
+        above = [next((name for name in reversed(done) if name), "") for done in result]
+        for path, parent in zip(paths, above, strict=True):
+            parents.setdefault(path[level], set()).add(parent)
+        repeated = {name for name, under in parents.items() if name and len(under) > 1}
+        for path, parent, done in zip(paths, above, result, strict=True):
+            name = path[level]
+            done.append(f"{parent}/{name}" if name in repeated and parent else name)
+        counts.append(len(repeated))
+    return [tuple(path) for path in result], counts

@@ -9,28 +9,20 @@ from topology.cluster import Cluster, IntArray, Level
 
 
 def count_nodes(level: Level, nodes: npt.NDArray[np.bool_]) -> IntArray:
-    """Return how many of the given nodes each domain of a level holds.
-
-    :param nodes: shape [nodes], which nodes count.
-    :returns: shape [domains].
-    """
+    """Return shape [domains], how many of the given nodes (shape [nodes]) each domain of a level holds."""
     return np.bincount(level.domain_of[nodes], minlength=len(level)).astype(np.int32)
 
 
 def most_together(cluster: Cluster, nodes: npt.NDArray[np.bool_]) -> int:
-    """Return how many of the given nodes one job can have: all, or those of one trunk where nothing joins the trunks.
-
-    :param nodes: shape [nodes], which nodes count.
-    """
+    """Return how many of the given nodes (shape [nodes]) one job can have: where nothing joins the trunks, of one."""
     if (trunks := cluster.trunks) is None:
         return int(np.count_nonzero(nodes))
     return int(count_nodes(trunks, nodes).max())
 
 
 def shortage_apart(cluster: Cluster, nodes: npt.NDArray[np.bool_], wanted: int) -> str:
-    """Return why one job cannot have so many of the given nodes although there are enough: they lie in several trunks.
+    """Return why one job cannot have so many of the given nodes, shape [nodes], although there are enough.
 
-    :param nodes: shape [nodes], which nodes count.
     :returns: ``in one domain of spine, as nothing joins ...``; empty when one trunk has enough, or all have too few.
     """
     if (trunks := cluster.trunks) is None:
@@ -46,10 +38,8 @@ def shortage_apart(cluster: Cluster, nodes: npt.NDArray[np.bool_], wanted: int) 
 
 
 def together(cluster: Cluster, nodes: npt.NDArray[np.intp], wanted: int) -> npt.NDArray[np.intp]:
-    """Return the nodes, of those given, among which a job of a certain size is to choose its own.
+    """Return the nodes, of those given in ascending order, among which a job of so many is to choose its own.
 
-    :param nodes: indices, ascending.
-    :param wanted: nodes of the job.
     :returns: all of them, or where nothing joins the trunks those of the tightest trunk; empty where there are too few.
     """
     if (trunks := cluster.trunks) is not None:

@@ -4,15 +4,14 @@ The tree is stored as one integer array per level (``domain_of[node]``), from th
 100,000 nodes cost a few megabytes and every hot loop runs over NumPy arrays.  Each level is a partition of the nodes
 that refines the level above it.
 
-Uneven depth: a node whose path has no domain at some level belongs there to its closest broader domain (the switch it
+Uneven depth: a node without a domain at some level belongs there to its closest broader domain (the switch it
 hangs on), shown as an *implicit* domain of the same name; a node without any broader domain hangs on the root.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from dataclasses import replace as dataclass_replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,20 +24,13 @@ from topology.flags import FAULTY, HEALTHY, NodeFlag
 IntArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float64]
 
-ROOT = "(root)"
-"""Name of the implicit domain of nodes that hang on no switch of a level."""
-
+ROOT = "(root)"  # Name of the implicit domain of nodes that hang on no switch of a level
 MAX_NODES = 1_000_000
 """Nodes of the largest cluster: ten times the largest built, about 2 GB of memory while a file is read."""
 
-MAX_LEVELS = 32
-"""Levels of the deepest tree."""
-
-DEFAULT_GPUS = 8
-"""GPUs of a node where a file says nothing of them."""
-
-MAX_GPUS = 4096
-"""GPUs of the largest node: more than any rack has, less than any integer here can hold."""
+MAX_LEVELS = 32  # Levels of the deepest tree
+DEFAULT_GPUS = 8  # GPUs of a node where a file says nothing of them
+MAX_GPUS = 4096  # GPUs of the largest node: more than any rack has, less than any integer here can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,45 +51,34 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """One layer of the tree, a partition of the nodes.
+    """One layer of the tree, a partition of the nodes."""
 
-    :param name: what the level is called: ``minipod``, ``rack``, ...
-    :param domains: names of its domains, in order of first appearance.
-    :param domain_of: shape [nodes], index into ``domains``.
-    :param parent_of: shape [domains], index of the domain one level broader; all zero for the broadest level.
-    :param implicit: shape [domains], true where the domain stands for nodes that hang directly on a broader switch.
-    """
-
-    name: str
-    domains: tuple[str, ...]
-    domain_of: IntArray
-    parent_of: IntArray
-    implicit: npt.NDArray[np.bool_]
+    name: str  # what the level is called: minipod, rack, ...
+    domains: tuple[str, ...]  # names of its domains, in order of first appearance
+    domain_of: IntArray  # shape [nodes], index into domains
+    parent_of: IntArray  # shape [domains], index of the domain one level broader; all zero for the broadest level
+    implicit: npt.NDArray[np.bool_]  # shape [domains], stands for nodes that hang directly on a broader switch
 
     def __len__(self) -> int:
         return len(self.domains)
 
+    def own_names(self) -> list[str]:
+        """Return the domain of each node; empty where the node hangs on a broader switch."""
+        names = ["" if implicit else name for name, implicit in zip(self.domains, self.implicit, strict=True)]
+        return [names[domain] for domain in self.domain_of.tolist()]
+
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """An immutable cluster; derive variants with :meth:`replace`.
+    """An immutable cluster; derive variants with :meth:`replace`."""
 
-    :param names: names of the nodes, unique.
-    :param gpus: shape [nodes], GPUs of each node, at least 1.
-    :param free_gpus: shape [nodes], GPUs not in use, 0 .. gpus.
-    :param levels: from the broadest to the closest.
-    :param flags: findings about nodes, at most one a node, active ones only.
-    :param gpus_assumed: whether nothing says how many GPUs some nodes have, so that a usual number was taken.
-    :param joined: whether something joins the domains of the broadest level; false = a job lies inside one of them.
-    """
-
-    names: tuple[str, ...]
-    gpus: IntArray
-    free_gpus: IntArray
-    levels: tuple[Level, ...]
-    flags: Mapping[int, NodeFlag]
-    gpus_assumed: bool = False
-    joined: bool = True
+    names: tuple[str, ...]  # names of the nodes, unique
+    gpus: IntArray  # shape [nodes], GPUs of each node, at least 1
+    free_gpus: IntArray  # shape [nodes], GPUs not in use, 0 to gpus
+    levels: tuple[Level, ...]  # from the broadest to the closest
+    flags: Mapping[int, NodeFlag]  # findings about nodes, at most one a node, active ones only
+    gpus_assumed: bool = False  # whether nothing says how many GPUs some nodes have, so that a usual number was taken
+    joined: bool = True  # whether anything joins the broadest domains; false = a job lies inside one of them
 
     def __post_init__(self) -> None:
         for array in (self.gpus, self.free_gpus, *(level.domain_of for level in self.levels)):
@@ -130,20 +111,20 @@ class Cluster:
         idle.setflags(write=False)
         return idle
 
-    def node(self, which: int | str) -> Node:
-        """Return one node, by index or by name.
+    @property
+    def along_the_tree(self) -> IntArray:
+        """All nodes, those of one domain next to each other at every level."""
+        keys = tuple(level.domain_of for level in reversed(self.levels)) or (np.zeros(len(self)),)
+        return np.lexsort(keys).astype(np.int32)
 
-        :raises UnknownName: no node has that name.
-        """
+    def node(self, which: int | str) -> Node:
+        """Return one node, by index or by name; raise :class:`UnknownName` for a name that no node has."""
         i = which if isinstance(which, int) else self.index(which)
         path = tuple(level.domains[level.domain_of[i]] for level in self.levels)
         return Node(self.names[i], path, int(self.gpus[i]), int(self.free_gpus[i]), float(self.slowdown[i]))
 
     def index(self, name: str) -> int:
-        """Return the index of the node of that name.
-
-        :raises UnknownName: no node has that name.
-        """
+        """Return the index of the node of that name; raise :class:`UnknownName` where none has it."""
         try:
             return self.index_of[name]
         except KeyError:
@@ -151,22 +132,15 @@ class Cluster:
             raise UnknownName(f"no node is called {name!r}", fix=f"{hint}use a node name of the cluster file") from None
 
     def level(self, name: str) -> Level:
-        """Return the level of that name.
-
-        :raises UnknownName: no level has that name.
-        """
-        for level in self.levels:
-            if level.name == name:
-                return level
-        known = ", ".join(level.name for level in self.levels) or "none"
-        hint = did_you_mean(name, (level.name for level in self.levels))
-        raise UnknownName(f"the cluster has no level {name!r}", fix=f"{hint}use one of its levels: {known}")
+        """Return the level of that name; raise :class:`UnknownName` where none has it."""
+        known = [level.name for level in self.levels]
+        if name in known:
+            return self.levels[known.index(name)]
+        fix = f"{did_you_mean(name, known)}use one of its levels: {', '.join(known) or 'none'}"
+        raise UnknownName(f"the cluster has no level {name!r}", fix=fix)
 
     def level_index(self, name: str) -> int:
-        """Return the depth of the level of that name, 0 the broadest.
-
-        :raises UnknownName: no level has that name.
-        """
+        """Return the depth of the level of that name, 0 the broadest; raise :class:`UnknownName` where none has it."""
         return self.levels.index(self.level(name))
 
     @property
@@ -186,7 +160,7 @@ class Cluster:
 
     def replace(self, **changes: Any) -> Cluster:
         """Return a copy with some fields changed (names of fields as in the class)."""
-        return dataclass_replace(self, **changes)
+        return replace(self, **changes)
 
     def with_busy(self, nodes: Iterable[int]) -> Cluster:
         """Return a copy in which all GPUs of the given nodes are in use."""
@@ -195,10 +169,7 @@ class Cluster:
         return self.replace(free_gpus=free)
 
     def with_flags(self, flags: Iterable[NodeFlag]) -> Cluster:
-        """Return a copy with more flags; of two flags for one node the slower wins.
-
-        :raises UnknownName: a flag names a node that the cluster does not have.
-        """
+        """Return a copy with more flags, all of nodes of the cluster; of two flags for one node the slower wins."""
         merged = dict(self.flags)
         for flag in flags:
             i = self.index(flag.node)

@@ -20,29 +20,21 @@ T = TypeVar("T")
 Path = Sequence[str | int]
 
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
-"""What pydantic calls it, of a model and of a dataclass."""
+"""An unknown key in the words of pydantic, of a model and of a dataclass."""
 
 _BEGINS_LIKE_JSON = re.compile(r'\s*[\[{][\s\[{]*(?:["\]}]|$)')
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Data of a YAML or JSON file.
-
-    :param data: dictionaries with string keys, lists, str, int, float, bool, None.
-    :param locate: line (from 1) of a path that exists in ``data``.
-    """
+    """Data of a YAML or JSON file."""
 
     source: Source
-    data: Any
-    locate: Callable[[Path], int]
+    data: Any  # dictionaries with string keys, lists, str, int, float, bool, None
+    locate: Callable[[Path], int]  # line (from 1) of a path that exists in data
 
     def where(self, *path: str | int) -> str:
-        """Return where a key or list entry stands, ``"job.yaml:12"``: as much of the path as there is.
-
-        >>> document.where("parallelism", "tp")  # doctest: +SKIP
-        'job.yaml:3'
-        """
+        """Return where a key or list entry stands, ``"job.yaml:12"``: as much of the path as there is."""
         return self.source.at(self.locate(_existing(self.data, path)))
 
     def parse(self, shape: type[T], *, error: type[InvalidInput] = InvalidInput) -> T:
@@ -92,14 +84,12 @@ def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any") -> 
 
 def _existing(data: Any, path: Path) -> list[str | int]:
     """Return the longest beginning of a path that leads somewhere."""
-    found: list[str | int] = []
-    for key in path:
+    for depth, key in enumerate(path):
         is_key = isinstance(data, dict) and key in data
         if not is_key and not (isinstance(data, list) and isinstance(key, int) and 0 <= key < len(data)):
-            break
+            return [*path[:depth]]
         data = data[key]
-        found.append(key)
-    return found
+    return [*path]
 
 
 def _explain(problem: Mapping[str, Any], schema: Callable[[], dict[str, Any]]) -> tuple[str, str]:
@@ -131,14 +121,10 @@ def _dotted(path: Path) -> str:
 
 
 def _short(value: Any) -> str:
-    match value:
-        case dict():
-            return "a mapping"
-        case list():
-            return "a list"
-        case _:
-            text = repr(value) if not isinstance(value, int) or abs(value) < 10**18 else "a huge number"
-            return text if len(text) <= 60 else f"{text[:57]}..."
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    text = repr(value) if not isinstance(value, int) or abs(value) < 10**18 else "a huge number"
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _known_keys(schema: dict[str, Any], path: Path) -> list[str]:
@@ -164,6 +150,5 @@ def _alternatives(schema: dict[str, Any], nodes: list[dict[str, Any]]) -> list[d
 
 def _child(node: dict[str, Any], key: str | int) -> dict[str, Any] | None:
     step = node.get("items") if isinstance(key, int) else node.get("properties", {}).get(key)
-    if step is None and isinstance(node.get("additionalProperties"), dict):
-        step = node["additionalProperties"]
-    return step
+    others = node.get("additionalProperties")
+    return others if step is None and isinstance(others, dict) else step

@@ -1,8 +1,7 @@
-"""The one exception tree of Arnold.
+"""The one exception tree of Arnold: each error a user can cause says what is wrong, where, and what to do about it.
 
-Every error a user can cause says three things: what is wrong, where (file and line, or option), and what to do
-about it ("To fix: ...").  The command line turns them into exit codes and, with ``--json``, into
-``{"error": {"kind", "message", "where", "fix"}}``; nothing below the command line prints or exits.
+The command line turns them into exit codes and, with ``--json``, into ``{"error": {"kind", "message", "where",
+"fix"}}``; nothing below the command line prints or exits.
 """
 
 from __future__ import annotations

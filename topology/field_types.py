@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import inf
 from textwrap import dedent
 from types import MappingProxyType, NoneType, UnionType
@@ -32,24 +32,16 @@ Seed = Annotated[int, Interval(ge=0, le=2**31 - 1)]
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """What a field may hold: one value or several of one kind, within bounds."""
+    """What a field may hold: a bool, int, float or str within bounds."""
 
     kind: type
-    """bool, int, float or str."""
-    many: bool = False
-    """Any number of values, as a tuple."""
-    optional: bool = False
-    """None is a value too."""
-    choices: tuple[str, ...] = ()
-    """The only words that are taken; empty = any."""
+    many: bool = False  # any number of values, as a tuple
+    optional: bool = False  # None is a value too
+    choices: tuple[str, ...] = ()  # the only words that are taken; empty = any
     low: float = -inf
-    """Lower bound."""
     high: float = inf
-    """Upper bound."""
-    low_open: bool = False
-    """The lower bound itself is no value."""
-    high_open: bool = False
-    """The upper bound itself is no value."""
+    low_open: bool = False  # the lower bound itself is no value
+    high_open: bool = False  # the upper bound itself is no value
 
     @property
     def bounded(self) -> bool:
@@ -72,32 +64,29 @@ class FieldType:
 
 @cache
 def field_types(kind: type) -> Mapping[str, FieldType]:
-    """Return what each field of a dataclass may hold, by name of the field; fields of any other type are left out.
-
-    Known are bool, int, float, str, ``Literal`` of words, and tuples of any length or ``None`` of these.
-    """
+    """Return what each field of a dataclass may hold, by name; fields of a type that is not known are left out."""
     hints = get_type_hints(kind, include_extras=True)
     found = {field.name: field_type(hints[field.name]) for field in fields(kind)}
     return MappingProxyType({name: one for name, one in found.items() if one is not None})
 
 
 def field_type(hint: Any) -> FieldType | None:
-    """Return what an annotation admits; ``None`` where it is of another type than those known."""
+    """Return what an annotation admits: a simple type, words, a tuple or ``None`` of these; ``None`` for others."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint in SIMPLE:
         return FieldType(hint)
     if origin is Literal and all(isinstance(word, str) for word in parts):
         return FieldType(str, choices=parts)
     if origin is Annotated:
-        inner = field_type(parts[0])
-        return None if inner is None else replace(inner, **_bounds(parts[1:]))
-    if origin is tuple and len(parts) == 2 and parts[1] is Ellipsis:
-        inner = field_type(parts[0])
-        return None if inner is None else replace(inner, many=True)
-    if origin in (Union, UnionType) and len(parts) == 2 and NoneType in parts:
-        inner = field_type(next(part for part in parts if part is not NoneType))
-        return None if inner is None else replace(inner, optional=True)
-    return None
+        inner, more = parts[0], _bounds(parts[1:])
+    elif origin is tuple and len(parts) == 2 and parts[1] is Ellipsis:
+        inner, more = parts[0], {"many": True}
+    elif origin in (Union, UnionType) and len(parts) == 2 and NoneType in parts:
+        inner, more = next(part for part in parts if part is not NoneType), {"optional": True}
+    else:
+        return None
+    found = field_type(inner)
+    return None if found is None else replace(found, **more)
 
 
 def check_bounds(record: Any, *, names: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -142,7 +131,8 @@ def _own_docs(kind: type) -> dict[str, str]:
 def _bounds(marks: Iterable[Any]) -> dict[str, Any]:
     """Return the arguments of :class:`FieldType` that marks of ``annotated_types`` stand for."""
     found: dict[str, Any] = {}
-    for mark in _flat(marks):
+    # Interval(gt=0, le=1) is a group that stands for Gt(0), Le(1)
+    for mark in chain.from_iterable(one if isinstance(one, GroupedMetadata) else (one,) for one in marks):
         match mark:
             case Ge(ge=low):
                 found |= {"low": low}
@@ -153,9 +143,3 @@ def _bounds(marks: Iterable[Any]) -> dict[str, Any]:
             case Lt(lt=high):
                 found |= {"high": high, "high_open": True}
     return found
-
-
-def _flat(marks: Iterable[Any]) -> Iterator[Any]:
-    for mark in marks:
-        # Interval(gt=0, le=1) is a group that stands for Gt(0), Le(1)
-        yield from mark if isinstance(mark, GroupedMetadata) else (mark,)

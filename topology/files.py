@@ -9,29 +9,22 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EISDIR
 from io import StringIO
 from pathlib import Path
-from typing import BinaryIO, overload
+from typing import BinaryIO
 
 from topology.errors import InvalidInput, TooLarge
 
-STDIN = "-"
-"""The file name that means standard input."""
-
-GZIP = b"\x1f\x8b"
-"""First bytes of a gzip file, RFC 1952."""
-
-_GZIP_WINDOW = 16 + zlib.MAX_WBITS
-"""For zlib: the largest window, behind the header of gzip."""
-
+STDIN = "-"  # The file name that means standard input
+GZIP = b"\x1f\x8b"  # First bytes of a gzip file, RFC 1952
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS  # For zlib: the largest window, behind the header of gzip
 _IF_LARGER = "split it, or leave out what is not needed"
 
-MAX_BYTES = 256 * 1024 * 1024
-"""Largest input; ``kubectl get nodes -o json`` of 10,000 nodes is about 100 MB."""
+MAX_BYTES = 256 * 1024 * 1024  # Largest input; kubectl get nodes -o json of 10,000 nodes is about 100 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,36 +43,12 @@ class Source:
         return iter(StringIO(self.text, newline=""))
 
 
-class Places(Sequence[str]):
-    """Where each of many rows stands, spelled out only when an error asks for one.
-
-    :param spell: from the number of a row to its place, ``"cluster.csv:12"``.
-    """
-
-    def __init__(self, size: int, spell: Callable[[int], str]) -> None:
-        self._size = size
-        self._spell = spell
-
-    def __len__(self) -> int:
-        return self._size
-
-    @overload
-    def __getitem__(self, row: int) -> str: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[str]: ...
-    def __getitem__(self, row: int | slice) -> str | list[str]:
-        if isinstance(row, slice):
-            return [self._spell(i) for i in range(*row.indices(self._size))]
-        return self._spell(range(self._size)[row])
-
-
 def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: bool = False) -> Source:
     """Read a text file, plain or packed with gzip, or standard input for ``-``.
 
-    :param max_bytes: of the file, and of its text when it is unpacked.
+    :param max_bytes: of the file, and of its text when it is unpacked; at most that much is ever read.
     :param may_be_empty: whether nothing is an answer too, as of a list.
-    :raises InvalidInput: missing, a directory, unreadable, empty, binary, not UTF-8.
-    :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
+    :raises InvalidInput: missing, a directory, unreadable, empty, binary, not UTF-8; :class:`TooLarge` beyond the most.
     """
     name, data = read_bytes(path, max_bytes=max_bytes)
     return decode_source(name, unpacked(name, data, max_bytes=max_bytes), may_be_empty=may_be_empty)
@@ -109,10 +78,9 @@ def unpacked(name: str, data: bytes, *, max_bytes: int) -> bytes:
 
 
 def read_bytes(path: str | Path, *, max_bytes: int, if_larger: str = _IF_LARGER) -> tuple[str, bytes]:
-    """Read a file, or standard input for ``-``, whatever is in it.
+    """Read a file, or standard input for ``-``, whatever is in it; return how errors call it, and its bytes.
 
     :param if_larger: what to do about a file that is too large.
-    :returns: how errors call it, and its bytes.
     :raises InvalidInput: missing, a directory, unreadable.
     :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
     """
@@ -125,11 +93,9 @@ def read_bytes(path: str | Path, *, max_bytes: int, if_larger: str = _IF_LARGER)
 
 @contextmanager
 def opened(path: str | Path, *, error: type[InvalidInput] = InvalidInput) -> Iterator[tuple[str, BinaryIO]]:
-    """Open a file, or standard input for ``-``, for as long as it is read.
+    """Open a file, or standard input for ``-``, for as long as it is read; yield how errors call it, and its bytes.
 
-    :param error: class of the error that is raised.
-    :returns: how errors call it, and its bytes.
-    :raises InvalidInput: missing, a directory, unreadable, when it is opened or while it is read.
+    :raises InvalidInput: of class ``error``: missing, a directory, unreadable, at first or while it is read.
     """
     name = "stdin" if str(path) == STDIN else str(path)
     try:
@@ -157,37 +123,24 @@ def _open(path: str | Path) -> BinaryIO:
 
 
 def decode_source(name: str, data: bytes, *, may_be_empty: bool = False) -> Source:
-    """Return text from bytes.
-
-    :param may_be_empty: whether nothing is an answer too, as of a list.
-    :raises InvalidInput: empty, binary, not UTF-8.
-    """
+    """Return text from bytes; raise :class:`InvalidInput` where they are empty, binary or not UTF-8."""
     if data.startswith(GZIP):
         raise InvalidInput("is compressed with gzip", where=name, fix=f"pass it through gunzip: gunzip -c {name}")
     if (zero := data.find(b"\0")) >= 0:
-        raise InvalidInput(
-            "is binary or not UTF-8: it holds a zero byte",
-            where=_line_at(name, data, zero),
-            fix="give a text file in UTF-8",
-        )
+        binary, where = "is binary or not UTF-8: it holds a zero byte", _line_at(name, data, zero)
+        raise InvalidInput(binary, where=where, fix="give a text file in UTF-8")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"is not UTF-8 text: {error.reason} at byte {error.start}",
-            where=_line_at(name, data, error.start),
-            fix="save the file as UTF-8 text",
-        ) from None
+        wrong, where = f"is not UTF-8 text: {error.reason} at byte {error.start}", _line_at(name, data, error.start)
+        raise InvalidInput(wrong, where=where, fix="save the file as UTF-8 text") from None
     if not may_be_empty and (not text or text.isspace()):
         raise InvalidInput("is empty", where=name, fix="give a file with content")
     return Source(name, text)
 
 
 def write_file(path: str | Path, content: str | bytes) -> None:
-    """Write a file whole or not at all: a neighbour is written first and then takes the name.
-
-    :raises InvalidInput: the place cannot be written to; what stood there before stands still.
-    """
+    """Write a file whole or not at all: what stood there stands still where it cannot be written, by an error."""
     target = Path(path)
     # A name of a file may stand in it, and need not be UTF-8.
     data = content.encode(errors="replace") if isinstance(content, str) else content
@@ -214,10 +167,7 @@ def write_file(path: str | Path, content: str | bytes) -> None:
 
 
 def check_writable(path: str | Path) -> None:
-    """Make sure that :func:`write_file` can write there, before much is computed for it; leaves nothing behind.
-
-    :raises InvalidInput: the place cannot be written to.
-    """
+    """Make sure, by an error, that :func:`write_file` can write there, before much is computed; leave nothing."""
     from tempfile import TemporaryFile
 
     target = Path(path)
@@ -233,9 +183,8 @@ def check_writable(path: str | Path) -> None:
 
 def _not_writable(path: str | Path, error: OSError | ValueError) -> InvalidInput:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return InvalidInput(
-        f"cannot be written: {reason}", where=str(path), fix="choose a folder that exists and may be written to"
-    )
+    fix = "choose a folder that exists and may be written to"
+    return InvalidInput(f"cannot be written: {reason}", where=str(path), fix=fix)
 
 
 def _line_at(name: str, data: bytes, position: int) -> str:

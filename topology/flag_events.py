@@ -11,9 +11,7 @@ from annotated_types import Ge
 from topology.flags import NodeFlag
 from topology.json_record import AwareTime, JsonRecord
 
-LAST = datetime(9999, 12, 1, tzinfo=UTC)
-"""No flag of a store ends later."""
-
+LAST = datetime(9999, 12, 1, tzinfo=UTC)  # No flag of a store ends later
 EventName = Literal["opened", "rules", "noted", "raised", "renewed", "lowered", "cleared", "expired"]
 """``opened``: the first one.  ``rules``: those by which is decided from here on.  ``noted``: a finding that does not
 suffice to flag the node, or a source that takes a finding back.  ``raised``: flagged, or flagged as worse.

@@ -1,7 +1,4 @@
-"""Why a node should be avoided, how slow it is, who says so, and until when.
-
-Detectors write flags and the scheduler reads them; neither knows the other.
-"""
+"""Why a node should be avoided, how slow it is, which detector says so, and until when."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge
@@ -18,21 +16,15 @@ from topology.json_record import AwareTime, FiniteFloat, JsonRecord, NullForInfi
 
 FlagKind = Literal["straggler", "degraded", "faulty"]
 
-HEALTHY = 1.0
-"""Slowdown of a node without a flag."""
-
-FAULTY = math.inf
-"""Slowdown that stands for a node which must never be used."""
+HEALTHY = 1.0  # Slowdown of a node without a flag
+FAULTY = math.inf  # Slowdown that stands for a node which must never be used
 
 
 _FACTOR = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 
 
 def parse_slowdown(text: str) -> float:
-    """Return a slowdown as people write it: a finite factor of at least 1, of any number of digits, or ``faulty``.
-
-    :raises ValueError: neither.
-    """
+    """Return a slowdown as people write it: a finite factor of at least 1, or ``faulty``; raise ValueError else."""
     if text.strip().lower() == "faulty":
         return FAULTY
     factor = float(text) if _FACTOR.fullmatch(text.strip()) else math.nan
@@ -81,8 +73,8 @@ class NodeFlag(JsonRecord):
 
 
 def severity(flag: NodeFlag) -> tuple[float, bool, float, str, str]:
-    """By which flags of one node are compared, the largest the worst: the slowdown; of equal ones a known cause, then
-    the later end; then names, so that the order in which they came does not matter.
+    """Return a key by which flags of one node are compared, the largest the worst: the slowdown; of equal ones a known
+    cause, then the later end; then names, so that the order in which they came does not matter.
     """
     end = math.inf if flag.until is None else flag.until.timestamp()
     return flag.slowdown, flag.kind != "straggler", end, flag.source, flag.evidence
@@ -99,11 +91,9 @@ def merged(flags: Sequence[NodeFlag]) -> NodeFlag:
     worst, *others = sorted(flags, key=severity, reverse=True)
     if not others:
         return worst
-    ordered = [worst, *others]
-    evidence = "; ".join(f"{flag.source or 'unnamed'}: {flag.evidence or in_words(flag)}" for flag in ordered)
-    return replace(
-        worst, source=", ".join(dict.fromkeys(flag.source or "unnamed" for flag in ordered)), evidence=evidence
-    )
+    said = [(flag.source or "unnamed", flag.evidence or in_words(flag)) for flag in (worst, *others)]
+    evidence = "; ".join(f"{source}: {words}" for source, words in said)
+    return replace(worst, source=", ".join(dict.fromkeys(source for source, _ in said)), evidence=evidence)
 
 
 def in_words(flag: NodeFlag) -> str:
@@ -123,7 +113,5 @@ def worst_of_each(flags: Iterable[NodeFlag]) -> list[NodeFlag]:
 
 def merge_by_node(flags: Iterable[NodeFlag]) -> list[NodeFlag]:
     """Return one flag a node, by name, merged over the sources (:func:`merged`)."""
-    by_node: dict[str, list[NodeFlag]] = {}
-    for flag in flags:
-        by_node.setdefault(flag.node, []).append(flag)
-    return [merged(found) for _, found in sorted(by_node.items())]
+    ordered = sorted(flags, key=lambda flag: flag.node)
+    return [merged([*found]) for _, found in groupby(ordered, key=lambda flag: flag.node)]

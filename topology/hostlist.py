@@ -27,18 +27,14 @@ _Term = list[tuple[str, str]]
 def expand_hostlist(text: str, *, where: str = "", limit: int = MAX_NODES) -> list[str]:
     """Return all names of a hostlist, in the order it is written; the numbers of a bracket ascend.
 
-    :param where: its place, for error messages.
     :raises InvalidInput: broken brackets or ranges, characters that no host name has, a name twice.
     :raises TooLarge: more than ``limit`` names.
     """
     terms = list(_terms(text, where))
     count = sum(_count(term, text, where) for term in terms)
     if count > limit:
-        raise TooLarge(
-            f"the hostlist {_short(text)} names {count if count < _ABSURD else 'absurdly many'} nodes",
-            where=where,
-            fix=f"a cluster has at most {MAX_NODES:,} nodes; correct the range",
-        )
+        many = f"the hostlist {_short(text)} names {count if count < _ABSURD else 'absurdly many'} nodes"
+        raise TooLarge(many, where=where, fix=f"a cluster has at most {MAX_NODES:,} nodes; correct the range")
     names = list(chain.from_iterable(_expand(term) for term in terms))
     if len(set(names)) < count:
         raise InvalidInput(f"the hostlist {_short(text)} names a node twice", where=where, fix="name every node once")
@@ -46,10 +42,7 @@ def expand_hostlist(text: str, *, where: str = "", limit: int = MAX_NODES) -> li
 
 
 def fold_hostlist(names: Iterable[str]) -> str:
-    """Return the names as a hostlist: those that differ only in their last number share one bracket.
-
-    :raises InvalidInput: a name has a character that no hostlist can carry.
-    """
+    """Return names, by :func:`check_name`, as a hostlist: those that differ in their last number share one bracket."""
     from ClusterShell.RangeSet import RangeSet
 
     families: dict[tuple[str, str], list[str]] = {}
@@ -62,8 +55,8 @@ def fold_hostlist(names: Iterable[str]) -> str:
         else:
             words.append(name)
     for (prefix, suffix), numbers in families.items():
-        ranges = str(RangeSet(",".join(numbers))) if len(numbers) > 1 else numbers[0]
-        words.append(f"{prefix}[{ranges}]{suffix}" if len(numbers) > 1 else f"{prefix}{ranges}{suffix}")
+        ranges = f"[{RangeSet(','.join(numbers))}]" if len(numbers) > 1 else numbers[0]
+        words.append(f"{prefix}{ranges}{suffix}")
     return ",".join(words)
 
 
@@ -73,18 +66,14 @@ def spell_names(names: Iterable[str]) -> str:
     >>> spell_names(["n1", "gpu node 1", "n2"])
     "n[1-2],'gpu node 1'"
     """
-    plain: list[str] = []
-    odd: list[str] = []
-    for name in names:
-        (plain if _NAME.fullmatch(name) else odd).append(name)
-    return ",".join([*([fold_hostlist(plain)] if plain else []), *map(repr, odd)])
+    names = list(names)
+    folded = fold_hostlist(name for name in names if _NAME.fullmatch(name))
+    odd = [repr(name) for name in names if not _NAME.fullmatch(name)]
+    return ",".join([folded, *odd] if folded else odd)
 
 
 def check_name(name: str) -> None:
-    """Check that a name can stand in a hostlist and in Slurm's files.
-
-    :raises InvalidInput: it cannot: it has a space, a bracket, a comma, a quote, ...
-    """
+    """Raise :class:`InvalidInput` for a name that cannot stand in Slurm's files: one with a space, a comma, ..."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"the name {name!r} cannot stand in a Slurm hostlist", fix="rename it")
 
@@ -96,11 +85,8 @@ def _terms(text: str, where: str) -> Iterator[_Term]:
     while at < len(text):
         piece = _PIECE.match(text, at)
         if piece is None or (piece["comma"] and not term):
-            raise InvalidInput(
-                f"the hostlist {_short(text)} is broken at character {at + 1}",
-                where=where,
-                fix="write names and ranges like n[001-128,200],login1",
-            )
+            broken = f"the hostlist {_short(text)} is broken at character {at + 1}"
+            raise InvalidInput(broken, where=where, fix="write names and ranges like n[001-128,200],login1")
         at = piece.end()
         if piece["comma"]:
             yield term
@@ -110,9 +96,8 @@ def _terms(text: str, where: str) -> Iterator[_Term]:
                 _check_range("", text, where)
             term.append((piece["word"] or "", piece["ranges"] or ""))
     if not term:
-        raise InvalidInput(
-            f"the hostlist {_short(text)} ends early", where=where, fix="write at least one name after each comma"
-        )
+        early = f"the hostlist {_short(text)} ends early"
+        raise InvalidInput(early, where=where, fix="write at least one name after each comma")
     yield term
 
 
@@ -131,11 +116,9 @@ def _check_range(part: str, text: str, where: str) -> int:
     first, last = (bounds[1], bounds[2] or bounds[1]) if bounds else ("1", "0")
     padded = any(number.startswith("0") and len(number) > 1 for number in (first, last))
     if int(last) < int(first) or (padded and len(first) != len(last)):
-        raise InvalidInput(
-            f"the range {_short(part)} in the hostlist {_short(text)} is not one",
-            where=where,
-            fix="write ranges like [001-128], low to high, both ends with as many digits",
-        )
+        wrong = f"the range {_short(part)} in the hostlist {_short(text)} is not one"
+        fix = "write ranges like [001-128], low to high, both ends with as many digits"
+        raise InvalidInput(wrong, where=where, fix=fix)
     return int(last) - int(first) + 1
 
 

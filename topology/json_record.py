@@ -43,7 +43,7 @@ class JsonRecord:
 
 
 class NullForInfinity:
-    """Mark of a float whose infinity is null in JSON, which has no word for it."""
+    """Mark of a float: infinity is null in JSON, which has no word for it."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Build pydantic's schema: null is read as infinity, infinity is written as null."""
@@ -67,8 +67,7 @@ class AsWritten:
         return {**handler(source), "strict": True}
 
 
-FloatOrInfinity = Annotated[float, NullForInfinity()]
-"""A number, or infinity, which JSON has as null."""
+FloatOrInfinity = Annotated[float, NullForInfinity()]  # A number, or infinity, which JSON has as null
 
 
 class Checked:
@@ -85,36 +84,26 @@ class Checked:
         return getattr(core_schema, f"{self._kind}_schema")(**self._constraints)
 
 
-FiniteFloat = Annotated[float, Checked("float", allow_inf_nan=False)]
-"""A number, and neither infinity nor NaN."""
-
-AwareTime = Annotated[datetime, Checked("datetime", tz_constraint="aware")]
-"""A time with a time zone."""
+FiniteFloat = Annotated[float, Checked("float", allow_inf_nan=False)]  # A number, and neither infinity nor NaN
+AwareTime = Annotated[datetime, Checked("datetime", tz_constraint="aware")]  # A time with a time zone
 
 
 def json_data(kind: Any, value: Any, *, without_defaults: bool = False) -> Any:
     """Return a value of a JSON record, model or union of them as lists, dicts, strings and numbers.
 
-    :param kind: the type of the value, as :func:`json_schema` is asked for it.
     :param without_defaults: leave out what :func:`read_json` fills in again.
     """
     return _adapter(kind).dump_python(value, mode="json", exclude_defaults=without_defaults)
 
 
 def read_json(kind: type[T], data: Any) -> T:
-    """Return the value that lists, dicts, strings and numbers stand for.
-
-    :raises pydantic.ValidationError: a key is missing or unknown, or a value is of another type.
-    """
+    """Return the value that lists, dicts, strings and numbers stand for; pydantic.ValidationError says why not."""
     adapter: TypeAdapter[T] = _adapter(cast("Any", kind))
     return adapter.validate_python(data)
 
 
 def json_schema(kind: Any, *, written: bool) -> dict[str, Any]:
-    """Return the JSON Schema of a type.
-
-    :param written: of what is written; otherwise of what is read, where fields with defaults may be missing.
-    """
+    """Return the JSON Schema of a type as it is written, or as it is read: fields with defaults may be missing then."""
     return _adapter(kind).json_schema(mode="serialization" if written else "validation")
 
 

@@ -15,11 +15,7 @@ _SPACE = " \t\n\r"
 
 
 class _KeyTwice(Exception):
-    """An object has a key twice."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
+    """An object has a key, the argument, twice."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -41,18 +37,14 @@ def parse(source: Source) -> Any:
     try:
         return _STRICT.decode(source.text)
     except _KeyTwice as twice:
-        raise InvalidInput(
-            f"has the key {twice.key!r} twice",
-            where=source.at(_line(source.text, _second(source.text, twice.key))),
-            fix="keep one of the two",
-        ) from None
+        (key,) = twice.args
+        where = source.at(_line(source.text, _second(source.text, key)))
+        raise InvalidInput(f"has the key {key!r} twice", where=where, fix="keep one of the two") from None
     except json.JSONDecodeError as error:
-        truncated = error.pos >= len(source.text.rstrip()) or error.msg.startswith("Unterminated string")
-        raise InvalidInput(
-            "is truncated: the JSON text ends in the middle" if truncated else f"is not JSON: {error.msg.lower()}",
-            where=source.at(error.lineno),
-            fix="get the whole file again" if truncated else f"correct line {error.lineno}, column {error.colno}",
-        ) from None
+        message, fix = f"is not JSON: {error.msg.lower()}", f"correct line {error.lineno}, column {error.colno}"
+        if error.pos >= len(source.text.rstrip()) or error.msg.startswith("Unterminated string"):
+            message, fix = "is truncated: the JSON text ends in the middle", "get the whole file again"
+        raise InvalidInput(message, where=source.at(error.lineno), fix=fix) from None
     except RecursionError:
         raise InvalidInput("is nested too deep", where=source.name, fix="flatten it") from None
     except ValueError:

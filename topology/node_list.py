@@ -2,8 +2,7 @@
 
 A list is one node or Slurm hostlist a line (all of them in use; ``#`` begins a comment), or what Slurm says of its
 nodes (:mod:`topology.slurm_nodes`).  Nodes that the cluster does not have are counted and left out: a list of Slurm's
-has CPU and login nodes too.  Slurm's list of the states of all nodes, of which the cluster has none, is an error: it
-is of another cluster, and every node would be free.  A plain list of nodes in use may well name CPU nodes alone.
+has CPU and login nodes too.  Where it has the states of no node of the cluster, it is of another one, and refused.
 """
 
 from __future__ import annotations
@@ -17,40 +16,32 @@ import numpy as np
 from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster
 from topology.errors import InvalidTopology, did_you_mean, some
 from topology.files import Source
-from topology.flags import FAULTY, NodeFlag
+from topology.flags import NodeFlag
 from topology.hostlist import expand_hostlist
 from topology.slurm_nodes import SlurmNode, slurm_nodes
-from topology.slurm_states import Use, powered_off, use_of
+from topology.slurm_table import Use, powered_off, use_of
 from topology.subset import subset
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a list says of one node.
-
-    :param state: in the words of the list, ``idle~``; empty = nothing but that it is in use.
-    :param gpus: ``None`` = not said.
-    """
+    """What a list says of one node."""
 
     use: Use
     state: str = ""
+    """In the words of the list, ``idle~``; empty = nothing but that it is in use."""
     gpus: int | None = None
+    """``None`` = not said."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeList:
-    """A list of nodes.
+    """A list of nodes."""
 
-    :param source: what it is called.
-    :param nodes: name of a node of the cluster -> what the list says of it.
-    :param strangers: names of nodes that the cluster does not have, and where each stands first.
-    :param states: whether it is Slurm's, which says the state of every node there is.
-    """
-
-    source: str
-    nodes: Mapping[str, Listed]
-    strangers: Mapping[str, str]
-    states: bool
+    source: str  # what it is called
+    nodes: Mapping[str, Listed]  # name of a node of the cluster -> what the list says of it
+    strangers: Mapping[str, str]  # names of nodes that the cluster does not have, and where each stands first
+    states: bool  # whether it is Slurm's, which says the state of every node there is
 
 
 def read_node_list(source: Source, cluster: Cluster) -> NodeList:
@@ -58,41 +49,33 @@ def read_node_list(source: Source, cluster: Cluster) -> NodeList:
 
     :raises InvalidInput: a line is not a node name or hostlist, or an output of Slurm is damaged.
     :raises InvalidTopology: it is Slurm's, and the cluster has none of its nodes.
-    :raises TooLarge: a hostlist of more nodes than a cluster has.
     """
     rows = slurm_nodes(source, cluster.index_of)
     found = _plain(source, cluster) if rows is None else _stated(source, rows, cluster)
     if found.states and found.strangers and not found.nodes:
         name, place = next(iter(found.strangers.items()))
-        raise InvalidTopology(
-            f"the cluster has none of the nodes listed: {some([*found.strangers])}",
-            where=place,
-            fix=f"{did_you_mean(name, cluster.names)}give the states of the nodes of this cluster, by the names of the "
-            "cluster file",
-        )
+        none = f"the cluster has none of the nodes listed: {some([*found.strangers])}"
+        fix = "give the states of the nodes of this cluster, by the names of the cluster file"
+        raise InvalidTopology(none, where=place, fix=did_you_mean(name, cluster.names) + fix)
     return found
 
 
 def with_gpus(
     cluster: Cluster, lists: Sequence[NodeList], gpus_per_node: int | None, *, source: str
 ) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster of a file that does not say how many GPUs its nodes have, with GPUs.
+    """Return the cluster of a file that does not say how many GPUs its nodes have, with GPUs, and what was decided.
 
     What the user says counts before what the lists say, and that before the default.  Nodes that have none by a list
     are left out, as long as the list knows GPUs of others.
 
     :param gpus_per_node: what the user says; ``None`` = nothing.
-    :param source: what the file of the cluster is called.
-    :returns: the cluster, and a sentence about each thing that was decided.
     :raises InvalidTopology: more than :data:`MAX_GPUS` GPUs.
     """
     told = {name: listed.gpus for one in lists for name, listed in one.nodes.items() if listed.gpus is not None}
-    if not any(told.values()):
-        told = {}
+    told = told if any(told.values()) else {}
     if gpus_per_node is not None and gpus_per_node > MAX_GPUS:
-        raise InvalidTopology(
-            f"{gpus_per_node} GPUs a node", where="--gpus-per-node", fix=f"a node has at most {MAX_GPUS} GPUs"
-        )
+        fix = f"a node has at most {MAX_GPUS} GPUs"
+        raise InvalidTopology(f"{gpus_per_node} GPUs a node", where="--gpus-per-node", fix=fix)
     counts = Counter(count for count in told.values() if count)
     usual = counts.most_common(1)[0][0] if counts else DEFAULT_GPUS
     gpus = np.full(len(cluster), gpus_per_node or usual, dtype=np.int32)
@@ -117,17 +100,15 @@ def with_gpus(
 
 
 def with_node_list(cluster: Cluster, one: NodeList) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster with what a list says laid over it.
+    """Return the cluster with what a list says laid over it, and what a user should know.
 
     All GPUs of a node in use are in use, also where Slurm calls the node mixed: a gang takes whole nodes.  A node that
     cannot be used is faulty, as emptying the cluster would not free it.
-
-    :returns: the cluster, and what a user should know.
     """
     here = {cluster.index_of[name]: listed for name, listed in one.nodes.items() if name in cluster.index_of}
     busy = [i for i, listed in here.items() if listed.use is Use.IN_USE]
     flags = [
-        NodeFlag(cluster.names[i], "faulty", slowdown=FAULTY, source=one.source, evidence=f"Slurm: {listed.state}")
+        NodeFlag(cluster.names[i], "faulty", source=one.source, evidence=f"Slurm: {listed.state}")
         for i, listed in here.items()
         if listed.use is Use.UNUSABLE
     ]
@@ -136,20 +117,18 @@ def with_node_list(cluster: Cluster, one: NodeList) -> tuple[Cluster, tuple[str,
 
 def _notes(cluster: Cluster, one: NodeList, here: Mapping[int, Listed]) -> Iterator[str]:
     if one.states:
-        held = {use: Counter(listed.state for listed in here.values() if listed.use is use) for use in Use}
         words = {Use.FREE: "free", Use.IN_USE: "in use", Use.UNUSABLE: "not usable"}
+        held = {use: Counter(listed.state for listed in here.values() if listed.use is use) for use in Use}
         yield f"{one.source}: " + ", ".join(f"{_counted(held[use])} {words[use]}" for use in Use)
-        off = [cluster.names[i] for i, listed in here.items() if listed.use is Use.FREE and powered_off([listed.state])]
-        if off:
+        free = {cluster.names[i]: listed.state for i, listed in here.items() if listed.use is Use.FREE}
+        if off := [name for name, state in free.items() if powered_off([state])]:
             yield f"powered off, and free, for Slurm starts them for a job: {some(off)}"
         if missing := [name for i, name in enumerate(cluster.names) if i not in here]:
             yield f"not listed in {one.source}, and taken as free: {some(missing)}"
     if one.strangers:
         everything = "" if here else ", and nothing else is listed, so every node counts as free"
         yield f"listed in {one.source} and no nodes of the cluster, left out: {some([*one.strangers])}{everything}"
-    differing = [
-        cluster.names[i] for i, listed in here.items() if listed.gpus is not None and listed.gpus != cluster.gpus[i]
-    ]
+    differing = [cluster.names[i] for i, listed in here.items() if listed.gpus not in (None, cluster.gpus[i])]
     # a site that gives no GPUs to any node keeps no such resources
     if differing and any(listed.gpus for listed in here.values()):
         yield f"nodes to which {one.source} gives another number of GPUs, which does not count: {some(differing)}"

@@ -38,8 +38,12 @@ def with_flags(cluster: Cluster, path: str | Path, *, now: datetime) -> tuple[Cl
     :raises InvalidInput: neither a flag file nor a flag store, or broken.
     :raises InvalidTopology: the cluster has no node that a flag file names.
     """
-    if is_store(path):
-        return _with_flag_store(cluster, path, now=now)
+    if is_store(path):  # a store outlives nodes: those that the cluster does not have are left out and named
+        flags = merge_by_node(read_flags(path, now=now))
+        known = [flag for flag in flags if flag.node in cluster.index_of]
+        strangers = [flag.node for flag in flags if flag.node not in cluster.index_of]
+        words = f"flagged in {path} and no nodes of the cluster, left out: {some(strangers)}"
+        return cluster.with_flags(known), (words,) if strangers else ()
     source = read_source(path)
     cluster, expired = with_flag_file(cluster, source, now=now)
     return cluster, (f"flags of {source.name} not active now, left out: {expired}",) if expired else ()
@@ -48,41 +52,23 @@ def with_flags(cluster: Cluster, path: str | Path, *, now: datetime) -> tuple[Cl
 def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[Cluster, int]:
     """Return the cluster with the flags of a file that are active now, and the number of those that are not.
 
-    :param now: timezone-aware.
     :raises InvalidInput: not a list of flags.
     :raises InvalidTopology: the cluster has no such node.
     """
     document, flags = _flags(source)
     for i, flag in enumerate(flags):
         if flag.node not in cluster.index_of:
-            wrapper = ["flags"] if isinstance(document.data, dict) else []
-            raise InvalidTopology(
-                f"the cluster has no node {flag.node[:80]!r}",
-                where=document.where(*wrapper, i, "node"),
-                fix=f"{did_you_mean(flag.node, cluster.names)}use names of the cluster file",
-            )
+            where = document.where(*(["flags"] if isinstance(document.data, dict) else []), i, "node")
+            fix = f"{did_you_mean(flag.node, cluster.names)}use names of the cluster file"
+            raise InvalidTopology(f"the cluster has no node {flag.node[:80]!r}", where=where, fix=fix)
     active = [flag for flag in flags if flag.active(now)]
     return cluster.with_flags(active), len(flags) - len(active)
-
-
-def _with_flag_store(cluster: Cluster, path: str | Path, *, now: datetime) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster with the flags that a store holds now, merged over its sources, and notes.
-
-    A store outlives nodes: those that the cluster does not have are left out and named.
-    """
-    flags = merge_by_node(read_flags(path, now=now))
-    strangers = [flag.node for flag in flags if flag.node not in cluster.index_of]
-    known = [flag for flag in flags if flag.node in cluster.index_of]
-    words = f"flagged in {path} and no nodes of the cluster, left out: {some(strangers)}"
-    return cluster.with_flags(known), (words,) if strangers else ()
 
 
 def read_flags(path: str | Path, *, now: datetime | None = None) -> list[NodeFlag]:
     """Read the flags of a file, of whichever nodes and whenever they hold; of a flag store what holds at one time.
 
-    :param path: ``-`` is standard input.
     :param now: timezone-aware, for a store; ``None`` = the present.
-    :returns: of a store the flags of each source.
     :raises InvalidInput: neither a list of flags nor a flag store.
     """
     if is_store(path):

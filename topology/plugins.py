@@ -12,17 +12,12 @@ T = TypeVar("T")
 
 
 class PluginGroup(Generic[T]):
-    """What installed packages offer through one entry-point group; each entry point is called without arguments.
-
-    :param group: name of the entry-point group.
-    :param unknown: the beginning of the message that no package offers a name.
-    :param where: the option that names come from.
-    """
+    """What installed packages offer through one entry-point group; each entry point is called without arguments."""
 
     def __init__(self, group: str, *, unknown: str, where: str) -> None:
         self.group = group
-        self._unknown = unknown
-        self._where = where
+        self._unknown = unknown  # the beginning of the message that no package offers a name
+        self._where = where  # the option that names come from
 
     def names(self) -> tuple[str, ...]:
         """Return all names on offer, sorted."""
@@ -36,16 +31,13 @@ class PluginGroup(Generic[T]):
         """
         found = {point.name: point for point in _entry_points(self.group)}
         if name not in found:
-            raise UnknownName(
-                f"{self._unknown} {name!r}",
-                where=where or self._where,
-                fix=f"{did_you_mean(name, found)}use one of {', '.join(sorted(found))}",
-            )
+            fix = f"{did_you_mean(name, found)}use one of {', '.join(sorted(found))}"
+            raise UnknownName(f"{self._unknown} {name!r}", where=where or self._where, fix=fix)
         made: T = found[name].load()()
         return made
 
 
 @cache
 def _entry_points(group: str) -> EntryPoints:
-    """Look a group up once: the metadata of everything installed is read for it."""
+    """Return the entry points of a group, looked up once: the metadata of everything installed is read for it."""
     return entry_points(group=group)

@@ -1,7 +1,6 @@
 """What Slurm says of its nodes: the output of ``sinfo`` and of ``scontrol show nodes``, as text and as JSON.
 
-Known by content.  Generic resources give GPUs.  A node that stands in several partitions comes several times.
-
+Generic resources give GPUs.  A node that stands in several partitions comes several times.
 Source: the manual pages sinfo(1), scontrol(1) and gres.conf(5).
 """
 
@@ -21,28 +20,18 @@ from topology.hostlist import expand_hostlist
 from topology.slurm_table import table_rows
 
 _RECORD = re.compile(r"^[ \t]*NodeName=", re.MULTILINE)
-_MOST_DIGITS = 18
-"""Of a number of GPUs; any number of so many is read at once."""
-
-_SHOWN = 60
-"""Characters of a text that an error shows."""
-
+_MOST_DIGITS = 18  # Of a number of GPUs; any number of so many is read at once
 _GRES = re.compile(r"(?:^|,)(?:gres/)?gpu((?:[:=][^:=,()]+)*)(?:\([^()]*\))?(?=,|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
-    """A node in the words of Slurm.
-
-    :param state: words of its state, ``("IDLE", "DRAIN")`` or ``("drng*",)``.
-    :param gpus: ``None`` = not said.
-    :param place: where it stands.
-    """
+    """A node in the words of Slurm."""
 
     name: str
-    state: tuple[str, ...]
-    gpus: int | None
-    place: str
+    state: tuple[str, ...]  # words of its state, ("IDLE", "DRAIN") or ("drng*",)
+    gpus: int | None  # None = not said
+    place: str  # where it stands
 
 
 def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None:
@@ -61,7 +50,6 @@ def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None
 def gpus_of(gres: str, *, where: str = "") -> int:
     """Return GPUs in a list of generic resources, 0 where there are none.
 
-    :param where: its place, for error messages.
     :raises InvalidInput: more than a node can have.
 
     >>> gpus_of("gpu:h100:8(S:0-1),nvme:1"), gpus_of("gpu:a:2,gpu:b:2"), gpus_of("(null)"), gpus_of("cpu=9,gres/gpu=8")
@@ -80,10 +68,9 @@ def gpus_of(gres: str, *, where: str = "") -> int:
             total += count
     gpus = total or typed
     if gpus > MAX_GPUS:
-        text = gres if len(gres) <= _SHOWN else f"{gres[:_SHOWN]}..."
-        raise InvalidInput(
-            f"more than {MAX_GPUS} GPUs a node: {text!r}", where=where, fix=f"a node has at most {MAX_GPUS} GPUs"
-        )
+        text = gres if len(gres) <= 60 else f"{gres[:60]}..."
+        many = f"more than {MAX_GPUS} GPUs a node: {text!r}"
+        raise InvalidInput(many, where=where, fix=f"a node has at most {MAX_GPUS} GPUs")
     return gpus
 
 
@@ -144,17 +131,11 @@ def _from_json(source: Source) -> Iterator[SlurmNode]:
     if found.errors:
         first = found.errors[0]
         said = first if isinstance(first, str) else first.description or first.error or "no description"
-        raise InvalidInput(
-            f"Slurm could not list its nodes: {said}",
-            where=document.where("errors", 0),
-            fix="ask Slurm again when it answers without errors",
-        )
+        failed, place = f"Slurm could not list its nodes: {said}", document.where("errors", 0)
+        raise InvalidInput(failed, where=place, fix="ask Slurm again when it answers without errors")
     if found.nodes is None and found.sinfo is None:
-        raise InvalidInput(
-            "is JSON without a list of nodes",
-            where=source.name,
-            fix="give the output of `scontrol show nodes --json` or `sinfo -N --json`, or a node or hostlist a line",
-        )
+        fix = "give the output of `scontrol show nodes --json` or `sinfo -N --json`, or a node or hostlist a line"
+        raise InvalidInput("is JSON without a list of nodes", where=source.name, fix=fix)
     # the line of each of many nodes would take longer to find than the nodes themselves
     place = source.name
     for i, node in enumerate(found.nodes or []):
@@ -184,9 +165,8 @@ def _from_records(source: Source) -> Iterator[SlurmNode]:
         place, record = source.at(line), source.text[start:end]
         name, state = _value("NodeName", record), _value("State", record)
         if not name or not state:
-            raise InvalidInput(
-                f"the node {name or ''!r} has no state", where=place, fix="give all that `scontrol show nodes` prints"
-            )
+            stateless = f"the node {name or ''!r} has no state"
+            raise InvalidInput(stateless, where=place, fix="give all that `scontrol show nodes` prints")
         gpus = _gpus_said(_value("Gres", record), _value("CfgTRES", record), where=place)
         yield SlurmNode(name, (state,), gpus, place)
 

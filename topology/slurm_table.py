@@ -1,33 +1,31 @@
-"""Tables of ``sinfo``: any columns that have a node (or hostlist) and a state, with a header or without.
+"""States of Slurm's nodes, in every spelling, and tables of ``sinfo`` that have them.
 
-A column of free text (``%E``, the reason) holds any number of words.  Where ``|`` stands between the columns that does
-no harm.  Where blanks do, the columns before it are counted from the left end of a row and those behind it from the
-right.  A row in which that leads to no node and state is refused: a node that is down must not get lost.
+States have short forms (``drng``, ``alloc*``), long ones (``DRAINING``), complete ones (``IDLE+CLOUD+POWERED_DOWN``)
+and, in JSON, are lists of words.  A table has any columns that have a node (or hostlist) and a state, with a header or
+without.  A column of free text (``%E``, the reason) holds any number of words.  Where ``|`` stands between the columns
+that does no harm.  Where blanks do, the columns before it are counted from the left end of a row and those behind it
+from the right.  A row in which that leads to no node and state is refused: a node that is down must not get lost.
 
-Source: the manual page sinfo(1), "OUTPUT FIELD DESCRIPTIONS".
+Source: the manual page sinfo(1), "OUTPUT FIELD DESCRIPTIONS" and "NODE STATE CODES", and ``slurm_protocol_defs.c``.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import NamedTuple
 
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.hostlist import expand_hostlist
-from topology.slurm_states import is_state, use_of
 
 _NODE_HEADERS = ("NODELIST", "NODE", "NODENAME", "HOSTNAMES", "NODE_ADDR")
 _STATE_HEADERS = ("STATE", "STATECOMPACT", "STATELONG", "STATECOMPLETE")
 _GRES_HEADERS = ("GRES", "TRES")
-_LOOSE_HEADERS = ("REASON", "RESERVATION", "COMMENT", "EXTRA")
-"""Columns of no word, or of several."""
-
-_HEADER_WITHIN = 3
-"""A few lines of notes may stand before the header."""
-
+_LOOSE_HEADERS = ("REASON", "RESERVATION", "COMMENT", "EXTRA")  # Columns of no word, or of several
+_HEADER_WITHIN = 3  # A few lines of notes may stand before the header
 _BESIDE = re.compile(r"CLUSTER: \S+|[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} (?:\S+ )?[0-9]{4}")
 """Lines of no table: ``sinfo -M`` prints the name of each cluster, ``sinfo --long`` the date."""
 
@@ -38,14 +36,70 @@ _GPUS = re.compile(r"(?:^|,)(?:gres/)?gpu(?:[:=(,]|$)")
 _RECIPE = 'give `sinfo -N -h -o "%N %t %G"`'
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """A row of a table.
+class Use(IntEnum):
+    """What a node is to a new gang, from best to worst: of several opinions the largest counts."""
 
-    :param nodes: a node or hostlist.
-    :param gres: generic resources, ``None`` = there is no such column.
-    :param place: where it stands.
-    """
+    FREE = 0
+    IN_USE = 1
+    """Held by a job, a reservation or a plan, or on its way: time makes it free."""
+    UNUSABLE = 2
+    """Down, drained, failing, in maintenance, not there: work of an operator makes it free."""
+
+
+_UNUSABLE = frozenset({
+    "DOWN", "DRAIN", "DRAINED", "DRAINING", "DRNG", "POWER_DRAIN", "FAIL", "FAILING", "FAILG", "ERROR", "ERR",
+    "FUTURE", "FUTR", "DYNAMIC_FUTURE", "UNKNOWN", "UNK", "INVAL", "INVALID", "INVALID_REG", "MAINT",
+    "MAINTENANCE", "NOT_RESPONDING", "NO_RESPOND",
+})  # fmt: skip
+_IN_USE = frozenset({
+    "ALLOC", "ALLOCATED", "MIX", "MIXED", "COMP", "COMPLETING", "RESV", "RESERVED", "PLND", "PLANNED", "BLOCK",
+    "BLOCKED", "BOOT", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "REBOOT_CANCELED", "CANCEL_REBOOT",
+    "CANC_R", "POW_UP", "POWER_UP", "POWERING_UP", "POW_DN", "POWER_DOWN", "POWERING_DOWN", "POWRING_DN",
+    "NPC", "PERFCTRS", "EXT", "EXTERNAL", "RESUME", "UNDRAIN",
+})  # fmt: skip
+_OFF = frozenset({"POWERED_DOWN", "POWERED_DN"})
+_USES = (
+    dict.fromkeys({"IDLE", "CLOUD", "DYNAMIC_NORM"} | _OFF, Use.FREE)
+    | dict.fromkeys(_IN_USE, Use.IN_USE)
+    | dict.fromkeys(_UNUSABLE, Use.UNUSABLE)
+)
+_WORD = re.compile(r"([A-Z_]+)([*~#!%$@^-]*)")
+
+# what the character after a state means; ~ (powered off) alone leaves an idle node free: Slurm starts it for a job
+_MARKS = {"*": Use.UNUSABLE, "$": Use.UNUSABLE, "~": Use.FREE}
+
+
+def use_of(words: Iterable[str]) -> Use:
+    """Return what a state says, in one text or several words; a word that is not known counts as unusable."""
+    found, idle = Use.FREE, False
+    for word in _split(words):
+        match = _WORD.fullmatch(word)
+        if match is None:
+            return Use.UNUSABLE
+        name, marks = match.groups()
+        idle = idle or name == "IDLE"
+        found = max(found, _USES.get(name, Use.UNUSABLE), *(_MARKS.get(mark, Use.IN_USE) for mark in marks))
+    return found if idle else max(found, Use.IN_USE)
+
+
+def powered_off(words: Iterable[str]) -> bool:
+    """Return whether a state says that the node is powered off."""
+    return any(word.endswith("~") or word in _OFF for word in _split(words))
+
+
+def is_state(text: str) -> bool:
+    """Return whether a text is a state, in a spelling that is known."""
+    matches = [_WORD.fullmatch(word) for word in _split([text])]
+    return bool(matches) and all(match is not None and match[1] in _USES for match in matches)
+
+
+def _split(words: Iterable[str]) -> list[str]:
+    """Yield single words in capitals; ``alloc+`` (some jobs are completing) is allocated."""
+    return [part for word in words for part in word.strip().upper().split("+") if part]
+
+
+class TableRow(NamedTuple):
+    """A row of a table: a node or hostlist, its state and its generic resources, ``None`` = there is no such column."""
 
     nodes: str
     state: str
@@ -53,30 +107,25 @@ class TableRow:
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line cut into fields.
-
-    :param fields: none where the line is a comment.
-    :param comment: what stands behind ``#``.
-    """
+class _Line(NamedTuple):
+    """A line cut into fields, none where it is a comment, and what stands behind ``#``."""
 
     place: str
     fields: tuple[str, ...]
     comment: str
 
+    @property
+    def words(self) -> list[str]:
+        return [*self.fields, *self.comment.split()]
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Where the fields of a row stand: from 0 at its left end, from -1 at its right end.
 
-    :param sure: whether no other reading is possible.
-    """
+class _Columns(NamedTuple):
+    """Where the fields of a row stand: from 0 at its left end, from -1 at its right end."""
 
     node: int
     state: int
     gres: int | None
-    sure: bool
+    sure: bool  # whether no other reading is possible
 
 
 def table_rows(source: Source, known: Container[str]) -> list[TableRow] | None:
@@ -94,9 +143,7 @@ def table_rows(source: Source, known: Container[str]) -> list[TableRow] | None:
             continue
         found = _read(lines, known, bars=bars)
         if found is not None:
-            for line in cut:
-                if not line.fields and _may_be_row(line.comment.split(), known):
-                    raise _unclear(line)
+            _refuse_rows((line for line in cut if not line.fields), known)
             return found
     return None
 
@@ -118,9 +165,7 @@ def _read(lines: Sequence[_Line], known: Container[str], *, bars: bool) -> list[
     for i, line in enumerate(lines[:_HEADER_WITHIN]):
         names = [field.upper() for field in line.fields]
         if _first(names, _NODE_HEADERS) is not None and _first(names, _STATE_HEADERS) is not None:
-            for before in lines[:i]:
-                if _may_be_row(before.fields, known):
-                    raise _unclear(before)
+            _refuse_rows((before._replace(comment="") for before in lines[:i]), known)
             # the header comes again for each cluster
             rows = [row for row in lines[i + 1 :] if row.fields != line.fields and not _is_empty(row, known)]
             return [_row(row, _under_header(names, row, bars=bars), known, bars=bars) for row in rows]
@@ -130,7 +175,7 @@ def _read(lines: Sequence[_Line], known: Container[str], *, bars: bool) -> list[
 
 
 def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
-    """Return the columns of a line, counted from the end between which and them no free text stands."""
+    """Return the columns of a line, each counted from that end from which no free text parts it."""
     node, state = _first(names, _NODE_HEADERS) or 0, _first(names, _STATE_HEADERS) or 0
     gres = _first(names, _GRES_HEADERS)
     loose = [at for at, name in enumerate(names) if name in _LOOSE_HEADERS]
@@ -140,11 +185,10 @@ def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
     if any(loose[0] < column < loose[-1] for column in (node, state)):
         raise _unclear(line)
 
-    def from_end(column: int) -> int:
-        return column if column < loose[0] else column - len(names)
-
-    between = gres is None or loose[0] < gres < loose[-1]
-    return _Columns(from_end(node), from_end(state), None if between else from_end(gres or 0), sure=True)
+    if gres is not None and loose[0] < gres < loose[-1]:
+        gres = None
+    node, state = (at if at < loose[0] else at - len(names) for at in (node, state))
+    return _Columns(node, state, gres if gres is None or gres < loose[0] else gres - len(names), sure=True)
 
 
 def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
@@ -158,11 +202,9 @@ def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
         size = len(line.fields)
         for at, field in enumerate(line.fields):
             ends = (at,) if len(widths) == 1 else (at, at - size)
-            for votes, vote in (
-                (states, is_state(field)), (nodes, _names_any(field, known)), (gres, bool(_GPUS.search(field)))
-            ):  # fmt: skip
-                if vote:
-                    votes.update(ends)
+            states.update(ends if is_state(field) else ())
+            nodes.update(ends if _names_any(field, known) else ())
+            gres.update(ends if _GPUS.search(field) else ())
     # of equal columns the first from the left end
     columns = [*range(most), *(range(-most, 0) if len(widths) > 1 else ())]
     state = max(columns, key=states.__getitem__)
@@ -173,10 +215,7 @@ def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
 
 
 def _row(line: _Line, columns: _Columns, known: Container[str], *, bars: bool) -> TableRow:
-    """Return the row of a line.
-
-    :raises InvalidInput: it has no node and state there, or may be read in another way.
-    """
+    """Return the row of a line; raise :class:`InvalidInput` where it may be read in another way."""
     nodes, state = _at(line, columns.node), _at(line, columns.state)
     if not nodes or not state:
         raise InvalidInput("the line has no state, as the others have", where=line.place, fix=_RECIPE)
@@ -186,28 +225,28 @@ def _row(line: _Line, columns: _Columns, known: Container[str], *, bars: bool) -
         raise _unclear(line)
     # what looks like a comment may be a reason: "#3 fails"
     others = [*line.comment.split(), *(() if columns.sure else line.fields)]
-    if any(is_state(word) and use_of([word]) > use_of([state]) for word in others):
-        raise _unclear(line)
-    if any(word != nodes and _names_any(word, known) for word in others):
+    worse = any(is_state(word) and use_of([word]) > use_of([state]) for word in others)
+    if worse or any(word != nodes and _names_any(word, known) for word in others):
         raise _unclear(line)
     return TableRow(nodes, state, None if columns.gres is None else _at(line, columns.gres), line.place)
 
 
 def _unclear(line: _Line) -> InvalidInput:
-    text = " ".join([*line.fields, line.comment]).strip()
-    return InvalidInput(
-        f"which words are the node and its state is not clear: {text[:80]!r}", where=line.place, fix=_RECIPE
-    )
+    text = " ".join([*line.fields, line.comment]).strip()[:80]
+    unclear = f"which words are the node and its state is not clear: {text!r}"
+    return InvalidInput(unclear, where=line.place, fix=_RECIPE)
 
 
-def _may_be_row(words: Sequence[str], known: Container[str]) -> bool:
-    return any(map(is_state, words)) and any(_names_any(word, known) for word in words)
+def _refuse_rows(lines: Iterable[_Line], known: Container[str]) -> None:
+    """Raise an error if a line that is no row may be one: it has a state and a node."""
+    for line in lines:
+        if any(map(is_state, line.words)) and any(_names_any(word, known) for word in line.words):
+            raise _unclear(line)
 
 
 def _is_empty(line: _Line, known: Container[str]) -> bool:
     """Return whether it is the row of a partition without nodes."""
-    words = [*line.fields, *line.comment.split()]
-    return "n/a" in map(str.lower, line.fields) and not any(_names_any(word, known) for word in words)
+    return "n/a" in map(str.lower, line.fields) and not any(_names_any(word, known) for word in line.words)
 
 
 def _at(line: _Line, column: int) -> str | None:

@@ -1,7 +1,4 @@
-"""What a node is to the next job: free, in use, slow, faulty.  One state a node, for drawings and counts.
-
-A flag outranks use: a slow node in use counts as slow.  So the counts of all states add up to the nodes.
-"""
+"""What a node is to the next job: free, in use, slow, faulty.  A slow node in use counts as slow."""
 
 from __future__ import annotations
 
@@ -13,10 +10,7 @@ from topology.cluster import Cluster, IntArray
 
 
 class State(IntEnum):
-    """States from best to worst.  The bounds of the degrees of slowness are :data:`SLOWER_FROM`, :data:`SLOWEST_FROM`.
-
-    ``label`` is what people read.
-    """
+    """States from best to worst; slow nodes in three degrees, from :data:`SLOWER_FROM` and :data:`SLOWEST_FROM` on."""
 
     FREE = 0
     PARTLY = 1
@@ -47,10 +41,7 @@ _LABELS = {
 
 
 def node_states(cluster: Cluster) -> IntArray:
-    """State of every node.
-
-    :returns: shape [nodes], values of :class:`State`.
-    """
+    """Return the :class:`State` of every node, shape [nodes]."""
     states = np.full(len(cluster), State.FREE, dtype=np.int32)
     states[cluster.free_gpus < cluster.gpus] = State.PARTLY
     states[cluster.free_gpus == 0] = State.BUSY
@@ -63,8 +54,5 @@ def node_states(cluster: Cluster) -> IntArray:
 
 
 def count_states(states: IntArray) -> tuple[int, ...]:
-    """Return how many nodes are in each state.
-
-    :returns: one number for each member of :class:`State`, in its order.
-    """
+    """Return how many nodes are in each :class:`State`, in its order."""
     return tuple(int(n) for n in np.bincount(states, minlength=len(State)))

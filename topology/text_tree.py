@@ -1,25 +1,18 @@
-"""The cluster as a tree of text with counts, for terminals and logs.
-
-:func:`tree_rows` says what stands in each line, so that it can be coloured; :func:`text_tree` makes plain columns.
-"""
+"""The cluster as a tree of text with counts, for terminals and logs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from topology.cluster import Cluster, IntArray
-from topology.domains import Domain, domain_tree
+from topology.graph import Domain, domain_tree
 from topology.states import State, count_states, node_states
 
-MAX_ROWS = 60
-"""Lines that a person reads: deeper levels are shown as long as no more are needed."""
-
-MAX_CHILDREN = 40
-"""Domains listed under one domain; the rest is one line."""
-
+MAX_ROWS = 60  # Lines that a person reads: deeper levels are shown as long as no more are needed
+MAX_CHILDREN = 40  # Domains listed under one domain; the rest is one line
 COLUMNS: tuple[tuple[str, tuple[State, ...]], ...] = (
     ("free", (State.FREE,)),
     ("partly busy", (State.PARTLY,)),
@@ -29,24 +22,17 @@ COLUMNS: tuple[tuple[str, tuple[State, ...]], ...] = (
 )
 """Columns of counts and the states each adds up."""
 
-BAR_MARKS = ("█", "▒", "░", "!", "x")
-"""What stands for each column in a bar."""
+BAR_MARKS = ("█", "▒", "░", "!", "x")  # What stands for each column in a bar
 
 
 @dataclass(frozen=True, slots=True)
 class TreeRow:
-    """One line of the tree.
+    """One line of the tree."""
 
-    :param branch: the lines drawn before it: ``"├─ "``, ...
-    :param label: level and name of the domain, or how many domains the line stands for.
-    :param nodes: nodes below it.
-    :param counts: nodes in each column of :data:`COLUMNS`.
-    """
-
-    branch: str
-    label: str
-    nodes: int
-    counts: tuple[int, ...]
+    branch: str  # the lines drawn before it: "├─ ", ...
+    label: str  # level and name of the domain, or how many domains the line stands for
+    nodes: int  # nodes below it
+    counts: tuple[int, ...]  # nodes in each column of COLUMNS
 
     def bar(self, width: int) -> tuple[int, ...]:
         """Return shares of the columns as lengths that add up to ``width``; rounding favours the largest remainders."""
@@ -57,59 +43,44 @@ class TreeRow:
 
 
 def tree_rows(cluster: Cluster, *, depth: int | None = None, max_children: int = MAX_CHILDREN) -> list[TreeRow]:
-    """Return lines of the tree, the whole cluster first.
+    """Return lines of the tree, the whole cluster first, with so many children of one domain at most.
 
     :param depth: levels to show, from the broadest; ``None`` = as many as fit into :data:`MAX_ROWS` lines, at least 1.
-    :param max_children: domains listed under one domain, at least 1.
     """
     root = domain_tree(cluster)
     if depth is None:
         sizes = [len(_rows_at(root, shown, max_children)) for shown in range(1, len(cluster.levels) + 1)]
         depth = max([1, *(shown + 1 for shown, size in enumerate(sizes) if size <= MAX_ROWS)])
     states = node_states(cluster)
-    return [
-        TreeRow(branch, label, len(nodes), _columns(states[nodes]))
-        for branch, label, nodes in _rows_at(root, depth, max_children)
-    ]
+    rows = []
+    for branch, label, nodes in _rows_at(root, depth, max_children):
+        counts = count_states(states[nodes])
+        columns = tuple(sum(counts[state] for state in members) for _, members in COLUMNS)
+        rows.append(TreeRow(branch, label, len(nodes), columns))
+    return rows
 
 
 def text_tree(
     cluster: Cluster, *, depth: int | None = None, max_children: int = MAX_CHILDREN, bar_width: int = 20
 ) -> str:
-    """Return the tree as plain text in columns, without a line break at the end.  Columns of zeros are left out.
-
-    :param bar_width: characters of the bar at the end of each line; 0 = no bar.
-    """
+    """Return the tree as plain text in columns, those of zeros left out; the bar may have no width."""
     rows = tree_rows(cluster, depth=depth, max_children=max_children)
     shown = [i for i in range(len(COLUMNS)) if rows[0].counts[i]]
     table = [["", "nodes", *(COLUMNS[i][0] for i in shown)]]
-    table += [
-        [row.branch + row.label, *(f"{n:,}" for n in (row.nodes, *(row.counts[i] for i in shown)))] for row in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    bars = [
-        _key(shown) if bar_width else "",
-        *("".join(mark * n for mark, n in zip(BAR_MARKS, row.bar(bar_width), strict=True)) for row in rows),
-    ]
-    lines = (
-        "  ".join(
-            [cells[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(cells[1:], widths[1:], strict=True)), bar]
-        )
-        for cells, bar in zip(table, bars, strict=True)
-    )
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _key(shown: Sequence[int]) -> str:
-    return " ".join(f"{BAR_MARKS[i]} {COLUMNS[i][0]}" for i in shown)
-
-
-def _columns(states: IntArray) -> tuple[int, ...]:
-    counts = count_states(states)
-    return tuple(sum(counts[state] for state in members) for _, members in COLUMNS)
+    bars = [" ".join(f"{BAR_MARKS[i]} {COLUMNS[i][0]}" for i in shown) if bar_width else ""]
+    for row in rows:
+        table.append([row.branch + row.label, f"{row.nodes:,}", *(f"{row.counts[i]:,}" for i in shown)])
+        bars.append("".join(mark * n for mark, n in zip(BAR_MARKS, row.bar(bar_width), strict=True)))
+    first, *others = (max(map(len, column)) for column in zip(*table, strict=True))
+    lines = []
+    for (name, *counts), bar in zip(table, bars, strict=True):
+        cells = [count.rjust(width) for count, width in zip(counts, others, strict=True)]
+        lines.append("  ".join([name.ljust(first), *cells, bar]).rstrip())
+    return "\n".join(lines)
 
 
 def _rows_at(root: Domain, depth: int, max_children: int) -> list[tuple[str, str, IntArray]]:
+    """Return branch, label and nodes of all lines."""
     return [("", "cluster", root.nodes), *_rows_below(root, "", depth, max_children)]
 
 

@@ -49,10 +49,7 @@ class LevelSummary(JsonRecord):
 
 
 def summarise_cluster(cluster: Cluster, source: str) -> ClusterSummary:
-    """Return a cluster in a few numbers.
-
-    :param source: where it was read from.
-    """
+    """Return a cluster, read from ``source``, in a few numbers."""
     return ClusterSummary(
         source=source,
         nodes=len(cluster),
@@ -69,13 +66,9 @@ def summarise(cluster: Cluster) -> list[LevelSummary]:
 
 def _summary(level: Level, nodes: int) -> LevelSummary:
     sizes = count_nodes(level, np.ones(nodes, dtype=np.bool_))
+    implicit = int(level.implicit[level.domain_of].sum())
     return LevelSummary(
-        name=level.name,
-        domains=len(level),
-        smallest=int(sizes.min()),
-        median=float(np.median(sizes)),
-        largest=int(sizes.max()),
-        implicit_nodes=int(level.implicit[level.domain_of].sum()),
+        level.name, len(level), int(sizes.min()), float(np.median(sizes)), int(sizes.max()), implicit_nodes=implicit
     )
 
 

@@ -14,9 +14,7 @@ from topology.files import Source
 MAX_CHARACTERS = 16 * 1024 * 1024
 """Largest YAML text: the parser needs about a second for each megabyte or two; JSON has no such limit."""
 
-MAX_DEPTH = 64
-"""Deepest nesting of lists and mappings."""
-
+MAX_DEPTH = 64  # Deepest nesting of lists and mappings
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 
@@ -40,11 +38,8 @@ def parse(source: Source) -> tuple[Any, Callable[[Sequence[str | int]], int]]:
     :raises TooLarge: more than :data:`MAX_CHARACTERS`.
     """
     if len(source.text) > MAX_CHARACTERS:
-        raise TooLarge(
-            f"is larger than the {MAX_CHARACTERS // 2**20} MB that are read as YAML",
-            where=source.name,
-            fix="write it as JSON",
-        )
+        large = f"is larger than the {MAX_CHARACTERS // 2**20} MB that are read as YAML"
+        raise TooLarge(large, where=source.name, fix="write it as JSON")
     composer = _Composer(source)
     try:
         for event in yaml.parse(source.text, Loader=_LOADER):
@@ -52,11 +47,8 @@ def parse(source: Source) -> tuple[Any, Callable[[Sequence[str | int]], int]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else min(mark.line + 1, source.text.rstrip().count("\n") + 1)
-        raise InvalidInput(
-            f"is not YAML: {error.problem or error.context}",
-            where=source.at(line),
-            fix="correct the line; a file that ends in the middle was truncated",
-        ) from None
+        fix = "correct the line; a file that ends in the middle was truncated"
+        raise InvalidInput(f"is not YAML: {error.problem or error.context}", where=source.at(line), fix=fix) from None
     except yaml.YAMLError as error:
         raise InvalidInput(f"is not YAML: {error}", where=source.name, fix="give a YAML or JSON text file") from None
     return composer.data, composer.line_of

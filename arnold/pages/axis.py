@@ -27,25 +27,17 @@ _MARKS: dict[Kind, tuple[float, ...]] = {
 }
 """What stands beside a logarithmic axis."""
 
-_HAIR = 1e-9
-"""What rounding may make of a whole number of steps; values closer than this are drawn as one."""
-
-Tick = tuple[float, str]
-"""A place on an axis and the words there."""
+_HAIR = 1e-9  # What rounding may make of a whole number of steps; values closer than this are drawn as one
+Tick = tuple[float, str]  # A place on an axis and the words there
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From values to pixels; what lies beyond an end of the axis stands there.
+    """From values to pixels; what lies beyond an end of the axis stands there."""
 
-    :param values: at both ends of the axis.
-    :param pixels: places of both ends.
-    :param logarithmic: whether equal ratios are equally far apart; then all values are above 0.
-    """
-
-    values: tuple[float, float]
-    pixels: tuple[float, float]
-    logarithmic: bool = False
+    values: tuple[float, float]  # at both ends of the axis
+    pixels: tuple[float, float]  # places of both ends
+    logarithmic: bool = False  # whether equal ratios are equally far apart; then all values are above 0
 
     def __call__(self, value: float) -> float:
         """Return the place of a value; of NaN NaN."""
@@ -66,11 +58,7 @@ def round_step(least: float, kind: Kind = "count") -> float:
 
 
 def cells_between(pitch: float, room: float) -> int:
-    """Return a round number of cells from one that has its number beside it to the next.
-
-    :param pitch: of cells.
-    :param room: that a number takes.
-    """
+    """Return how many cells of a pitch apart numbers stand that take ``room`` each: a round number."""
     return max(1, int(round_step(room / pitch)))
 
 
@@ -83,10 +71,7 @@ def round_ticks(low: float, high: float, *, most: int, kind: Kind = "count") -> 
 
 
 def log_ticks(scale: Scale, *, kind: Kind = "count", apart: float = 20.0) -> list[Tick]:
-    """Return usual numbers along a logarithmic axis.
-
-    :param apart: least distance of two, pixels.
-    """
+    """Return usual numbers along a logarithmic axis, at least so many pixels apart."""
     kept: list[float] = []
     for value in _MARKS[kind]:
         inside = scale.values[0] <= value <= scale.values[1]

@@ -6,22 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import isfinite, nan
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from arnold.pages.axis import Tick, axis_range, round_ticks
 from arnold.pages.plot import WIDTH, Plot
 from topology.drawing.elements import XY, area, circle, label, line, path, rect, svg
 from topology.quantities import Kind
 
-COLOURS = 8
-"""Colours of the style sheet, ``l0`` to ``l7``; a ninth line has the first again."""
-
-HEIGHT, TITLED = 206.0, 290.0
-"""Of a chart whose page says what its axes are, and of one that says it itself."""
-
-PAD = 0.04
-"""What stays free at both ends of an axis with dots, as a share of its values."""
-
+COLOURS = 8  # Colours of the style sheet, l0 to l7; a ninth line has the first again
+HEIGHT, TITLED = 206.0, 290.0  # Of a chart whose page says what its axes are, and of one that says it itself
+PAD = 0.04  # What stays free at both ends of an axis with dots, as a share of its values
 LineShape = Literal["line", "step", "dots", "dashes"]
 
 
@@ -29,25 +23,19 @@ LineShape = Literal["line", "step", "dots", "dashes"]
 class ChartLine:
     """One quantity of a chart.
 
-    :param colour: number of a colour of the style sheet.
     :param places: where values stand along the axis.  Steps go from each to the next; they may have one more than there
         are values, the end of the last step.
-    :param values: NaN = nothing is drawn.
-    :param band: lower and upper ends of a band around the values; ``None`` = there is none.
-    :param filled: whether the area below is tinted.
-    :param errors: half the height of an error bar at each value; empty = none.
-    :param tips: words of the tooltip of each value, which then has a dot; empty = no dots.
     """
 
     name: str
-    colour: int
+    colour: int  # number of a colour of the style sheet
     places: Sequence[float]
-    values: Sequence[float]
+    values: Sequence[float]  # NaN = nothing is drawn
     shape: LineShape = "line"
-    band: tuple[Sequence[float], Sequence[float]] | None = None
-    filled: bool = False
-    errors: Sequence[float] = ()
-    tips: Sequence[str] = ()
+    band: tuple[Sequence[float], Sequence[float]] | None = None  # lower and upper ends of a band around the values
+    filled: bool = False  # whether the area below is tinted
+    errors: Sequence[float] = ()  # half the height of an error bar at each value; empty = none
+    tips: Sequence[str] = ()  # words of the tooltip of each value, which then has a dot; empty = no dots
 
     @property
     def tone(self) -> str:
@@ -66,28 +54,18 @@ class ChartLine:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineChart:
-    """Lines on common axes.
-
-    :param key: by which the script of the page knows a chart over time, unique on its page; empty = it need not.
-    :param note: a sentence below the title.
-    :param kind: of the values.
-    :param ticks: places along the axis and their words; empty = round numbers, or times where there is a key.
-    :param floor: where the upright axis begins; ``None`` = below the least value.
-    :param ceiling: where it ends; ``None`` = above the largest value.
-    :param labels: what stands along the two axes; ``None`` = the title says it.
-    :param marks: places with an upright line, and the words there.
-    """
+    """Lines on common axes."""
 
     title: str
     lines: Sequence[ChartLine]
-    kind: Kind = "count"
-    key: str = ""
-    note: str = ""
-    ticks: Sequence[Tick] = ()
-    floor: float | None = 0.0
-    ceiling: float | None = None
-    labels: tuple[str, str] | None = None
-    marks: Sequence[Tick] = ()
+    kind: Kind = "count"  # of the values
+    key: str = ""  # by which the script of the page knows a chart over time, unique on its page; empty = it need not
+    note: str = ""  # a sentence below the title
+    ticks: Sequence[Tick] = ()  # places and words along the axis; empty = round numbers, or times where there is a key
+    floor: float | None = 0.0  # where the upright axis begins; None = below the least value
+    ceiling: float | None = None  # where it ends; None = above the largest value
+    labels: tuple[str, str] | None = None  # what stands along the two axes; None = the title says it
+    marks: Sequence[Tick] = ()  # places with an upright line, and the words there
 
     @property
     def keys(self) -> list[tuple[str, str]]:
@@ -181,3 +159,17 @@ def _dots(one: ChartLine, plot: Plot) -> Iterator[str]:
             if error:
                 yield line((x, plot.y(value - error)), (x, plot.y(value + error)), f"stem {one.tone}")
             yield circle(x, y, 4, f"spot {one.tone}", tip=tip)
+
+
+class ChartCard(NamedTuple):
+    """A drawing with its words, as templates show it (``cards`` in cards.html.j2)."""
+
+    title: str
+    note: str
+    drawing: str  # markup
+    keys: Sequence[tuple[str, str]] = ()  # class of the colour and name of what is drawn, where not written beside it
+
+
+def card_of(chart: LineChart) -> ChartCard:
+    """Return a drawn chart with its words."""
+    return ChartCard(chart.title, chart.note, line_chart(chart), chart.keys)

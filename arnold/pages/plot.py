@@ -8,26 +8,19 @@ from dataclasses import dataclass
 from arnold.pages.axis import Scale, Tick
 from topology.drawing.elements import XY, label, line
 
-WIDTH = 620.0
-"""Of a chart, pixels: two stand side by side on a page, with type of its own size."""
+WIDTH = 620.0  # Of a chart, pixels: two stand side by side on a page, with type of its own size
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A rectangle between margins, from values to pixels in both directions.
-
-    :param margins: left, right, top and bottom, pixels.
-    :param across: values at the left and at the right border.
-    :param upward: values at the lower and at the upper border.
-    :param logarithmic: whether the axes across and upward are.
-    """
+    """A rectangle between margins, from values to pixels in both directions."""
 
     width: float
     height: float
-    margins: tuple[float, float, float, float]
-    across: tuple[float, float] = (0.0, 1.0)
-    upward: tuple[float, float] = (0.0, 1.0)
-    logarithmic: tuple[bool, bool] = (False, False)
+    margins: tuple[float, float, float, float]  # left, right, top and bottom, pixels
+    across: tuple[float, float] = (0.0, 1.0)  # values at the left and at the right border
+    upward: tuple[float, float] = (0.0, 1.0)  # values at the lower and at the upper border
+    logarithmic: tuple[bool, bool] = (False, False)  # whether the axes across and upward are
 
     @property
     def left(self) -> float:

@@ -11,32 +11,24 @@ from topology.drawing.elements import circle, label, line, rect, svg
 from topology.drawing.labels import fit
 from topology.quantities import Kind
 
-ROW, NAMES = 32.0, 190.0
-"""Height of a row, and width of the names at the left, pixels."""
+ROW, NAMES = 32.0, 190.0  # Height of a row, and width of the names at the left, pixels
 
 
 @dataclass(frozen=True, slots=True)
 class ChartRow:
-    """One row of the chart.
-
-    :param tone: class of the style sheet with its colour.
-    :param stem: ends of the thin line.
-    :param tip: words of the tooltip.
-    :param bar: ends of the thick line; ``None`` = there is none.
-    """
+    """One row of the chart."""
 
     name: str
-    tone: str
+    tone: str  # class of the style sheet with its colour
     mean: float
-    stem: tuple[float, float]
-    tip: str
-    bar: tuple[float, float] | None = None
+    stem: tuple[float, float]  # ends of the thin line
+    tip: str  # words of the tooltip
+    bar: tuple[float, float] | None = None  # ends of the thick line; None = there is none
 
 
 def row_chart(rows: Sequence[ChartRow], *, name: str, title: str, kind: Kind, log_from: float | None = None) -> str:
-    """Return the chart as one ``<svg>``.
+    """Return the chart as one ``<svg>``, ``name`` its class in the style sheet.
 
-    :param name: its class in the style sheet.
     :param log_from: where a logarithmic axis begins; ``None`` = the axis begins at 0, so that lengths can be compared.
     """
     most = [max(row.mean, row.stem[1]) for row in rows]

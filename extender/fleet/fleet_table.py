@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from extender.fleet.hosts import Host
-from topology.build import build_cluster
+from topology.build import build_cluster, qualified
 from topology.cluster import Cluster, Node
 from topology.errors import ArnoldError
 from topology.readers.kubernetes_labels import check_labels, choose_labels
-from topology.readers.paths import qualified
 
 BoolArray = npt.NDArray[np.bool_]
 

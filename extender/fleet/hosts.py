@@ -8,9 +8,8 @@ from datetime import datetime
 
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
-from topology.readers.kubernetes_gpus import quantity
 from topology.readers.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
-from topology.readers.kubernetes_objects import Amounts, NodeObject, Taint, instant
+from topology.readers.kubernetes_objects import Amounts, NodeObject, Taint, instant, quantity
 
 GONE = "the node is gone"
 

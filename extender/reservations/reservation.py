@@ -28,8 +28,7 @@ from extender.plans.custom_resource import (
     written,
 )
 from scheduler.job import Job
-from topology.readers.kubernetes_gpus import GPU
-from topology.readers.kubernetes_objects import START_OF_TIME, instant
+from topology.readers.kubernetes_objects import GPU, START_OF_TIME, instant
 from topology.readers.kubernetes_pods import Toleration
 
 PATIENCE = timedelta(hours=1)

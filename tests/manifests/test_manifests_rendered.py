@@ -11,7 +11,7 @@ import yaml
 from extender import kubernetes_names as names
 from tests.e2e.harness.client import Object
 from tests.manifests.rendering import MANIFESTS, OVERLAYS, SYSTEM, pick, pod_template, read, render
-from topology.readers.kubernetes_gpus import GPU
+from topology.readers.kubernetes_objects import GPU
 
 WORKLOADS = ("arnold-extender", "arnold-scheduler")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from topology.build import build_cluster
 from topology.cluster import MAX_LEVELS, Node
 from topology.errors import InvalidTopology, TooLarge, UnknownName
-from topology.files import Places
 from topology.flags import FAULTY, NodeFlag, parse_slowdown
 
 LEVELS = ("minipod", "rack")
@@ -103,9 +101,8 @@ def test_unknown_names_are_answered_with_the_meant_ones() -> None:
 )
 def test_what_cannot_be_is_refused(levels: tuple[str, ...], nodes: list[Node], complaint: str) -> None:
     """With the place of the fault and what to do."""
-    where = [f"row {i}" for i in range(len(nodes))]
     with pytest.raises(InvalidTopology, match=complaint) as caught:
-        build_cluster(levels, nodes, where=where)
+        build_cluster(levels, nodes, where=lambda i: f"row {i}")
     assert caught.value.fix
 
 
@@ -125,11 +122,10 @@ def test_places_are_looked_up_only_for_errors() -> None:
         asked.append(row)
         return f"f:{row}"
 
-    where: Sequence[str] = Places(5, spell)
-    build_cluster(LEVELS, NODES, where=where)
+    build_cluster(LEVELS, NODES, where=spell)
     assert asked == []
     with pytest.raises(InvalidTopology) as caught:
-        build_cluster(LEVELS, [*NODES[:4], NODES[0]], where=where)
+        build_cluster(LEVELS, [*NODES[:4], NODES[0]], where=spell)
     assert caught.value.where == "f:4"
     assert sorted(asked) == [0, 4]
 

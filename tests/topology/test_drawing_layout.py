@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.drawing.box_packing import best_columns, pack
 from topology.drawing.labels import fit, inventory, labels
 from topology.drawing.layout import MOST_HEIGHT, WIDTH, DomainFrame, Layout, layout
 from topology.drawing.palette import ramp, wheel
 from topology.drawing.simplify import BARS, DETAIL, shapes
-from topology.drawing.sizing import text_width
+from topology.drawing.sizing import best_columns, pack, text_width
 from topology.generate import PRESETS, fat_tree, hpn_segments, llama3_pods, minipods, nvl72, paper_cluster
 
 SLACK = 1e-6
@@ -133,7 +132,7 @@ def test_beyond_the_detail_nodes_become_bars() -> None:
     plan = layout(cluster)
     assert len(plan.nodes) == 0
     assert len(plan.bars) == 1152 <= BARS
-    assert sorted(np.concatenate([bar.nodes for bar in plan.bars])) == list(range(len(cluster)))
+    assert sorted(np.concatenate([bar.shape.own for bar in plan.bars])) == list(range(len(cluster)))
     assert len({round(bar.width * bar.height, 6) for bar in plan.bars}) == 1
 
 
@@ -178,9 +177,10 @@ def test_usual_racks_get_the_grid_a_person_would_draw(count: int, columns: int) 
 def test_blocks_of_one_height_stand_in_rows_and_others_are_stacked() -> None:
     """Equal blocks: row by row.  Heights 10 and 1 by turns on two columns: rows would waste, so columns are filled."""
     even = pack([(10, 10)] * 5, columns=2, unit=10, gap=2)
-    assert even.spots == ((0, 0), (12, 0), (0, 12), (12, 12), (0, 24))
-    uneven = pack([(10, 40), (10, 4), (10, 4), (10, 4), (10, 4)], columns=2, unit=10, gap=2)
-    assert uneven.height == 40
+    assert even == [(0, 0), (12, 0), (0, 12), (12, 12), (0, 24)]
+    heights = (40, 4, 4, 4, 4)
+    uneven = pack([(10, height) for height in heights], columns=2, unit=10, gap=2)
+    assert max(y + height for (_, y), height in zip(uneven, heights, strict=True)) == 40
 
 
 @given(trees())

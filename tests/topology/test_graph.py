@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.domains import domain_tree
 from topology.errors import InvalidInput, UnknownName
 from topology.generate import PRESETS, llama3_pods, minipods
-from topology.graph import CORE, lowest_common_domain, network, path, uplinks
+from topology.graph import CORE, domain_tree, lowest_common_domain, network, path, uplinks
 
 
 def uneven() -> Cluster:

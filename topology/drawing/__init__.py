@@ -1,7 +1,4 @@
-"""A cluster as something a person wants to look at: SVG, PNG or one self-contained HTML page.
-
-Geometry (:mod:`~topology.drawing.layout`) is apart from rendering, and there is one geometry for all renderers.
-"""
+"""A cluster as something a person wants to look at: SVG, PNG or a self-contained HTML page, of one geometry."""
 
 from __future__ import annotations
 
@@ -13,32 +10,20 @@ from topology.drawing.layout import layout
 from topology.errors import InvalidInput
 from topology.files import write_file
 
-FORMATS = ("svg", "png", "html")
-"""Kinds of files that can be drawn, known by their suffix."""
+FORMATS = ("svg", "png", "html")  # Kinds of files that can be drawn, known by their suffix
 
 
 def draw_cluster(cluster: Cluster, output: str | Path, *, title: str = "Cluster") -> None:
-    """Draw a cluster into a file, written whole or not at all.
-
-    :param output: its suffix says the format, one of :data:`FORMATS`.
-    :param title: stands above the drawing.
-    :raises InvalidInput: another suffix, or a place that cannot be written to.
-    """
+    """Draw a cluster into a file with a suffix of :data:`FORMATS`, written whole or not at all."""
     kind = Path(output).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
-        raise InvalidInput(
-            f"cannot draw into {Path(output).name!r}",
-            where=str(output),
-            fix=f"end the name of the file in one of {', '.join('.' + known for known in FORMATS)}",
-        )
+        fix = f"end the name of the file in one of {', '.join('.' + known for known in FORMATS)}"
+        raise InvalidInput(f"cannot draw into {Path(output).name!r}", where=str(output), fix=fix)
     write_file(output, drawing(cluster, kind, title=title))
 
 
 def drawing(cluster: Cluster, kind: str, *, title: str = "Cluster") -> bytes:
-    """Return the bytes of a drawing.  Same input, same bytes.
-
-    :param kind: one of :data:`FORMATS`.
-    """
+    """Return the bytes of a drawing of a kind of :data:`FORMATS`.  Same input, same bytes."""
     from topology.drawing.cluster_page import cluster_page
     from topology.drawing.figure import figure_bytes
 

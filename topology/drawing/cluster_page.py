@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from topology.cluster import Cluster
-from topology.drawing.labels import legend
+from topology.drawing.labels import free_of, legend
 from topology.drawing.layout import Layout
 from topology.drawing.simplify import Shape
 from topology.drawing.svg import svg_drawing
@@ -16,10 +16,7 @@ from topology.states import State, node_states
 
 
 def cluster_page(cluster: Cluster, layout: Layout, *, title: str, subtitle: str) -> str:
-    """Return the page.  Same input, same text.
-
-    :param subtitle: a line below the title.
-    """
+    """Return the page, its subtitle a line below the title.  Same input, same text."""
     states = node_states(cluster)
     entries = legend(states)
     drawing = svg_drawing(
@@ -27,7 +24,7 @@ def cluster_page(cluster: Cluster, layout: Layout, *, title: str, subtitle: str)
         states,
         [state.name.lower() for state in State],
         title=f"{title}: {', '.join(f'{count:,} {state.label}' for state, count in entries)}",
-        note=lambda shape: f"{int(cluster.idle[shape.nodes].sum()):,}/{len(shape.nodes):,}",
+        note=free_of(cluster),
         tip=domain_tip(cluster),
     )
     return render(

@@ -19,11 +19,7 @@ XY = tuple[float, float]
 def svg(
     kind: str, width: float, height: float, parts: Iterable[str], *, title: str, corner: float = 0.0, **more: Attribute
 ) -> str:
-    """Return a whole drawing.
-
-    :param title: what a screen reader says.
-    :param corner: x and y of the upper left corner.
-    """
+    """Return a whole drawing; the title is what a screen reader says, the corner x and y of the upper left one."""
     box = {"viewBox": f"{number(corner)} {number(corner)} {number(width)} {number(height)}"}
     said: dict[str, Attribute] = {"role": "img", "aria_label": title}
     return "\n".join([f"{_tag('svg', kind, box, {'width': width, 'height': height}, said, more)}>", *parts, "</svg>"])
@@ -48,11 +44,7 @@ def line(start: XY, end: XY, kind: str) -> str:
 def label(
     x: float, y: float, words: str, *, kind: str = "axis", size: float = 12.0, anchor: str = "", **more: Attribute
 ) -> str:
-    """Return a line of text.
-
-    :param x: of its start, or of what the anchor names: ``middle`` or ``end``.
-    :param y: of its base line.
-    """
+    """Return a line of text; x is where it has its anchor (start, ``middle`` or ``end``), y its base line."""
     places = {"x": x, "y": y, "font_size": size}
     return f"{_tag('text', kind, more, places, {'text_anchor': anchor or None})}>{escape(words)}</text>"
 

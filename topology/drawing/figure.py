@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from topology.cluster import Cluster, IntArray
-from topology.drawing.labels import labels, legend
+from topology.drawing.elements import XY
+from topology.drawing.labels import free_of, labels, legend
 from topology.drawing.layout import Layout
 from topology.drawing.palette import LIGHT
-from topology.drawing.simplify import Shape
 from topology.drawing.sizing import text_width
 from topology.drawing.svg import slices
 from topology.states import State, node_states
@@ -21,18 +22,12 @@ if TYPE_CHECKING:
 
 MARGIN = 24.0
 LEAST_WIDTH = 640.0
-TITLE, SUBTITLE, KEY = 18.0, 12.0, 11.0
-"""Sizes of type of the title, the line below it, and the legend."""
+TITLE, SUBTITLE, KEY = 18.0, 12.0, 11.0  # Sizes of type of the title, the line below it, and the legend
 
 INK, MUTED, GROUND = "#1d2329", "#68727d", "#ffffff"
-BROAD, INNER = ("#f4f5f6", "#d5d9dd"), ("#fbfbfc", "#dfe3e6")
-"""Fill and border of boxes."""
-
-POINTS = 0.75
-"""Points in a pixel: matplotlib sizes type and lines in points."""
-
-SCALE = 2
-"""Pixels of a PNG for each pixel of the layout, for sharp screens."""
+BROAD, INNER = ("#f4f5f6", "#d5d9dd"), ("#fbfbfc", "#dfe3e6")  # Fill and border of boxes
+POINTS = 0.75  # Points in a pixel: matplotlib sizes type and lines in points
+SCALE = 2  # Pixels of a PNG for each pixel of the layout, for sharp screens
 
 
 def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, subtitle: str) -> bytes:
@@ -40,8 +35,6 @@ def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, sub
 
     The font that comes with the library knows no Chinese or Japanese: such letters are drawn as empty boxes here, and
     as they should be on the page (:mod:`~topology.drawing.cluster_page`).
-
-    :param subtitle: a line below the title.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -64,29 +57,18 @@ def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, sub
         axes.set_ylim(height - top, -top)
         axes.set_axis_off()
         _text(axes, 0, -top + MARGIN + TITLE * 0.8, title, TITLE, weight="bold")
-        _text(axes, 0, -top + MARGIN + TITLE + 8 + SUBTITLE * 0.8, subtitle, SUBTITLE, colour=MUTED)
+        _text(axes, 0, -top + MARGIN + TITLE + 8 + SUBTITLE * 0.8, subtitle, SUBTITLE, color=MUTED)
         _draw_legend(axes, keys, -top + MARGIN + TITLE + SUBTITLE + 22)
         _draw_boxes(axes, layout)
         _draw_nodes(axes, layout, states)
-        for label in labels(layout, lambda shape: _note(shape, cluster)):
-            _text(
-                axes,
-                label.x,
-                label.y,
-                label.text,
-                label.size,
-                colour=INK if label.name else MUTED,
-                weight="bold" if label.name else "normal",
-                align="right" if label.right else "left",
-            )
+        for label in labels(layout, free_of(cluster)):
+            colour, weight = (INK, "bold") if label.name else (MUTED, "normal")
+            side = "right" if label.right else "left"
+            _text(axes, label.x, label.y, label.text, label.size, color=colour, weight=weight, ha=side)
         target = BytesIO()
         metadata = {"Date": None, "Creator": "arnold"} if kind == "svg" else {"Software": "arnold"}
         figure.savefig(target, format=kind, dpi=96 * (SCALE if kind == "png" else 1), metadata=metadata)
     return target.getvalue()
-
-
-def _note(shape: Shape, cluster: Cluster) -> str:
-    return f"{int(cluster.idle[shape.nodes].sum()):,}/{len(shape.nodes):,}"
 
 
 def _legend_spots(entries: tuple[tuple[State, int], ...], room: float) -> Iterator[tuple[float, float, State, str]]:
@@ -115,33 +97,17 @@ def _draw_boxes(axes: Axes, layout: Layout) -> None:
 
     for frame in layout.frames:
         if frame.broad:
-            axes.add_patch(
-                FancyBboxPatch(
-                    (frame.x, frame.y),
-                    frame.width,
-                    frame.height,
-                    boxstyle="round,pad=0,rounding_size=5",
-                    facecolor=BROAD[0],
-                    edgecolor=BROAD[1],
-                    linewidth=POINTS,
-                    zorder=1 + frame.depth / 100,
-                )
-            )
-    for depth in sorted({frame.depth for frame in layout.frames if not frame.broad}):
-        corners = [
-            _corners(frame.x, frame.y, frame.width, frame.height)
-            for frame in layout.frames
-            if frame.depth == depth and not frame.broad
-        ]
-        axes.add_collection(
-            PolyCollection(
-                corners,
-                facecolors=INNER[0],
-                edgecolors=INNER[1],
-                linewidths=POINTS * 0.6,
-                zorder=1 + depth / 100,
-            )
-        )
+            box = FancyBboxPatch((frame.x, frame.y), frame.width, frame.height, boxstyle="round,pad=0,rounding_size=5")
+            box.set(facecolor=BROAD[0], edgecolor=BROAD[1], linewidth=POINTS, zorder=1 + frame.depth / 100)
+            axes.add_patch(box)
+    inner: dict[int, list[list[XY]]] = defaultdict(list)
+    for frame in layout.frames:
+        if not frame.broad:
+            inner[frame.depth].append(_corners(frame.x, frame.y, frame.width, frame.height))
+    for depth, corners in sorted(inner.items()):
+        boxes = PolyCollection(corners, facecolors=INNER[0], edgecolors=INNER[1], linewidths=POINTS * 0.6)
+        boxes.set_zorder(1 + depth / 100)
+        axes.add_collection(boxes)
 
 
 def _draw_nodes(axes: Axes, layout: Layout, states: IntArray) -> None:
@@ -156,21 +122,9 @@ def _draw_nodes(axes: Axes, layout: Layout, states: IntArray) -> None:
     axes.add_collection(PolyCollection(corners, facecolors=[LIGHT[kind] for kind in kinds], linewidths=0, zorder=2))
 
 
-def _corners(x: float, y: float, width: float, height: float) -> list[tuple[float, float]]:
+def _corners(x: float, y: float, width: float, height: float) -> list[XY]:
     return [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
 
 
-def _text(
-    axes: Axes,
-    x: float,
-    y: float,
-    text: str,
-    size: float,
-    *,
-    colour: str = INK,
-    weight: str = "normal",
-    align: str = "left",
-) -> None:
-    axes.text(
-        x, y, text, fontsize=size * POINTS, color=colour, weight=weight, ha=align, va="baseline", parse_math=False
-    )
+def _text(axes: Axes, x: float, y: float, text: str, size: float, *, color: str = INK, **look: Any) -> None:
+    axes.text(x, y, text, fontsize=size * POINTS, va="baseline", parse_math=False, color=color, **look)

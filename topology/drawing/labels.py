@@ -17,39 +17,29 @@ ELLIPSIS = "…"
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A line of text in a drawing.
+    """A line of text in a drawing."""
 
-    :param x: left end, or right end when ``right``.
-    :param y: base line.
-    :param size: of the type.
-    :param name: whether it is the name of a domain (drawn with weight) or a note beside it.
-    :param frame: number of its box among the frames of the layout.
-    """
-
-    x: float
+    x: float  # left end, or right end when right; y is the base line
     y: float
     text: str
     size: float
-    name: bool
-    frame: int
+    name: bool  # whether it is the name of a domain (drawn with weight) or a note beside it
+    frame: int  # number of its box among the frames of the layout
     right: bool = False
 
 
 def labels(layout: Layout, note: Callable[[Shape], str]) -> Iterator[Label]:
-    """Yield labels of all boxes that have room for one: the name, and at the right a note where both fit.
-
-    :param note: what to say of a domain, a few characters.
-    """
+    """Yield labels of all boxes that have room for one: the name, and at the right a short note where both fit."""
     for number, frame in enumerate(layout.frames):
         if not frame.header:
             continue
-        room = frame.width - 2 * frame.inside
-        y = frame.y + frame.inside + frame.font
-        name = fit(frame.shape.label, frame.font, room)
-        yield Label(frame.x + frame.inside, y, name, frame.font, name=True, frame=number)
-        text, size = note(frame.shape), frame.font - 1
-        if text_width(name + "  ", frame.font) + text_width(text, size) <= room:
-            yield Label(frame.x + frame.width - frame.inside, y, text, size, name=False, frame=number, right=True)
+        inside, font = frame.style.padding, frame.style.font
+        room, y = frame.width - 2 * inside, frame.y + inside + font
+        name = fit(frame.shape.label, font, room)
+        yield Label(frame.x + inside, y, name, font, name=True, frame=number)
+        text, size = note(frame.shape), font - 1
+        if text_width(name + "  ", font) + text_width(text, size) <= room:
+            yield Label(frame.x + frame.width - inside, y, text, size, name=False, frame=number, right=True)
 
 
 def fit(text: str, size: float, room: float) -> str:
@@ -65,6 +55,11 @@ def fit(text: str, size: float, room: float) -> str:
 def legend(states: IntArray) -> tuple[tuple[State, int], ...]:
     """Return states that occur and how many nodes are in each, from best to worst."""
     return tuple((State(i), count) for i, count in enumerate(count_states(states)) if count)
+
+
+def free_of(cluster: Cluster) -> Callable[[Shape], str]:
+    """Return what gives the note beside a domain's name: nodes free for a gang, of all its nodes."""
+    return lambda shape: f"{int(cluster.idle[shape.nodes].sum()):,}/{len(shape.nodes):,}"
 
 
 def inventory(cluster: Cluster) -> str:

@@ -14,54 +14,39 @@ import numpy as np
 
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.drawing.simplify import DETAIL, Shape, shapes
-from topology.drawing.sizing import BROAD, SizedBox, Sizer
+from topology.drawing.sizing import BROAD, SizedBox, Sizer, Style
 
-WIDTH = 1200.0
-"""Default width of a drawing."""
-
-MOST_HEIGHT = 0.8
-"""Height that a drawing should not exceed, as a share of its width."""
-
-SIDES = (26, 22, 19, 16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3)
-"""Sides of a node's square to try, the largest first."""
-
+WIDTH = 1200.0  # Default width of a drawing
+MOST_HEIGHT = 0.8  # Height that a drawing should not exceed, as a share of its width
+SIDES = (26, 22, 19, 16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3)  # Sides of a node's square to try, the largest first
 BAR_SIDES = (10.0, 8.0, 7.0, 6.0, 5.0, 4.5, 4.0, 3.5, 3.0, 2.5, 2.0, 1.6, 1.3, 1.0, 0.8, 0.6, 0.4)
 """The same for nodes merged into bars: the side of the area that one node adds to its bar."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainFrame:
-    """The box of a domain.
-
-    :param depth: how many boxes it stands in, 0 for the outermost.
-    :param broad: whether it belongs to the level that divides the cluster first: drawn with more weight.
-    :param header: height of the strip at its top that holds the label; 0 = no label.
-    :param font: size of the label.
-    :param inside: padding between border and content.
-    """
+    """The box of a domain."""
 
     shape: Shape
     x: float
     y: float
     width: float
     height: float
-    depth: int
-    broad: bool
-    header: float
-    font: float
-    inside: float
+    depth: int  # how many boxes it stands in, 0 for the outermost
+    header: float  # height of the strip at its top that holds the label; 0 = no label
+    style: Style
+
+    @property
+    def broad(self) -> bool:
+        """Whether it belongs to the level that divides the cluster first: drawn with more weight."""
+        return self.style is BROAD
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bar:
-    """The area of nodes that are merged into one rectangle.
-
-    :param shape: the domain they belong to.
-    :param nodes: the nodes.
-    """
+    """The area of nodes of a domain that are merged into one rectangle."""
 
     shape: Shape
-    nodes: IntArray
     x: float
     y: float
     width: float
@@ -70,45 +55,30 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """A drawing without colours.
-
-    :param frames: boxes, outer before inner.
-    :param bars: merged nodes; empty when nodes are squares.
-    :param nodes: shape [squares], which node each square is; empty when nodes are bars.
-    :param x: shape [squares], left edge.
-    :param y: shape [squares], top edge.
-    :param side: side of a square.
-    """
+    """A drawing without colours."""
 
     width: float
     height: float
-    frames: tuple[DomainFrame, ...]
-    bars: tuple[Bar, ...]
-    nodes: IntArray
-    x: FloatArray
-    y: FloatArray
+    frames: tuple[DomainFrame, ...]  # boxes, outer before inner
+    bars: tuple[Bar, ...]  # merged nodes; empty when nodes are squares
+    nodes: IntArray  # shape [squares], which node each square is; empty when nodes are bars
+    x: FloatArray  # shape [squares], left edge
+    y: FloatArray  # shape [squares], top edge
     side: float
 
 
 def layout(cluster: Cluster, *, width: float = WIDTH, detail: int = DETAIL) -> Layout:
-    """Lay a cluster out.
-
-    :param width: of the drawing; it may turn out narrower when there is little to draw.
-    :param detail: nodes up to which each has its own square; more are merged into bars.
-    """
+    """Lay a cluster out, ``width`` wide at most; beyond so many nodes (``detail``) they are merged into bars."""
     root, bars = shapes(cluster, detail=detail)
     levels = [level.name for level in cluster.levels]
     sides: Sequence[float] = BAR_SIDES if bars else SIDES
     for side in sides:
-        sizer = Sizer(root, levels, side=side, gap=0.0 if bars else _gap_between(side))
+        gap = 3.0 if side >= 16 else 2.0 if side >= 9 else 1.0
+        sizer = Sizer(root, levels, side=side, gap=0.0 if bars else gap)
         block = sizer.root(width)
         if block.width <= width and block.height <= MOST_HEIGHT * width:
             break
     return _settle(block, sizer, bars)
-
-
-def _gap_between(side: float) -> float:
-    return 3.0 if side >= 16 else 2.0 if side >= 9 else 1.0
 
 
 def _settle(root: SizedBox, sizer: Sizer, bars: bool) -> Layout:
@@ -122,25 +92,12 @@ def _settle(root: SizedBox, sizer: Sizer, bars: bool) -> Layout:
 
     def settle(block: SizedBox, x: float, y: float, depth: int, *, boxed: bool) -> None:
         if boxed:
-            style = block.style
-            frames.append(
-                DomainFrame(
-                    block.shape,
-                    x,
-                    y,
-                    block.width,
-                    block.height,
-                    depth,
-                    broad=style is BROAD,
-                    header=block.header,
-                    font=style.font,
-                    inside=style.padding,
-                )
-            )
+            width, height = block.width, block.height
+            frames.append(DomainFrame(block.shape, x, y, width, height, depth, block.header, block.style))
         for part, dx, dy in block.parts:
             settle(part, x + dx, y + dy, depth + boxed, boxed=part.shape is not block.shape)
         if block.columns and bars:
-            merged.append(Bar(block.shape, block.shape.own, x, y, block.width, block.height))
+            merged.append(Bar(block.shape, x, y, block.width, block.height))
         elif block.columns:
             place = np.arange(len(block.shape.own))
             order.append(block.shape.own)

@@ -49,10 +49,7 @@ _STOPS = (
 
 
 def ramp(count: int) -> tuple[str, ...]:
-    """Return colours for things in order (pipeline stages, rows): violet over blue, green and yellow to red.
-
-    Lightness differs between neighbours as well as hue.
-    """
+    """Return colours for things in order (pipeline stages, rows): violet over blue, green and yellow to red."""
     colours = []
     for i in range(count):
         place = i / (count - 1) * (len(_STOPS) - 1) if count > 1 else 1.0

@@ -1,73 +1,62 @@
 """What of a tree is worth a box: the domain tree as it is drawn.
 
 Three things are left out.  Below the broadest level, a domain of a single node says nothing that the node does not
-say.  A domain whose only content is one other domain shares that one's box.  And beyond :data:`DETAIL` nodes the
+say.  A domain that holds one other domain and no more shares that one's box.  And beyond :data:`DETAIL` nodes the
 closest domains become bars: one rectangle a domain, cut by state, so that any cluster makes a picture of a few
 megabytes at most.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from topology.cluster import Cluster, IntArray
-from topology.domains import Domain, domain_tree
+from topology.graph import Domain, domain_tree
 
-DETAIL = 15_000
-"""Nodes up to which each has its own square."""
-
-BARS = 3_000
-"""Most bars that a drawing may have."""
+DETAIL = 15_000  # Nodes up to which each has its own square
+BARS = 3_000  # Most bars that a drawing may have
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """A domain as it is drawn.
+    """A domain as it is drawn."""
 
-    :param levels: levels of the domains that share this box, from broad to close.
-    :param names: their names.
-    :param nodes: nodes below.
-    :param children: boxes inside.
-    :param own: nodes drawn right inside, as squares or as one bar.
-    """
-
-    levels: tuple[str, ...]
-    names: tuple[str, ...]
-    nodes: IntArray
-    children: tuple[Shape, ...]
-    own: IntArray
+    levels: tuple[str, ...]  # levels of the domains that share this box, from broad to close
+    names: tuple[str, ...]  # their names
+    nodes: IntArray  # nodes below
+    children: tuple[Shape, ...]  # boxes inside
+    own: IntArray  # nodes drawn right inside, as squares or as one bar
 
     @property
     def label(self) -> str:
         """Names as read from outside to inside."""
         return " / ".join(self.names)
 
+    def walk(self) -> Iterator[Shape]:
+        """Yield the shape itself and all inside, outer before inner."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
 
 def shapes(cluster: Cluster, *, detail: int = DETAIL) -> tuple[Shape, bool]:
-    """Return what to draw of a cluster.
-
-    :param detail: nodes up to which each has its own square.
-    :returns: the root, and whether nodes are drawn as bars instead of squares.
-    """
+    """Return the root of what to draw, and whether nodes are bars: more than ``detail`` are."""
     bars = len(cluster) > detail
-    depth = _bar_depth(cluster) if bars else len(cluster.levels)
+    fitting = [depth for depth, level in enumerate(cluster.levels, 1) if len(level) <= BARS]
+    depth = max(fitting, default=0) if bars else len(cluster.levels)
     levels = {level.name for level in cluster.levels[:depth]}
     return _shape(domain_tree(cluster), levels, keep_single=bars), bars
 
 
-def _bar_depth(cluster: Cluster) -> int:
-    """Return how many levels are drawn when the closest drawn ones become bars."""
-    fitting = [depth + 1 for depth, level in enumerate(cluster.levels) if len(level) <= BARS]
-    return max(fitting, default=0)
-
-
 def _shape(domain: Domain, levels: set[str], *, keep_single: bool) -> Shape:
-    drawn = [child for child in domain.children if child.level in levels]
     own = [domain.own, *(child.nodes for child in domain.children if child.level not in levels)]
     children = []
-    for child in drawn:
+    for child in domain.children:
+        if child.level not in levels:
+            continue
         shape = _shape(child, levels, keep_single=keep_single)
         if len(shape.nodes) == 1 and domain.level and not keep_single:
             own.append(shape.nodes)

@@ -1,14 +1,14 @@
-"""How large every box is: columns, paddings and labels, from the closest level to the broadest."""
+"""How large every box is and how its content is packed: from the closest level to the broadest."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, log
 from statistics import median, median_high
 
-from topology.drawing.box_packing import best_columns, pack
+from topology.drawing.elements import XY
 from topology.drawing.simplify import Shape
 
 NARROW, NORMAL, WIDE = 0.36, 0.62, 1.0
@@ -34,28 +34,26 @@ TIGHT = Style(padding=1, gap=2, font=8)
 
 SMALL_SIDE = 8.0
 
+SHELF_WASTE = 1.25
+"""Blocks stand in rows as long as that takes at most this much more height than stacking them in columns."""
+
 PAGE_ASPECT, BOX_ASPECT = 2.0, 1.4
 """Width by height that is aimed at: for boxes around those that divide the cluster, and for all others."""
 
-ODD = 1.5
-"""A block wider than the usual one by more than this takes several columns."""
-
+ODD = 1.5  # A block wider than the usual one by more than this takes several columns
 MUCH_LARGER = 2
 """A domain that holds more than this many times as much as is usual at its level gets its own number of columns."""
 
-MOST_FOR_LABEL = 90.0
-"""Width that a box is given for the sake of its label at most."""
-
+MOST_FOR_LABEL = 90.0  # Width that a box is given for the sake of its label at most
 MOST_BROAD = 80
 """Domains of the level that divides the cluster up to which each is drawn with weight and always labelled."""
 
-MOST_LABELS = 600
-"""Domains of any level up to which they are labelled where there is room."""
+MOST_LABELS = 600  # Domains of any level up to which they are labelled where there is room
 
 
 @dataclass(slots=True)
 class SizedBox:
-    """A box of known size whose place is not known yet."""
+    """A box of known size, and the blocks in it with their places; its own place is not known yet."""
 
     shape: Shape
     width: float
@@ -80,18 +78,15 @@ class Sizer:
         self._broad = _broad_level(root)
         self._by_level: dict[str, list[Shape]] = defaultdict(list)
         self._blocks: dict[int, SizedBox] = {}
-        self._collect(root)
-
-    def _collect(self, shape: Shape) -> None:
-        for child in shape.children:
-            self._by_level[child.levels[0]].append(child)
-            self._collect(child)
+        for shape in root.walk():
+            for child in shape.children:
+                self._by_level[child.levels[0]].append(child)
 
     def root(self, width: float) -> SizedBox:
         """Return the whole drawing as a block without a box."""
         for level in reversed(self._levels):
-            if self._by_level[level]:
-                self._measure(self._by_level[level])
+            if siblings := self._by_level[level]:
+                self._measure(siblings)
         if not self._root.children:
             return self._nodes_block(self._root, best_columns(len(self._root.own), aspect=2.0), BROAD)
         inner = self._contents(self._root, BROAD)
@@ -108,8 +103,12 @@ class Sizer:
             least = min(MOST_FOR_LABEL, median(text_width(shape.label, style.font) for shape in siblings))
         full = [shape for shape in siblings if not shape.children]
         nested = [shape for shape in siblings if shape.children]
+        header = style.font + 6.0 if labels else 0.0
         for content in [*self._fields(full, style), *self._nests(nested, style)]:
-            self._close(content, style, labels=labels, least=least)
+            # a border, and a label if there are labels, around each
+            width, height = max(content.width, least) + 2 * style.padding, content.height + 2 * style.padding + header
+            inside = [(content, style.padding, style.padding + header)]
+            self._blocks[id(content.shape)] = SizedBox(content.shape, width, height, style, header, parts=inside)
 
     def _style(self, siblings: list[Shape]) -> Style:
         if siblings[0].levels[0] == self._broad and len(siblings) <= MOST_BROAD:
@@ -130,17 +129,15 @@ class Sizer:
         """Yield contents of domains that hold other domains."""
         inner = [self._contents(shape, style) for shape in shapes]
         usual = median_high(len(blocks) for blocks in inner) if shapes else 1
-        aspect = PAGE_ASPECT if self._around(shape.levels[0] for shape in shapes) else BOX_ASPECT
+        # boxes around those that divide the cluster are as wide as the page
+        depth = {level: i for i, level in enumerate(self._levels)}
+        around = self._broad and all(depth[shape.levels[0]] < depth[self._broad] for shape in shapes)
+        aspect = PAGE_ASPECT if around else BOX_ASPECT
         for shape, blocks in zip(shapes, inner, strict=True):
             count = len(blocks) if len(blocks) > MUCH_LARGER * usual else usual
             height = median(block.height for block in blocks)
             columns = best_columns(count, aspect=aspect, width=_unit(blocks), height=height)
             yield self._filled(shape, blocks, columns, style)
-
-    def _around(self, levels: Iterable[str]) -> bool:
-        """Return whether boxes of these levels stand around those that divide the cluster, as wide as the page."""
-        order = list(self._levels)
-        return bool(self._broad) and all(order.index(level) < order.index(self._broad) for level in levels)
 
     def _labels_fit(self, siblings: list[Shape], style: Style) -> bool:
         """Return whether boxes of a level are so large that labels can be read and do not drown the nodes."""
@@ -164,22 +161,61 @@ class Sizer:
 
     def _filled(self, shape: Shape, inner: list[SizedBox], columns: int, style: Style) -> SizedBox:
         """Return a block with other blocks inside."""
-        gap = inner[0].style.gap
-        packing = pack([(b.width, b.height) for b in inner], columns=columns, unit=_unit(inner), gap=gap)
-        parts = [(block, x, y) for block, (x, y) in zip(inner, packing.spots, strict=True)]
-        return SizedBox(shape, packing.width, packing.height, style, parts=parts)
+        sizes = [(block.width, block.height) for block in inner]
+        spots = pack(sizes, columns=columns, unit=_unit(inner), gap=inner[0].style.gap)
+        parts = [(block, x, y) for block, (x, y) in zip(inner, spots, strict=True)]
+        width = max(x + block.width for block, x, _ in parts)
+        return SizedBox(shape, width, max(y + block.height for block, _, y in parts), style, parts=parts)
 
-    def _close(self, content: SizedBox, style: Style, *, labels: bool, least: float) -> None:
-        """Put a border, and a label if there are labels, around a block."""
-        header = style.font + 6.0 if labels else 0.0
-        self._blocks[id(content.shape)] = SizedBox(
-            content.shape,
-            max(content.width, least) + 2 * style.padding,
-            content.height + 2 * style.padding + header,
-            style,
-            header=header,
-            parts=[(content, style.padding, style.padding + header)],
-        )
+
+def best_columns(count: int, *, aspect: float = 1.5, width: float = 1.0, height: float = 1.0) -> int:
+    """Return columns of a grid of cells that is about ``aspect`` times as wide as high and has few holes."""
+
+    def cost(columns: int) -> float:
+        rows = ceil(count / columns)
+        holes = (columns * rows - count) / count
+        return abs(log(columns * width / (rows * height * aspect))) + 3.0 * holes + (0.15 if holes else 0.0)
+
+    around = (count * aspect * height / width) ** 0.5
+    low, high = max(1, int(around / 2.5)), min(count, int(around * 2.5) + 2)
+    return min(range(min(low, high), high + 1), key=cost)
+
+
+def pack(sizes: Sequence[XY], *, columns: int, unit: float, gap: float) -> list[XY]:
+    """Return x and y of blocks (width, height) on a grid of columns ``unit`` wide and a gap apart, in order.
+
+    Blocks of about one height stand in rows; where heights differ much, each goes to the columns that are lowest so
+    far.  A block wider than a column takes several.
+    """
+    spans = [min(columns, max(1, ceil((width + gap - 1e-6) / (unit + gap)))) for width, _ in sizes]
+    heights = [height for _, height in sizes]
+    ways = _rows(heights, spans, columns, gap), _stacks(heights, spans, columns, gap)
+    in_rows, stacked = (max(y + height for (_, y), height in zip(way, heights, strict=True)) for way in ways)
+    return [(column * (unit + gap), y) for column, y in ways[in_rows > SHELF_WASTE * stacked]]
+
+
+def _rows(heights: Sequence[float], spans: Sequence[int], columns: int, gap: float) -> list[tuple[int, float]]:
+    """Return column and y of each block, row by row."""
+    spots: list[tuple[int, float]] = []
+    column, y, tallest = 0, 0.0, 0.0
+    for height, span in zip(heights, spans, strict=True):
+        if column + span > columns:
+            column, y, tallest = 0, y + tallest + gap, 0.0
+        spots.append((column, y))
+        column, tallest = column + span, max(tallest, height)
+    return spots
+
+
+def _stacks(heights: Sequence[float], spans: Sequence[int], columns: int, gap: float) -> list[tuple[int, float]]:
+    """Return column and y of each block: each lies as high on the page as it can, there leftmost."""
+    filled = [0.0] * columns
+    spots: list[tuple[int, float]] = []
+    for height, span in zip(heights, spans, strict=True):
+        column = min(range(columns - span + 1), key=lambda start: max(filled[start : start + span]))
+        y = max(filled[column : column + span])
+        filled[column : column + span] = [y + height + gap] * span
+        spots.append((column, y))
+    return spots
 
 
 def _broad_level(root: Shape) -> str:

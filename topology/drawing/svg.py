@@ -12,8 +12,7 @@ from topology.drawing.labels import labels
 from topology.drawing.layout import Bar, Layout
 from topology.drawing.simplify import Shape
 
-MOST_SCALE = 1.4
-"""How much larger than laid out a page may show a drawing: a small cluster stays small."""
+MOST_SCALE = 1.4  # How much larger than laid out a page may show a drawing: a small cluster stays small
 
 
 def svg_drawing(
@@ -31,9 +30,7 @@ def svg_drawing(
     A node is a ``<rect class="n ...">``, in the order of ``layout.nodes``; boxes and bars carry ``data-tip``, notes the
     number of their frame.
 
-    :param paint: shape [nodes], index into ``classes``.
-    :param classes: style-sheet classes.
-    :param title: what a screen reader says.
+    :param paint: shape [nodes], index into ``classes`` of the style sheet.
     :param note: a few characters beside the label of a domain.
     :param tip: a sentence on a domain, shown when the pointer rests on its box.
     :param marks: node -> class of a mark drawn on its square.
@@ -42,7 +39,11 @@ def svg_drawing(
     parts = [
         *_frames(layout, tip),
         *_squares(layout, paint, classes),
-        *(piece for bar in layout.bars for piece in _bar(bar, paint, classes, tip)),
+        *(
+            rect(x, bar.y, wide, bar.height, classes[kind], tip=tip(bar.shape))
+            for bar in layout.bars
+            for kind, x, wide in slices(bar, paint, len(classes))
+        ),
         *_marks(layout, marks or {}),
         *_labels(layout, note),
     ]
@@ -65,17 +66,12 @@ def _squares(layout: Layout, paint: IntArray, classes: Sequence[str]) -> Iterato
 
 def slices(bar: Bar, paint: IntArray, kinds: int) -> Iterator[tuple[int, float, float]]:
     """Yield upright slices of a bar: the kind, the left edge and the width of each."""
-    counts = np.bincount(paint[bar.nodes], minlength=kinds)
+    counts = np.bincount(paint[bar.shape.own], minlength=kinds)
     x = bar.x
     for kind in np.flatnonzero(counts):
-        width = bar.width * float(counts[kind]) / len(bar.nodes)
+        width = bar.width * float(counts[kind]) / len(bar.shape.own)
         yield int(kind), x, width
         x += width
-
-
-def _bar(bar: Bar, paint: IntArray, classes: Sequence[str], tip: Callable[[Shape], str]) -> Iterator[str]:
-    for kind, x, width in slices(bar, paint, len(classes)):
-        yield rect(x, bar.y, width, bar.height, classes[kind], tip=tip(bar.shape))
 
 
 def _marks(layout: Layout, marks: Mapping[int, str]) -> Iterator[str]:

@@ -1,7 +1,4 @@
-"""Pages that stand alone: the one door of jinja2, and what all pages share.
-
-A page is one file: style, script, data and drawing are inside, and its content-security policy lets it fetch nothing.
-"""
+"""Pages of one file: style, script, data and drawing are inside, and a security policy lets them fetch nothing."""
 
 from __future__ import annotations
 
@@ -35,16 +32,17 @@ def render(
     puts those of the page behind those that all pages share (the tooltips read the element ``data``).  The forms of
     :mod:`topology.quantities` are filters: ``{{ wait | duration }}``.
 
-    :param package: where the template lies.  It, its style sheets and scripts, and templates that it uses may lie in
-        the package above too.
-    :param raw: values that are markup already and are not escaped.
-    :param styles: names of style sheets.
-    :param scripts: names of scripts.
-    :param values: everything else; escaped.
+    :param package: where the template, its style sheets and scripts lie; they may lie in the package above too.
+    :param raw: values that are markup already and are not escaped, as all others are.
     """
     from markupsafe import Markup
 
-    code = {"theme": _theme(), "script": source(package, "page.js", *scripts), "style": source(package, *styles)}
+    colours = {
+        f"states_{ground}": [(state.name.lower(), colour) for state, colour in palette.items()]
+        for ground, palette in (("light", LIGHT), ("dark", DARK))
+    }
+    theme = _environment(OWN).get_template("theme.css.j2").render(colours)
+    code = {"theme": theme, "script": source(package, "page.js", *scripts), "style": source(package, *styles)}
     markup = {name: Markup(text) for name, text in (code | dict(raw or {})).items()}
     return _environment(package).get_template(template).render(markup | {"policy": POLICY} | values)
 
@@ -54,14 +52,6 @@ def source(package: str, *names: str) -> str:
     environment = _environment(package)
     assert environment.loader is not None
     return "".join(environment.loader.get_source(environment, name)[0] for name in names)
-
-
-def _theme() -> str:
-    colours = {
-        "states_light": [(state.name.lower(), colour) for state, colour in LIGHT.items()],
-        "states_dark": [(state.name.lower(), colour) for state, colour in DARK.items()],
-    }
-    return _environment(OWN).get_template("theme.css.j2").render(colours)
 
 
 @cache

@@ -1,12 +1,6 @@
-"""Clusters that are made, not read: presets of published fabrics, the paper's settings, seeded state.
+"""Clusters that are made, not read: ``flag_some(fragment(generate("minipods"), 0.4, seed=1), 5, seed=1)``."""
 
-cluster = generate("minipods", minipods=4, nodes=128)
-cluster = flag_some(fragment(cluster, 0.4, seed=1), 5, seed=1)
-"""
-
-from topology.generate.add_domain import with_domain
-from topology.generate.by_counts import split_nodes
-from topology.generate.cluster_state import flag_some, fragment
+from topology.generate.cluster_state import flag_some, fragment, with_domain
 from topology.generate.presets import (
     PAPER_SIZES,
     PRESETS,
@@ -18,6 +12,7 @@ from topology.generate.presets import (
     minipods,
     nvl72,
     paper_cluster,
+    split_nodes,
 )
 
 __all__ = [

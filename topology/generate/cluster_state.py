@@ -1,15 +1,15 @@
-"""Seeded state for a made cluster: nodes in use, as running jobs leave them, and findings about nodes."""
+"""A cluster that exists, changed: nodes in use as running jobs leave them, findings about nodes, one more domain."""
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import numpy as np
-import numpy.typing as npt
 
-from topology.cluster import Cluster, IntArray
-from topology.errors import InvalidInput
-from topology.flags import FAULTY, NodeFlag
-
-FloatArray = npt.NDArray[np.float64]
+from topology.build import build_cluster
+from topology.cluster import Cluster, FloatArray, IntArray, Node
+from topology.errors import InvalidInput, InvalidTopology
+from topology.flags import FAULTY, FlagKind, NodeFlag
 
 
 def fragment(cluster: Cluster, busy_share: float, seed: int, *, scattered: float = 0.3, partly: float = 0.1) -> Cluster:
@@ -26,17 +26,14 @@ def fragment(cluster: Cluster, busy_share: float, seed: int, *, scattered: float
     :param partly: share of the newly used nodes of which only some GPUs are in use; these are small jobs' nodes.
     :raises InvalidInput: a share outside [0, 1], or the cluster has more busy or fewer free nodes than asked for.
     """
-    for name, share in (("busy_share", busy_share), ("scattered", scattered), ("partly", partly)):
-        if not 0.0 <= share <= 1.0:
-            raise InvalidInput(f"{name} is {share}", where=name, fix="a share lies between 0 and 1")
-    line = _free_nodes_along_the_tree(cluster)
+    _check_shares(busy_share=busy_share, scattered=scattered, partly=partly)
+    line = cluster.along_the_tree
+    line = line[cluster.idle[line]]
     new = round(busy_share * len(cluster)) - int((cluster.free_gpus < cluster.gpus).sum())
     if not 0 <= new <= len(line):
-        raise InvalidInput(
-            f"{new} more nodes would have to be busy and {len(line)} are free",
-            where="busy_share",
-            fix="choose a share between that of the nodes busy already and that of all nodes that are not faulty",
-        )
+        few = f"{new} more nodes would have to be busy and {len(line)} are free"
+        fix = "choose a share between that of the nodes busy already and that of all nodes that are not faulty"
+        raise InvalidInput(few, where="busy_share", fix=fix)
     rng = np.random.default_rng(seed)
     small = round(scattered * new)
     domain_of = cluster.default_level().domain_of if cluster.levels else np.zeros(len(cluster), dtype=np.int32)
@@ -53,19 +50,14 @@ def fragment(cluster: Cluster, busy_share: float, seed: int, *, scattered: float
     return cluster.replace(free_gpus=free_gpus)
 
 
-def _free_nodes_along_the_tree(cluster: Cluster) -> IntArray:
-    """Free nodes, those of one domain next to each other at every level."""
-    keys = tuple(level.domain_of for level in reversed(cluster.levels)) or (np.zeros(len(cluster)),)
-    order = np.lexsort(keys).astype(np.int32)
-    return order[cluster.idle[order]]
+def _check_shares(**shares: float) -> None:
+    for name, share in shares.items():
+        if not 0.0 <= share <= 1.0:
+            raise InvalidInput(f"{name} is {share}", where=name, fix="a share lies between 0 and 1")
 
 
 def _gangs(line: IntArray, weight: FloatArray, total: int, *, largest: int, rng: np.random.Generator) -> IntArray:
-    """Return nodes of gangs of ``total`` nodes in all, each a run of what is still free.
-
-    :param line: free nodes along the tree.
-    :param weight: shape [nodes], how likely a gang starts there.
-    """
+    """Return ``total`` nodes of gangs, each a run of free ones of a line that often begins where weights are large."""
     taken = [line[:0]]
     while total > 0:
         size = min(total, int(np.exp(rng.uniform(np.log(2), np.log(max(largest, 2) + 1)))))
@@ -91,26 +83,56 @@ def flag_some(cluster: Cluster, count: int, seed: int, *, faulty_share: float = 
     """
     candidates = np.array([i for i in np.flatnonzero(cluster.idle) if int(i) not in cluster.flags], dtype=np.int64)
     if not 0 <= count <= len(candidates):
-        raise InvalidInput(
-            f"cannot flag {count} nodes: {len(candidates)} are free and without a flag",
-            where="count",
-            fix=f"flag between 0 and {len(candidates)} nodes",
-        )
-    if not 0.0 <= faulty_share <= 1.0:
-        raise InvalidInput(f"faulty_share is {faulty_share}", where="faulty_share", fix="a share lies between 0 and 1")
+        few = f"cannot flag {count} nodes: {len(candidates)} are free and without a flag"
+        raise InvalidInput(few, where="count", fix=f"flag between 0 and {len(candidates)} nodes")
+    _check_shares(faulty_share=faulty_share)
     rng = np.random.default_rng(seed)
     chosen = rng.choice(candidates, size=count, replace=False) if count else candidates[:0]
     slowdown = np.round(1.1 + 0.9 * rng.beta(1.0, 3.0, count), 2)
     faulty = round(faulty_share * count)
-    return cluster.with_flags(
-        NodeFlag(cluster.names[node], "faulty", slowdown=FAULTY, source="generated", evidence="made faulty by a seed")
-        if i < faulty
-        else NodeFlag(
-            cluster.names[node],
-            "straggler",
-            slowdown=float(slowdown[i]),
-            source="generated",
-            evidence=f"made {slowdown[i] - 1:.0%} slower by a seed",
+    flags = []
+    for i, node in enumerate(chosen):
+        kind: FlagKind = "faulty" if i < faulty else "straggler"
+        factor, made = (FAULTY, kind) if i < faulty else (float(slowdown[i]), f"{slowdown[i] - 1:.0%} slower")
+        evidence = f"made {made} by a seed"
+        flags.append(NodeFlag(cluster.names[node], kind, factor, source="generated", evidence=evidence))
+    return cluster.with_flags(flags)
+
+
+def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cluster:
+    """Return the cluster with one more, empty domain of so many nodes with the usual number of GPUs.
+
+    Closer levels of it are divided as they usually are, broader ones take it under their last domain.
+
+    :param level: level of the new domain; ``None`` = the broadest with more than one.
+    :raises InvalidTopology: no nodes, or the cluster has no levels.
+    """
+    if nodes < 1:
+        raise InvalidTopology(f"a domain of {nodes} nodes", where="nodes", fix="give it at least one node")
+    grown = cluster.level(level) if level is not None else cluster.default_level()
+    depth = cluster.levels.index(grown)
+    gpus = int(np.bincount(cluster.gpus).argmax())
+    # nodes of most domains of each level
+    sizes = [int(np.bincount(np.bincount(one.domain_of)).argmax()) for one in cluster.levels]
+    broad = cluster.node(len(cluster) - 1).path[:depth]
+    taken, last = set(cluster.names), len(cluster)
+    # without slowdowns, which the flags have
+    paths = zip(*(one.own_names() for one in cluster.levels), strict=True)
+    counts = zip(cluster.gpus.tolist(), cluster.free_gpus.tolist(), strict=True)
+    rows = [Node(name, path, *of) for name, path, of in zip(cluster.names, paths, counts, strict=True)]
+    for i in range(nodes):
+        closer = tuple(
+            _fresh(f"new-{one.name}{i // size + 1}", one.domains)
+            for one, size in zip(cluster.levels[depth:], (nodes, *sizes[depth + 1 :]), strict=True)
         )
-        for i, node in enumerate(chosen)
-    )
+        name = _fresh(f"new{last + i + 1}", taken)
+        rows.append(Node(name, (*broad, *closer), gpus, gpus))
+    grown_cluster = build_cluster([one.name for one in cluster.levels], rows, flags=cluster.flags.values())
+    return grown_cluster.replace(gpus_assumed=cluster.gpus_assumed, joined=cluster.joined)
+
+
+def _fresh(name: str, taken: Container[str]) -> str:
+    """Return a name that is not taken."""
+    while name in taken:
+        name += "-"
+    return name

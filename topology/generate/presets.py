@@ -1,14 +1,89 @@
-"""Published fabrics as clusters.  Every size is a parameter, its default the published one."""
+"""Published fabrics as clusters.  Every size is a parameter, its default the published one.
+
+Each preset raises :class:`InvalidTopology` for sizes that make no cluster, and :class:`TooLarge` beyond
+:data:`~topology.cluster.MAX_NODES` nodes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import getdoc, signature
+from math import prod
 
-from topology.cluster import Cluster
-from topology.errors import InvalidTopology, UnknownName, did_you_mean
-from topology.generate.by_counts import Leaf, check_sizes, check_total, grow, regular, split_nodes
+import numpy as np
+
+from topology.build import build_cluster
+from topology.cluster import MAX_NODES, Cluster, Node
+from topology.errors import InvalidTopology, TooLarge, UnknownName, did_you_mean
+
+Leaf = tuple[tuple[int, ...], int]
+"""One domain of the closest level: its number at every level from broad to close, counted from 0, and its nodes."""
+
+Levels = Sequence[tuple[str, str]]
+"""Name of every level, from broad to close, and the prefix of the names of its domains."""
+
+
+def _check_sizes(**sizes: int) -> None:
+    """Refuse sizes that make no cluster: one below 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise InvalidTopology(f"{name} is {size}", where=name, fix=f"{name} is at least 1")
+
+
+def _check_total(nodes: int) -> None:
+    """Refuse a cluster that is too large before its first node is made."""
+    if nodes > MAX_NODES:
+        raise TooLarge(f"a cluster of {nodes:,} nodes is beyond the limit of {MAX_NODES:,}", fix="choose smaller sizes")
+
+
+def _grow(levels: Levels, leaves: Sequence[Leaf], *, gpus: int) -> Cluster:
+    """Make a cluster out of its closest domains.
+
+    Names are numbers behind a prefix, padded to one width and counted through the whole cluster: ``n0001``, ``r001``.
+
+    :param leaves: the closest domains in order; numbers of a level are unique over the whole cluster.
+    """
+    total = sum(count for _, count in leaves)
+    digits = len(str(total))
+    widths = [len(str(max(path[depth] for path, _ in leaves) + 1)) for depth in range(len(levels))]
+    rows: list[Node] = []
+    for path, count in leaves:
+        names = tuple(f"{prefix}{i + 1:0{width}d}" for (_, prefix), i, width in zip(levels, path, widths, strict=True))
+        numbers = range(len(rows) + 1, len(rows) + count + 1)
+        rows += [Node(f"n{number:0{digits}d}", names, gpus, gpus) for number in numbers]
+    return build_cluster([name for name, _ in levels], rows)
+
+
+def _regular(levels: Levels, fan_out: Sequence[int], *, nodes: int, gpus: int) -> Cluster:
+    """Return a tree of equal domains: so many of each level in one of the level above, so many nodes in the closest."""
+    _check_total(prod(fan_out) * nodes)
+    paths: list[tuple[int, ...]] = [()]
+    for fan in fan_out:
+        paths = [(*path, (path[-1] if path else 0) * fan + i) for path in paths for i in range(fan)]
+    return _grow(levels, [(path, nodes) for path in paths], gpus=gpus)
+
+
+def split_nodes(nodes: int, domains: int, *, unevenness: float = 0.0, seed: int = 0) -> list[int]:
+    """Split nodes over domains.
+
+    :param unevenness: each domain's share is drawn from 1 - unevenness .. 1 + unevenness times the mean, in [0, 1).
+    :param seed: which draw.
+    :returns: nodes of each domain, at least 1, with the sum ``nodes``; an even split differs by at most 1.
+    :raises InvalidTopology: fewer nodes than domains, or an unevenness outside [0, 1).
+    """
+    if not 0.0 <= unevenness < 1.0:
+        fix = "unevenness is at least 0 and below 1"
+        raise InvalidTopology(f"unevenness is {unevenness}", where="unevenness", fix=fix)
+    if nodes < domains:
+        few = f"{nodes} nodes cannot fill {domains} domains"
+        raise InvalidTopology(few, where="nodes", fix="give every domain at least one node")
+    weights = 1.0 + unevenness * np.random.default_rng(seed).uniform(-1.0, 1.0, domains)
+    exact = 1.0 + (nodes - domains) * weights / weights.sum()
+    sizes = np.floor(exact).astype(np.int64)
+    by_remainder = np.argsort(sizes - exact, kind="stable")
+    sizes[by_remainder[: nodes - int(sizes.sum())]] += 1
+    return [int(size) for size in sizes]
 
 
 def minipods(
@@ -20,21 +95,17 @@ def minipods(
     minipod, core switches join the minipods; 32 ports up and 32 down at each layer, one port a GPU, hence 4 nodes of
     8 GPUs under a leaf.  "Above 2,000 nodes" is all that is said of the size: the default is that of the 9,600-GPU run.
 
-    :param minipods: number of minipods.
-    :param nodes: nodes of the whole cluster.
     :param rack_nodes: nodes in a rack; the last rack of a minipod holds what is left.
-    :param gpus: GPUs in a node.
     :param unevenness: minipods differ from the mean by up to this share; 0 = as even as can be.
     :param seed: which uneven split.
-    :raises InvalidTopology: sizes that make no cluster.
     """
-    check_sizes(minipods=minipods, nodes=nodes, rack_nodes=rack_nodes, gpus=gpus)
-    check_total(nodes)
+    _check_sizes(minipods=minipods, nodes=nodes, rack_nodes=rack_nodes, gpus=gpus)
+    _check_total(nodes)
     leaves: list[Leaf] = []
     for pod, size in enumerate(split_nodes(nodes, minipods, unevenness=unevenness, seed=seed)):
         for start in range(0, size, rack_nodes):
             leaves.append(((pod, len(leaves)), min(rack_nodes, size - start)))
-    return grow([("minipod", "mp"), ("rack", "r")], leaves, gpus=gpus)
+    return _grow([("minipod", "mp"), ("rack", "r")], leaves, gpus=gpus)
 
 
 def fat_tree(*, k: int = 48, gpus: int = 8) -> Cluster:
@@ -42,16 +113,15 @@ def fat_tree(*, k: int = 48, gpus: int = 8) -> Cluster:
 
     Source: Al-Fares, Loukissas, Vahdat, "A scalable, commodity data center network architecture", SIGCOMM 2008,
     section 2.2; k = 48 is its example of 27,648 hosts.  A host with one port a GPU stands on as many equal trees side
-    by side (rails), which changes bandwidth and not who is near to whom.
+    by side (rails), which changes bandwidth and not which nodes are near to each other.
 
     :param k: ports of a switch, even.
-    :param gpus: GPUs in a node.
     :raises InvalidTopology: k is odd, or sizes that make no cluster.
     """
-    check_sizes(k=k, gpus=gpus)
+    _check_sizes(k=k, gpus=gpus)
     if k % 2:
         raise InvalidTopology(f"k is {k}", where="k", fix="k is even: half of a switch's ports go up, half down")
-    return regular([("pod", "p"), ("edge", "e")], [k, k // 2], nodes=k // 2, gpus=gpus)
+    return _regular([("pod", "p"), ("edge", "e")], [k, k // 2], nodes=k // 2, gpus=gpus)
 
 
 def llama3_pods(*, pods: int = 8, racks: int = 192, rack_nodes: int = 2, gpus: int = 8) -> Cluster:
@@ -60,15 +130,9 @@ def llama3_pods(*, pods: int = 8, racks: int = 192, rack_nodes: int = 2, gpus: i
     Source: "The Llama 3 herd of models", arXiv 2407.21783, section 3.3.1: a rack holds 16 GPUs in two servers under one
     top-of-rack switch; 192 racks make a pod of 3,072 GPUs with full bisection bandwidth; eight pods are joined by
     aggregation switches with an oversubscription of 1:7.
-
-    :param pods: number of pods.
-    :param racks: racks in a pod.
-    :param rack_nodes: servers in a rack.
-    :param gpus: GPUs in a server.
-    :raises InvalidTopology: sizes that make no cluster.
     """
-    check_sizes(pods=pods, racks=racks, rack_nodes=rack_nodes, gpus=gpus)
-    return regular([("pod", "pod"), ("rack", "r")], [pods, racks], nodes=rack_nodes, gpus=gpus)
+    _check_sizes(pods=pods, racks=racks, rack_nodes=rack_nodes, gpus=gpus)
+    return _regular([("pod", "pod"), ("rack", "r")], [pods, racks], nodes=rack_nodes, gpus=gpus)
 
 
 def hpn_segments(*, pods: int = 1, segments: int = 15, segment_nodes: int = 128, gpus: int = 8) -> Cluster:
@@ -77,15 +141,9 @@ def hpn_segments(*, pods: int = 1, segments: int = 15, segment_nodes: int = 128,
     Source: Qian et al., "Alibaba HPN: a data center network for large language model training", SIGCOMM 2024: the
     rails of 128 hosts (8 more stand by as spares, left out here) end on one set of dual top-of-rack switches, which
     makes a segment of 1,024 GPUs one hop wide; 15 segments make a pod; aggregation to core is oversubscribed 15:1.
-
-    :param pods: number of pods behind the core; most jobs see one.
-    :param segments: segments in a pod.
-    :param segment_nodes: hosts in a segment.
-    :param gpus: GPUs in a host.
-    :raises InvalidTopology: sizes that make no cluster.
     """
-    check_sizes(pods=pods, segments=segments, segment_nodes=segment_nodes, gpus=gpus)
-    return regular([("pod", "pod"), ("segment", "seg")], [pods, segments], nodes=segment_nodes, gpus=gpus)
+    _check_sizes(pods=pods, segments=segments, segment_nodes=segment_nodes, gpus=gpus)
+    return _regular([("pod", "pod"), ("segment", "seg")], [pods, segments], nodes=segment_nodes, gpus=gpus)
 
 
 def nvl72(*, blocks: int = 16, racks: int = 8, rack_nodes: int = 18, gpus: int = 4) -> Cluster:
@@ -93,29 +151,18 @@ def nvl72(*, blocks: int = 16, racks: int = 8, rack_nodes: int = 18, gpus: int =
 
     Source: NVIDIA GB200 NVL72 data sheet (18 trays, 72 GPUs); NVIDIA DGX SuperPOD reference architecture for GB200
     systems (a scalable unit of 8 racks with 576 GPUs, 16 units in the largest design).
-
-    :param blocks: scalable units.
-    :param racks: racks in a block; each is one NVLink domain.
-    :param rack_nodes: compute trays in a rack.
-    :param gpus: GPUs in a tray.
-    :raises InvalidTopology: sizes that make no cluster.
     """
-    check_sizes(blocks=blocks, racks=racks, rack_nodes=rack_nodes, gpus=gpus)
-    return regular([("block", "b"), ("rack", "r")], [blocks, racks], nodes=rack_nodes, gpus=gpus)
+    _check_sizes(blocks=blocks, racks=racks, rack_nodes=rack_nodes, gpus=gpus)
+    return _regular([("block", "b"), ("rack", "r")], [blocks, racks], nodes=rack_nodes, gpus=gpus)
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """One kind of cluster that can be made.
+    """One kind of cluster that can be made."""
 
-    :param name: name on the command line.
-    :param build: the function that makes it; takes sizes by keyword.
-    :param oversubscription: for levels whose links upwards carry less than those below: the ratio, for
-        :func:`topology.graph.uplinks`.  Levels left out have none.
-    """
-
-    name: str
-    build: Callable[..., Cluster]
+    name: str  # name on the command line
+    build: Callable[..., Cluster]  # the function that makes it; takes sizes by keyword
+    # level -> ratio, for graph.uplinks, of levels whose links upwards carry less than those below
     oversubscription: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -142,27 +189,18 @@ PRESETS: Mapping[str, Preset] = {
 
 
 def generate(preset: str, **sizes: int | float) -> Cluster:
-    """Make the cluster of a preset.
-
-    :param sizes: sizes to change, see :attr:`Preset.sizes`.
-    :raises UnknownName: no preset or no size is called that.
-    :raises InvalidTopology: sizes that make no cluster.
-    """
+    """Return the cluster of a preset with some of :attr:`Preset.sizes` changed; raise UnknownName for others."""
     if preset not in PRESETS:
-        raise UnknownName(
-            f"no preset is called {preset!r}",
-            where="preset",
-            fix=did_you_mean(preset, PRESETS) + f"use one of {', '.join(PRESETS)}",
-        )
+        raise _unknown(f"no preset is called {preset!r}", preset, PRESETS, where="preset")
     known = PRESETS[preset].sizes
     for name in sizes:
         if name not in known:
-            raise UnknownName(
-                f"preset {preset!r} has no size {name!r}",
-                where=name,
-                fix=did_you_mean(name, known) + f"use one of {', '.join(known)}",
-            )
+            raise _unknown(f"preset {preset!r} has no size {name!r}", name, known, where=name)
     return PRESETS[preset].build(**sizes)
+
+
+def _unknown(message: str, name: str, known: Iterable[str], *, where: str) -> UnknownName:
+    return UnknownName(message, where=where, fix=f"{did_you_mean(name, known)}use one of {', '.join(known)}")
 
 
 PAPER_SIZES: Mapping[str, tuple[int, int]] = {"i": (3, 18), "ii": (5, 438), "iii": (11, 1019), "9600": (22, 2046)}
@@ -171,12 +209,7 @@ PAPER_SIZES: Mapping[str, tuple[int, int]] = {"i": (3, 18), "ii": (5, 438), "iii
 
 
 def paper_cluster(setting: str, *, unevenness: float = 0.0, seed: int = 0) -> Cluster:
-    """The empty cluster of one of the paper's settings.
-
-    :param setting: ``i``, ``ii``, ``iii`` or ``9600``.
-    :param unevenness: see :func:`~topology.generate.by_counts.split_nodes`.
-    :raises UnknownName: no setting is called that.
-    """
+    """Return the empty cluster of one of the settings of :data:`PAPER_SIZES`; unevenness as of :func:`split_nodes`."""
     if setting not in PAPER_SIZES:
         raise UnknownName(f"the paper has no setting {setting!r}", fix=f"use one of {', '.join(PAPER_SIZES)}")
     count, nodes = PAPER_SIZES[setting]

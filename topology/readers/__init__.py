@@ -1,8 +1,109 @@
-"""Readers of topology formats: :func:`load_cluster` is what callers need.
+"""Readers of topology formats: from a path to a cluster with its state laid over it.
 
 One module a format, each found through an entry point and imported only when a file is of its format.
 """
 
-from topology.readers.loading import LoadedTopology, load_cluster, load_topology
+from __future__ import annotations
 
-__all__ = ["LoadedTopology", "load_cluster", "load_topology"]
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from topology.cluster import Cluster
+from topology.errors import InvalidInput
+from topology.files import Source, read_source
+from topology.node_list import read_node_list, with_gpus, with_node_list
+from topology.overlay import with_flags
+from topology.readers.types import TOPOLOGY_READERS, TopologyReader
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTopology:
+    """A cluster with all that was said about it on the way."""
+
+    cluster: Cluster
+    format: str  # name of the format of the file
+    notes: tuple[str, ...]  # what a user should know, one sentence each
+
+
+def load_topology(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    busy: Sequence[str | Path] = (),
+    flags: Sequence[str | Path] = (),
+    levels: Sequence[str] | None = None,
+    gpus_per_node: int | None = None,
+    now: datetime | None = None,
+) -> LoadedTopology:
+    """Read a cluster in any known format, and lay busy nodes and flags over it.
+
+    :param path: the file, or ``-`` for standard input.
+    :param format: name of the format; ``None`` = recognise it by content.
+    :param busy: files with one node or hostlist a line: nodes in use; or with what Slurm says of its nodes
+        (:mod:`topology.slurm_nodes`).  Of several opinions about a node the worst counts.
+    :param flags: YAML or JSON files with a list of flags, or flag stores; what does not hold at ``now`` is left out.
+    :param gpus_per_node: of every node, for a file that does not say it; ``None`` = what ``busy`` says, else
+        :data:`~topology.cluster.DEFAULT_GPUS`, with a note.
+    :param levels: for formats that leave the levels open (Kubernetes): labels from broad to close.
+    :param now: timezone-aware; ``None`` = the present.
+    :raises InvalidInput: a file cannot be read, is of no known format, or damaged.
+    :raises InvalidTopology: what it says of a cluster cannot be, or an overlay names a node that does not exist.
+    :raises TooLarge: well formed and bigger than Arnold takes on.
+    """
+    instant = datetime.now(UTC) if now is None else now
+    if sum(str(file) == "-" for file in (path, *busy, *flags)) > 1:
+        raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
+    source = read_source(path)
+    try:
+        reader = recognise(source) if format is None else TOPOLOGY_READERS.load(format)
+        if levels is not None and not reader.chooses_levels:
+            raise InvalidInput(
+                f"the format {reader.name} names its own levels", where="--levels", fix="leave --levels out"
+            )
+        reading = reader.read(source, levels=levels, now=instant)
+    except InvalidInput as error:
+        error.where = error.where or source.name
+        raise
+    cluster, notes = reading.cluster, list(reading.notes)
+    if gpus_per_node is not None and not cluster.gpus_assumed:
+        known, fix = (
+            f"{source.name} says itself how many GPUs its nodes have",
+            "leave --gpus-per-node out, or correct the file",
+        )
+        raise InvalidInput(known, where="--gpus-per-node", fix=fix)
+    lists = [read_node_list(read_source(file, may_be_empty=True), cluster) for file in busy]
+    if cluster.gpus_assumed:
+        cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
+        notes += more
+    for one in lists:
+        cluster, more = with_node_list(cluster, one)
+        notes += more
+    for file in flags:
+        cluster, more = with_flags(cluster, file, now=instant)
+        notes += more
+    return LoadedTopology(cluster, reader.name, tuple(notes))
+
+
+def load_cluster(path: str | Path, **options: Any) -> Cluster:
+    """Return the cluster of :func:`load_topology`, which takes the same options."""
+    return load_topology(path, **options).cluster
+
+
+HEAD = 65_536  # Characters of a text that readers look at to recognise their format
+
+
+def recognise(source: Source) -> TopologyReader:
+    """Return the reader of a text by its content; raise an error where none, or more than one, recognises it."""
+    readers = [TOPOLOGY_READERS.load(name) for name in TOPOLOGY_READERS.names()]
+    head = source.text[:HEAD]
+    fitting = [reader for reader in readers if reader.recognises(head)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        names = " and ".join(reader.name for reader in fitting)
+        raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
+    known = "; ".join(f"{reader.name}: {reader.summary}" for reader in readers)
+    raise InvalidInput("is in no format that is known", where=source.name, fix=f"give one of these ({known})")

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 
 from topology.build import build_cluster
-from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
-from topology.errors import InvalidInput, InvalidTopology, did_you_mean
+from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, Node
+from topology.errors import InvalidInput, InvalidTopology, TooLarge, did_you_mean
 from topology.files import Source
 from topology.flags import HEALTHY, parse_slowdown
-from topology.readers.csv_table import Table, read_table
 from topology.readers.types import Reading
+from topology.tables.bad_rows import BadRows
+from topology.tables.text_rows import CsvRows
 
 NODE = "node"
 GPUS, FREE_GPUS = "gpus", "free_gpus"
@@ -26,6 +28,35 @@ ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown")
 _SEPARATORS = (";", "\t", "|")
 _BETWEEN = re.compile(r"[,;\t|]")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A CSV text of rows with as many cells as its header, all without surrounding space."""
+
+    source: Source
+    header: tuple[str, ...]
+    header_line: int
+    rows: list[list[str]]
+    lines: list[int]  # of each row
+
+    def place(self, row: int) -> str:
+        """Return where a row stands."""
+        return self.source.at(self.lines[row])
+
+
+def read_table(source: Source) -> Table:
+    """Read a CSV text of as many rows as a cluster may have nodes, each as long as the header; skip empty lines."""
+    table = CsvRows(source, BadRows(lenient=None))
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    for line, row in table:
+        rows.append(row)
+        lines.append(line)
+        if len(rows) > MAX_NODES:
+            many = f"the table has more than {MAX_NODES:,} rows"
+            raise TooLarge(many, where=source.name, fix="describe a part of it")
+    return Table(source, table.header, table.header_line, rows, lines)
 
 
 class ClusterCsv:
@@ -41,53 +72,42 @@ class ClusterCsv:
         return first.strip(" \"'").lower() == NODE
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
-        """Read the table.
-
-        :raises InvalidInput: not such a table, a cell that is not what its column holds.
-        :raises InvalidTopology: a node twice, a domain under two parents, impossible GPU counts.
-        """
+        """Read the table."""
         table = read_table(source)
-        depth = _check_header(table.header, table.header_place)
-        rows = _nodes(table, depth)
-        cluster = build_cluster(table.header[1 : depth + 1], rows, where=table.places)
+        if fault := _header_fault(table.header):
+            raise InvalidInput(fault[0], where=source.at(table.header_line), fix=fault[1])
+        depth = _depth(table.header)
+        cluster = build_cluster(table.header[1 : depth + 1], _nodes(table, depth), where=table.place)
         return Reading(cluster.replace(gpus_assumed=not {GPUS, FREE_GPUS} & {*table.header}))
 
 
-def _check_header(header: tuple[str, ...], where: str) -> int:
+def _depth(header: tuple[str, ...]) -> int:
     """Return the number of level columns."""
+    return next((i for i, name in enumerate(header[1:]) if name in ATTRIBUTES), len(header) - 1)
+
+
+def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return what is wrong with the header, and what to do about it."""
     if header[:1] != (NODE,):
         first = header[0] if header else ""
         if separator := next((one for one in _SEPARATORS if first.lower().startswith(f"{NODE}{one}")), ""):
             what = "tabs" if separator == "\t" else repr(separator)
-            raise InvalidInput(f"the columns are separated by {what}", where=where, fix="separate them by commas")
-        raise InvalidInput(
-            f"the first column is {first!r}", where=where, fix=f"{did_you_mean(first, [NODE])}name it {NODE!r}"
-        )
+            return f"the columns are separated by {what}", "separate them by commas"
+        return f"the first column is {first!r}", f"{did_you_mean(first, [NODE])}name it {NODE!r}"
     if len(header) > 1 + MAX_LEVELS + len(ATTRIBUTES):
-        raise InvalidInput(
-            f"the table has {len(header)} columns",
-            where=where,
-            fix=f"describe the tree with at most {MAX_LEVELS} levels",
-        )
-    for i, name in enumerate(header):
-        if not name:
-            raise InvalidInput(f"column {i + 1} has no name", where=where, fix="name every column")
-    depth = next((i for i, name in enumerate(header[1:]) if name in ATTRIBUTES), len(header) - 1)
+        return f"the table has {len(header)} columns", f"describe the tree with at most {MAX_LEVELS} levels"
+    if "" in header:
+        return f"column {header.index('') + 1} has no name", "name every column"
+    depth = _depth(header)
     for name in header[1 : depth + 1]:
         if close := get_close_matches(name.lower(), ATTRIBUTES, n=1, cutoff=0.8):
-            raise InvalidInput(
-                f"the level column {name!r} looks like the attribute {close[0]!r}",
-                where=where,
-                fix=f"did you mean {close[0]!r}? Else give the level another name",
-            )
+            alike = f"the level column {name!r} looks like the attribute {close[0]!r}"
+            return alike, f"did you mean {close[0]!r}? Else give the level another name"
     for name in header[depth + 1 :]:
         if name not in ATTRIBUTES:
-            raise InvalidInput(
-                f"unknown column {name!r} after {header[depth + 1]!r}",
-                where=where,
-                fix=f"{did_you_mean(name, ATTRIBUTES)}level columns come before; then only {', '.join(ATTRIBUTES)}",
-            )
-    return depth
+            order = f"level columns come before; then only {', '.join(ATTRIBUTES)}"
+            return f"unknown column {name!r} after {header[depth + 1]!r}", f"{did_you_mean(name, ATTRIBUTES)}{order}"
+    return None
 
 
 def _nodes(table: Table, depth: int) -> Iterator[Node]:
@@ -95,13 +115,8 @@ def _nodes(table: Table, depth: int) -> Iterator[Node]:
     gpus_at, free_at, slowdown_at = (column.get(name) for name in ATTRIBUTES)
     for i, row in enumerate(table.rows):
         gpus = _integer(table, i, gpus_at, DEFAULT_GPUS)
-        yield Node(
-            name=row[0],
-            path=tuple(row[1 : depth + 1]),
-            gpus=gpus,
-            free_gpus=_integer(table, i, free_at, gpus),
-            slowdown=_slowdown(table, i, slowdown_at),
-        )
+        free = _integer(table, i, free_at, gpus)
+        yield Node(row[0], tuple(row[1 : depth + 1]), gpus, free, _slowdown(table, i, slowdown_at))
 
 
 def _integer(table: Table, row: int, column: int | None, default: int) -> int:
@@ -109,9 +124,10 @@ def _integer(table: Table, row: int, column: int | None, default: int) -> int:
     if column is None or not text:
         return default
     if not _INTEGER.fullmatch(text):
+        shown = repr(text if len(text) <= 60 else f"{text[:57]}...")
         raise InvalidTopology(
-            f"{table.header[column]} of node {table.rows[row][0]!r} is {_short(text)}, not a whole number",
-            where=table.places[row],
+            f"{table.header[column]} of node {table.rows[row][0]!r} is {shown}, not a whole number",
+            where=table.place(row),
             fix=f"write a number such as {DEFAULT_GPUS}, or leave the cell empty",
         )
     return int(text)
@@ -126,10 +142,6 @@ def _slowdown(table: Table, row: int, column: int | None) -> float:
     except ValueError as error:
         raise InvalidTopology(
             f"slowdown of node {table.rows[row][0]!r}: {error}",
-            where=table.places[row],
+            where=table.place(row),
             fix="write a factor such as 1.3 (30 % slower), 'faulty', or leave the cell empty",
         ) from None
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")

@@ -20,25 +20,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from topology.build import build_cluster
+from topology.build import build_cluster, qualified
 from topology.cluster import MAX_LEVELS, Cluster, Node
 from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
-from topology.files import Places, Source
+from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
 from topology.readers import kubernetes_objects as objects
-from topology.readers.kubernetes_gpus import GPU, quantity
 from topology.readers.kubernetes_health import SLOWDOWN, annotated_flag, discourages, faults, price_flag, repels
 from topology.readers.kubernetes_labels import check_labels, choose_labels
+from topology.readers.kubernetes_objects import GPU, quantity
 from topology.readers.kubernetes_pods import Pod
-from topology.readers.paths import qualified
 from topology.readers.types import Reading
 
 _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
+_WHOLE = "write a whole number"
 _OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 KeyAndValue = tuple[str, str]
-Rule = Callable[[objects.Taint], bool]
 
 
 class Kubernetes:
@@ -53,12 +52,7 @@ class Kubernetes:
         return bool(_MARK.match(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
-        """Read the nodes.
-
-        :raises InvalidInput: not a list of Kubernetes objects.
-        :raises InvalidTopology: no GPU node, no known label, a number of GPUs or an annotation that is none.
-        :raises UnknownName: ``levels`` names a label that no node carries.
-        """
+        """Read the nodes; raise :class:`UnknownName` where ``levels`` names a label that no node carries."""
         listing = _Listing(load_document(source))
         machines = listing.machines()
         labels = [machine.node.labels for machine in machines]
@@ -75,8 +69,11 @@ class Kubernetes:
         ]
         flags = [flag for machine in machines for flag in listing.flags(machine, pool)]
         active = [flag for flag in flags if flag.active(now)]
-        places = Places(len(rows), lambda row: machines[row].place)
-        cluster = build_cluster(chosen, rows, flags=active, where=places)
+
+        def place(row: int) -> str:
+            return listing.document.where("items", machines[row].number)
+
+        cluster = build_cluster(chosen, rows, flags=active, where=place)
         notes += _notes(cluster, chosen, repeated, pool)
         nodes = len(listing.nodes)
         if left_out := nodes - len(machines):
@@ -88,13 +85,9 @@ class Kubernetes:
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """A node with GPUs.
+    """A node with GPUs."""
 
-    :param number: its place among the items.
-    """
-
-    document: Document
-    number: int
+    number: int  # its place among the items
     node: objects.NodeObject
     gpus: int
     allocatable: int
@@ -103,23 +96,9 @@ class _Machine:
     def name(self) -> str:
         return self.node.name
 
-    @property
-    def place(self) -> str:
-        return self.document.where("items", self.number)
-
-    def taints(self, rule: Rule) -> set[KeyAndValue]:
+    def taints(self, rule: Callable[[objects.Taint], bool]) -> set[KeyAndValue]:
         """Return the taints to which a rule applies."""
         return {(taint.key, taint.value or "") for taint in self.node.spec.taints or [] if rule(taint)}
-
-    def faults(self, pool: set[KeyAndValue]) -> Iterable[str]:
-        """Return why no new pod may use it."""
-        return faults(
-            unschedulable=bool(self.node.spec.unschedulable),
-            conditions=self.node.status.conditions or [],
-            gpus=self.gpus,
-            allocatable=self.allocatable,
-            repelling=self.taints(repels) - pool,
-        )
 
 
 class _Listing:
@@ -140,13 +119,10 @@ class _Listing:
             allocatable = self._gpus(number, "allocatable", node.status.allocatable)
             if gpus := max(capacity or 0, allocatable or 0):
                 free = gpus if allocatable is None else allocatable
-                found.append(_Machine(self.document, number, node, gpus, free))
+                found.append(_Machine(number, node, gpus, free))
         if not found:
-            raise InvalidTopology(
-                f"none of the {len(self.nodes)} nodes has {GPU}",
-                where=self.document.where("items"),
-                fix="list nodes whose GPU device plugin runs",
-            )
+            none, place = f"none of the {len(self.nodes)} nodes has {GPU}", self.document.where("items")
+            raise InvalidTopology(none, where=place, fix="list nodes whose GPU device plugin runs")
         return found
 
     def held_gpus(self) -> Counter[str]:
@@ -157,21 +133,25 @@ class _Listing:
                 try:
                     held[pod.node] += pod.gpus
                 except ValueError as error:
-                    raise InvalidTopology(
-                        f"pod {pod.name!r}: {error}",
-                        where=self.document.where("items", number),
-                        fix="write a whole number",
-                    ) from None
+                    place = self.document.where("items", number)
+                    raise InvalidTopology(f"pod {pod.name!r}: {error}", where=place, fix=_WHOLE) from None
         return held
 
     def flags(self, machine: _Machine, pool: set[KeyAndValue]) -> Iterable[NodeFlag]:
         """Yield what Kubernetes and the annotation say against a node."""
-        if faults := ", ".join(machine.faults(pool)):
-            yield NodeFlag(machine.name, "faulty", FAULTY, source="kubernetes", evidence=faults)
+        found = faults(
+            unschedulable=bool(machine.node.spec.unschedulable),
+            conditions=machine.node.status.conditions or [],
+            gpus=machine.gpus,
+            allocatable=machine.allocatable,
+            repelling=machine.taints(repels) - pool,
+        )
+        if evidence := ", ".join(found):
+            yield NodeFlag(machine.name, "faulty", FAULTY, source="kubernetes", evidence=evidence)
         if price := price_flag(machine.name, machine.taints(discourages) - pool):
             yield price
         try:
-            annotated = annotated_flag(machine.name, machine.node.metadata.annotations or {})
+            annotated = annotated_flag(machine.name, machine.node.annotations)
         except InvalidTopology as error:
             place = self.document.where("items", machine.number, "metadata", "annotations", error.where)
             raise InvalidTopology(error.message, where=place, fix=error.fix) from None
@@ -183,18 +163,14 @@ class _Listing:
             return None if amounts is None or amounts.gpu is None else quantity(amounts.gpu)
         except ValueError as error:
             place = self.document.where("items", number, "status", field, GPU)
-            raise InvalidTopology(f"{field}: {error}", where=place, fix="write a whole number") from None
-
-
-def _any(taint: objects.Taint) -> bool:
-    return repels(taint) or discourages(taint)
+            raise InvalidTopology(f"{field}: {error}", where=place, fix=_WHOLE) from None
 
 
 def _pool_taints(machines: Sequence[_Machine]) -> set[KeyAndValue]:
     """Return taints that all of several nodes have, but for those that Kubernetes sets itself."""
     if len(machines) < 2:
         return set()
-    common = set.intersection(*(machine.taints(_any) for machine in machines))
+    common = set.intersection(*(one.taints(repels) | one.taints(discourages) for one in machines))
     return {taint for taint in common if not taint[0].startswith(_OWN_TAINTS)}
 
 

@@ -13,15 +13,10 @@ from datetime import datetime
 
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
-from topology.readers.kubernetes_gpus import GPU
-from topology.readers.kubernetes_objects import NodeCondition, Taint
+from topology.readers.kubernetes_objects import GPU, NodeCondition, Taint
 
-SLOWDOWN = "arnold.dev/slowdown"
-"""Annotation of a node: a factor of at least 1, or ``faulty``."""
-
-SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"
-"""Annotation of a node: when its slowdown ends, RFC 3339 with a time zone."""
-
+SLOWDOWN = "arnold.dev/slowdown"  # Annotation of a node: a factor of at least 1, or faulty
+SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"  # Annotation of a node: when its slowdown ends, RFC 3339 with a time zone
 PREFER_NO_SCHEDULE = 1.05
 """Slowdown that stands for a taint PreferNoSchedule: the node is healthy as far as anyone knows, so it is priced below
 any slowdown that detectors report (they start at 1.1), and above nothing."""
@@ -29,16 +24,11 @@ any slowdown that detectors report (they start at 1.1), and above nothing."""
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a node condition of some monitor means.
+    """What a node condition of some monitor means."""
 
-    :param by: the monitor.
-    :param bad: the status that says that something is wrong.
-    :param fault: whether that keeps new pods away; otherwise it is a warning.
-    """
-
-    by: str
-    bad: str = "True"
-    fault: bool = True
+    by: str  # the monitor
+    bad: str = "True"  # the status that says that something is wrong
+    fault: bool = True  # whether that keeps new pods away; otherwise it is a warning
 
 
 NPD, NVSENTINEL = "node-problem-detector", "nvsentinel"
@@ -97,12 +87,7 @@ def faults(
     allocatable: int,
     repelling: Iterable[tuple[str, str]],
 ) -> Iterator[str]:
-    """Yield why no new pod may use a node, one phrase each.
-
-    :param gpus: GPUs that the node has.
-    :param allocatable: GPUs that its device plugin offers.
-    :param repelling: taints (key, value) that the job does not tolerate.
-    """
+    """Yield why no new pod may use a node, one phrase each; repelling are taints that the job does not tolerate."""
     if unschedulable:
         yield "cordoned"
     yield from broken(conditions)
@@ -118,10 +103,7 @@ def discourages(taint: Taint) -> bool:
 
 
 def price_flag(node: str, discouraging: Iterable[tuple[str, str]]) -> NodeFlag | None:
-    """Return what taints PreferNoSchedule cost.
-
-    :param discouraging: those (key, value) that the job does not tolerate.
-    """
+    """Return what taints (key, value) PreferNoSchedule cost that the job does not tolerate; ``None`` without any."""
     keys = sorted({key for key, _ in discouraging})
     if not keys:
         return None
@@ -130,10 +112,7 @@ def price_flag(node: str, discouraging: Iterable[tuple[str, str]]) -> NodeFlag |
 
 
 def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None:
-    """Return the flag in a node's annotations.
-
-    :raises InvalidTopology: the annotations are not as documented; ``where`` is the annotation.
-    """
+    """Return the flag in the annotations of a node; an error about one of them has it as its place."""
     text = annotations.get(SLOWDOWN)
     if text is None:
         return None

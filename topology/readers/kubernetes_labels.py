@@ -11,20 +11,14 @@ from dataclasses import dataclass
 
 from topology.errors import InvalidTopology, UnknownName, did_you_mean
 
-Labels = Mapping[str, str]
-
 
 @dataclass(frozen=True, slots=True)
 class LabelPreset:
-    """A family of labels.
-
-    :param labels: from broad to close; a cluster may lack some of them.
-    :param fallback: says little of the network: taken only when no other preset is present.
-    """
+    """A family of labels."""
 
     name: str
-    labels: tuple[str, ...]
-    fallback: bool = False
+    labels: tuple[str, ...]  # from broad to close; a cluster may lack some of them
+    fallback: bool = False  # says little of the network: taken only when no other preset is present
 
 
 _TOPOGRAPH = "network.topology.nvidia.com"
@@ -49,22 +43,19 @@ PRESETS = (
 )
 
 
-def choose_labels(nodes: Sequence[Labels]) -> tuple[tuple[str, ...], str]:
+def choose_labels(nodes: Sequence[Mapping[str, str]]) -> tuple[tuple[str, ...], str]:
     """Return the labels of the preset that most nodes carry, and a sentence that says so.
 
     Of two presets on as many nodes, the one with more labels wins; labels that no node carries are left out.
 
-    :param nodes: labels of each node.
     :raises InvalidTopology: no node carries a label of any preset.
     """
     carried = {preset.name: [sum(label in node for node in nodes) for label in preset.labels] for preset in PRESETS}
-    bearers = {preset.name: sum(any(label in node for label in preset.labels) for node in nodes) for preset in PRESETS}
+    bearers = {preset.name: sum(not node.keys().isdisjoint(preset.labels) for node in nodes) for preset in PRESETS}
     present = [preset for preset in PRESETS if bearers[preset.name]]
     if not present:
-        raise InvalidTopology(
-            f"none of the {len(nodes)} GPU nodes carries a topology label that is known",
-            fix="name the labels from broad to close: --levels LABEL,LABEL",
-        )
+        none = f"none of the {len(nodes)} GPU nodes carries a topology label that is known"
+        raise InvalidTopology(none, fix="name the labels from broad to close: --levels LABEL,LABEL")
     best = max(present, key=lambda preset: (not preset.fallback, bearers[preset.name], sum(carried[preset.name])))
     labels = tuple(label for label, count in zip(best.labels, carried[best.name], strict=True) if count)
     others = [f"{preset.name} ({bearers[preset.name]})" for preset in present if preset is not best]
@@ -73,17 +64,11 @@ def choose_labels(nodes: Sequence[Labels]) -> tuple[tuple[str, ...], str]:
     return labels, f"levels are the labels {', '.join(labels)} (preset {best.name}, on {share}){rest}"
 
 
-def check_labels(labels: Sequence[str], nodes: Sequence[Labels]) -> tuple[str, ...]:
-    """Return the labels that the user named, each carried by some node.
-
-    :raises UnknownName: no node carries one of them.
-    """
+def check_labels(labels: Sequence[str], nodes: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+    """Return the labels that the user named; raise :class:`UnknownName` for one that no node carries."""
     for label in labels:
         if not any(label in node for node in nodes):
             known = sorted({key for node in nodes for key in node})
-            raise UnknownName(
-                f"no GPU node carries the label {label!r}",
-                where="--levels",
-                fix=f"{did_you_mean(label, known)}name labels of the nodes, from broad to close",
-            )
+            fix = f"{did_you_mean(label, known)}name labels of the nodes, from broad to close"
+            raise UnknownName(f"no GPU node carries the label {label!r}", where="--levels", fix=fix)
     return tuple(labels)

@@ -8,7 +8,7 @@ cluster and the files that ``kubectl`` prints are read with the same structs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,9 +16,11 @@ import msgspec
 
 from topology.documents import Document
 from topology.errors import InvalidInput
-from topology.readers.kubernetes_gpus import GPU
 
+GPU = "nvidia.com/gpu"  # Resource name of a GPU
 _STEP = re.compile(r"\.(?P<field>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
+
+_WHOLE = re.compile(r"[0-9]{1,9}")
 
 
 class Object(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -26,7 +28,7 @@ class Object(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class OwnerReference(Object, frozen=True):
-    """Who made an object."""
+    """What made an object."""
 
     kind: str = ""
     name: str = ""
@@ -35,7 +37,7 @@ class OwnerReference(Object, frozen=True):
 
 
 class Metadata(Object, frozen=True):
-    """Who an object is."""
+    """Identity of an object."""
 
     name: str = ""
     namespace: str | None = None
@@ -87,22 +89,32 @@ class NodeStatus(Object, frozen=True):
     conditions: list[NodeCondition] | None = None
 
 
-class NodeObject(Object, frozen=True):
-    """A node, as far as scheduling goes."""
+class NamedObject(Object, frozen=True):
+    """An object with a name, labels and annotations."""
 
     metadata: Metadata = Metadata()
-    spec: NodeSpec = NodeSpec()
-    status: NodeStatus = NodeStatus()
 
     @property
     def name(self) -> str:
-        """Name of the node."""
+        """Name, unique within the namespace."""
         return self.metadata.name
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels of the node."""
+        """All labels."""
         return self.metadata.labels or {}
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """All annotations."""
+        return self.metadata.annotations or {}
+
+
+class NodeObject(NamedObject, frozen=True):
+    """A node, as far as scheduling goes."""
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
 
 
 class InvolvedObject(Object, frozen=True):
@@ -126,6 +138,29 @@ class NodeEvent(Object, frozen=True):
     last_timestamp: str | None = None
 
 
+def quantity(value: Any) -> int:
+    """Read a number of GPUs as Kubernetes writes it, ``"8"`` or ``8``; raise ValueError for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9:
+        return value
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    raise ValueError(f"{str(value)[:40]!r} is not a number of GPUs")
+
+
+def pod_gpus(containers: Iterable[int], init_containers: Iterable[tuple[int, bool]]) -> int:
+    """Return the GPUs a pod holds: of what runs together, or of its largest moment before.
+
+    Init containers (GPUs, whether a sidecar) run one after the other; sidecars, which restart always, go on running
+    beside what follows (KEP-753, the formula of ``resourcehelper.PodRequests``).
+    """
+    before = sidecars = 0
+    for gpus, sidecar in init_containers:
+        before = max(before, sidecars + gpus)
+        if sidecar:
+            sidecars += gpus
+    return max(before, sidecars + sum(containers))
+
+
 START_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -139,11 +174,9 @@ def instant(text: str | None) -> datetime:
 
 
 def read_items(document: Document, kinds: Mapping[str, type[Object]], *, command: str) -> Iterator[tuple[int, Object]]:
-    """Yield the objects of a list as ``kubectl`` prints it, each with its place among the items.
+    """Yield the objects of a list as a command of ``kubectl`` prints it, each with its place among the items.
 
-    :param kinds: name of each kind that matters -> its struct; objects of others are passed over, and one that does not
-        name its kind is a node.
-    :param command: what prints such a list.
+    :param kinds: name of each kind that matters -> its struct; an object that does not name its kind is a node.
     :raises InvalidInput: no such list, or an object that cannot be read; says the line.
     """
     data, fix = document.data, f"give what `{command}` prints"

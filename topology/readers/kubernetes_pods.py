@@ -6,8 +6,15 @@ from datetime import datetime
 
 import msgspec
 
-from topology.readers.kubernetes_gpus import pod_gpus, quantity
-from topology.readers.kubernetes_objects import Amounts, Metadata, Object, OwnerReference, instant
+from topology.readers.kubernetes_objects import (
+    Amounts,
+    NamedObject,
+    Object,
+    OwnerReference,
+    instant,
+    pod_gpus,
+    quantity,
+)
 
 RELEASED = "arnold.dev/released"
 """Label, ``true``: the pod was pinned to its node by a plan; an admission policy keeps it for the extender."""
@@ -26,16 +33,9 @@ class Container(Object, frozen=True):
 
     @property
     def gpus(self) -> int:
-        """GPUs it asks for; the limit of an extended resource is its request.
-
-        :raises ValueError: not a number of GPUs.
-        """
-        if self.resources is None:
-            return 0
-        for amounts in (self.resources.requests, self.resources.limits):
-            if amounts is not None and amounts.gpu is not None:
-                return quantity(amounts.gpu)
-        return 0
+        """GPUs it asks for; the limit of an extended resource is its request.  Raises ValueError for no number."""
+        found = (self.resources.requests, self.resources.limits) if self.resources else ()
+        return next((quantity(one.gpu) for one in found if one is not None and one.gpu is not None), 0)
 
 
 class SchedulingGate(Object, frozen=True):
@@ -84,12 +84,8 @@ class SelectorTerm(Object, frozen=True):
     @property
     def name(self) -> str | None:
         """The node that it names; ``None`` = it names none, or several."""
-        names = {
-            value
-            for one in self.match_fields or ()
-            if one.key == "metadata.name" and one.operator == "In"
-            for value in one.values or ()
-        }
+        by_name = [one for one in self.match_fields or () if one.key == "metadata.name" and one.operator == "In"]
+        names = {value for one in by_name for value in one.values or ()}
         return names.pop() if len(names) == 1 else None
 
 
@@ -128,10 +124,7 @@ class PodSpec(Object, frozen=True):
 
     @property
     def gpus(self) -> int:
-        """GPUs that all containers together hold.
-
-        :raises ValueError: not a number of GPUs.
-        """
+        """GPUs that all containers together hold.  Raises ValueError for no number."""
         init = ((box.gpus, box.restart_policy == "Always") for box in self.init_containers or ())
         return pod_gpus((box.gpus for box in self.containers or ()), init)
 
@@ -168,17 +161,11 @@ class PodStatus(Object, frozen=True):
     container_statuses: list[ContainerStatus] | None = None
 
 
-class Pod(Object, frozen=True):
+class Pod(NamedObject, frozen=True):
     """A pod, as far as scheduling goes."""
 
-    metadata: Metadata = Metadata()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
-
-    @property
-    def name(self) -> str:
-        """Name within its namespace."""
-        return self.metadata.name
 
     @property
     def namespace(self) -> str:
@@ -189,16 +176,6 @@ class Pod(Object, frozen=True):
     def uid(self) -> str:
         """What tells it from a pod of the same name before it."""
         return self.metadata.uid
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """Its labels."""
-        return self.metadata.labels or {}
-
-    @property
-    def annotations(self) -> dict[str, str]:
-        """Its annotations."""
-        return self.metadata.annotations or {}
 
     @property
     def node(self) -> str | None:
@@ -213,14 +190,11 @@ class Pod(Object, frozen=True):
 
     @property
     def pin(self) -> str | None:
-        """The only node that its required affinity admits by name; ``None`` = it names none, or several.
-
-        A release leaves that behind in place of the gate; its writer may have put it there as well.
-        """
-        affinity = self.spec.affinity
-        if affinity is None or affinity.node_affinity is None or affinity.node_affinity.required is None:
+        """The only node that its affinity admits by name, as a release writes it for the gate; ``None`` = no such."""
+        nodes = self.spec.affinity.node_affinity if self.spec.affinity else None
+        if nodes is None or nodes.required is None:
             return None
-        terms = affinity.node_affinity.required.node_selector_terms or ()
+        terms = nodes.required.node_selector_terms or ()
         names = {term.name for term in terms if term.match_fields or term.match_expressions}
         return names.pop() if len(names) == 1 else None
 
@@ -241,10 +215,7 @@ class Pod(Object, frozen=True):
 
     @property
     def gpus(self) -> int:
-        """GPUs it holds, all containers together.
-
-        :raises ValueError: not a number of GPUs.
-        """
+        """GPUs it holds, all containers together.  Raises ValueError for no number."""
         return self.spec.gpus
 
     @property

@@ -14,12 +14,11 @@ from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, Node
 from topology.errors import InvalidInput
 from topology.files import Source
-from topology.readers.csv_table import read_table
+from topology.readers.cluster_csv import read_table
 from topology.readers.types import Reading
 from topology.tables.text_rows import header_of
 
 COLUMNS = ("ip", "DSW", "PSW", "ASW")
-LEVELS = ("dsw", "psw", "asw")
 
 
 class Lingjun:
@@ -34,25 +33,13 @@ class Lingjun:
         return header_of(head) == COLUMNS
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
-        """Read the table.
-
-        :raises InvalidInput: not such a table.
-        :raises InvalidTopology: a host twice, a switch below two others.
-        """
+        """Read the table."""
         table = read_table(source)
         if table.header != COLUMNS:
-            raise InvalidInput(
-                f"the columns are {','.join(table.header)[:80]}",
-                where=table.header_place,
-                fix=f"use {','.join(COLUMNS)}",
-            )
+            found = f"the columns are {','.join(table.header)[:80]}"
+            raise InvalidInput(found, where=source.at(table.header_line), fix=f"use {','.join(COLUMNS)}")
         rows = (
-            Node(
-                name=ip,
-                path=(dsw, psw, f"{psw}/{asw}" if psw and asw else asw),
-                gpus=DEFAULT_GPUS,
-                free_gpus=DEFAULT_GPUS,
-            )
+            Node(ip, (dsw, psw, f"{psw}/{asw}" if psw and asw else asw), DEFAULT_GPUS, DEFAULT_GPUS)
             for ip, dsw, psw, asw in table.rows
         )
-        return Reading(build_cluster(LEVELS, rows, where=table.places).replace(gpus_assumed=True))
+        return Reading(build_cluster(("dsw", "psw", "asw"), rows, where=table.place).replace(gpus_assumed=True))

@@ -13,34 +13,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import chain
 
 from topology.cluster import MAX_NODES
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean
 from topology.files import Source
-from topology.hostlist import expand_hostlist
-from topology.readers.switches import Switch, block_cluster, tree_cluster, trunk_notes
+from topology.readers.switches import Switch, block_cluster, expand_switch, tree_cluster, trunk_notes
 from topology.readers.types import Reading
 
 KEYS = {
-    "switchname": ("switches", "nodes", "linkspeed", "level"),
-    "blockname": ("nodes", "blockindex", "blocksize"),
-    "blocksizes": (),
-    "aggregatedblock": ("nodes", "blockindex", "blocksize"),
+    "SwitchName": ("Switches", "Nodes", "LinkSpeed", "Level"),
+    "BlockName": ("Nodes", "BlockIndex", "BlockSize"),
+    "BlockSizes": (),
+    "AggregatedBlock": ("Nodes", "BlockIndex", "BlockSize"),
 }
-"""First key of a line, in lower case, and those that may follow."""
+"""First key of a line, and those that may follow."""
 
-_SPELLING = {
-    "switchname": "SwitchName",
-    "switches": "Switches",
-    "nodes": "Nodes",
-    "linkspeed": "LinkSpeed",
-    "level": "Level",
-    "blockname": "BlockName",
-    "blocksizes": "BlockSizes",
-    "blockindex": "BlockIndex",
-    "blocksize": "BlockSize",
-    "aggregatedblock": "AggregatedBlock",
-}
+_SPELLING = {name.lower(): name for name in chain(KEYS, *KEYS.values())}
 _PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*("[^"]*"|[^\s"]+)(?=\s|$)')
 _MARK = re.compile(
     r"^[ \t]*(?:SwitchName|BlockName|BlockSizes|AggregatedBlock|RingName)[ \t]*=", re.IGNORECASE | re.MULTILINE
@@ -59,50 +48,42 @@ class SlurmConf:
         return bool(_MARK.search(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
-        """Read the lines.
-
-        :raises InvalidInput: a line that is not of the format, a broken hostlist.
-        :raises InvalidTopology: not a tree.
-        :raises TooLarge: more nodes than a cluster has.
-        """
+        """Read the lines."""
         switches: list[Switch] = []
         blocks: list[Switch] = []
         sizes: tuple[int, ...] = ()
         shown_sizes: set[int] = set()
         sizes_place = source.name
-        budget = MAX_NODES
+        limit = MAX_NODES
         for place, pairs in _lines(source):
-            if "blocksizes" in pairs:
-                sizes, sizes_place = _sizes(pairs, "blocksizes", place), place
+            if "BlockSizes" in pairs:
+                sizes, sizes_place = _sizes(pairs, "BlockSizes", place), place
                 continue
-            if "blocksize" in pairs:
-                shown_sizes.update(_sizes(pairs, "blocksize", place))
-            if "aggregatedblock" in pairs:
+            if "BlockSize" in pairs:
+                shown_sizes.update(_sizes(pairs, "BlockSize", place))
+            if "AggregatedBlock" in pairs:
                 continue
-            children = _names(pairs.get("switches"), place, budget)
-            nodes = () if children and "level" in pairs else _names(pairs.get("nodes"), place, budget)
-            budget -= len(nodes)
-            name = pairs.get("switchname", pairs.get("blockname", ""))
-            (switches if "switchname" in pairs else blocks).append(Switch(name, children, nodes, place))
+            children, nodes = pairs.get("Switches"), pairs.get("Nodes")
+            if children and "Level" in pairs:  # scontrol gives such a switch all nodes below it
+                nodes = None
+            name = pairs.get("SwitchName", pairs.get("BlockName", ""))
+            found = expand_switch(name, children, nodes, place=place, limit=limit)
+            limit -= len(found.nodes)
+            (switches if "SwitchName" in pairs else blocks).append(found)
         if switches and blocks:
-            raise InvalidTopology(
-                "the file has switches and blocks", where=blocks[0].place, fix="describe a tree or blocks, not both"
-            )
+            both = "the file has switches and blocks"
+            raise InvalidTopology(both, where=blocks[0].place, fix="describe a tree or blocks, not both")
         if blocks:
-            cluster = block_cluster(blocks, sizes or sorted(shown_sizes), place=sizes_place)
-            return Reading(cluster)
+            return Reading(block_cluster(blocks, sizes or sorted(shown_sizes), place=sizes_place))
         if not switches:
-            raise InvalidTopology(
-                "the file describes no switch and no block",
-                where=source.name,
-                fix="add lines such as SwitchName=s1 ...",
-            )
+            nothing = "the file describes no switch and no block"
+            raise InvalidTopology(nothing, where=source.name, fix="add lines such as SwitchName=s1 ...")
         cluster = tree_cluster(switches)
         return Reading(cluster, trunk_notes(cluster))
 
 
 def _lines(source: Source) -> Iterator[tuple[str, dict[str, str]]]:
-    """Place and pairs of each line that says something, keys in lower case."""
+    """Yield the place and the pairs of each line that says something."""
     held, start = "", 0
     for number, raw in enumerate(source.text.split("\n"), 1):
         line = raw.split("#", 1)[0].rstrip()
@@ -115,9 +96,8 @@ def _lines(source: Source) -> Iterator[tuple[str, dict[str, str]]]:
             place = source.at(start)
             yield place, _pairs(text, place)
     if held.strip():
-        raise InvalidInput(
-            "the last line is not finished", where=source.at(start), fix="remove the backslash at its end"
-        )
+        unfinished = "the last line is not finished"
+        raise InvalidInput(unfinished, where=source.at(start), fix="remove the backslash at its end")
 
 
 def _pairs(text: str, place: str) -> dict[str, str]:
@@ -126,42 +106,32 @@ def _pairs(text: str, place: str) -> dict[str, str]:
     while at < end:
         pair = _PAIR.match(text, at)
         if pair is None:
-            raise InvalidInput(
-                f"cannot read {text[at:].strip()[:60]!r}",
-                where=place,
-                fix="write pairs such as SwitchName=s1 Nodes=n[1-8]",
-            )
-        key, value = pair[1].lower(), pair[2].strip('"')
-        _check_key(key, pair[1], pairs, place)
-        pairs[key] = value
+            unread = f"cannot read {text[at:].strip()[:60]!r}"
+            raise InvalidInput(unread, where=place, fix="write pairs such as SwitchName=s1 Nodes=n[1-8]")
+        key = _SPELLING.get(pair[1].lower(), pair[1])
+        if fault := _key_fault(key, pair[1], pairs):
+            raise InvalidInput(fault[0], where=place, fix=fault[1])
+        pairs[key] = pair[2].strip('"')
         at = pair.end()
     return pairs
 
 
-def _check_key(key: str, spelled: str, before: dict[str, str], place: str) -> None:
-    if key == "ringname":
-        raise InvalidInput("a ring has no levels", where=place, fix="describe the cluster as a tree or as blocks")
-    known = KEYS[next(iter(before))] if before else tuple(KEYS)
+def _key_fault(key: str, spelled: str, before: dict[str, str]) -> tuple[str, str] | None:
+    """Return what is wrong with a key of a line, and what to do about it."""
+    if key.lower() == "ringname":
+        return "a ring has no levels", "describe the cluster as a tree or as blocks"
     if key in before:
-        raise InvalidInput(f"{spelled} stands twice in the line", where=place, fix="keep one of the two")
+        return f"{spelled} stands twice in the line", "keep one of the two"
+    known = KEYS[next(iter(before))] if before else tuple(KEYS)
     if key not in known:
-        spellings = [_SPELLING[name] for name in known] or ["nothing more"]
-        raise InvalidInput(
-            f"unknown key {spelled[:60]!r}",
-            where=place,
-            fix=f"{did_you_mean(spelled, spellings)}{'may follow' if before else 'a line begins with'}: "
-            f"{', '.join(spellings)}",
-        )
-
-
-def _names(hostlist: str | None, place: str, budget: int) -> tuple[str, ...]:
-    return () if hostlist is None else tuple(expand_hostlist(hostlist, where=place, limit=budget))
+        names = known or ["nothing more"]
+        allowed = f"{'may follow' if before else 'a line begins with'}: {', '.join(names)}"
+        return f"unknown key {spelled[:60]!r}", f"{did_you_mean(spelled, names)}{allowed}"
+    return None
 
 
 def _sizes(pairs: dict[str, str], key: str, place: str) -> tuple[int, ...]:
     parts = pairs[key].split(",")
     if not all(re.fullmatch(r"[1-9][0-9]{0,8}", part) for part in parts):
-        raise InvalidInput(
-            f"{_SPELLING[key]} is {pairs[key][:60]!r}", where=place, fix="write whole numbers such as 30,120"
-        )
+        raise InvalidInput(f"{key} is {pairs[key][:60]!r}", where=place, fix="write whole numbers such as 30,120")
     return tuple(int(part) for part in parts)

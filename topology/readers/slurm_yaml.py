@@ -1,13 +1,12 @@
-"""Slurm's ``topology.yaml`` (25.05 and later): a list of topologies, or one alone, each a tree, blocks, or flat.
+"""Slurm's ``topology.yaml``, topology.yaml(5), 25.05 and later: one topology or several, each a tree, blocks, or flat.
 
-Source: the manual page topology.yaml(5).  Of several topologies the first with ``cluster_default: true`` counts, else
-the first that is not flat.
+Of several the first with ``cluster_default: true`` counts, else the first that is not flat.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -17,8 +16,7 @@ from topology.cluster import MAX_NODES
 from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
 from topology.files import Source
-from topology.hostlist import expand_hostlist
-from topology.readers.switches import Switch, block_cluster, tree_cluster, trunk_notes
+from topology.readers.switches import Switch, block_cluster, expand_switch, tree_cluster, trunk_notes
 from topology.readers.types import Reading
 
 _MARK = re.compile(r"^(?:[ \t]*-[ \t]+)?[\"']?(?:topology|cluster_default)[\"']?[ \t]*:", re.MULTILINE)
@@ -59,7 +57,7 @@ class _Topology(_Strict):
     torus3d: Any = None
 
     def kinds(self) -> list[str]:
-        """Return which kinds of topology the text says it is; Slurm takes exactly one."""
+        """Return the kinds of topology that the text says it is; Slurm takes exactly one."""
         return [kind for kind in ("tree", "block", "flat", "ring", "torus3d") if getattr(self, kind)]
 
 
@@ -75,74 +73,53 @@ class SlurmYaml:
         return bool(_MARK.search(head) or _FLOW_MARK.match(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
-        """Read the topology that is the default.
-
-        :raises InvalidInput: not such a document, a broken hostlist.
-        :raises InvalidTopology: not a tree, or a kind of topology without levels.
-        :raises TooLarge: more nodes than a cluster has.
-        """
+        """Read the topology that is the default."""
         document = load_document(source, syntax="yaml")
         alone = isinstance(document.data, dict)
         topologies = [document.parse(_Topology)] if alone else document.parse(list[_Topology])
         paths: list[tuple[int, ...]] = [() if alone else (i,) for i in range(len(topologies))]
+        if not topologies:
+            raise InvalidTopology("the list of topologies is empty", where=source.name, fix="describe one")
         for path, topology in zip(paths, topologies, strict=True):
             _check_kind(document, topology, path)
-        number = _chosen(topologies, source)
+        defaults = [i for i, topology in enumerate(topologies) if topology.cluster_default]
+        layered = [i for i, topology in enumerate(topologies) if topology.tree or topology.block]
+        number = (defaults or layered or [0])[0]
         chosen, here = topologies[number], paths[number]
         notes = () if len(topologies) == 1 else (f"of {len(topologies)} topologies, {chosen.topology!r} was read",)
         if chosen.tree is not None:
-            rows = [(switch.switch, switch.children, switch.nodes) for switch in chosen.tree.switches]
-            switches = _switches(document, rows, (*here, "tree", "switches"))
-            _check_any(switches, document.where(*here, "tree"))
-            cluster = tree_cluster(switches)
+            lines = [(switch.switch, switch.children, switch.nodes) for switch in chosen.tree.switches]
+            cluster = tree_cluster(_switches(document, lines, here, ("tree", "switches")))
             return Reading(cluster, (*notes, *trunk_notes(cluster)))
         if chosen.block is not None:
-            blocks = _switches(
-                document,
-                [(block.block, None, block.nodes) for block in chosen.block.blocks],
-                (*here, "block", "blocks"),
-            )
-            _check_any(blocks, document.where(*here, "block"))
+            lines = [(block.block, None, block.nodes) for block in chosen.block.blocks]
+            blocks = _switches(document, lines, here, ("block", "blocks"))
             sizes, place = chosen.block.block_sizes, document.where(*here, "block", "block_sizes")
             return Reading(block_cluster(blocks, sizes, place=place), notes)
-        raise InvalidTopology(
-            f"topology {chosen.topology!r} is neither a tree nor blocks",
-            where=document.where(*here),
-            fix="mark a tree or block topology with cluster_default: true",
-        )
+        flat, fix = "is neither a tree nor blocks", "mark a tree or block topology with cluster_default: true"
+        raise InvalidTopology(f"topology {chosen.topology!r} {flat}", where=document.where(*here), fix=fix)
 
 
 def _check_kind(document: Document, topology: _Topology, path: tuple[int, ...]) -> None:
     if len(kinds := topology.kinds()) > 1:
-        raise InvalidTopology(
-            f"topology {topology.topology!r} is {' and '.join(kinds)} at once",
-            where=document.where(*path, kinds[1]),
-            fix="make it one of them; a second one is an entry of its own",
-        )
-
-
-def _chosen(topologies: Sequence[_Topology], source: Source) -> int:
-    if not topologies:
-        raise InvalidTopology("the list of topologies is empty", where=source.name, fix="describe one")
-    defaults = [i for i, topology in enumerate(topologies) if topology.cluster_default]
-    layered = [i for i, topology in enumerate(topologies) if topology.tree or topology.block]
-    return (defaults or layered or [0])[0]
+        both, where = f"{topology.topology!r} is {' and '.join(kinds)} at once", document.where(*path, kinds[1])
+        fix = "make it one of them; a second one is an entry of its own"
+        raise InvalidTopology(f"topology {both}", where=where, fix=fix)
 
 
 def _switches(
-    document: Document, rows: Iterable[tuple[str, str | None, str | None]], path: tuple[str | int, ...]
+    document: Document,
+    lines: Sequence[tuple[str, str | None, str | None]],
+    here: tuple[int, ...],
+    keys: tuple[str, str],
 ) -> list[Switch]:
-    switches: list[Switch] = []
-    budget = MAX_NODES
-    for i, (name, children, nodes) in enumerate(rows):
-        place = document.where(*path, i)
-        below = () if children is None else tuple(expand_hostlist(children, where=place, limit=budget))
-        held = () if nodes is None else tuple(expand_hostlist(nodes, where=place, limit=budget))
-        budget -= len(held)
-        switches.append(Switch(name, below, held, place))
-    return switches
-
-
-def _check_any(switches: Sequence[Switch], place: str) -> None:
-    if not switches:
+    """Return the switches under two keys of a topology, from names and hostlists of what hangs on each."""
+    if not lines:
+        place = document.where(*here, keys[0])
         raise InvalidTopology("the topology has no switches", where=place, fix="describe at least one")
+    switches: list[Switch] = []
+    limit = MAX_NODES
+    for i, line in enumerate(lines):
+        switches.append(expand_switch(*line, place=document.where(*here, *keys, i), limit=limit))
+        limit -= len(switches[-1].nodes)
+    return switches

@@ -15,19 +15,24 @@ from dataclasses import dataclass
 from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Cluster, Node
 from topology.errors import InvalidTopology, did_you_mean, some
+from topology.hostlist import expand_hostlist
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch and what hangs on it directly.
-
-    :param place: where it is described, ``"topology.conf:12"``; empty when it comes from no file.
-    """
+    """A switch and what hangs on it directly."""
 
     name: str
     children: tuple[str, ...]
     nodes: tuple[str, ...]
-    place: str = ""
+    place: str = ""  # where it is described, "topology.conf:12"; empty when it comes from no file
+
+
+def expand_switch(name: str, children: str | None, nodes: str | None, *, place: str, limit: int) -> Switch:
+    """Return a switch by the hostlists of what hangs on it; it may hold so many nodes."""
+    texts = (children, nodes)
+    below, held = (() if one is None else tuple(expand_hostlist(one, where=place, limit=limit)) for one in texts)
+    return Switch(name, below, held, place)
 
 
 def tree_cluster(switches: Sequence[Switch]) -> Cluster:
@@ -44,14 +49,16 @@ def tree_cluster(switches: Sequence[Switch]) -> Cluster:
         path[switch.name] = (*path[above], switch.name) if above is not None else (switch.name,)
         if switch.nodes:
             depth = max(depth, len(path[switch.name]))
-    rows: list[Node] = []
-    places: list[str] = []
-    for switch in switches:
-        here = (path[switch.name] + ("",) * depth)[:depth]
-        rows += [Node(name, here, DEFAULT_GPUS, DEFAULT_GPUS) for name in switch.nodes]
-        places += [switch.place] * len(switch.nodes)
-    cluster = build_cluster([f"level-{i}" for i in range(depth)], rows, where=places)
-    return cluster.replace(gpus_assumed=True, joined=len(cluster.levels[0]) == 1)
+    paths = [(path[switch.name] + ("",) * depth)[:depth] for switch in switches]
+    cluster = _built([f"level-{i}" for i in range(depth)], switches, paths)
+    return cluster.replace(joined=len(cluster.levels[0]) == 1)
+
+
+def _built(levels: Sequence[str], switches: Sequence[Switch], paths: Sequence[tuple[str, ...]]) -> Cluster:
+    """Return the cluster of the nodes on the switches; the path of a switch has their domains."""
+    hung = [(switch.place, path, name) for switch, path in zip(switches, paths, strict=True) for name in switch.nodes]
+    rows = [Node(name, path, DEFAULT_GPUS, DEFAULT_GPUS) for _, path, name in hung]
+    return build_cluster(levels, rows, where=lambda i: hung[i][0]).replace(gpus_assumed=True)
 
 
 def trunk_notes(cluster: Cluster) -> tuple[str, ...]:
@@ -79,26 +86,16 @@ def block_cluster(blocks: Sequence[Switch], sizes: Sequence[int], *, place: str)
     for size in sizes:
         joined, rest = divmod(size, sizes[0]) if sizes[0] > 0 else (0, 1)
         if rest or joined.bit_count() != 1:
-            raise InvalidTopology(
-                f"block size {size} is not the base size {sizes[0]} times a power of two",
-                where=place,
-                fix="write sizes such as 30,60,120",
-            )
+            odd = f"block size {size} is not the base size {sizes[0]} times a power of two"
+            raise InvalidTopology(odd, where=place, fix="write sizes such as 30,60,120")
     widths = sorted({size // sizes[0]: size for size in sizes}.items(), reverse=True)
     aggregates = [(width, size) for width, size in widths if width > 1]
-    rows: list[Node] = []
-    places: list[str] = []
+    paths = []
     for number, block in enumerate(blocks):
-        path = []
-        for width, _ in aggregates:
-            first = number - number % width
-            last = min(first + width, len(blocks)) - 1
-            path.append(f"{blocks[first].name}..{blocks[last].name}")
-        here = (*path, block.name)
-        rows += [Node(name, here, DEFAULT_GPUS, DEFAULT_GPUS) for name in block.nodes]
-        places += [block.place] * len(block.nodes)
-    cluster = build_cluster([*(f"block-{size}" for _, size in aggregates), "block"], rows, where=places)
-    return cluster.replace(gpus_assumed=True)
+        firsts = [(number - number % width, width) for width, _ in aggregates]
+        ends = [(first, min(first + width, len(blocks)) - 1) for first, width in firsts]
+        paths.append((*(f"{blocks[first].name}..{blocks[last].name}" for first, last in ends), block.name))
+    return _built([*(f"block-{size}" for _, size in aggregates), "block"], blocks, paths)
 
 
 def _check_unique(switches: Sequence[Switch], what: str) -> dict[str, Switch]:
@@ -107,15 +104,11 @@ def _check_unique(switches: Sequence[Switch], what: str) -> dict[str, Switch]:
         if not switch.name:
             raise InvalidTopology(f"a {what} has no name", where=switch.place, fix=f"name every {what}")
         if (first := named.setdefault(switch.name, switch)) is not switch:
-            raise InvalidTopology(
-                f"{what} {switch.name!r} appears twice (first at {first.place})",
-                where=switch.place,
-                fix=f"describe every {what} once",
-            )
+            twice = f"{what} {switch.name!r} appears twice (first at {first.place})"
+            raise InvalidTopology(twice, where=switch.place, fix=f"describe every {what} once")
         if not switch.nodes and not switch.children:
-            raise InvalidTopology(
-                f"{what} {switch.name!r} has nothing below it", where=switch.place, fix="give it nodes, or remove it"
-            )
+            bare = f"{what} {switch.name!r} has nothing below it"
+            raise InvalidTopology(bare, where=switch.place, fix="give it nodes, or remove it")
     return named
 
 
@@ -125,17 +118,12 @@ def _parents(switches: Sequence[Switch]) -> dict[str, str]:
     for switch in switches:
         for child in switch.children:
             if child not in named:
-                raise InvalidTopology(
-                    f"switch {child!r} below {switch.name!r} is not described",
-                    where=switch.place,
-                    fix=f"{did_you_mean(child, named)}describe it, or remove it here",
-                )
+                unknown = f"switch {child!r} below {switch.name!r} is not described"
+                fix = f"{did_you_mean(child, named)}describe it, or remove it here"
+                raise InvalidTopology(unknown, where=switch.place, fix=fix)
             if (first := parent.setdefault(child, switch.name)) != switch.name:
-                raise InvalidTopology(
-                    f"switch {child!r} lies below two switches, {first!r} and {switch.name!r}",
-                    where=switch.place,
-                    fix="a topology is a tree: keep it below one of them",
-                )
+                two = f"switch {child!r} lies below two switches, {first!r} and {switch.name!r}"
+                raise InvalidTopology(two, where=switch.place, fix="a topology is a tree: keep it below one of them")
     return parent
 
 
@@ -148,13 +136,11 @@ def _from_roots(switches: Sequence[Switch], parent: dict[str, str]) -> list[Swit
         order += level
         depth += 1
         if depth > MAX_LEVELS:
-            raise InvalidTopology(
-                f"the tree is deeper than {MAX_LEVELS} levels", where=level[0].place, fix="describe it with fewer"
-            )
+            deep = f"the tree is deeper than {MAX_LEVELS} levels"
+            raise InvalidTopology(deep, where=level[0].place, fix="describe it with fewer")
     if len(order) < len(switches):
         reached = {switch.name for switch in order}
         lost = next(switch for switch in switches if switch.name not in reached)
-        raise InvalidTopology(
-            f"switch {lost.name!r} lies below itself", where=lost.place, fix="break the circle: a topology is a tree"
-        )
+        circle = f"switch {lost.name!r} lies below itself"
+        raise InvalidTopology(circle, where=lost.place, fix="break the circle: a topology is a tree")
     return order

@@ -12,16 +12,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
 
-from topology.build import build_cluster
+from topology.build import build_cluster, qualified
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.documents import load_document
 from topology.errors import InvalidTopology
-from topology.files import Places, Source
-from topology.readers.paths import qualified
+from topology.files import Source
 from topology.readers.types import Reading
 
 ACCELERATORS = ("accelerator", "accelerator-sub-domain")
@@ -35,8 +35,11 @@ class _Instance(BaseModel):
     labels: dict[str, str] | None = None
     attributes: dict[str, Any] | None = None
 
+    def layers(self) -> list[str]:
+        return [layer for layer in self.network_layers or [] if layer]
+
     def path(self, depth: int) -> tuple[str, ...]:
-        layers = [layer for layer in self.network_layers or [] if layer]
+        layers = self.layers()
         accelerators = [(self.labels or {}).get(label, "") for label in _LABELS]
         nvlink = (self.attributes or {}).get("nvlink")
         if not accelerators[0] and isinstance(nvlink, str):
@@ -60,32 +63,24 @@ class Topograph:
         return bool(_MARK.match(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
-        """Read the instances.
-
-        :raises InvalidInput: not such a document.
-        :raises InvalidTopology: an instance twice.
-        """
+        """Read the instances."""
         document = load_document(source)
         instances = document.parse(_Graph).instances
         if not instances:
             raise InvalidTopology("there are no instances", where=source.name, fix="list at least one")
-        depth = max(len([layer for layer in instance.network_layers or [] if layer]) for instance in instances)
+        depth = max(len(instance.layers()) for instance in instances)
         if depth > MAX_LEVELS:
-            raise InvalidTopology(
-                f"an instance has {depth} network layers", where=source.name, fix=f"describe at most {MAX_LEVELS}"
-            )
+            deep = f"an instance has {depth} network layers"
+            raise InvalidTopology(deep, where=source.name, fix=f"describe at most {MAX_LEVELS}")
         names = [*(f"tier-{depth - 1 - i}" for i in range(depth)), *ACCELERATORS]
         paths, repeated = qualified([instance.path(depth) for instance in instances])
         kept = [i for i in range(len(names)) if i < depth or any(path[i] for path in paths)]
-        rows = [
-            Node(instance.id, tuple(path[i] for i in kept), DEFAULT_GPUS, DEFAULT_GPUS)
-            for instance, path in zip(instances, paths, strict=True)
-        ]
-        places = Places(len(rows), lambda row: document.where("instances", row))
+        named = zip(instances, paths, strict=True)
+        rows = [Node(one.id, tuple(path[i] for i in kept), DEFAULT_GPUS, DEFAULT_GPUS) for one, path in named]
         notes = tuple(
             f"names of {names[i]} below several broader domains, each place a domain of its own: {repeated[i]}"
             for i in kept
             if repeated[i]
         )
-        cluster = build_cluster([names[i] for i in kept], rows, where=places)
+        cluster = build_cluster([names[i] for i in kept], rows, where=partial(document.where, "instances"))
         return Reading(cluster.replace(gpus_assumed=True), notes)

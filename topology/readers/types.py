@@ -14,15 +14,10 @@ from topology.plugins import PluginGroup
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A cluster and what its reader had to decide.
+    """A cluster and what its reader had to decide."""
 
-    :param cluster: where the text says nothing of GPUs, with :data:`~topology.cluster.DEFAULT_GPUS` and
-        ``gpus_assumed``.
-    :param notes: what a user should know, one sentence each: which labels were taken as levels, what was left out.
-    """
-
-    cluster: Cluster
-    notes: tuple[str, ...] = ()
+    cluster: Cluster  # where the text says nothing of GPUs, with DEFAULT_GPUS and gpus_assumed
+    notes: tuple[str, ...] = ()  # sentences: which labels were taken as levels, what was left out, ...
 
 
 class TopologyReader(Protocol):

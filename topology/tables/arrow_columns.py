@@ -16,15 +16,12 @@ from topology.tables.parquet_file import first_line
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NOTHING = ("", "null", "NULL", "NaN", "nan", "NA")
-"""Texts that stand for no number."""
+NOTHING = ("", "null", "NULL", "NaN", "nan", "NA")  # Texts that stand for no number
 
 
 def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) -> tuple[pa.Table, int]:
-    """Return columns of a CSV text with a header, all of them text, and how many rows were left out.
+    """Return columns that a CSV text has, all of them text, and how many rows were left out, as is lenient.
 
-    :param columns: names, which the header has.
-    :param lenient: leave out rows with another number of cells than the header.
     :raises InvalidInput: not CSV, with the line.
     """
     import pyarrow as pa
@@ -49,11 +46,8 @@ def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) 
         )
     except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError) as error:
         row = re.search(r"Row #(\d+)", str(error))
-        raise InvalidInput(
-            f"is not CSV: {first_line(error)}",
-            where=f"{name}:{row.group(1)}" if row else name,
-            fix="correct that row, or leave such rows out with --lenient",
-        ) from None
+        where, fix = f"{name}:{row[1]}" if row else name, "correct that row, or leave such rows out with --lenient"
+        raise InvalidInput(f"is not CSV: {first_line(error)}", where=where, fix=fix) from None
     return table, left_out
 
 
@@ -68,17 +62,9 @@ def timestamps(column: pa.ChunkedArray) -> FloatArray | None:
     return seconds
 
 
-def _is_text(column: pa.ChunkedArray) -> bool:
-    """Return whether a column holds text."""
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
-
-
 def numbers(column: pa.ChunkedArray, value_of: Callable[[str], float]) -> tuple[FloatArray, str | None, int]:
     """Return the numbers of a column, NaN where there is none, and the first text that is no number, with its row.
 
-    :param column: of text or numbers.
     :param value_of: from a text to a number where it is not written as one; NaN = it is none.
     :returns: shape [rows]; the text is ``None`` where all are numbers.
     :raises TypeError: a column of something else; its message is the type.
@@ -86,7 +72,7 @@ def numbers(column: pa.ChunkedArray, value_of: Callable[[str], float]) -> tuple[
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not _is_text(column):
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         try:
             found: FloatArray = column.cast(pa.float64(), safe=False).to_numpy()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -104,10 +90,7 @@ def numbers(column: pa.ChunkedArray, value_of: Callable[[str], float]) -> tuple[
 
 
 def encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """Return the place of each row in a list of distinct texts, and that list; behind its end = nothing is there.
-
-    :returns: shape [rows].
-    """
+    """Return for each row its place in a list of distinct texts, behind the end where nothing is, and that list."""
     import pyarrow as pa
 
     found = column.cast(pa.string()).combine_chunks().dictionary_encode()

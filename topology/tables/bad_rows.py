@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from topology.errors import InvalidInput
+from topology.files import Source
+from topology.tables.byte_stream import ByteStream
 
 LENIENT = "or drop such rows with --lenient"
 
+TextSource = Source | ByteStream
 Row = TypeVar("Row")
 Made = TypeVar("Made")
-
-
-class TextSource(Protocol):
-    """A text with a name: :class:`~topology.files.Source` or :class:`~topology.tables.byte_stream.ByteStream`."""
-
-    @property
-    def name(self) -> str:
-        """How errors call it."""
-
-    def at(self, line: int | None = None) -> str:
-        """Return the place of a line, ``"jobs.csv:12"``, or the name alone."""
-
-    def lines(self) -> Iterator[str]:
-        """Yield the lines with their ends."""
 
 
 class BadRow(Exception):
@@ -58,11 +47,7 @@ class BadRows:
         self.notes: list[str] = []
 
     def refuse(self, bad: BadRow, where: str) -> None:
-        """Drop a row and count it.
-
-        :param where: place of the row.
-        :raises InvalidInput: of class ``error``: reading is strict.
-        """
+        """Drop and count a row; where reading is strict, raise an error that says its place."""
         if not self.lenient:
             raise self.error(bad.message, where=where, fix=bad.fix if self.lenient is None else f"{bad.fix}, {LENIENT}")
         self.dropped[bad.reason] += 1
@@ -70,11 +55,7 @@ class BadRows:
     def keep(
         self, rows: Iterable[tuple[int, Row]], make: Callable[[Row], Made], source: TextSource
     ) -> Iterator[tuple[int, Made]]:
-        """Yield what is made of each row, with its line; refuse rows of which nothing can be made.
-
-        :param make: raises :class:`BadRow` for a row that cannot be used.
-        :raises InvalidInput: of class ``error``: a row is wrong and reading is strict.
-        """
+        """Yield what is made of each row, with its line; refuse rows for which ``make`` raises :class:`BadRow`."""
         for line, row in rows:
             try:
                 made = make(row)

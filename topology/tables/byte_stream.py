@@ -14,11 +14,8 @@ from typing import BinaryIO, cast
 from topology.errors import InvalidInput, TraceFormatError
 from topology.files import GZIP, opened
 
-HEAD = 65_536
-"""Bytes (after unpacking) that readers look at to recognise their format."""
-
-MAX_LINE = 1_048_576
-"""Longest line in bytes: what has longer ones is no trace but a binary file, or a JSON document."""
+HEAD = 65_536  # Bytes (after unpacking) that readers look at to recognise their format
+MAX_LINE = 1_048_576  # Longest line in bytes: what has longer ones is no trace but a binary file, or a JSON document
 
 
 class CutOff(TraceFormatError):
@@ -26,11 +23,7 @@ class CutOff(TraceFormatError):
 
 
 class ByteStream:
-    """The bytes of a file, unpacked.  They can be read once.
-
-    :param name: how errors call it.
-    :param error: class of the errors that are raised.
-    """
+    """The bytes of a file, unpacked, to be read once; errors are of its class and call it by its name."""
 
     def __init__(self, name: str, raw: BinaryIO, *, error: type[InvalidInput] = InvalidInput) -> None:
         self.name = name
@@ -56,46 +49,32 @@ class ByteStream:
         :raises CutOff: a gzip file ends in the middle; all whole lines before were given.
         """
         line = 0
-        for data in iter(partial(self._bytes.readline, MAX_LINE), b""):
-            line += 1
+        for line, data in enumerate(iter(partial(self._bytes.readline, MAX_LINE), b""), 1):
             if self.damaged and not data.endswith(b"\n"):
                 break
             if b"\0" in data or len(data) >= MAX_LINE:
-                raise self.error(
-                    "is binary, or has a line of a million characters",
-                    where=self.at(line),
-                    fix="give a text file of one row a line, or Parquet",
-                )
+                fix = "give a text file of one row a line, or Parquet"
+                raise self.error("is binary, or has a line of a million characters", where=self.at(line), fix=fix)
             try:
                 yield data.decode("utf-8-sig" if line == 1 else "utf-8")
             except UnicodeDecodeError as error:
-                raise self.error(
-                    f"is not UTF-8 text: {error.reason}", where=self.at(line), fix="save the file as UTF-8 text"
-                ) from None
+                wrong = f"is not UTF-8 text: {error.reason}"
+                raise self.error(wrong, where=self.at(line), fix="save the file as UTF-8 text") from None
         self._check_end(line)
 
     def content(self) -> io.BytesIO:
-        """Return all bytes at once, for formats that are read from their end.
-
-        :raises InvalidInput: of class ``error``: a damaged gzip file.
-        :raises CutOff: a gzip file that ends in the middle.
-        """
+        """Return all bytes at once, for formats that are read from their end; raise errors as for lines."""
         data = self._bytes.read()
         self._check_end(None)
         return io.BytesIO(data)
 
     def _check_end(self, line: int | None) -> None:
-        match self._filling.failure:
-            case None:
-                return
-            case EOFError():
-                raise CutOff(
-                    "the gzip file is cut off: it ends in the middle",
-                    where=self.at(line),
-                    fix="get the whole file again, or keep what there is with --lenient",
-                )
-            case error:
-                raise self.error(f"the gzip file is damaged: {error}", where=self.at(line), fix="get the file again")
+        failure = self._filling.failure
+        if isinstance(failure, EOFError):
+            fix = "get the whole file again, or keep what there is with --lenient"
+            raise CutOff("the gzip file is cut off: it ends in the middle", where=self.at(line), fix=fix)
+        if failure is not None:
+            raise self.error(f"the gzip file is damaged: {failure}", where=self.at(line), fix="get the file again")
 
 
 class _Filling(io.RawIOBase):
@@ -126,11 +105,7 @@ class _Filling(io.RawIOBase):
 
 @contextmanager
 def open_stream(path: str | Path, *, error: type[InvalidInput] = InvalidInput) -> Iterator[ByteStream]:
-    """Open a file, or standard input for ``-``.
-
-    :param error: class of the errors that are raised, here and by the stream.
-    :raises InvalidInput: missing, a directory, unreadable, empty.
-    """
+    """Open a file, or standard input for ``-``; its errors are of class ``error``, as is that of an empty one."""
     with opened(path, error=error) as (name, file):
         stream = ByteStream(name, file, error=error)
         if not stream.head.strip() and not stream.damaged:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,29 +17,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-BATCH = 16_384
-"""Rows that are values of Python at one time."""
-
-EXACT = 2**53
-"""From here on a float does not tell whole numbers apart."""
+BATCH = 16_384  # Rows that are values of Python at one time
+EXACT = 2**53  # From here on a float does not tell whole numbers apart
 
 
 def parquet_rows(
     source: ByteStream, rename: Callable[[Sequence[str]], Sequence[str]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the rows of a Parquet file, counted from 1.
-
-    :param rename: from the names of the columns to the keys of a row.
-    :raises InvalidInput: of the class of the source: damaged.
-    """
-    row = 0
+    """Yield the rows of a Parquet file, counted from 1, their keys made of the names of the columns."""
     with open_parquet(source.content(), name=source.name, error=source.error) as file:
         names = rename(file.schema_arrow.names)
-        for batch in file.iter_batches(BATCH):
-            columns = [column.to_pylist() for column in batch.columns]
-            for values in zip(*columns, strict=True):
-                row += 1
-                yield row, dict(zip(names, values, strict=True))
+        batches = ([column.to_pylist() for column in batch.columns] for batch in file.iter_batches(BATCH))
+        rows = chain.from_iterable(zip(*columns, strict=True) for columns in batches)
+        yield from enumerate((dict(zip(names, values, strict=True)) for values in rows), 1)
 
 
 @contextmanager
@@ -48,10 +39,8 @@ def open_parquet(
     """Open a Parquet file for as long as it is read.
 
     :param content: a path, a file, or the bytes of one.
-    :param name: how errors call it.
-    :param error: class of the error that is raised.
     :param how: further arguments of pyarrow's ``ParquetFile``.
-    :raises InvalidInput: truncated or damaged, when it is opened or while it is read.
+    :raises InvalidInput: of class ``error``: truncated or damaged, when it is opened or while it is read.
     """
     from pyarrow import ArrowException, BufferReader
     from pyarrow.parquet import ParquetFile
@@ -60,23 +49,15 @@ def open_parquet(
         with ParquetFile(BufferReader(content) if isinstance(content, bytes) else content, **how) as file:
             yield file
     except UnicodeEncodeError:
-        raise InvalidInput(
-            "has a name that is no UTF-8, as Parquet files need it", where=name, fix="rename it"
-        ) from None
+        odd = "has a name that is no UTF-8, as Parquet files need it"
+        raise InvalidInput(odd, where=name, fix="rename it") from None
     except (ArrowException, OSError, UnicodeDecodeError, OverflowError) as problem:
-        raise error(
-            f"is not a whole Parquet file: {first_line(problem)}",
-            where=name,
-            fix="give the file that pandas or pyarrow wrote (`to_parquet`), copied to its end",
-        ) from None
+        fix = "give the file that pandas or pyarrow wrote (`to_parquet`), copied to its end"
+        raise error(f"is not a whole Parquet file: {first_line(problem)}", where=name, fix=fix) from None
 
 
 class ParquetColumns:
-    """Columns of an open file, each read whole.
-
-    :param name: how errors call the file.
-    :param error: class of the errors that are raised.
-    """
+    """Columns of an open file, each read whole; errors call it by its name and are of one class."""
 
     def __init__(self, file: ParquetFile, *, name: str, error: type[InvalidInput] = InvalidInput) -> None:
         self._file = file
@@ -86,12 +67,10 @@ class ParquetColumns:
     def whole_numbers(
         self, key: str, *, missing: int, limits: np.iinfo[Any], cast: str = "int32"
     ) -> NDArray[np.signedinteger[Any]]:
-        """Return a column of whole numbers, which pandas writes as floats where some are missing.
+        """Return a column of whole numbers, which pandas writes as floats where some are missing, shape [rows].
 
         :param missing: what stands where nothing is.
-        :param limits: least and largest number.
         :param cast: the type that an error advises.
-        :returns: shape [rows].
         :raises InvalidInput: another type, a fraction, a number beyond the limits; with the row, counted from 0.
         """
         import pyarrow as pa
@@ -105,11 +84,8 @@ class ParquetColumns:
             raise self._wrong_type(key, column.type, "whole numbers", cast)
         if numbers.size and (int(numbers.min()) < limits.min or int(numbers.max()) > limits.max):
             row = int(np.flatnonzero((numbers < limits.min) | (numbers > limits.max))[0])
-            raise self._error(
-                f"{key} is {int(numbers[row])}, which no job has",
-                where=f"{self._name}:row {row}",
-                fix=f"use numbers from {limits.min} to {limits.max}",
-            )
+            fix = f"use numbers from {limits.min} to {limits.max}"
+            raise self._wrong_row(row, f"{key} is {int(numbers[row])}, which no job has", fix)
         return numbers
 
     def _of_floats(self, column: pa.ChunkedArray, key: str, *, missing: int, cast: str) -> NDArray[np.int64]:
@@ -119,18 +95,12 @@ class ParquetColumns:
         absent = np.isnan(values)
         broken = np.flatnonzero(~absent & ((values != np.rint(values)) | (np.abs(values) >= EXACT)))
         if len(broken):
-            raise self._error(
-                f"{key} is {values[broken[0]]}, not a whole number",
-                where=f"{self._name}:row {broken[0]}",
-                fix=f"write it as {cast}",
-            )
+            row = int(broken[0])
+            raise self._wrong_row(row, f"{key} is {values[row]}, not a whole number", f"write it as {cast}")
         return np.where(absent, missing, values).astype(np.int64)
 
     def seconds(self, key: str) -> NDArray[np.floating[Any]]:
-        """Return a column of numbers in the precision of the file, NaN where there is none; shape [rows].
-
-        :raises InvalidInput: another type.
-        """
+        """Return a column of numbers in the precision of the file, NaN where there is none; shape [rows]."""
         import pyarrow as pa
 
         column = self._column(key)
@@ -144,11 +114,9 @@ class ParquetColumns:
     def codes(
         self, key: str, code_of: Mapping[str, int], *, unknown: int, hint: str = ""
     ) -> tuple[NDArray[np.int8], tuple[str, ...]]:
-        """Return the code of each name of a column, and the names that have none, in order.
+        """Return the code of each name of a column, shape [rows], and the names that have none, in order.
 
-        :param unknown: code of these.
         :param hint: the names that there may be, for an error.
-        :returns: shape [rows].
         :raises InvalidInput: another type, or a damaged dictionary.
         """
         import pyarrow as pa
@@ -163,9 +131,8 @@ class ParquetColumns:
         for chunk in column.chunks:
             names = chunk.dictionary.to_pylist()
             codes = np.array([code_of.get(word, unknown) for word in names] + [unknown], dtype=np.int8)
-            places = as_numpy(
-                chunk.indices.cast(pa.int32()).fill_null(len(names)) if chunk.null_count else chunk.indices
-            )
+            indices = chunk.indices
+            places = as_numpy(indices.cast(pa.int32()).fill_null(len(names)) if chunk.null_count else indices)
             # A damaged file may point behind the end of its dictionary.
             if len(places) and not 0 <= int(places.min()) <= int(places.max()) <= len(names):
                 raise self._damaged(key)
@@ -174,11 +141,13 @@ class ParquetColumns:
             pieces.append(codes[places])
         return np.concatenate(pieces), tuple(sorted(strange))
 
+    def _wrong_row(self, row: int, message: str, fix: str) -> InvalidInput:
+        return self._error(message, where=f"{self._name}:row {row}", fix=fix)
+
     def _wrong_type(self, key: str, found: Any, wanted: str, cast: str) -> InvalidInput:
         """Return the error of a column of another type."""
-        return self._error(
-            f"the column {key!r} holds {found}, not {wanted}", where=self._name, fix=f"write it as {cast}"
-        )
+        message = f"the column {key!r} holds {found}, not {wanted}"
+        return self._error(message, where=self._name, fix=f"write it as {cast}")
 
     def _column(self, key: str) -> pa.ChunkedArray:
         column = self._file.read(columns=[key]).column(key)

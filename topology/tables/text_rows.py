@@ -10,12 +10,8 @@ from typing import Any
 from topology.errors import did_you_mean
 from topology.tables.bad_rows import BadRow, BadRows, TextSource
 
-DIGITS = 4_300
-"""Python reads no longer whole numbers from text."""
-
-NOT_JSON = "not JSON"
-"""The reason by which lines are counted."""
-
+DIGITS = 4_300  # Python reads no longer whole numbers from text
+NOT_JSON = "not JSON"  # The reason by which lines are counted
 BROKEN = "is not JSON, or was cut off"
 CUT_OFF = "is truncated: the last line ends in the middle"
 """What errors say of a line whose syntax is wrong; of the last line, where it has no end."""
@@ -37,9 +33,8 @@ def share(header: Collection[str], required: Collection[str]) -> float:
 
 
 class CsvRows:
-    """A CSV text whose first line names the columns.
+    """A CSV text; its first line names the columns, or is a row where the header is given.
 
-    :param header: names of the columns, for files that do not say them; the first line is a row then.
     :raises InvalidInput: a column twice, broken quotes; of the class of ``bad_rows``, as all errors here.
     """
 
@@ -51,27 +46,19 @@ class CsvRows:
         self.header = tuple(next(self._rows, ()) if header is None else header)
         self.header_line = self._reader.line_num
         if repeated := [name for i, name in enumerate(self.header) if name and name in self.header[:i]]:
-            raise bad_rows.error(
-                f"two columns are called {repeated[0]!r}",
-                where=source.at(self.header_line),
-                fix="give every column its own name",
-            )
+            twice, where = f"two columns are called {repeated[0]!r}", source.at(self.header_line)
+            raise bad_rows.error(twice, where=where, fix="give every column its own name")
 
     def need(self, *names: str, format: str) -> tuple[int, ...]:
-        """Return where columns stand in a row.
-
-        :raises InvalidInput: one is missing; offers the one that was probably meant.
-        """
+        """Return where columns stand in a row; of a missing one, the error offers the one that was probably meant."""
         for name in names:
             if name not in self.header:
                 others = [column for column in self.header if column not in names]
                 meant = did_you_mean(name, others)
                 rename = f"{meant}Rename it to {name!r}" if meant else f"add the column {name!r}"
-                raise self._bad_rows.error(
-                    f"the column {name!r} is missing; the format {format} has {','.join(names)}",
-                    where=self._source.at(self.header_line),
-                    fix=f"{rename}, or say with --format which format it is",
-                )
+                missing = f"the column {name!r} is missing; the format {format} has {','.join(names)}"
+                fix = f"{rename}, or say with --format which format it is"
+                raise self._bad_rows.error(missing, where=self._source.at(self.header_line), fix=fix)
         return tuple(self.header.index(name) for name in names)
 
     def find(self, name: str) -> int | None:
@@ -79,10 +66,7 @@ class CsvRows:
         return self.header.index(name) if name in self.header else None
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield line and cells of rows with as many cells as the header; refuse others, skip empty lines.
-
-        :raises InvalidInput: broken quotes.
-        """
+        """Yield line and cells of rows with as many cells as the header; refuse others, skip empty lines."""
         width = len(self.header)
         reader = self._reader
         for cells in self._rows:
@@ -103,18 +87,14 @@ class CsvRows:
                 if any(cells):
                     yield cells
         except csv.Error as error:
+            where = self._source.at(self._reader.line_num)
             raise self._bad_rows.error(
-                f"is not CSV: {error}",
-                where=self._source.at(self._reader.line_num),
-                fix="correct the quotes of that line",
+                f"is not CSV: {error}", where=where, fix="correct the quotes of that line"
             ) from None
 
 
 def json_objects(source: TextSource, bad_rows: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of JSON lines with their lines; refuse what is no object, skip blank lines.
-
-    :raises InvalidInput: a line is not a JSON object and reading is strict.
-    """
+    """Yield the objects of JSON lines with their lines; refuse what is no object, skip blank lines."""
     for line, text in enumerate(source.lines(), 1):
         if text.isspace():
             continue
@@ -128,10 +108,7 @@ def json_objects(source: TextSource, bad_rows: BadRows) -> Iterator[tuple[int, d
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """Return one JSON object.
-
-    :raises BadRow: something else.
-    """
+    """Return one JSON object; raise :class:`BadRow` for something else."""
     try:
         value = json.loads(text)
     except RecursionError:

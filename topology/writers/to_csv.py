@@ -18,17 +18,11 @@ class ClusterCsvWriter:
     name = "csv"
 
     def write(self, cluster: Cluster) -> Rendering:
-        """Return the cluster as CSV.
-
-        :raises InvalidTopology: a level is called like one of the other columns.
-        """
+        """Return the cluster as CSV; no level may be called like one of the other columns."""
         for level in cluster.levels:
             if level.name in (NODE, *ATTRIBUTES):
                 raise InvalidTopology(f"a level is called {level.name!r}, as a column of the CSV is", fix="rename it")
-        columns = [
-            [("" if level.implicit[k] else level.domains[k]) for k in level.domain_of.tolist()]
-            for level in cluster.levels
-        ]
+        columns = [level.own_names() for level in cluster.levels]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([NODE, *(level.name for level in cluster.levels), *ATTRIBUTES])
@@ -39,6 +33,4 @@ class ClusterCsvWriter:
 
 
 def _cell(slowdown: float) -> str:
-    if slowdown == FAULTY:
-        return "faulty"
-    return "" if slowdown == HEALTHY else repr(slowdown)
+    return "faulty" if slowdown == FAULTY else "" if slowdown == HEALTHY else repr(slowdown)

@@ -7,7 +7,7 @@ it: then it becomes a switch too, so that every other switch keeps its level.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,23 +18,17 @@ from topology.hostlist import check_name, fold_hostlist
 from topology.readers.switches import Switch
 from topology.writers.types import Rendering, bare_tree_losses
 
-SLURM_NAME_LENGTH = 64
-"""Longest switch name of Slurm, topology.conf(5)."""
+SLURM_NAME_LENGTH = 64  # Longest switch name of Slurm, topology.conf(5)
 
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """The switches of a cluster.
-
-    :param names: for each level, the name of the switch of each domain; empty = it needs none.
-    :param levels_of_nodes: shape [nodes], depth of the switch each node hangs on; -1 = it hangs on none.
-    :param renamed: number of domains that had to take another name.
-    """
+    """The switches of a cluster."""
 
     cluster: Cluster
-    names: tuple[tuple[str, ...], ...]
-    levels_of_nodes: IntArray
-    renamed: int
+    names: tuple[tuple[str, ...], ...]  # for each level, the name of the switch of each domain; empty = it needs none
+    levels_of_nodes: IntArray  # shape [nodes], depth of the switch each node hangs on; -1 = it hangs on none
+    renamed: int  # number of domains that had to take another name
 
     def path(self, node: int) -> list[str]:
         """Return switches above a node, from broad to close."""
@@ -54,20 +48,18 @@ class Forest:
         for depth, level in enumerate(self.cluster.levels):
             held = _grouped(level.domain_of, self.levels_of_nodes == depth, len(level))
             for number, name in enumerate(self.names[depth]):
-                if not name:
-                    continue
-                below = children[depth][number]
-                nodes = tuple(self.cluster.names[i] for i in held[number])
-                if below and nodes:
+                below, nodes = tuple(children[depth][number]), self._named(held[number])
+                if name and below and nodes:
                     leaf = _unique(f"{name}-nodes", taken)
-                    found.append(Switch(name, (*below, leaf), ()))
-                    found.append(Switch(leaf, (), nodes))
-                else:
-                    found.append(Switch(name, tuple(below), nodes))
+                    found += [Switch(name, (*below, leaf), ()), Switch(leaf, (), nodes)]
+                elif name:
+                    found.append(Switch(name, below, nodes))
         if (loose := np.flatnonzero(self.levels_of_nodes < 0)).size:
-            nodes = tuple(self.cluster.names[i] for i in loose)
-            found.append(Switch(_unique("root-nodes", taken), (), nodes))
+            found.append(Switch(_unique("root-nodes", taken), (), self._named(loose)))
         return found
+
+    def _named(self, nodes: npt.NDArray[np.integer]) -> tuple[str, ...]:
+        return tuple(self.cluster.names[i] for i in nodes)
 
     def _children(self) -> list[list[list[str]]]:
         """Return the names of the switches below, for each level and domain."""
@@ -85,24 +77,23 @@ def forest_of(cluster: Cluster) -> Forest:
 
     A domain keeps its name; where another level has it already, the name of the level is put before it.
     """
-    needed = _needed(cluster)
+    # shape [domains] for each level: whether the domain has a name of its own or something below it has
+    needed = [~level.implicit for level in cluster.levels]
+    for depth in reversed(range(1, len(needed))):
+        needed[depth - 1][cluster.levels[depth].parent_of[needed[depth]]] = True
     taken: set[str] = set()
     all_names: list[tuple[str, ...]] = []
     renamed = 0
     for depth, level in enumerate(cluster.levels):
-        names = []
-        for number, domain in enumerate(level.domains):
-            if not needed[depth][number]:
-                names.append("")
-            elif level.implicit[number]:
-                above = "root" if domain == ROOT else domain
-                names.append(_unique(f"{above}-{level.name}", taken))
+        names = [""] * len(level)
+        for number in np.flatnonzero(needed[depth]):
+            wanted = domain = level.domains[number]
+            if level.implicit[number]:
+                wanted = f"{'root' if domain == ROOT else domain}-{level.name}"
             elif domain in taken:
-                names.append(_unique(f"{level.name}-{domain}", taken))
+                wanted = f"{level.name}-{domain}"
                 renamed += 1
-            else:
-                taken.add(domain)
-                names.append(domain)
+            names[number] = _unique(wanted, taken)
         all_names.append(tuple(names))
     hangs = np.full(len(cluster), -1, dtype=np.int32)
     for depth, level in enumerate(cluster.levels):
@@ -110,30 +101,18 @@ def forest_of(cluster: Cluster) -> Forest:
     return Forest(cluster, tuple(all_names), hangs, renamed)
 
 
-def forest_notes(forest: Forest, switches: Sequence[Switch]) -> tuple[str, ...]:
-    """Return what a user of Slurm should know about the switches."""
-    notes = []
+def _notes(forest: Forest, switches: Sequence[Switch]) -> Iterator[str]:
+    """Yield what a user of Slurm should know about the switches."""
     if forest.renamed:
-        notes.append(f"switches with the name of their level put before, as the name alone was taken: {forest.renamed}")
+        yield f"switches with the name of their level put before, as the name alone was taken: {forest.renamed}"
     below = {child for switch in switches for child in switch.children}
     if (roots := sum(switch.name not in below for switch in switches)) > 1:
-        notes.append(
-            f"{roots} switches have none above them: for jobs across them Slurm needs one more that joins them"
-        )
+        yield f"{roots} switches have none above them: for jobs across them Slurm needs one more that joins them"
     if long := sum(len(switch.name) > SLURM_NAME_LENGTH for switch in switches):
-        notes.append(f"switch names longer than the {SLURM_NAME_LENGTH} characters that Slurm takes: {long}")
-    return tuple(notes)
+        yield f"switch names longer than the {SLURM_NAME_LENGTH} characters that Slurm takes: {long}"
 
 
-def _needed(cluster: Cluster) -> list[npt.NDArray[np.bool_]]:
-    """Return for each level, shape [domains], whether a domain has a name of its own or something below it has."""
-    needed = [~level.implicit for level in cluster.levels]
-    for depth in reversed(range(1, len(needed))):
-        needed[depth - 1][cluster.levels[depth].parent_of[needed[depth]]] = True
-    return needed
-
-
-def _grouped(domain_of: IntArray, chosen: npt.NDArray[np.bool_], domains: int) -> list[IntArray]:
+def _grouped(domain_of: IntArray, chosen: npt.NDArray[np.bool_], domains: int) -> list[npt.NDArray[np.integer]]:
     """Return the chosen nodes of each domain."""
     nodes = np.flatnonzero(chosen)
     order = nodes[np.argsort(domain_of[nodes], kind="stable")]
@@ -149,27 +128,33 @@ def _unique(name: str, taken: set[str]) -> str:
     return candidate
 
 
+def _written(cluster: Cluster, format_name: str, entry: Callable[[str, bool, str], str]) -> Rendering:
+    """Return the switches of a cluster as text, broad ones first.
+
+    :param entry: from the name of a switch, whether it holds switches, and the hostlist of what it holds to its text.
+    :raises InvalidInput: a name that Slurm cannot carry.
+    """
+    forest = forest_of(cluster)
+    switches = forest.switches()
+    entries = []
+    for switch in switches:
+        check_name(switch.name)
+        entries.append(entry(switch.name, bool(switch.children), fold_hostlist(switch.children or switch.nodes)))
+    return Rendering("".join(entries), bare_tree_losses(cluster, format_name) + tuple(_notes(forest, switches)))
+
+
 class SlurmConfWriter:
-    """Writer of ``topology.conf``."""
+    """Writer of ``topology.conf``: lines of ``SwitchName=``."""
 
     name = "slurm-conf"
 
     def write(self, cluster: Cluster) -> Rendering:
-        """Return the cluster as lines of ``SwitchName=``, broad switches first.
+        """Return the cluster as text."""
 
-        :raises InvalidInput: a name that Slurm cannot carry.
-        """
-        forest = forest_of(cluster)
-        switches = forest.switches()
-        lines = []
-        for switch in switches:
-            check_name(switch.name)
-            key, below = ("Switches", switch.children) if switch.children else ("Nodes", switch.nodes)
-            lines.append(f"SwitchName={switch.name} {key}={fold_hostlist(below)}\n")
-        return Rendering("".join(lines), bare_tree_losses(cluster, self.name) + forest_notes(forest, switches))
+        def line(name: str, inner: bool, below: str) -> str:
+            return f"SwitchName={name} {'Switches' if inner else 'Nodes'}={below}\n"
 
-
-_HEAD = "- topology: default\n  cluster_default: true\n  tree:\n    switches:\n"
+        return _written(cluster, self.name, line)
 
 
 class SlurmYamlWriter:
@@ -178,21 +163,13 @@ class SlurmYamlWriter:
     name = "slurm-yaml"
 
     def write(self, cluster: Cluster) -> Rendering:
-        """Return the cluster as a list of switches, broad ones first.
+        """Return the cluster as text."""
 
-        :raises InvalidInput: a name that Slurm cannot carry.
-        """
-        forest = forest_of(cluster)
-        switches = forest.switches()
-        entries = []
-        for switch in switches:
-            check_name(switch.name)
-            key, below = ("children", switch.children) if switch.children else ("nodes", switch.nodes)
-            entries.append(f"    - switch: {_quoted(switch.name)}\n      {key}: {_quoted(fold_hostlist(below))}\n")
-        notes = bare_tree_losses(cluster, self.name) + forest_notes(forest, switches)
-        return Rendering(_HEAD + "".join(entries), notes)
+        def entry(name: str, inner: bool, below: str) -> str:
+            # a double-quoted YAML string is what a JSON string is
+            switch, held = (json.dumps(text, ensure_ascii=False) for text in (name, below))
+            return f"    - switch: {switch}\n      {'children' if inner else 'nodes'}: {held}\n"
 
-
-def _quoted(text: str) -> str:
-    """Return a text as a double-quoted YAML string, which a JSON string is."""
-    return json.dumps(text, ensure_ascii=False)
+        found = _written(cluster, self.name, entry)
+        head = "- topology: default\n  cluster_default: true\n  tree:\n    switches:\n"
+        return Rendering(head + found.text, found.notes)

@@ -13,13 +13,10 @@ from topology.plugins import PluginGroup
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """A cluster as text.
-
-    :param notes: what the format could not carry, or only under another name; one sentence each.
-    """
+    """A cluster as text."""
 
     text: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what the format could not carry, or only under another name; one sentence each
 
 
 class TopologyWriter(Protocol):
@@ -32,10 +29,7 @@ class TopologyWriter(Protocol):
         """Name of the format, as in ``--to``."""
 
     def write(self, cluster: Cluster) -> Rendering:
-        """Return the cluster in this format.
-
-        :raises InvalidInput: a name that the format cannot carry.
-        """
+        """Return the cluster in this format; raise :class:`InvalidInput` for a name that the format cannot carry."""
 
 
 TOPOLOGY_WRITERS: PluginGroup[TopologyWriter] = PluginGroup(
@@ -46,15 +40,14 @@ TOPOLOGY_WRITERS: PluginGroup[TopologyWriter] = PluginGroup(
 
 def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     """Say what is lost in formats that carry the tree alone: no names of levels, no GPUs, no use, no flags."""
-    lost = []
-    if cluster.levels:
-        lost.append(f"names of levels ({', '.join(level.name for level in cluster.levels)})")
-    if others := int(np.count_nonzero(cluster.gpus != DEFAULT_GPUS)):
-        lost.append(f"GPU counts other than {DEFAULT_GPUS} ({others} of {len(cluster)} nodes)")
-    if used := int(np.count_nonzero(cluster.free_gpus < cluster.gpus)):
-        lost.append(f"GPUs in use ({used} of {len(cluster)} nodes)")
-    if cluster.flags:
-        lost.append(f"flags ({len(cluster.flags)} of {len(cluster)} nodes)")
+    counts = {
+        f"GPU counts other than {DEFAULT_GPUS}": np.count_nonzero(cluster.gpus != DEFAULT_GPUS),
+        "GPUs in use": np.count_nonzero(cluster.free_gpus < cluster.gpus),
+        "flags": len(cluster.flags),
+    }
+    levels = ", ".join(level.name for level in cluster.levels)
+    lost = [f"names of levels ({levels})"] if levels else []
+    lost += [f"{what} ({count} of {len(cluster)} nodes)" for what, count in counts.items() if count]
     return (f"{format_name} cannot carry {'; '.join(lost)}: left out",) if lost else ()
 
 

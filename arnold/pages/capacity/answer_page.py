@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arnold.pages.capacity.answer_chart import chart_of
-from arnold.pages.cards import card_of
+from arnold.pages.line_chart import card_of
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.sheet import Sheet
 from topology.drawing.templates import render

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arnold.pages.cards import ChartCard, card_of
-from arnold.pages.line_chart import ChartLine, LineChart
+from arnold.pages.line_chart import ChartCard, ChartLine, LineChart, card_of
 from arnold.pages.row_chart import ChartRow, row_chart
 from simulator.study.compared import Band, ComparedMetric, Comparison, RunGroup
 from topology.quantities import Kind, label_of, plural

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from arnold.exports.frames import Frames, frames
-from arnold.pages.cards import ChartCard, card_of
+from arnold.pages.line_chart import ChartCard, card_of
 from arnold.pages.replay.comparison import comparison_cards
 from arnold.pages.replay.deflated import packed_frames, packed_json
 from arnold.pages.replay.job_list import chosen_jobs, job_data

@@ -9,8 +9,7 @@ import pytest
 
 from topology.errors import InvalidInput, TooLarge, UnknownName
 from topology.files import Source
-from topology.readers import load_cluster, load_topology
-from topology.readers.loading import recognise
+from topology.readers import load_cluster, load_topology, recognise
 from topology.readers.types import TOPOLOGY_READERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -127,7 +126,7 @@ def test_errors_about_the_whole_file_name_the_file(tmp_path: Path) -> None:
 
 def test_a_cluster_beyond_the_limit_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Well formed and merely too big: exit code 3."""
-    monkeypatch.setattr("topology.readers.csv_table.MAX_NODES", 1)
+    monkeypatch.setattr("topology.readers.cluster_csv.MAX_NODES", 1)
     file = tmp_path / "cluster.csv"
     file.write_text(SAMPLES["csv"])
     with pytest.raises(TooLarge) as caught:

@@ -11,7 +11,7 @@ from topology.cluster import Cluster, Node
 from topology.errors import InvalidInput, InvalidTopology, UnknownName
 from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
-from topology.readers.loading import recognise
+from topology.readers import recognise
 from topology.readers.types import TOPOLOGY_READERS
 from topology.writers import TOPOLOGY_WRITERS
 
