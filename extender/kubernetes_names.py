@@ -5,9 +5,6 @@ Users write these names into their manifests; a change here breaks them.
 
 from __future__ import annotations
 
-from topology.readers.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL
-from topology.readers.kubernetes_pods import RELEASED
-
 GROUP = "arnold.dev"
 """API group and prefix of all labels and annotations."""
 
@@ -52,34 +49,6 @@ VERSION = "v1alpha1"
 
 KIND = "GangPlan"
 PLURAL = "gangplans"
-SINGULAR = "gangplan"
-SHORT = "gp"
 
 RESERVATION_KIND = "CapacityReservation"
 RESERVATION_PLURAL = "capacityreservations"
-
-__all__ = [
-    "ALPHA",
-    "AVOID",
-    "EXPECTED_DURATION",
-    "GANG",
-    "GANG_SIZE",
-    "GATE",
-    "GROUP",
-    "KIND",
-    "LEVEL",
-    "PARALLELISM",
-    "PLANNED",
-    "PLURAL",
-    "PREEMPTIBLE",
-    "RANK",
-    "RELEASED",
-    "RESERVATION_KIND",
-    "RESERVATION_PLURAL",
-    "SCHEDULER",
-    "SHORT",
-    "SINGULAR",
-    "SLOWDOWN",
-    "SLOWDOWN_UNTIL",
-    "VERSION",
-]

@@ -14,7 +14,11 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from extender.cluster_api import NODES, ClusterApi, Document, FlowControl, HttpApi, find_cluster
+from extender.cluster_api.api import ClusterApi, Document
+from extender.cluster_api.client import HttpApi
+from extender.cluster_api.credentials import find_cluster
+from extender.cluster_api.flow import FlowControl
+from extender.cluster_api.resource import NODES
 from topology.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, NodeFlag
 from topology.json_record import JsonRecord

@@ -14,7 +14,6 @@ from urllib.request import getproxies
 from extender.cluster_api.api import Document, PatchKind
 from extender.cluster_api.api_errors import Busy, ClusterError, Unreachable, refusal
 from extender.cluster_api.flow import FlowControl
-from extender.cluster_api.lines import Lines
 from extender.cluster_api.resource import Resource
 
 if TYPE_CHECKING:
@@ -234,3 +233,23 @@ class HttpApi:
             where=self.server,
             fix="check that it runs and that the address in the kubeconfig is right",
         )
+
+
+class Lines:
+    """Collects chunks and gives back complete lines; an object of a watch may be a megabyte, over many chunks."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Add a chunk.
+
+        :returns: the lines that it completes, without their ends and without empty ones.
+        """
+        end = chunk.rfind(b"\n")
+        if end < 0:
+            self._rest.append(chunk)
+            return []
+        whole = b"".join([*self._rest, chunk[:end]])
+        self._rest = [chunk[end + 1 :]]
+        return [line for line in whole.split(b"\n") if line]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from random import uniform
 
 
 class FlowControl:
@@ -55,3 +56,21 @@ class FlowControl:
         self._filled = now
         self._tokens -= 1
         return max(0.0, -self._tokens / self._rate)
+
+
+class Backoff:
+    """Waits of ``first``, twice that, ... at most ``longest`` seconds, each up to 20 % longer by chance."""
+
+    def __init__(self, *, first: float, longest: float) -> None:
+        self._first = first
+        self._longest = longest
+        self._failures = 0
+
+    def next(self) -> float:
+        """Return seconds to wait after one more failure."""
+        self._failures += 1
+        return min(self._longest, self._first * 2.0 ** min(self._failures - 1, 30)) * uniform(1, 1.2)
+
+    def reset(self) -> None:
+        """Take the next failure for the first again: it worked."""
+        self._failures = 0

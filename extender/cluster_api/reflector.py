@@ -21,7 +21,7 @@ import msgspec
 
 from extender.cluster_api.api import ClusterApi
 from extender.cluster_api.api_errors import ClusterError, Gone, Refused, refusal
-from extender.cluster_api.backoff import Backoff
+from extender.cluster_api.flow import Backoff
 from extender.cluster_api.resource import Resource
 from topology.errors import InvalidInput
 

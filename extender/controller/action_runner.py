@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 
-from extender.cluster_api import PODS, NotFound, PatchFailed, Regarding
+from extender.cluster_api.api_errors import NotFound, PatchFailed
+from extender.cluster_api.events import Regarding
+from extender.cluster_api.resource import PODS
 from extender.controller.actions import Action, Evict, Forget, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.dependencies import Dependencies
-from extender.controller.event_phrases import counted
 from extender.controller.planning import Planning, announce
-from extender.gangs import GangKey
-from extender.texts import clip
+from extender.gangs.types import GangKey
+from extender.texts import clip, counted
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ActionRunner:
-    """Does things, one gang at a time."""
+    """Carries out what was decided, one gang at a time."""
 
     shared: Dependencies
     planning: Planning
 
     async def act(self, key: GangKey, actions: Sequence[Action]) -> None:
-        """Run all actions in order, and last all releases together.
+        """Run all actions in order, and last all writes of pods together.
 
         :raises ArnoldError: something could not be done; what comes after it is not.
         """
@@ -44,21 +45,23 @@ class ActionRunner:
                 case Release() | NotifyPod() | Evict():
                     continue
         writer = self.shared.writer
-        if releases := [action for action in actions if isinstance(action, Release)]:
-            await self._together(key, "released", [writer.release(one.pod, one.node) for one in releases])
-        if notices := [action for action in actions if isinstance(action, NotifyPod)]:
-            await self._together(key, "told", [writer.tell(one.pod, one.node) for one in notices])
-        if evicted := [action for action in actions if isinstance(action, Evict)]:
-            await self._together(key, "evicted", [writer.evict(one.pod, one.why) for one in evicted])
+        # A generator begins no write before its turn comes.
+        await self._together(
+            key, "released", (writer.release(a.pod, a.node) for a in actions if isinstance(a, Release))
+        )
+        await self._together(key, "told", (writer.tell(a.pod, a.node) for a in actions if isinstance(a, NotifyPod)))
+        await self._together(key, "evicted", (writer.evict(a.pod, a.why) for a in actions if isinstance(a, Evict)))
 
-    async def _together(self, key: GangKey, what: str, writes: Sequence[Awaitable[None]]) -> None:
+    async def _together(self, key: GangKey, what: str, writes: Iterable[Awaitable[None]]) -> None:
         """Write pods, as many at once as flow control lets through.
 
         :raises ArnoldError: the worst of what failed; pods that are gone do not count.
         """
-        failed = [one for one in await asyncio.gather(*writes, return_exceptions=True) if one is not None]
-        done = len(writes) - len(failed)
-        logger.info("%s %s of %d", what, counted(done, "pod"), len(writes), extra={"gang": str(key)})
+        if not (came := await asyncio.gather(*writes, return_exceptions=True)):
+            return
+        failed = [one for one in came if one is not None]
+        done = counted(len(came) - len(failed), "pod")
+        logger.info("%s %s of %d", what, done, len(came), extra={"gang": str(key)})
         serious = [error for error in failed if not isinstance(error, NotFound)]
         for error in sorted(serious, key=lambda error: isinstance(error, PatchFailed)):
             raise error

@@ -11,10 +11,10 @@ from extender.controller.actions import Action, Decision, EventNote, Recreate, W
 from extender.controller.obstacles import Obstacles
 from extender.controller.plan_progress import PlanProgress
 from extender.controller.timeouts import Timeouts
-from extender.fleet import Fleet
-from extender.gangs import Gang, GangKey
+from extender.fleet.fleet import Fleet
+from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
-from extender.plans import GangPlan, PlanPhase, PlanSpec, canonical_uid
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid
 from topology.readers.kubernetes_pods import Pod
 
 
@@ -22,9 +22,9 @@ from topology.readers.kubernetes_pods import Pod
 class UnfitRanks:
     """Ranks that are not bound, by what is wrong with their nodes.
 
-    :param move: those to be moved, each with the reason.
-    :param stuck: those that cannot be moved: their pod is pinned to the node and has no controller to make it anew.
-    :param doubtful: those whose node is not Ready and not lost yet.
+    :param move: ranks to be moved, each with the reason.
+    :param stuck: ranks with a pod that is pinned to the node and has no controller to make it anew, with the reason.
+    :param doubtful: ranks on nodes that are not Ready and not lost yet.
     :param wake: when the first of these nodes will be lost.
     """
 
@@ -83,7 +83,7 @@ class Context:
             self.decision.wake_by(unfit.wake)
 
     def renewed(self, plan: GangPlan, gang: Gang) -> GangPlan:
-        """Return a plan whose pods get their time once more."""
+        """Return the plan with its time to bind once more."""
         new = plan.replace(
             phase=PlanPhase.PLANNED,
             pods=uids_of(gang),
@@ -98,7 +98,7 @@ class Context:
         """Promise the nodes no more; an expired plan remembers them."""
         new = plan.replace(phase=phase, reason=reason, message=message, expires=None)
         if phase is PlanPhase.QUEUED:
-            new = new.replace(nodes=(), pods=(), spread=None, objective=None, bound=None, gap=None)
+            new = new.without_worth().replace(nodes=(), pods=())
         new = self._undone(new, reason, message).with_condition("Planned", False, reason, message, self.now)
         self.do(Write(new, events=(EventNote(reason, message, "Warning"),)))
 

@@ -26,8 +26,8 @@ from extender.controller.context import Context
 from extender.controller.planned_gangs import decide_holding
 from extender.controller.timeouts import Timeouts
 from extender.controller.unplanned_gangs import PREEMPTED, decide_waiting
-from extender.gangs import GangKey
-from extender.plans import PlanPhase
+from extender.gangs.types import GangKey
+from extender.plans.gang_plan import PlanPhase
 
 _NOBODY: Mapping[GangKey, str] = {}
 

@@ -1,4 +1,4 @@
-"""What becomes of a reservation: a pure decision, from what is known and the time."""
+"""What becomes of a reservation: a pure function of what is known and the time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from extender.cluster_cache import ClusterCache
-from extender.controller.event_phrases import counted
 from extender.controller.obstacles import repelling_taint
-from extender.gangs import Gang
-from extender.queueing import gang_for
-from extender.reservations import Reservation, ReservationPhase
+from extender.gangs.types import Gang
+from extender.plans.reservation import Reservation, ReservationPhase
+from extender.queueing.queue_entries import gang_for
+from extender.texts import counted
 from scheduler.queue.types import QueuePolicy
 
 
@@ -18,7 +18,6 @@ from scheduler.queue.types import QueuePolicy
 class Next:
     """What is to become of a reservation.
 
-    :param reservation: as it should be written.
     :param lost: nodes of its zone that it cannot have any more.
     :param wanted: whether the solver has to find a zone, or other nodes for it, first.
     """
@@ -31,7 +30,7 @@ class Next:
 def decide_reservation(
     state: ClusterCache, reservation: Reservation, now: datetime, *, policy: QueuePolicy, lost_after: timedelta
 ) -> Next:
-    """Return what is to become of a reservation, from what is known and the time.
+    """Return what is to become of a reservation.
 
     :param lost_after: how long a node may be not Ready before it is lost.
     """
@@ -59,7 +58,9 @@ def decide_reservation(
         return Next(_given_back(new, ReservationPhase.ANNOUNCED, "NotHeeded", note, now))
     new = new.with_condition("Heeded", True, "Policy", policy.name, now)
     lost = tuple(name for name in reservation.zone if _lost(state, reservation, name, now, lost_after))
-    if not reservation.zone or lost or _other_job(reservation):
+    job = reservation.understanding.job
+    other_size = job is not None and job.grid.cells != len(reservation.zone)
+    if not reservation.zone or lost or other_size:
         return Next(new, lost=lost, wanted=True)
     return Next(held(state, new, gang, now))
 
@@ -91,19 +92,10 @@ def _given_back(
 ) -> Reservation:
     """Return the reservation without a zone; an expired one still says what it would have been worth."""
     new = reservation.replace(phase=phase, reason=reason, message=message, zone=(), held_by_others=None)
-    if any(one.type == "Zoned" for one in new.conditions):
-        new = new.with_condition("Zoned", False, reason, message, now).with_condition(
-            "Clear", False, reason, message, now
-        )
-    if phase is ReservationPhase.EXPIRED:
-        return new
-    return new.replace(spread=None, objective=None, bound=None, gap=None)
-
-
-def _other_job(reservation: Reservation) -> bool:
-    """Return whether the spec was changed, so that another number of nodes is needed."""
-    job = reservation.understanding.job
-    return job is not None and job.grid.cells != len(reservation.zone)
+    if new.condition("Zoned") is not None:
+        for kind in ("Zoned", "Clear"):
+            new = new.with_condition(kind, False, reason, message, now)
+    return new if phase is ReservationPhase.EXPIRED else new.without_worth()
 
 
 def _in_use(state: ClusterCache, node: str, gang: Gang | None) -> bool:

@@ -20,7 +20,7 @@ from extender.controller.decide_gangs import decide
 from extender.controller.dependencies import Dependencies
 from extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, PlanningPass, RetryDelay
 from extender.controller.planning import Planning, PlanningOutcome
-from extender.gangs import GangKey
+from extender.gangs.types import GangKey
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class GangController:
             pause, wake = PAUSE, RETHINK
             if self._shared.active:
                 if not led or monotonic() >= self._rethink:
-                    self._state.changed.add_all()
+                    self._state.changed()
                     self._rethink = monotonic() + RETHINK
                 started = perf_counter()
                 wake = await self.step()
@@ -85,14 +85,14 @@ class GangController:
         for key in sorted(due | self._state.take_changed()):
             self._due.pop(key, None)
             if key in self._tasks:
-                self._state.changed.add(key)
+                self._state.changed(key)
             else:
                 self._consider(key)
             if perf_counter() - slice_ > SLICE:
-                self._shared.telemetry.decided(perf_counter() - slice_)
+                self._shared.metrics.decided(perf_counter() - slice_)
                 await asyncio.sleep(0)
                 slice_ = perf_counter()
-        self._shared.telemetry.decided(perf_counter() - slice_)
+        self._shared.metrics.decided(perf_counter() - slice_)
         wakes = [*self._due.values(), *self._start_round()]
         return max(0.0, min(wakes, default=float("inf")) - monotonic()) if wakes else RETHINK
 
@@ -123,7 +123,7 @@ class GangController:
         What is lost when this process ends is found out anew, as long as the other gang waits.
         """
         self._unwanted[key] = why
-        self._state.changed.add(key)
+        self._state.changed(key)
         self._changed.set()
 
     def _start(self, key: GangKey, actions: Sequence[Action]) -> None:
@@ -160,7 +160,7 @@ class GangController:
         if key not in self._state.gang_keys:
             self._written_at.pop(key, None)
             self._retries.pop(key, None)
-        self._state.changed.add(key)
+        self._state.changed(key)
         self._changed.set()
 
     def _fails(self, key: GangKey, error: ArnoldError) -> None:

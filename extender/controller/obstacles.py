@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from extender.controller.event_phrases import counted
-from extender.fleet import Demand, Fleet, Host, demands_of
-from extender.gangs import Gang
+from extender.fleet.eligibility import Demand, demands_of
+from extender.fleet.fleet import Fleet
+from extender.fleet.hosts import Host
+from extender.gangs.types import Gang
+from extender.texts import counted
 
 
 class Vacancy(str):

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
-from extender.cluster_api.backoff import Backoff
-from extender.gangs import Gang, GangKey
+from extender.cluster_api.flow import Backoff
+from extender.gangs.types import Gang, GangKey
 
 PAUSE = 0.05
 """Seconds between two decisions at the least, so that a burst of changes is looked at once."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from extender.gangs import Gang
+from extender.gangs.types import Gang
 from extender.kubernetes_names import GATE
-from extender.plans import GangPlan, canonical_uid
+from extender.plans.gang_plan import GangPlan, canonical_uid
 from topology.readers.kubernetes_pods import Pod
 
 
@@ -16,7 +16,7 @@ from topology.readers.kubernetes_pods import Pod
 class PlanProgress:
     """One gang with a plan that has nodes.
 
-    Ranks whose pod has succeeded are *done*: they count as bound and want nothing.
+    A rank is *done* when its pod has succeeded: it counts as bound and wants nothing.
     """
 
     gang: Gang
@@ -39,8 +39,7 @@ class PlanProgress:
             ranks = enumerate(self.gang.members)
             return tuple((rank, member.pod, nodes[rank]) for rank, member in ranks if member is not None)
         known = self.plan.rank_of_pod
-        needed = (pod for pod in self.gang.pods if not pod.terminal and not pod.leaving)
-        found = ((known.get(canonical_uid(pod.uid)), pod) for pod in needed)
+        found = ((known.get(canonical_uid(pod.uid)), pod) for pod in self.gang.needed_pods)
         return tuple((rank, pod, nodes[rank]) for rank, pod in found if rank is not None and rank < len(nodes))
 
     @cached_property
@@ -53,7 +52,7 @@ class PlanProgress:
 
     @cached_property
     def gated(self) -> tuple[tuple[int, Pod, str], ...]:
-        """Those that still wait behind our gate."""
+        """Pods that still wait behind our gate."""
         return tuple(one for one in self.pods if one[1].node is None and one[1].gated_by(GATE))
 
     @cached_property
@@ -64,12 +63,12 @@ class PlanProgress:
 
     @cached_property
     def started(self) -> bool:
-        """Whether a pod was released or bound: its node is decided, and a new plan would not be free any more."""
+        """Whether a pod was released or bound: a new plan would not be free to choose its node."""
         return any(pod.node is not None or pod.released for _, pod, _ in self.ungated)
 
     @property
     def ungated(self) -> Iterator[tuple[int, Pod, str]]:
-        """Those that do not wait behind our gate."""
+        """Pods that do not wait behind our gate."""
         return (one for one in self.pods if one[1].node is not None or not one[1].gated_by(GATE))
 
     @cached_property

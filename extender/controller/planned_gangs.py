@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from extender.controller.actions import EventNote, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.context import Context, UnfitRanks, is_pinned, nodes_of
-from extender.controller.event_phrases import counted, named
 from extender.controller.plan_progress import PlanProgress
-from extender.gangs import Gang
+from extender.gangs.types import Gang
 from extender.kubernetes_names import PLANNED
-from extender.planner import with_doubts
-from extender.plans import GangPlan, PlanPhase, PlanSpec, canonical_uid
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid, with_doubts
+from extender.texts import counted, named
 
 
 def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:

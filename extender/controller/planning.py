@@ -14,17 +14,20 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
 
-from extender.cluster_api import ClusterError, EventRecorder, Regarding
+from extender.cluster_api.api_errors import ClusterError
+from extender.cluster_api.events import EventRecorder, Regarding
 from extender.controller.actions import EventNote, RepairAction
 from extender.controller.api_writer import GANGPLANS
 from extender.controller.context import uids_of
 from extender.controller.dependencies import Dependencies
-from extender.controller.event_phrases import counted, worth
 from extender.controller.obstacles import Obstacles
 from extender.controller.pacing import Reminders
-from extender.gangs import GangKey
-from extender.planner import HINTS_READ, Answer, PlanningRound, Question, Stopping, repair_question, solve
-from extender.plans import GangPlan, PlanPhase, object_name
+from extender.gangs.types import GangKey
+from extender.planner.planning_round import Answer, PlanningRound
+from extender.planner.question import Question, Stopping, repair_question
+from extender.planner.solve import solve
+from extender.plans.gang_plan import HINTS_READ, GangPlan, PlanPhase, object_name
+from extender.texts import counted
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
@@ -154,7 +157,7 @@ class Planning:
             return PlanningOutcome.NO_ROOM
         if self._stale(plan):
             return PlanningOutcome.NOTHING
-        said = worth(plan)
+        said = _worth(plan)
         plan = plan.with_condition("Planned", True, "Planned", said, now).replace(expires=now + self.shared.terms.bind)
         plan = plan.with_condition("Valid", True, "Consistent", "", now)
         await self._write(plan, EventNote("Planned", said))
@@ -189,6 +192,14 @@ class Planning:
     async def _write(self, plan: GangPlan, *said: EventNote) -> None:
         self.reminders.written(plan.key)
         announce(self.shared.events, await self.shared.writer.write(plan), said)
+
+
+def _worth(plan: GangPlan) -> str:
+    """Return what a placement is worth, in one sentence."""
+    if plan.spread is None or plan.objective is None:
+        return f"{counted(plan.size, 'node')} planned"
+    proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} from the best"
+    return f"DP spread {plan.spread[0]}, PP spread {plan.spread[1]}, objective {plan.objective:g}, {proof}"
 
 
 def _gist(plan: GangPlan) -> tuple[object, ...]:

@@ -6,13 +6,12 @@ from collections import Counter
 
 from extender.controller.actions import EventNote, Evict, RepairAction, Write
 from extender.controller.context import Context, nodes_of, spec_of, uids_of
-from extender.controller.event_phrases import counted, named
 from extender.controller.obstacles import Vacancy
 from extender.controller.plan_progress import PlanProgress
-from extender.gangs import Gang
+from extender.gangs.types import Gang
 from extender.kubernetes_names import GATE
-from extender.planner import with_doubts
-from extender.plans import GangPlan, PlanPhase
+from extender.plans.gang_plan import GangPlan, PlanPhase, with_doubts
+from extender.texts import counted, named
 from topology.readers.kubernetes_pods import Pod
 
 PREEMPTED = "Preempted"
@@ -43,8 +42,7 @@ def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
 
 def _on_nodes(gang: Gang) -> list[Pod]:
     """Return the gang's pods that have a node, or were pinned to one, and are not leaving."""
-    pods = (pod for pod in gang.pods if not pod.terminal and not pod.leaving)
-    return [pod for pod in pods if pod.node is not None or (pod.pin is not None and not pod.gated_by(GATE))]
+    return [pod for pod in gang.needed_pods if pod.node is not None or (pod.pin is not None and not pod.gated_by(GATE))]
 
 
 def _held_by_others(gang: Gang) -> str:
@@ -57,7 +55,7 @@ def _held_by_others(gang: Gang) -> str:
 def _chosen_by_themselves(context: Context, gang: Gang, plan: GangPlan | None) -> str:
     """Return which pods name a node, or are on one, that no plan gave to them; empty = none.
 
-    Anybody may write a node into a pod.  Were it taken for that of a plan which is lost, the gang would pass all that
+    Any client may write a node into a pod.  Were it taken for that of a lost plan, the gang would pass all that
     wait, and choose.  A pod that is on a node already is there, by whatever choice: kube-scheduler leaves no mark when
     it binds one without the gate.  Its plan says where it is, unless that node is promised to others, or has two pods.
     """
@@ -81,14 +79,9 @@ def _chosen_by_themselves(context: Context, gang: Gang, plan: GangPlan | None) -
 
 def _tell(context: Context, gang: Gang, plan: GangPlan | None, *, phase: PlanPhase, reason: str, message: str) -> None:
     """Write why a gang has no nodes, if that is not what its plan says."""
-    base = plan or GangPlan(context.key, phase)
-    base = with_doubts(base, gang, context.now)
-    if plan is not None and (plan.phase, plan.reason, plan.message, plan.conditions) == (
-        phase,
-        reason,
-        message,
-        base.conditions,
-    ):
+    base = with_doubts(plan or GangPlan(context.key, phase), gang, context.now)
+    told = (phase, reason, message, base.conditions)
+    if plan is not None and (plan.phase, plan.reason, plan.message, plan.conditions) == told:
         return
     spec = spec_of(gang, base.spec)
     new = base.replace(phase=phase, reason=reason, message=message, expires=None, bound_pods=0, spec=spec)
@@ -111,10 +104,13 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
 
     :returns: whether there is anything to take.
     """
-    remembered = plan if plan is not None and plan.nodes and _agree(PlanProgress(gang, plan)) else None
-    base = remembered or _from_pods(gang, plan)
-    sight = None if base is None else PlanProgress(gang, base)
-    if base is None or sight is None or not sight.matching or not sight.started:
+    remembered = None
+    if plan is not None and plan.nodes and (sight := PlanProgress(gang, plan)).matching and not sight.off_plan:
+        remembered = plan
+    if (base := remembered or _from_pods(gang, plan)) is None:
+        return False
+    sight = PlanProgress(gang, base)
+    if not sight.matching or not sight.started:
         return False
     unfit = context.unfit_ranks(sight)
     context.watch(unfit)
@@ -131,11 +127,6 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
         note = f"the nodes of the plan before are free: {counted(len(base.nodes), 'pod')} go on"
         context.do(Write(context.renewed(base, gang), events=(EventNote("Planned", note),)))
     return True
-
-
-def _agree(sight: PlanProgress) -> bool:
-    """Return whether a gang is as many as its plan has nodes, and no pod of it on another node than planned."""
-    return sight.matching and not sight.off_plan
 
 
 def _in_the_queue(context: Context) -> list[str]:
@@ -158,5 +149,4 @@ def _from_pods(gang: Gang, plan: GangPlan | None) -> GangPlan | None:
         return None
     nodes = tuple(node or Vacancy(rank) for rank, node in enumerate(known))
     base = plan or GangPlan(gang.key, PlanPhase.WAITING)
-    base = base.replace(spread=None, objective=None, bound=None, gap=None)
-    return base.replace(nodes=nodes, pods=uids_of(gang), spec=spec_of(gang, base.spec))
+    return base.without_worth().replace(nodes=nodes, pods=uids_of(gang), spec=spec_of(gang, base.spec))

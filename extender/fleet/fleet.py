@@ -17,7 +17,7 @@ from extender.fleet.eligibility import Demand
 from extender.fleet.fleet_table import BoolArray, FleetTable, Problem, make_table
 from extender.fleet.gang_view import GangView, Own, make_view
 from extender.fleet.hosts import GONE, Host, host_of
-from extender.gangs import GangKey
+from extender.gangs.types import GangKey
 from scheduler.occupancy import Occupancy
 from topology.cluster import Cluster
 from topology.readers.kubernetes_labels import PRESETS

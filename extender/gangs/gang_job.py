@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from extender.gangs.gang_annotations import (
     MOST_PODS,
+    format_parallelism,
     impossible_degrees,
     parse_alpha,
     parse_avoid,
@@ -17,7 +18,6 @@ from extender.gangs.gang_annotations import (
     parse_level,
     parse_size,
 )
-from extender.gangs.parallelism import format_parallelism
 from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
 from extender.kubernetes_names import GANG_SIZE, PARALLELISM
 from scheduler.job import Hold, Job, Parallelism

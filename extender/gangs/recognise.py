@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from extender.gangs import dialects as d
+from extender.gangs.dialects import requests_of, requests_of_group
 from extender.gangs.gang_annotations import asked_by, parse_whole
 from extender.gangs.pod_ranks import equal_parts, index_of, numbered_by
-from extender.gangs.topology_requests import requests_of, requests_of_group
 from extender.gangs.types import GangKey, GangMember, InvalidGang, TopologyRequest
 from extender.kubernetes_names import GANG, GANG_SIZE, GATE, PARALLELISM
 from extender.objects import Owner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -144,9 +145,9 @@ class Gang:
         return all(pod.terminal for pod in self.pods)
 
     @property
-    def missing(self) -> tuple[int, ...]:
-        """Ranks without a pod that need one; empty while ranks are not known."""
-        return tuple(r for r, member in enumerate(self.members) if member is None and r not in self.done)
+    def needed_pods(self) -> Iterator[Pod]:
+        """Pods that run or are still to run, and are not leaving."""
+        return (pod for pod in self.pods if not pod.terminal and not pod.leaving)
 
     @property
     def uids(self) -> tuple[str | None, ...]:

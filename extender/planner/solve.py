@@ -11,11 +11,10 @@ from functools import cache
 import numpy as np
 
 from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
-from extender.planner.doubts import with_doubts
 from extender.planner.planning_round import Answer
 from extender.planner.question import Question
-from extender.plans import GangPlan, PlanPhase, PlanSpec, canonical_uid
-from extender.queueing import UsableRows
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid, with_doubts
+from extender.queueing.fleet_state import UsableRows
 from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible, shortage

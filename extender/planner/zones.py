@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from extender.cluster_cache import ClusterCache
-from extender.fleet import Own
-from extender.gangs import InvalidGang
+from extender.fleet.gang_view import Own
+from extender.gangs.types import InvalidGang
 from extender.planner.question import placed_in
 from extender.planner.solve import by_cell, by_rank
-from extender.reservations import Reservation
+from extender.plans.reservation import Reservation
 from scheduler.job import Job
 from scheduler.placement.admission import shortage
 from scheduler.placement.types import ALGORITHMS, Limits

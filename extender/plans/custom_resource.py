@@ -83,6 +83,10 @@ class CustomResource(StoredPart, frozen=True, kw_only=True):
         """Return the condition of that type."""
         return next((one for one in self.conditions if one.type == kind), None)
 
+    def without_worth(self) -> Self:
+        """Return a copy without a placement to be worth anything."""
+        return self.replace(spread=None, objective=None, bound=None, gap=None)
+
     def with_condition(self, kind: str, status: bool | None, reason: str, message: str, now: datetime) -> Self:
         """Return a copy with one condition set; its time changes only when its status does."""
         text = {True: "True", False: "False", None: "Unknown"}[status]

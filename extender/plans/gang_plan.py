@@ -9,9 +9,12 @@ takes 1.5 MB.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -20,8 +23,8 @@ from uuid import UUID
 
 import msgspec
 
-from extender.gangs import GangKey
-from extender.gangs.parallelism import format_parallelism, parse_parallelism
+from extender.gangs.gang_annotations import format_parallelism, parse_parallelism
+from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import KIND
 from extender.plans.custom_resource import (
     CustomResource,
@@ -33,7 +36,6 @@ from extender.plans.custom_resource import (
     resource_of,
     written,
 )
-from extender.plans.packed_names import pack_names, pack_uids, unpack_names, unpack_uids
 from scheduler.job import Avoid, Hold, Job
 
 
@@ -226,3 +228,66 @@ def _plan_of(document: StoredObject) -> GangPlan:
     # However it was written, it is compared as we write it; and that it cannot be read is found out now.
     degrees = parse_parallelism(plan.spec.parallelism, order=plan.spec.order)
     return plan.replace(spec=plan.spec.replace(parallelism=format_parallelism(degrees), order=degrees.order))
+
+
+MOST_BYTES = 64_000_000
+"""Names of the nodes of one plan, unpacked; a million nodes with long names."""
+
+_NONE = bytes(16)
+
+
+def pack_names(names: Sequence[str]) -> str | None:
+    """Return the names of nodes as one short text; ``None`` for none."""
+    return base64.b64encode(zlib.compress("\n".join(names).encode(), 6)).decode() if names else None
+
+
+def unpack_names(text: str | None) -> tuple[str, ...]:
+    """Return the names in such a text.
+
+    :raises ValueError: it is none, or absurdly long.
+    """
+    if not text:
+        return ()
+    unpacker = zlib.decompressobj()
+    try:
+        plain = unpacker.decompress(base64.b64decode(text, validate=True), MOST_BYTES)
+    except (binascii.Error, zlib.error) as error:
+        raise ValueError(f"assignment.nodes cannot be unpacked: {error}") from None
+    if not unpacker.eof:
+        raise ValueError("assignment.nodes is cut off, or absurdly long")
+    return tuple(plain.decode().split("\n"))
+
+
+def pack_uids(uids: Sequence[str | None]) -> str | None:
+    """Return the UIDs of pods as one short text; ``None`` for none."""
+    if not uids:
+        return None
+    return base64.b64encode(b"".join(_NONE if uid is None else UUID(uid).bytes for uid in uids)).decode()
+
+
+def unpack_uids(text: str | None) -> tuple[str | None, ...]:
+    """Return the UIDs in such a text.
+
+    :raises ValueError: it is none.
+    """
+    try:
+        data = base64.b64decode(text or "", validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"assignment.pods cannot be unpacked: {error}") from None
+    if len(data) % 16:
+        raise ValueError("assignment.pods is cut off")
+    chunks = (data[i : i + 16] for i in range(0, len(data), 16))
+    return tuple(None if chunk == _NONE else str(UUID(bytes=chunk)) for chunk in chunks)
+
+
+HINTS_READ = "HintsRead"
+"""Condition: whether what the pods say for the queue policy could be understood; absent where it always could."""
+
+
+def with_doubts(plan: GangPlan, gang: Gang, now: datetime) -> GangPlan:
+    """Return the plan with a condition about its gang's hints, if there was ever something to say."""
+    if gang.doubts:
+        message = "; ".join(map(str, gang.doubts))
+        return plan.with_condition(HINTS_READ, False, gang.doubts[0].reason, message, now)
+    known = plan.condition(HINTS_READ)
+    return plan if known is None else plan.with_condition(HINTS_READ, True, "Understood", "", now)

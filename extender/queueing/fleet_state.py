@@ -10,10 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from extender.cluster_cache import ClusterCache
-from extender.fleet import FleetTable
-from extender.gangs import GangKey
-from extender.queueing.queue_entries import RunningEntry, running_jobs
-from extender.queueing.reserved import claimed
+from extender.fleet.fleet_table import FleetTable
+from extender.gangs.types import GangKey
+from extender.queueing.queue_entries import RunningEntry, claimed, running_jobs
 from scheduler.queue.types import BoolArray, CapacityReservation, Waiting
 from topology.cluster import IntArray
 

@@ -12,9 +12,10 @@ from datetime import datetime
 from math import inf
 
 from extender.cluster_cache import ClusterCache
-from extender.gangs import Gang, GangKey, hints_of
+from extender.gangs.hints import hints_of
+from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import SCHEDULER
-from extender.queueing.reserved import reservation_for
+from extender.plans.reservation import Reservation
 from scheduler.queue.types import QueuedJob
 from topology.readers.kubernetes_pods import Pod
 
@@ -83,7 +84,7 @@ def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) ->
         if (job := _running_gang(state, gang, rows, now)) is not None:
             yield job
     for uid, (node, gpus) in state.fleet.holding.items():
-        pod = state.pod(uid)
+        pod = state.pods.get(uid)
         if pod is not None and node in rows and state.member(uid) is None:
             hints = hints_of((pod,))
             started = pod.bound_at.timestamp()
@@ -113,3 +114,43 @@ def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now:
     ends = inf if gang.seconds is None else started + gang.seconds
     leaving = not holding and all(pod.leaving for pod in bound)
     return RunningEntry(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends, leaving)
+
+
+def reservation_for(state: ClusterCache, gang: Gang) -> Reservation | None:
+    """Return the reservation whose zone a gang may use; of several, the one that arrives first."""
+    if not state.reservations:
+        return None
+    found = (one for one in state.reservations.values() if one.held and _meant(one, gang))
+    return min(found, key=lambda one: (one.ask.arrives, one.key), default=None)
+
+
+def gang_for(state: ClusterCache, reservation: Reservation) -> Gang | None:
+    """Return the gang that uses a reservation, or will: one with nodes, else one that is complete, else the oldest."""
+    if reservation.gang is not None:
+        return state.gang(reservation.gang)
+    found = [gang for gang in state.gangs() if not gang.over and _meant(reservation, gang)]
+
+    def order(gang: Gang) -> tuple[object, ...]:
+        return not _has_nodes(state, gang.key), not gang.complete, gang.created, gang.key
+
+    return min(found, key=order, default=None)
+
+
+def claimed(state: ClusterCache, reservation: Reservation) -> bool:
+    """Return whether its gang is here, complete, and waits for its nodes: then no other comes in."""
+    gang = gang_for(state, reservation)
+    return gang is not None and not gang.over and gang.complete and not _has_nodes(state, gang.key)
+
+
+def _meant(reservation: Reservation, gang: Gang) -> bool:
+    if gang.key.namespace != reservation.key.namespace:
+        return False
+    if reservation.gang is not None:
+        return gang.key == reservation.gang
+    wanted = reservation.ask.labels.items()
+    return all(wanted <= pod.labels.items() for pod in gang.pods)
+
+
+def _has_nodes(state: ClusterCache, key: GangKey) -> bool:
+    plan = state.plans.get(key)
+    return plan is not None and plan.holding

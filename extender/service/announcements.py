@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 
-from extender.cluster_api import PODS, EventRecorder, Regarding
+from extender.cluster_api.events import EventRecorder, Regarding
+from extender.cluster_api.resource import PODS
 from extender.cluster_cache import ClusterCache
-from extender.fleet import Fleet
+from extender.fleet.fleet import Fleet
 from extender.kubernetes_names import GANG, GATE, SCHEDULER
 from extender.texts import clip
 from topology.readers.kubernetes_pods import Pod

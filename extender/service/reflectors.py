@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from extender.cluster_api import NODES, PODS, ClusterApi, Reflector, Resource
+from extender.cluster_api.api import ClusterApi
+from extender.cluster_api.reflector import Reflector
+from extender.cluster_api.resource import NODES, PODS, Resource
 from extender.controller.api_writer import GANGPLANS, RESERVATIONS
 from extender.controller.object_store import Stores, decode_own_plan
 from extender.objects import decode_node, decode_owner, decode_pod
-from extender.reservations import decode_reservation
+from extender.plans.reservation import decode_reservation
 
 OWNERS = (
     Resource("batch", "v1", "jobs", "Job"),

@@ -11,29 +11,31 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
 
 import uvicorn
 
-from extender.cluster_api import Credentials, Election, EventRecorder, FlowControl, HttpApi, find_cluster
+from extender.cluster_api.client import HttpApi
+from extender.cluster_api.credentials import Credentials, find_cluster
+from extender.cluster_api.election import Election
+from extender.cluster_api.events import EventRecorder
+from extender.cluster_api.flow import FlowControl
 from extender.cluster_cache import ClusterCache
 from extender.controller.api_writer import Writer
-from extender.controller.dependencies import Dependencies, utc_now
+from extender.controller.dependencies import Dependencies
 from extender.controller.gang_controller import GangController
 from extender.controller.object_store import Stores
 from extender.controller.reservation_controller import ReservationController
 from extender.controller.timeouts import Timeouts
+from extender.extender_metrics import Metrics
 from extender.service.announcements import log_topology, report_orphans
-from extender.service.app import Backend, create_app
-from extender.service.background_tasks import BackgroundTasks
+from extender.service.app import Backend, BodyReader, create_app
 from extender.service.connection import MOST_STRANGERS, Connection, Strangers
-from extender.service.extender_metrics import Metrics
 from extender.service.logs import set_up_logs
 from extender.service.reflectors import Readiness, make_reflectors
-from extender.service.request_body import BodyReader
 from extender.service.settings import Address, ServeOptions, live_policy, parse_address, parse_levels
 from extender.service.tls import RotatingContext, tls_files
 from scheduler.placement.types import Limits
@@ -95,12 +97,14 @@ class _Process:
         readiness = Readiness(reflectors, clock=monotonic)
         metrics = Metrics(plans=state.plans.values, leads=election.leads, reservations=state.reservations.values)
         for_plans = api.lane(rate=200, parallel=8)
-        writer = Writer(state, stores, for_pods=api, for_plans=for_plans, leads=election.leads, telemetry=metrics)
+        writer = Writer(
+            state=state, stores=stores, for_pods=api, for_plans=for_plans, leads=election.leads, metrics=metrics
+        )
         shared = Dependencies(
             state=state,
             writer=writer,
             events=events,
-            telemetry=metrics,
+            metrics=metrics,
             policy=self.policy,
             limits=Limits(seconds=settings.time_limit, workers=settings.workers),
             terms=Timeouts(bind=timedelta(seconds=settings.bind_timeout), lost=timedelta(seconds=settings.lost_after)),
@@ -108,7 +112,7 @@ class _Process:
             synced=readiness.synced,
         )
         controller = GangController(shared, changed)
-        server = self._server(Backend(state, metrics, now=utc_now, unready=readiness.reasons, policy=self.policy))
+        server = self._server(Backend(state, metrics, now=shared.now, unready=readiness.reasons, policy=self.policy))
         tasks = BackgroundTasks()
         for reflector in reflectors:
             tasks.start(str(reflector.resource), reflector.run())
@@ -207,3 +211,44 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _nothing(*_: object) -> None:
     """Ignore a signal that was seen already."""
+
+
+logger = logging.getLogger(__name__)
+
+
+class BackgroundTasks:
+    """Tasks that never end by themselves.
+
+    One that does is a fault, and the process must not go on half alive: it ends as on SIGTERM, to be started again, and
+    :meth:`check` raises what happened.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._fault: BaseException | None = None
+
+    def start(self, name: str, work: Awaitable[None]) -> None:
+        """Start a task."""
+        self._tasks[name] = asyncio.create_task(self._run(name, work), name=name)
+
+    def stop(self, *names: str) -> None:
+        """Stop some tasks, or all."""
+        for name in names or tuple(self._tasks):
+            self._tasks[name].cancel()
+
+    def check(self) -> None:
+        """Raise the fault that ended the process, if it was one."""
+        if self._fault is not None:
+            raise self._fault
+
+    async def _run(self, name: str, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            logger.exception("the task %s failed: ending, to be started again", name)
+            self._fault = error
+        else:
+            self._fault = RuntimeError(f"the task {name} ended")
+        signal.raise_signal(signal.SIGTERM)

@@ -13,16 +13,9 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
-from extender.cluster_api import (
-    ClusterError,
-    Conflict,
-    Document,
-    Gone,
-    NotFound,
-    PatchFailed,
-    PatchKind,
-    Resource,
-)
+from extender.cluster_api.api import Document, PatchKind
+from extender.cluster_api.api_errors import ClusterError, Conflict, Gone, NotFound, PatchFailed
+from extender.cluster_api.resource import Resource
 
 Key = tuple[str, str]
 
@@ -224,7 +217,7 @@ class Mirror:
 
 def unreachable() -> ClusterError:
     """What a server that is away looks like."""
-    from extender.cluster_api import Unreachable
+    from extender.cluster_api.api_errors import Unreachable
 
     return Unreachable("the API server does not answer", fix="start it")
 

@@ -13,20 +13,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from extender.cluster_api import (
-    NODES,
-    PODS,
-    Busy,
-    ClusterApi,
-    Conflict,
-    FlowControl,
-    Gone,
-    HttpApi,
-    InvalidKubeconfig,
-    Refused,
-    Unreachable,
-    find_cluster,
-)
+from extender.cluster_api.api import ClusterApi
+from extender.cluster_api.api_errors import Busy, Conflict, Gone, InvalidKubeconfig, Refused, Unreachable
+from extender.cluster_api.client import HttpApi
+from extender.cluster_api.credentials import find_cluster
+from extender.cluster_api.flow import FlowControl
+from extender.cluster_api.resource import NODES, PODS
 from topology.errors import ArnoldError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

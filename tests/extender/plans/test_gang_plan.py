@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.gangs import GangKey
-from extender.plans import (
+from extender.gangs.types import GangKey
+from extender.plans.custom_resource import Condition
+from extender.plans.gang_plan import (
     HOLDING,
-    Condition,
     GangPlan,
     PlanPhase,
     PlanSpec,
@@ -23,8 +23,8 @@ from extender.plans import (
     decode_plan,
     encode_plan,
     object_name,
+    pack_names,
 )
-from extender.plans.packed_names import pack_names
 from scheduler.job import Hold, Job, Parallelism
 from tests.extender.things import NOW, key
 from topology.errors import InvalidInput

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.cluster_cache import ClusterCache
-from extender.service.app import Backend, create_app
-from extender.service.extender_metrics import Metrics
-from extender.service.request_body import BodyReader
+from extender.extender_metrics import Metrics
+from extender.service.app import Backend, BodyReader, create_app
 from scheduler.queue.by_priority import PriorityAge
 from tests.extender.things import NOW
 

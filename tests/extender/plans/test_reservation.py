@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.fleet import Demand
-from extender.gangs import GangKey
-from extender.reservations import ReservationPhase, decode_reservation, encode_reservation
+from extender.fleet.eligibility import Demand
+from extender.gangs.types import GangKey
+from extender.plans.reservation import ReservationPhase, decode_reservation, encode_reservation
 from tests.extender.things import NOW, SPACE, Json, reservation_json
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_objects import START_OF_TIME, Taint

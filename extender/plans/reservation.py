@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from extender.fleet import Demand
-from extender.gangs import Asked, GangKey, InvalidGang, understand
+from extender.fleet.eligibility import Demand
+from extender.gangs.gang_job import understand
+from extender.gangs.types import Asked, GangKey, InvalidGang
 from extender.kubernetes_names import GANG_SIZE, GROUP, RESERVATION_KIND
 from extender.plans.custom_resource import (
     CustomResource,

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from extender.plans import GangPlan, PlanPhase
-from extender.reservations import Reservation, ReservationPhase
+from extender.plans.gang_plan import GangPlan, PlanPhase
+from extender.plans.reservation import Reservation, ReservationPhase
 
 FAST = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0)
 SLOW = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -67,7 +67,7 @@ class Metrics:
         )
 
     def decided(self, seconds: float) -> None:
-        """Count a decision; see :class:`extender.controller.api_writer.Telemetry`."""
+        """Count a decision on the event loop."""
         self.decide_seconds.observe(seconds)
 
     def planned(self, seconds: float, outcome: str) -> None:
