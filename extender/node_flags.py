@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
-import msgspec
-
-from extender.cluster_api.api import ClusterApi, Document
-from extender.cluster_api.client import HttpApi
+from extender.cluster_api.client import ClusterApi
 from extender.cluster_api.credentials import find_cluster
 from extender.cluster_api.flow import FlowControl
-from extender.cluster_api.resource import NODES
+from extender.cluster_api.reflector import pages_of
+from extender.cluster_api.resource import NODES, Document
+from extender.objects import decode_node
 from topology.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, NodeFlag
 from topology.json_record import JsonRecord
 from topology.readers.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL, annotated_flag
-from topology.readers.kubernetes_objects import NodeObject
 
 T = TypeVar("T")
 
@@ -74,14 +72,9 @@ class NodeFlags:
 
     async def all(self) -> dict[str, FlaggedNode]:
         """Return every node with its annotations, by name."""
-        found: dict[str, FlaggedNode] = {}
-        token = ""
-        while True:
-            page = _pages.decode(await self._api.page(NODES, token=token))
-            for item in page.items or ():
-                found[item.name] = _read(item.name, item.metadata.annotations or {})
-            if not (token := page.metadata.token):
-                return found
+        pages = [page.items or () async for page in pages_of(self._api, NODES)]
+        nodes = (decode_node(bytes(raw)) for items in pages for raw in items)
+        return {node.name: _read(node.name, node.metadata.annotations or {}) for node in nodes}
 
     async def apply(self, flags: Iterable[NodeFlag]) -> list[FlagChange]:
         """Write flags; of two for one node the slower wins.
@@ -163,9 +156,9 @@ def on_cluster(kubeconfig: str | None, context: str | None, action: Callable[[No
     return asyncio.run(act())
 
 
-async def _connect(kubeconfig: str | None, context: str | None) -> HttpApi:
+async def _connect(kubeconfig: str | None, context: str | None) -> ClusterApi:
     credentials = await find_cluster(kubeconfig, context=context)
-    return HttpApi(credentials.configuration, flow=FlowControl(rate=500, burst=100, parallel=16))
+    return ClusterApi(credentials.configuration, flow=FlowControl(rate=500, burst=100, parallel=16))
 
 
 def _read(name: str, annotations: Mapping[str, str]) -> FlaggedNode:
@@ -207,15 +200,3 @@ def _stays(before: FlaggedNode, flag: NodeFlag, now: datetime, *, ours: bool) ->
 
 def _rfc3339(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-class _ListMetadata(msgspec.Struct, rename={"token": "continue"}):
-    token: str = ""
-
-
-class _Page(msgspec.Struct):
-    metadata: _ListMetadata
-    items: list[NodeObject] | None = None
-
-
-_pages = msgspec.json.Decoder(_Page)

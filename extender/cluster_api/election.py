@@ -22,9 +22,9 @@ from time import monotonic
 
 import msgspec
 
-from extender.cluster_api.api import ClusterApi, Document
 from extender.cluster_api.api_errors import ClusterError, NotFound
-from extender.cluster_api.resource import LEASES
+from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.resource import LEASES, Document
 
 logger = logging.getLogger(__name__)
 
@@ -84,15 +84,9 @@ class Election:
     ) -> None:
         self.identity = identity
         self.leader = ""
-        """Who leads, as far as we know."""
-        self._api = api
-        self._name = name
-        self._namespace = namespace
-        self._terms = terms
-        self._changed = changed
-        self._clock = clock
-        self._now = now
-        self._sleep = sleep
+        """Identity of the leader, as far as it is known here."""
+        self._api, self._name, self._namespace, self._terms = api, name, namespace, terms
+        self._changed, self._clock, self._now, self._sleep = changed, clock, now, sleep
         self._until = float("-inf")
         self._seen: tuple[str, float] = ("", 0.0)
         self._leading = False

@@ -15,9 +15,9 @@ from secrets import token_hex
 from time import monotonic
 from typing import Literal
 
-from extender.cluster_api.api import ClusterApi, Document
 from extender.cluster_api.api_errors import ClusterError
-from extender.cluster_api.resource import EVENTS, Resource
+from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.resource import EVENTS, Document, Resource
 from extender.texts import clip
 
 logger = logging.getLogger(__name__)

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from extender.cluster_api.api import ClusterApi
 from extender.cluster_api.api_errors import ClusterError, Gone, Refused, refusal
+from extender.cluster_api.client import ClusterApi
 from extender.cluster_api.flow import Backoff
 from extender.cluster_api.resource import Resource
 from topology.errors import InvalidInput
@@ -53,23 +53,20 @@ class Sink(Protocol[T_contra]):
         """Forget an object that is there no longer, or says nothing that can be read."""
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _Meta(msgspec.Struct, rename={"resource_version": "resourceVersion", "token": "continue"}):
     name: str = ""
     namespace: str = ""
     resource_version: str = ""
+    token: str = ""
 
 
 class _Object(msgspec.Struct):
     metadata: _Meta
 
 
-class _ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "token": "continue"}):
-    resource_version: str = ""
-    token: str = ""
+class Page(_Object):
+    """A page of a list, its objects unread."""
 
-
-class _Page(msgspec.Struct):
-    metadata: _ListMeta
     items: list[msgspec.Raw] | None = None
 
 
@@ -78,8 +75,25 @@ class _Change(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _Status(msgspec.Struct):
-    code: int = 0
+_pages, _changes = msgspec.json.Decoder(Page), msgspec.json.Decoder(_Change)
+_heads = msgspec.json.Decoder(_Object)
+
+
+async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[Page]:
+    """Yield the pages of the list of all objects of a kind, the last one without a token.
+
+    :raises ClusterError: it cannot be listed.
+    """
+    token = ""
+    while True:
+        body = await api.page(resource, limit=PAGE, token=token)
+        try:
+            page = _pages.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise refusal(502, body[:200], where=f"listing {resource.plural}") from error
+        yield page
+        if not (token := page.metadata.token):
+            return
 
 
 class Reflector(Generic[T]):
@@ -107,17 +121,10 @@ class Reflector(Generic[T]):
         """Whether the sink has been given everything at least once."""
         self.problem: ClusterError | None = None
         """Why the copy may be out of date; ``None`` while list or watch works."""
-        self._api = api
-        self._decode = decode
-        self._sink = sink
-        self._changed = changed
-        self._optional = optional
-        self._sleep = sleep
+        self._api, self._decode, self._sink = api, decode, sink
+        self._changed, self._optional, self._sleep = changed, optional, sleep
         self._version: str | None = None
         self._backoff = Backoff(first=0.2, longest=10.0)
-        self._pages = msgspec.json.Decoder(_Page)
-        self._changes = msgspec.json.Decoder(_Change)
-        self._heads = msgspec.json.Decoder(_Object)
 
     async def run(self) -> None:
         """List, watch, and start over for ever."""
@@ -153,14 +160,12 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         objects: list[T] = []
-        token = ""
-        while True:
-            page = self._page(await self._api.page(self.resource, limit=PAGE, token=token))
-            decoded = (self._decoded(raw) for raw in page.items or [])
+        async for page in pages_of(self._api, self.resource):
+            decoded = (self._decoded(raw) for raw in page.items or ())
             objects.extend(found for found in decoded if found is not None)
-            if not (token := page.metadata.token):
-                break
-            await self._sleep(0)
+            if page.metadata.token:
+                # Others have their turn between two pages.
+                await self._sleep(0)
         self._sink.replace(objects)
         self._version = page.metadata.resource_version
         self.synced = True
@@ -185,11 +190,11 @@ class Reflector(Generic[T]):
         :raises ClusterError: it says that the watch cannot go on, or is not JSON at all.
         """
         try:
-            change = self._changes.decode(line)
+            change = _changes.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise refusal(502, line[:200], where=f"watching {self.resource.plural}") from error
         if change.type == "ERROR":
-            raise _refused(change.object, self.resource)
+            raise refusal(None, bytes(change.object), where=f"watching {self.resource.plural}")
         head = self._head(change.object)
         self._version = head.resource_version or self._version
         if change.type == "BOOKMARK":
@@ -199,12 +204,6 @@ class Reflector(Generic[T]):
             self._sink.remove(head.namespace, head.name)
         else:
             self._sink.put(found)
-
-    def _page(self, body: bytes) -> _Page:
-        try:
-            return self._pages.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise refusal(502, body[:200], where=f"listing {self.resource.plural}") from error
 
     def _decoded(self, raw: msgspec.Raw) -> T | None:
         try:
@@ -216,7 +215,7 @@ class Reflector(Generic[T]):
 
     def _head(self, raw: msgspec.Raw) -> _Meta:
         try:
-            return self._heads.decode(raw).metadata
+            return _heads.decode(raw).metadata
         except (msgspec.DecodeError, UnicodeDecodeError):
             return _Meta()
 
@@ -225,11 +224,3 @@ class Reflector(Generic[T]):
             logger.info("%s can be followed again", self.resource.plural)
         self.problem = None
         self._backoff.reset()
-
-
-def _refused(status: msgspec.Raw, resource: Resource) -> ClusterError:
-    try:
-        code = msgspec.json.decode(status, type=_Status).code
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        code = 0
-    return refusal(code or 500, bytes(status), where=f"watching {resource.plural}")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
 
-from extender.cluster_api.api import ClusterApi, Document
 from extender.cluster_api.api_errors import ClusterError, Conflict, NotFound, PatchFailed
-from extender.cluster_api.resource import PODS, Resource
+from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.resource import PODS, Document, Resource
 from extender.cluster_cache import ClusterCache
 from extender.controller.object_store import Stores, decode_own_plan
 from extender.controller.pod_release import release_patch

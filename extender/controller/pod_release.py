@@ -10,7 +10,7 @@ known as that of a plan when the plan itself is lost.  What was pinned cannot be
 
 from __future__ import annotations
 
-from extender.cluster_api.api import Document
+from extender.cluster_api.resource import Document
 from extender.kubernetes_names import GATE
 from topology.readers.kubernetes_pods import RELEASED, NodeSelector, Pod
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from extender.cluster_api.api import ClusterApi
+from extender.cluster_api.client import ClusterApi
 from extender.cluster_api.reflector import Reflector
 from extender.cluster_api.resource import NODES, PODS, Resource
 from extender.controller.api_writer import GANGPLANS, RESERVATIONS

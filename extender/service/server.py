@@ -18,7 +18,7 @@ from time import monotonic
 
 import uvicorn
 
-from extender.cluster_api.client import HttpApi
+from extender.cluster_api.client import ClusterApi
 from extender.cluster_api.credentials import Credentials, find_cluster
 from extender.cluster_api.election import Election
 from extender.cluster_api.events import EventRecorder
@@ -78,11 +78,11 @@ class _Process:
         credentials = await find_cluster(self.settings.kubeconfig)
         listener = _listen(self.bind)
         flow = FlowControl(rate=self.settings.rate, burst=round(self.settings.rate), parallel=self.settings.parallel)
-        async with HttpApi(credentials.configuration, flow=flow) as api:
+        async with ClusterApi(credentials.configuration, flow=flow) as api:
             logger.info("cluster %s, as %s says", api.server, credentials.source)
             await self._run(api, credentials, listener)
 
-    async def _run(self, api: HttpApi, credentials: Credentials, listener: socket.socket) -> None:
+    async def _run(self, api: ClusterApi, credentials: Credentials, listener: socket.socket) -> None:
         settings, state = self.settings, self.state
         stores, changed = Stores(state), asyncio.Event()
         events = EventRecorder(api.lane(rate=50, parallel=2), instance=settings.identity)
