@@ -14,7 +14,7 @@ from extender.controller.timeouts import Timeouts
 from extender.fleet.fleet import Fleet
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
-from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, uids_of
 from topology.readers.kubernetes_pods import Pod
 
 
@@ -120,11 +120,6 @@ def spec_of(gang: Gang, before: PlanSpec) -> PlanSpec:
     if gang.job is not None:
         return PlanSpec.of(gang.job, dialect=gang.dialect, priority=gang.priority)
     return PlanSpec(dialect=gang.dialect, size=gang.size or before.size, priority=gang.priority)
-
-
-def uids_of(gang: Gang) -> tuple[str | None, ...]:
-    """Return the UID of each rank's pod, as plans write them."""
-    return tuple(None if member is None else canonical_uid(member.pod.uid) for member in gang.members)
 
 
 def nodes_of(plan: GangPlan, ranks: Iterable[int]) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from extender.cluster_api.api_errors import ClusterError
 from extender.cluster_api.events import EventRecorder, Regarding
 from extender.controller.actions import EventNote, RepairAction
 from extender.controller.api_writer import GANGPLANS
-from extender.controller.context import uids_of
 from extender.controller.dependencies import Dependencies
 from extender.controller.obstacles import Obstacles
 from extender.controller.pacing import Reminders
@@ -26,7 +25,7 @@ from extender.gangs.types import GangKey
 from extender.planner.planning_round import Answer, PlanningRound
 from extender.planner.question import Question, Stopping, repair_question
 from extender.planner.solve import solve
-from extender.plans.gang_plan import HINTS_READ, GangPlan, PlanPhase, object_name
+from extender.plans.gang_plan import HINTS_READ, GangPlan, PlanPhase, object_name, uids_of
 from extender.texts import counted
 from topology.errors import ArnoldError
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from extender.controller.actions import EventNote, Evict, RepairAction, Write
-from extender.controller.context import Context, nodes_of, spec_of, uids_of
+from extender.controller.context import Context, nodes_of, spec_of
 from extender.controller.obstacles import Vacancy
 from extender.controller.plan_progress import PlanProgress
 from extender.gangs.types import Gang
 from extender.kubernetes_names import GATE
-from extender.plans.gang_plan import GangPlan, PlanPhase, with_doubts
+from extender.plans.gang_plan import GangPlan, PlanPhase, uids_of, with_doubts
 from extender.texts import counted, named
 from topology.readers.kubernetes_pods import Pod
 

@@ -33,6 +33,11 @@ class GangView:
     left_out: Mapping[str, int]
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
 
+    @property
+    def counted_out(self) -> str:
+        """Why the other nodes are not in it, and how many, in words."""
+        return ", ".join(f"{count} {why}" for why, count in self.left_out.items())
+
 
 @dataclass(frozen=True, slots=True)
 class Own:

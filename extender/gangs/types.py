@@ -148,8 +148,3 @@ class Gang:
     def needed_pods(self) -> Iterator[Pod]:
         """Pods that run or are still to run, and are not leaving."""
         return (pod for pod in self.pods if not pod.terminal and not pod.leaving)
-
-    @property
-    def uids(self) -> tuple[str | None, ...]:
-        """UID of each rank's pod."""
-        return tuple(None if member is None else member.pod.uid for member in self.members)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -44,15 +44,14 @@ class Question:
     """A gang that wants nodes, or other nodes.
 
     :param before: its plan as it is; ``None`` = it has none.
-    :param now: when it was asked.
-    :param job: with its level and holds; ``None`` when ``refused``.
-    :param cluster: the nodes that the gang's pods may use; ``None`` when ``refused``.
+    :param job: with its level and holds; ``None`` when ``refused``, as ``cluster`` and ``table``.
+    :param cluster: the nodes that the gang's pods may use.
     :param left_out: why other nodes are not in it, and how many.
-    :param table: the fleet's, of whose rows ``rows`` and the offers of ``candidate`` are; ``None`` when ``refused``.
+    :param table: the fleet's; its rows are those of ``rows`` and of the offers of ``candidate``.
     :param rows: shape [nodes of the cluster], the row of each; -1 = it is gone.
     :param candidate: on which terms it may be placed: nodes that it leaves to others, and to which.
-    :param closed: reservations whose zone is closed to it even in the last attempt.
-    :param stopping: asked as if these were gone; they are to be stopped if there is room then.
+    :param closed: reservations with a zone that is closed to it even in the last attempt.
+    :param stopping: the question takes these for gone; they are to be stopped if there is room then.
     :param lost: nodes to be replaced; empty = this is no repair.
     :param fixed: of a repair, ranks that must stay where they are: their pods run.
     :param refused: why the solver need not be asked.
@@ -63,7 +62,7 @@ class Question:
     now: datetime
     job: Job | None = None
     cluster: Cluster | None = None
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    left_out: str = ""
     table: FleetTable | None = None
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
     candidate: Candidate[QueuedJob] | None = field(default=None, compare=False)
@@ -109,7 +108,6 @@ def question_of(
     """Return what to ask about a complete gang without nodes.
 
     :param candidate: on which terms; ``None`` = all nodes that are free.
-    :param closed: reservations whose zone is closed to it.
     """
     question = Question(gang, state.plans.get(gang.key), now, candidate=candidate, closed=tuple(closed))
     if gang.job is None:
@@ -169,12 +167,11 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[To
         own=own,
     )
     if view.cluster is None:
-        others = ", ".join(f"{count} {why}" for why, count in view.left_out.items())
-        why = "no node with GPUs can be used by the pods" + (f": {others}" if others else "")
-        return replace(question, refused=why)
+        others = f": {view.counted_out}" if view.left_out else ""
+        return replace(question, refused=f"no node with GPUs can be used by the pods{others}")
     flags = {node: flag for node, flag in view.cluster.flags.items() if view.cluster.names[node] not in stay}
     cluster = view.cluster.replace(flags=flags)
-    return replace(question, job=job, cluster=cluster, left_out=view.left_out, table=fleet.table, rows=view.rows)
+    return replace(question, job=job, cluster=cluster, left_out=view.counted_out, table=fleet.table, rows=view.rows)
 
 
 def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]) -> Question:
@@ -207,27 +204,20 @@ def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
     """
     levels = fleet.levels
     if not levels:
-        raise InvalidGang("no topology is known: " + fleet.table.sentence, reason="NoTopology", fix=_no_topology(fleet))
+        fix = next((problem.fix for problem in fleet.problems), "label the nodes")
+        raise InvalidGang(f"no topology is known: {fleet.table.sentence}", reason="NoTopology", fix=fix)
     known = ((one, levels[-one.tier]) for one in tiers if one.tier and one.tier <= len(levels))
     holds = [hold for one, level in known for hold in holds_for(job, one, level)]
     job = job.replace(level=job.level or fleet.default_level, holds=tuple(dict.fromkeys((*job.holds, *holds))))
     for name in (job.level or "", *(hold.level for hold in job.holds)):
         if name not in levels:
-            hint = did_you_mean(name, levels)
-            raise InvalidGang(
-                f"the cluster has no level {name!r}",
-                reason="UnknownLevel",
-                fix=f"{hint}levels of this cluster: {', '.join(levels)}",
-            )
+            fix = f"{did_you_mean(name, levels)}levels of this cluster: {', '.join(levels)}"
+            raise InvalidGang(f"the cluster has no level {name!r}", reason="UnknownLevel", fix=fix)
     return job
 
 
-def _no_topology(fleet: Fleet) -> str:
-    return next((problem.fix for problem in fleet.problems), "label the nodes")
-
-
 def _likenesses(plan: GangPlan, job: Job, fleet: Fleet) -> dict[str, str]:
-    """For nodes that are gone, one whose place is known: of a rank of the same held group, or else of the nearest rank.
+    """Return for nodes that are gone one with a known place: of a rank of the same held group, or of the nearest rank.
 
     A repair looks at the whole placement as it was: the members of a group that a hold ties together were together.
     """

@@ -44,7 +44,7 @@ class ZoneQuestion:
 
 
 def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[str], now: datetime) -> ZoneQuestion:
-    """Return what to ask about a reservation whose job is understood."""
+    """Return what to ask about a reservation with a job that is understood."""
     question = ZoneQuestion(reservation, lost=tuple(lost))
     job = reservation.understanding.job
     assert job is not None
@@ -56,8 +56,8 @@ def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[
     own = Own(reservation.zone, job.gpus_per_node, {}) if lost else None
     view = state.fleet.view(frozenset((reservation.demand,)), now, counted=counted, own=own)
     if view.cluster is None:
-        others = ", ".join(f"{count} {why}" for why, count in view.left_out.items())
-        return replace(question, refused="no node with GPUs can be used" + (f": {others}" if others else ""))
+        others = f": {view.counted_out}" if view.left_out else ""
+        return replace(question, refused=f"no node with GPUs can be used{others}")
     others_zones = {
         name for one in state.reservations.values() if one.held and one.key != reservation.key for name in one.zone
     }
@@ -66,10 +66,9 @@ def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[
 
 
 def find_zone(question: ZoneQuestion, limits: Limits) -> Reservation:
-    """Ask the solver.
+    """Return the reservation with its zone and what the gang will be worth there.
 
-    :returns: the reservation with its zone and what the gang will be worth there; without a zone, and with the reason
-        as its message, where none would do.
+    Where none would do it has no zone, and the reason as its message.
     """
     reservation, job, cluster = question.reservation, question.job, question.cluster
     if job is None or cluster is None:
@@ -85,14 +84,8 @@ def find_zone(question: ZoneQuestion, limits: Limits) -> Reservation:
     if evaluation is None or nodes is None:
         empty = cluster.emptied().with_busy(question.taken)
         return _without_zone(reservation, shortage(empty, job) or outcome.reason)
-    return reservation.replace(
-        zone=by_rank(cluster, job, nodes),
-        spread=(evaluation.dp, evaluation.pp),
-        objective=outcome.objective,
-        bound=outcome.bound,
-        gap=outcome.gap,
-        message="",
-    )
+    zoned = reservation.replace(zone=by_rank(cluster, job, nodes), message="")
+    return zoned.with_worth(evaluation, bound=outcome.bound, gap=outcome.gap)
 
 
 def _mended(question: ZoneQuestion, cluster: Cluster, job: Job, limits: Limits) -> Reservation:
@@ -100,15 +93,9 @@ def _mended(question: ZoneQuestion, cluster: Cluster, job: Job, limits: Limits) 
     before = question.reservation
     empty = cluster.emptied().with_busy(question.taken)
     found = repair(empty, job, by_cell(cluster, job, before.zone), question.lost, limits=limits)
-    return before.replace(
-        zone=by_rank(cluster, job, found.nodes),
-        spread=(found.after.dp, found.after.pp),
-        objective=found.after.objective,
-        bound=found.bound,
-        gap=found.gap,
-        message="",
-    )
+    zoned = before.replace(zone=by_rank(cluster, job, found.nodes), message="")
+    return zoned.with_worth(found.after, bound=found.bound, gap=found.gap)
 
 
 def _without_zone(reservation: Reservation, why: str) -> Reservation:
-    return reservation.replace(zone=(), spread=None, objective=None, bound=None, gap=None, message=why)
+    return reservation.without_worth().replace(zone=(), message=why)

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Self, TypeVar
 import msgspec
 
 from extender.kubernetes_names import GROUP, VERSION
+from scheduler.objective import Evaluation
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_objects import START_OF_TIME, Metadata, Object
 
@@ -61,10 +62,9 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
 class CustomResource(StoredPart, frozen=True, kw_only=True):
     """What all our objects say about themselves and about the placement that was found for them.
 
-    :param uid: of the object; empty until it is written.
+    :param uid: empty until the object is written.
     :param resource_version: an update with it fails when another replica wrote in between; empty until it is written.
     :param spread: (S, R), the DP and PP spread.
-    :param objective: what the placement costs.
     :param bound: no placement of the nodes that the solver was given costs less.
     :param gap: (objective - bound) / objective, 0 when proved.
     """
@@ -82,6 +82,10 @@ class CustomResource(StoredPart, frozen=True, kw_only=True):
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of that type."""
         return next((one for one in self.conditions if one.type == kind), None)
+
+    def with_worth(self, worth: Evaluation, *, bound: float | None, gap: float | None) -> Self:
+        """Return a copy with what the evaluator says of a placement."""
+        return self.replace(spread=(worth.dp, worth.pp), objective=worth.objective, bound=bound, gap=gap)
 
     def without_worth(self) -> Self:
         """Return a copy without a placement to be worth anything."""

@@ -9,12 +9,10 @@ takes 1.5 MB.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -169,6 +167,11 @@ def canonical_uid(uid: str) -> str:
     return str(UUID(bytes=hashlib.blake2b(uid.encode(), digest_size=16).digest()))
 
 
+def uids_of(gang: Gang) -> tuple[str | None, ...]:
+    """Return the UID of each rank's pod, as plans write them."""
+    return tuple(None if member is None else canonical_uid(member.pod.uid) for member in gang.members)
+
+
 _LABEL_AS_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -183,11 +186,17 @@ def object_name(key: GangKey) -> str:
     return f"{plain}-{hashlib.blake2b(key.name.encode(), digest_size=4).hexdigest()}"
 
 
-class _Assignment(msgspec.Struct):
-    """Nodes and pods by rank, packed."""
+MOST_BYTES = 64_000_000
+"""Names of the nodes of one plan, unpacked; a million nodes with long names."""
 
-    nodes: str | None = None
-    pods: str | None = None
+_NONE = bytes(16)
+
+
+class _Assignment(msgspec.Struct, omit_defaults=True):
+    """Nodes and pods by rank, packed; bytes are base64 in JSON."""
+
+    nodes: bytes = b""
+    pods: bytes = b""
 
 
 def encode_plan(plan: GangPlan) -> dict[str, Any]:
@@ -201,9 +210,10 @@ def encode_plan(plan: GangPlan) -> dict[str, Any]:
         pods=f"{plan.bound_pods}/{plan.size}" if plan.size else None,
     )
     document["spec"] = {"gang": plan.key.name, **document["spec"]}
-    packed = {"nodes": pack_names(plan.nodes), "pods": pack_uids(plan.pods)}
-    if assignment := {part: text for part, text in packed.items() if text is not None}:
-        document["status"]["assignment"] = assignment
+    if plan.nodes or plan.pods:
+        names = zlib.compress("\n".join(plan.nodes).encode(), 6) if plan.nodes else b""
+        uids = b"".join(_NONE if uid is None else UUID(uid).bytes for uid in plan.pods)
+        document["status"]["assignment"] = msgspec.to_builtins(_Assignment(names, uids))
     return document
 
 
@@ -218,7 +228,7 @@ def decode_plan(raw: bytes | dict[str, Any]) -> GangPlan:
 def _plan_of(document: StoredObject) -> GangPlan:
     meta = document.metadata
     assignment = msgspec.convert(document.status.get("assignment", {}), _Assignment)
-    nodes, pods = unpack_names(assignment.nodes), unpack_uids(assignment.pods)
+    nodes, pods = _unpack_names(assignment.nodes), _unpack_uids(assignment.pods)
     if pods and len(pods) != len(nodes):
         raise ValueError(f"assignment has {len(nodes)} nodes and {len(pods)} pods")
     key = (meta.namespace or "default", document.spec.get("gang") or meta.name)
@@ -230,53 +240,23 @@ def _plan_of(document: StoredObject) -> GangPlan:
     return plan.replace(spec=plan.spec.replace(parallelism=format_parallelism(degrees), order=degrees.order))
 
 
-MOST_BYTES = 64_000_000
-"""Names of the nodes of one plan, unpacked; a million nodes with long names."""
-
-_NONE = bytes(16)
-
-
-def pack_names(names: Sequence[str]) -> str | None:
-    """Return the names of nodes as one short text; ``None`` for none."""
-    return base64.b64encode(zlib.compress("\n".join(names).encode(), 6)).decode() if names else None
-
-
-def unpack_names(text: str | None) -> tuple[str, ...]:
-    """Return the names in such a text.
-
-    :raises ValueError: it is none, or absurdly long.
-    """
-    if not text:
+def _unpack_names(packed: bytes) -> tuple[str, ...]:
+    if not packed:
         return ()
     unpacker = zlib.decompressobj()
     try:
-        plain = unpacker.decompress(base64.b64decode(text, validate=True), MOST_BYTES)
-    except (binascii.Error, zlib.error) as error:
+        plain = unpacker.decompress(packed, MOST_BYTES)
+    except zlib.error as error:
         raise ValueError(f"assignment.nodes cannot be unpacked: {error}") from None
     if not unpacker.eof:
         raise ValueError("assignment.nodes is cut off, or absurdly long")
     return tuple(plain.decode().split("\n"))
 
 
-def pack_uids(uids: Sequence[str | None]) -> str | None:
-    """Return the UIDs of pods as one short text; ``None`` for none."""
-    if not uids:
-        return None
-    return base64.b64encode(b"".join(_NONE if uid is None else UUID(uid).bytes for uid in uids)).decode()
-
-
-def unpack_uids(text: str | None) -> tuple[str | None, ...]:
-    """Return the UIDs in such a text.
-
-    :raises ValueError: it is none.
-    """
-    try:
-        data = base64.b64decode(text or "", validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"assignment.pods cannot be unpacked: {error}") from None
-    if len(data) % 16:
+def _unpack_uids(packed: bytes) -> tuple[str | None, ...]:
+    if len(packed) % 16:
         raise ValueError("assignment.pods is cut off")
-    chunks = (data[i : i + 16] for i in range(0, len(data), 16))
+    chunks = (packed[i : i + 16] for i in range(0, len(packed), 16))
     return tuple(None if chunk == _NONE else str(UUID(bytes=chunk)) for chunk in chunks)
 
 

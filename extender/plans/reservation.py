@@ -38,7 +38,7 @@ PATIENCE = timedelta(hours=1)
 
 
 class ReservationKey(NamedTuple):
-    """Who a reservation is: its name is unique in its namespace."""
+    """What tells a reservation from others: its name is unique in its namespace."""
 
     namespace: str
     name: str
@@ -68,12 +68,10 @@ class ReservationSpec(StoredPart, frozen=True):
     """What was announced, as a gang's annotations say it.
 
     :param nodes: pods of the gang; may be left out where ``parallelism`` says it.
-    :param arrives: when the gang will be submitted.
     :param expires: when the zone is given back; ``None`` = :data:`PATIENCE` after the arrival.
     :param gang: name of the gang that may use it; empty = see ``selector``.
-    :param selector: the gang whose pods all have its labels may; without any of the two, the gang of the reservation's
-        name.
-    :param node_selector: labels of the nodes that its pods may use.
+    :param selector: labels of all pods of the gang that may use it; without any of the two, the gang of the
+        reservation's name may.
     :param tolerations: of its pods; the taint of GPU nodes is tolerated in any case.
     """
 
@@ -176,13 +174,11 @@ class Reservation(CustomResource, frozen=True):
 
 def _in_words_of_the_spec(error: InvalidGang) -> InvalidGang:
     """Return a mistake that annotations may have too, in the names of the fields of the spec."""
-
-    def reworded(text: str) -> str:
-        return text.replace(GANG_SIZE, "spec.nodes").replace(f"{GROUP}/", "spec.")
-
-    return InvalidGang(
-        reworded(error.message), reason=error.reason, where=reworded(error.where), fix=reworded(error.fix)
+    message, where, fix = (
+        text.replace(GANG_SIZE, "spec.nodes").replace(f"{GROUP}/", "spec.")
+        for text in (error.message, error.where, error.fix)
     )
+    return InvalidGang(message, reason=error.reason, where=where, fix=fix)
 
 
 def encode_reservation(reservation: Reservation) -> dict[str, Any]:
@@ -200,11 +196,10 @@ def decode_reservation(raw: bytes | dict[str, Any]) -> Reservation:
 
     :raises InvalidInput: no CapacityReservation.
     """
-    fix = "apply manifests/crds, which refuse what is none"
-    return decode_resource(raw, _reservation_of, kind=RESERVATION_KIND, fix=fix)
 
+    def read(document: StoredObject) -> Reservation:
+        meta = document.metadata
+        key, announced = (meta.namespace or "default", meta.name), instant(meta.creation_timestamp)
+        return resource_of(document, Reservation, key=key, announced=announced)
 
-def _reservation_of(document: StoredObject) -> Reservation:
-    meta = document.metadata
-    key, announced = (meta.namespace or "default", meta.name), instant(meta.creation_timestamp)
-    return resource_of(document, Reservation, key=key, announced=announced)
+    return decode_resource(raw, read, kind=RESERVATION_KIND, fix="apply manifests/crds, which refuse what is none")

@@ -12,6 +12,7 @@ from extender.gangs.gang_assembly import assemble
 from extender.gangs.recognise import recognise
 from extender.gangs.types import Gang
 from extender.objects import decode_owner, decode_pod
+from extender.plans.gang_plan import uids_of
 from scheduler.job import Hold
 from tests.extender.gangs.test_recognise import INDEX, jobset
 from tests.extender.things import SPACE, gang_pods, key, member_json, missing, pod, uid
@@ -30,7 +31,7 @@ def test_a_complete_gang_knows_its_ranks_and_its_job() -> None:
     """2 stages x 3 pipelines on whole nodes of 8 GPUs: 6 pods, one a rank."""
     found = gang(gang_pods("g", 6, PARALLEL, priority=5))
     assert found.complete
-    assert found.uids == tuple(uid(f"g-{rank}") for rank in range(6))
+    assert uids_of(found) == tuple(uid(f"g-{rank}") for rank in range(6))
     assert found.job is not None
     assert (found.job.grid.rows, found.job.grid.columns) == (3, 2)
     assert (found.job.alpha, found.job.gpus_per_node, found.job.name) == (0.3, 8, "team/g")
@@ -219,7 +220,7 @@ def test_jobs_of_different_sizes_are_ranked_one_after_the_other() -> None:
 
     made = [pod(name, labels=labels(job, completion), annotations=size) for name, job, completion in pods]
     found = gang(made)
-    assert found.uids == tuple(uid(name) for name, _, _ in pods)
+    assert uids_of(found) == tuple(uid(name) for name, _, _ in pods)
     partly = gang(made[:3])
     assert (partly.members, partly.waits) == ((), "1 of 4 pods are missing")
 
@@ -233,7 +234,7 @@ def test_workers_of_kubeflow_come_after_the_master() -> None:
         return pod(name, labels=labels, annotations={"arnold.dev/gang-size": "3"})
 
     found = gang([member("w1", "worker", 1), member("m", "master", 0), member("w0", "worker", 0)])
-    assert found.uids == (uid("m"), uid("w0"), uid("w1"))
+    assert uids_of(found) == (uid("m"), uid("w0"), uid("w1"))
 
 
 def test_a_mixture_of_numberings_is_refused() -> None:
@@ -252,7 +253,7 @@ def test_a_recreated_pod_takes_the_place_of_the_one_that_goes() -> None:
     failed = decode_pod(member_json("g", 1, 3, name="failed", phase="Failed"))
     found = gang([*pods, old, failed])
     assert found.complete
-    assert found.uids[1] == uid("g-1")
+    assert uids_of(found)[1] == uid("g-1")
     alone = gang([pods[0], pods[2], old, failed])
     assert (missing(alone), alone.over) == ((1,), False)
 

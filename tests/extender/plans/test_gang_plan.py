@@ -23,7 +23,6 @@ from extender.plans.gang_plan import (
     decode_plan,
     encode_plan,
     object_name,
-    pack_names,
 )
 from scheduler.job import Hold, Job, Parallelism
 from tests.extender.things import NOW, key
@@ -241,5 +240,4 @@ def test_expiry_is_exclusive_of_nothing() -> None:
 
 def test_nothing_packs_to_nothing() -> None:
     """No node is not one node with an empty name."""
-    assert pack_names(()) is None
     assert "assignment" not in encode_plan(GangPlan(key("g"), PlanPhase.WAITING))["status"]
