@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -21,9 +22,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Metrics:
     """All metrics of one process.
 
-    :param plans: the plans as they are now; asked at each scrape.
+    :param plans: the plans as they are now, asked at each scrape as the others.
     :param leads: whether this replica leads.
-    :param reservations: the reservations as they are now.
     """
 
     def __init__(
@@ -36,35 +36,23 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
-        self.registry.register(_Plans(plans, leads))
-        self.registry.register(_Reservations(reservations))
-        self.filter_seconds = Histogram(
-            "arnold_filter_seconds", "Time to answer a Filter request", buckets=FAST, registry=self.registry
+        self.registry.register(_Gauges(plans, leads, reservations))
+
+        def timed(name: str, about: str, buckets: Sequence[float], *labels: str) -> Histogram:
+            return Histogram(name, about, labels, buckets=buckets, registry=self.registry)
+
+        def tallied(name: str, about: str, *labels: str) -> Counter:
+            return Counter(name, about, labels, registry=self.registry)
+
+        self.filter_seconds = timed("arnold_filter_seconds", "Time to answer a Filter request", FAST)
+        self.preempt_seconds = timed("arnold_preempt_seconds", "Time to answer a Preempt request", FAST)
+        self.refused = tallied("arnold_refused_total", "Pods for which Filter let no node pass", "reason")
+        self.plan_seconds = timed("arnold_plan_seconds", "Time of the solver for one gang", SLOW, "outcome")
+        self.release_seconds = timed(
+            "arnold_release_seconds", "Time of one release patch, waiting for its turn included", SLOW
         )
-        self.preempt_seconds = Histogram(
-            "arnold_preempt_seconds", "Time to answer a Preempt request", buckets=FAST, registry=self.registry
-        )
-        self.refused = Counter(
-            "arnold_refused_total", "Pods for which Filter let no node pass", ["reason"], registry=self.registry
-        )
-        self.plan_seconds = Histogram(
-            "arnold_plan_seconds", "Time of the solver for one gang", ["outcome"], buckets=SLOW, registry=self.registry
-        )
-        self.release_seconds = Histogram(
-            "arnold_release_seconds",
-            "Time of one release patch, waiting for its turn included",
-            buckets=SLOW,
-            registry=self.registry,
-        )
-        self.writes = Counter(
-            "arnold_writes_total", "Writes to the API server", ["kind", "outcome"], registry=self.registry
-        )
-        self.decide_seconds = Histogram(
-            "arnold_decide_seconds",
-            "Time to decide what to do next, on the event loop",
-            buckets=FAST,
-            registry=self.registry,
-        )
+        self.writes = tallied("arnold_writes_total", "Writes to the API server", "kind", "outcome")
+        self.decide_seconds = timed("arnold_decide_seconds", "Time to decide what to do next, on the event loop", FAST)
 
     def decided(self, seconds: float) -> None:
         """Count a decision on the event loop."""
@@ -85,55 +73,55 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-class _Plans(Collector):
+class _Gauges(Collector):
     """Gauges that are counted when they are asked for, so that they cannot go stale."""
 
-    def __init__(self, plans: Callable[[], Iterable[GangPlan]], leads: Callable[[], bool]) -> None:
-        self._plans = plans
-        self._leads = leads
+    def __init__(
+        self,
+        plans: Callable[[], Iterable[GangPlan]],
+        leads: Callable[[], bool],
+        reservations: Callable[[], Iterable[Reservation]],
+    ) -> None:
+        self._plans, self._leads, self._reservations = plans, leads, reservations
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Return the gauges."""
-        leader = GaugeMetricFamily("arnold_leader", "1 on the replica that plans")
-        leader.add_metric([], float(self._leads()))
-        gangs = GaugeMetricFamily("arnold_gangs", "Gangs by phase", labels=["phase"])
-        spread = GaugeMetricFamily(
-            "arnold_gang_spread", "Domains that the widest group touches", labels=["namespace", "gang", "family"]
-        )
+        """Yield the gauges."""
+        yield GaugeMetricFamily("arnold_leader", "1 on the replica that plans", float(self._leads()))
+        yield from self._of_plans(list(self._plans()))
+        yield from self._of_reservations(list(self._reservations()))
+
+    @staticmethod
+    def _of_plans(plans: Sequence[GangPlan]) -> Iterator[GaugeMetricFamily]:
+        yield _by_phase("arnold_gangs", "Gangs by phase", PlanPhase, plans)
+        about, labels = "Domains that the widest group touches", ["namespace", "gang", "family"]
+        spread = GaugeMetricFamily("arnold_gang_spread", about, labels=labels)
         gap = GaugeMetricFamily("arnold_gang_gap", "(objective - bound) / objective", labels=["namespace", "gang"])
-        promised = GaugeMetricFamily("arnold_promised_nodes", "Nodes that plans hold")
-        phases: Tally[PlanPhase] = Tally()
-        nodes = 0
-        for plan in self._plans():
-            phases[plan.phase] += 1
-            nodes += len(plan.nodes) * plan.holding
-            if plan.holding and plan.spread is not None:
-                for family, domains in zip(("dp", "pp"), plan.spread, strict=True):
-                    spread.add_metric([*plan.key, family], domains)
-            if plan.holding and plan.gap is not None:
+        holding = [plan for plan in plans if plan.holding]
+        for plan in holding:
+            for family, domains in zip(("dp", "pp"), plan.spread or (), strict=False):
+                spread.add_metric([*plan.key, family], domains)
+            if plan.gap is not None:
                 gap.add_metric([*plan.key], plan.gap)
-        for phase in PlanPhase:
-            gangs.add_metric([phase.value], phases[phase])
-        promised.add_metric([], nodes)
-        return (leader, gangs, spread, gap, promised)
+        yield spread
+        yield gap
+        nodes = sum(len(plan.nodes) for plan in holding)
+        yield GaugeMetricFamily("arnold_promised_nodes", "Nodes that plans hold", nodes)
 
-
-class _Reservations(Collector):
-    """The same for reservations."""
-
-    def __init__(self, reservations: Callable[[], Iterable[Reservation]]) -> None:
-        self._reservations = reservations
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Return the gauges."""
-        count = GaugeMetricFamily("arnold_reservations", "Reservations by phase", labels=["phase"])
-        reserved = GaugeMetricFamily("arnold_reserved_nodes", "Nodes of zones that are kept for announced gangs")
-        others = GaugeMetricFamily("arnold_reserved_nodes_held_by_others", "Of those, nodes that others still have")
-        found = list(self._reservations())
+    @staticmethod
+    def _of_reservations(found: Sequence[Reservation]) -> Iterator[GaugeMetricFamily]:
+        yield _by_phase("arnold_reservations", "Reservations by phase", ReservationPhase, found)
         held = [one for one in found if one.held]
-        phases = Tally(one.phase for one in found)
-        for phase in ReservationPhase:
-            count.add_metric([phase.value], phases[phase])
-        reserved.add_metric([], sum(len(one.zone) for one in held))
-        others.add_metric([], sum(one.held_by_others or 0 for one in held))
-        return (count, reserved, others)
+        reserved, others = sum(len(one.zone) for one in held), sum(one.held_by_others or 0 for one in held)
+        yield GaugeMetricFamily("arnold_reserved_nodes", "Nodes of zones that are kept for announced gangs", reserved)
+        about = "Of those, nodes that others still have"
+        yield GaugeMetricFamily("arnold_reserved_nodes_held_by_others", about, others)
+
+
+def _by_phase(
+    name: str, about: str, phases: type[StrEnum], found: Iterable[GangPlan | Reservation]
+) -> GaugeMetricFamily:
+    counted: Tally[StrEnum] = Tally(one.phase for one in found)
+    gauge = GaugeMetricFamily(name, about, labels=["phase"])
+    for phase in phases:
+        gauge.add_metric([phase], counted[phase])
+    return gauge

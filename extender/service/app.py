@@ -37,112 +37,16 @@ logger = logging.getLogger(__name__)
 JSON = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """What the application reads.
-
-    :param now: timezone-aware.
-    :param policy: which nodes single pods leave to others.
-    :param unready: why the cache cannot be trusted, one sentence each; empty = it can.
-    """
-
-    state: ClusterCache
-    metrics: Metrics
-    now: Callable[[], datetime]
-    unready: Callable[[], Sequence[str]]
-    policy: QueuePolicy
-
-
-def create_app(backend: Backend, intake: BodyReader, *, mutual_tls: bool) -> Starlette:
-    """Return the application.
-
-    :param mutual_tls: whether only clients with a certificate may ask more than how we are.
-    """
-    handlers = _Handlers(backend, intake, mutual_tls=mutual_tls)
-    return Starlette(
-        routes=[
-            Route("/filter", handlers.filter, methods=["POST"]),
-            Route("/preempt", handlers.preempt, methods=["POST"]),
-            Route("/healthz", handlers.healthz),
-            Route("/readyz", handlers.readyz),
-            Route("/metrics", handlers.scrape),
-        ]
-    )
-
-
-class _Handlers:
-    def __init__(self, backend: Backend, intake: BodyReader, *, mutual_tls: bool) -> None:
-        self._backend = backend
-        self._intake = intake
-        self._mutual_tls = mutual_tls
-
-    async def filter(self, request: Request) -> Response:
-        self._admit(request)
-        body = await self._intake.read(request)
-        started = perf_counter()
-        answer = encode(self._filter(body))
-        self._backend.metrics.filter_seconds.observe(perf_counter() - started)
-        return Response(answer, media_type=JSON)
-
-    async def preempt(self, request: Request) -> Response:
-        self._admit(request)
-        body = await self._intake.read(request)
-        started = perf_counter()
-        try:
-            args = decode_preempt(body)
-        except ArnoldError as error:
-            return PlainTextResponse(str(error), status_code=400)
-        if reasons := self._backend.unready():
-            return PlainTextResponse("\n".join(reasons), status_code=503)
-        answer = encode(preempt(self._backend.state, args, self._backend.now(), self._backend.policy))
-        self._backend.metrics.preempt_seconds.observe(perf_counter() - started)
-        return Response(answer, media_type=JSON)
-
-    async def healthz(self, _: Request) -> Response:
-        return PlainTextResponse("ok")
-
-    async def readyz(self, _: Request) -> Response:
-        reasons = self._backend.unready()
-        return PlainTextResponse("\n".join(reasons) or "ok", status_code=503 if reasons else 200)
-
-    async def scrape(self, request: Request) -> Response:
-        self._admit(request)
-        return Response(self._backend.metrics.text(), media_type=CONTENT_TYPE)
-
-    def _admit(self, request: Request) -> None:
-        if self._mutual_tls and not getattr(request.state, "authenticated", False):
-            raise HTTPException(401, "show a client certificate of the CA that --client-ca names")
-
-    def _filter(self, body: bytes) -> FilterResult:
-        try:
-            args = decode_filter(body)
-            if reasons := self._backend.unready():
-                return filter_error(f"arnold cannot answer yet: {'; '.join(reasons)}")
-            verdict = filter_nodes(self._backend.state, args, self._backend.now(), self._backend.policy)
-        except ArnoldError as error:
-            logger.warning("a Filter request cannot be answered: %s", error)
-            return filter_error(str(error))
-        if verdict.refusal is not None:
-            self._tell(args.pod, verdict.refusal)
-        return verdict.answer
-
-    def _tell(self, pod: Pod, refusal: Refusal) -> None:
-        """Count and log a pod that no node may take."""
-        self._backend.metrics.refused.labels(reason=refusal.kind.value).inc()
-        name = f"{pod.namespace}/{pod.name}"
-        logger.info("no node for the pod: %s", refusal.sentence, extra={"pod": name, "uid": pod.uid})
-
-
 class BodyReader:
     """Reads bodies.
 
     :param limit: bytes of one body.  A node takes 7 to 25 kB in full-node mode, a name some 20 bytes in the other.
-    :param at_once: bytes of all bodies that are being read at a time.
     """
 
-    def __init__(self, limit: int, *, at_once: int | None = None) -> None:
+    def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._room = 4 * limit if at_once is None else at_once
+        # Bytes of all bodies that may still be read at this moment.
+        self._room = 4 * limit
 
     async def read(self, request: Request) -> bytes:
         """Return the body of a request.
@@ -170,8 +74,96 @@ class BodyReader:
         return b"".join(chunks)
 
     def _too_long(self) -> HTTPException:
-        return HTTPException(
-            413,
-            f"a request may have {self.limit:,} bytes\nTo fix: set nodeCacheCapable: true, or raise --body-limit",
-            {"connection": "close"},
+        said = f"a request may have {self.limit:,} bytes\nTo fix: set nodeCacheCapable: true, or raise --body-limit"
+        return HTTPException(413, said, {"connection": "close"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpApplication:
+    """Answers from the cluster cache.
+
+    :param policy: which nodes single pods leave to others.
+    :param unready: why the cache cannot be trusted, one sentence each; empty = it can.
+    :param mutual_tls: whether only clients with a certificate may ask more than how we are.
+    """
+
+    state: ClusterCache
+    metrics: Metrics
+    now: Callable[[], datetime]
+    unready: Callable[[], Sequence[str]]
+    policy: QueuePolicy
+    bodies: BodyReader
+    mutual_tls: bool
+
+    def app(self) -> Starlette:
+        """Return the application for a web server."""
+        return Starlette(
+            routes=[
+                Route("/filter", self.filter, methods=["POST"]),
+                Route("/preempt", self.preempt, methods=["POST"]),
+                Route("/healthz", self.healthz),
+                Route("/readyz", self.readyz),
+                Route("/metrics", self.scrape),
+            ]
         )
+
+    async def filter(self, request: Request) -> Response:
+        """Answer Filter."""
+        self._admit(request)
+        body = await self.bodies.read(request)
+        started = perf_counter()
+        answer = encode(self._filter(body))
+        self.metrics.filter_seconds.observe(perf_counter() - started)
+        return Response(answer, media_type=JSON)
+
+    async def preempt(self, request: Request) -> Response:
+        """Answer Preempt."""
+        self._admit(request)
+        body = await self.bodies.read(request)
+        started = perf_counter()
+        try:
+            args = decode_preempt(body)
+        except ArnoldError as error:
+            return PlainTextResponse(str(error), status_code=400)
+        if reasons := self.unready():
+            return PlainTextResponse("\n".join(reasons), status_code=503)
+        answer = encode(preempt(self.state, args, self.now(), self.policy))
+        self.metrics.preempt_seconds.observe(perf_counter() - started)
+        return Response(answer, media_type=JSON)
+
+    async def healthz(self, _: Request) -> Response:
+        """Say that the process answers."""
+        return PlainTextResponse("ok")
+
+    async def readyz(self, _: Request) -> Response:
+        """Say whether the cache holds the cluster."""
+        reasons = self.unready()
+        return PlainTextResponse("\n".join(reasons) or "ok", status_code=503 if reasons else 200)
+
+    async def scrape(self, request: Request) -> Response:
+        """Return the page for Prometheus."""
+        self._admit(request)
+        return Response(self.metrics.text(), media_type=CONTENT_TYPE)
+
+    def _admit(self, request: Request) -> None:
+        if self.mutual_tls and not getattr(request.state, "authenticated", False):
+            raise HTTPException(401, "show a client certificate of the CA that --client-ca names")
+
+    def _filter(self, body: bytes) -> FilterResult:
+        try:
+            args = decode_filter(body)
+            if reasons := self.unready():
+                return filter_error(f"arnold cannot answer yet: {'; '.join(reasons)}")
+            verdict = filter_nodes(self.state, args, self.now(), self.policy)
+        except ArnoldError as error:
+            logger.warning("a Filter request cannot be answered: %s", error)
+            return filter_error(str(error))
+        if verdict.refusal is not None:
+            self._tell(args.pod, verdict.refusal)
+        return verdict.answer
+
+    def _tell(self, pod: Pod, refusal: Refusal) -> None:
+        """Count and log a pod that no node may take."""
+        self.metrics.refused.labels(reason=refusal.kind.value).inc()
+        name = f"{pod.namespace}/{pod.name}"
+        logger.info("no node for the pod: %s", refusal.sentence, extra={"pod": name, "uid": pod.uid})

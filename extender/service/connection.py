@@ -26,7 +26,7 @@ LINGER_SECONDS = 0.5
 
 
 class Strangers:
-    """The connections of clients without a certificate: the newest so many, the oldest are cut off."""
+    """The newest connections of clients without a certificate; older ones are cut off."""
 
     def __init__(self, most: int = MOST_STRANGERS) -> None:
         self._most = most

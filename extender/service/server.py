@@ -17,6 +17,7 @@ from datetime import timedelta
 from time import monotonic
 
 import uvicorn
+from starlette.applications import Starlette
 
 from extender.cluster_api.client import ClusterApi
 from extender.cluster_api.credentials import Credentials, find_cluster
@@ -32,7 +33,7 @@ from extender.controller.reservation_controller import ReservationController
 from extender.controller.timeouts import Timeouts
 from extender.extender_metrics import Metrics
 from extender.service.announcements import log_topology, report_orphans
-from extender.service.app import Backend, BodyReader, create_app
+from extender.service.app import BodyReader, HttpApplication
 from extender.service.connection import MOST_STRANGERS, Connection, Strangers
 from extender.service.logs import set_up_logs
 from extender.service.reflectors import Readiness, make_reflectors
@@ -61,7 +62,10 @@ def serve(settings: ServeOptions) -> None:
     process = _Process(settings)
     set_up_logs(level=settings.log_level, form=settings.log_format)
     sys.setswitchinterval(SWITCH_SECONDS)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with suppress(ImportError):
+        from uvloop import new_event_loop as new_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(process.run())
 
 
@@ -112,7 +116,15 @@ class _Process:
             synced=readiness.synced,
         )
         controller = GangController(shared, changed)
-        server = self._server(Backend(state, metrics, now=shared.now, unready=readiness.reasons, policy=self.policy))
+        application = HttpApplication(
+            state=state,
+            metrics=metrics,
+            now=shared.now,
+            unready=readiness.reasons,
+            policy=self.policy,
+            bodies=BodyReader(settings.body_limit),
+            mutual_tls=self.tls is not None,
+        )
         tasks = BackgroundTasks()
         for reflector in reflectors:
             tasks.start(str(reflector.resource), reflector.run())
@@ -127,7 +139,7 @@ class _Process:
         tasks.start("controller", controller.run())
         tasks.start("reservations", ReservationController(shared).run())
         try:
-            await self._serve(server, listener)
+            await self._serve(self._server(application.app()), listener)
         finally:
             tasks.stop("controller", "reservations")
             with suppress(TimeoutError):
@@ -138,14 +150,13 @@ class _Process:
             tasks.stop()
         tasks.check()
 
-    def _server(self, backend: Backend) -> uvicorn.Server:
+    def _server(self, app: Starlette) -> uvicorn.Server:
         settings = self.settings
 
         class Limited(Connection):
             arrive_seconds = settings.arrive_seconds
             strangers = Strangers()
 
-        app = create_app(backend, BodyReader(settings.body_limit), mutual_tls=self.tls is not None)
         tls = self.tls
         return uvicorn.Server(
             uvicorn.Config(
@@ -175,7 +186,7 @@ class _Process:
         host, port = listener.getsockname()[:2]
         scheme = "https" if self.tls is not None else "http"
         logger.info("listening on %s://%s:%d", scheme, f"[{host}]" if ":" in host else host, port)
-        before = {number: signal.signal(number, _nothing) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             await server.serve(sockets=[listener])
         finally:
@@ -201,25 +212,10 @@ def _listen(bind: Address) -> socket.socket:
         ) from error
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
-
-
-def _nothing(*_: object) -> None:
-    """Ignore a signal that was seen already."""
-
-
-logger = logging.getLogger(__name__)
-
-
 class BackgroundTasks:
-    """Tasks that never end by themselves.
+    """Tasks that run as long as the process does.
 
-    One that does is a fault, and the process must not go on half alive: it ends as on SIGTERM, to be started again, and
+    One that ends is a fault, and the process must not go on half alive: it ends as on SIGTERM, to be started again, and
     :meth:`check` raises what happened.
     """
 
@@ -244,8 +240,6 @@ class BackgroundTasks:
     async def _run(self, name: str, work: Awaitable[None]) -> None:
         try:
             await work
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
             logger.exception("the task %s failed: ending, to be started again", name)
             self._fault = error

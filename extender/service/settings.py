@@ -140,12 +140,6 @@ def parse_levels(text: str) -> tuple[str, ...] | None:
     return labels
 
 
-_WHY_NOT = (
-    "it stops jobs at any time, and on a cluster the nodes that one gives back come free one by one, minutes apart: "
-    "single pods would take them before the gang for which it was stopped"
-)
-
-
 def live_policy(name: str) -> QueuePolicy:
     """Return the policy of that name.
 
@@ -157,7 +151,9 @@ def live_policy(name: str) -> QueuePolicy:
     policy = POLICIES.load(name, where="--queue")
     if policy.stops_any_time:
         raise InvalidInput(
-            f"the queue policy {name} is for simulation alone: {_WHY_NOT}",
+            f"the queue policy {name} is for simulation alone: it stops jobs at any time, and on a cluster the nodes "
+            "that one gives back come free one by one, minutes apart: single pods would take them before the gang for "
+            "which it was stopped",
             where="--queue",
             fix="choose priority-age, and let kube-scheduler preempt single pods; or arnold, which stops preemptible "
             "ones for gangs that were announced",
