@@ -1,4 +1,4 @@
-"""The labels and annotations in which other projects say what belongs together, who is which, and what is near.
+"""The labels and annotations in which other projects say what belongs together, in which order, and how near.
 
 Names as of JobSet 0.12, LeaderWorkerSet 0.9, Kubeflow Training Operator 1.9 and Trainer 2 (which makes JobSets),
 Kueue 0.15, Volcano 1.14, KAI 0.10, KubeRay 1.5, Kubernetes 1.36.
@@ -67,7 +67,17 @@ _SMALL = re.compile(r"[0-9]{1,6}")
 
 
 def requests_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tuple[TopologyRequest, ...]:
-    """Return the requests on one pod, in the order of the table; those that make no sense are left out."""
+    """Return what the annotations of peers ask of the network, so that their manifests mean here what they meant there.
+
+    - Kueue, KAI: the whole gang lies inside one domain of a required level; domains of a preferred one count.
+    - Kueue slices, LeaderWorkerSet subgroups: each so many consecutive ranks lie inside one domain.
+    - LeaderWorkerSet ``exclusive-topology``: the whole group does.  That no other shares the domain is not enforced by
+      plans; the anti-affinity that LeaderWorkerSet adds to the pods does it.
+    - Volcano, hard mode: the whole gang lies inside one domain of the k-th closest level.  Its soft mode names no level
+      and asks for nothing that Arnold does not do anyway.
+
+    Requests that make no sense are left out.
+    """
     found = [
         TopologyRequest(level, hard, key, slice_size=_slice(annotations, size_key))
         for key, hard, size_key in (
@@ -89,7 +99,7 @@ def requests_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tu
 
 
 def requests_of_group(group: Owner) -> tuple[TopologyRequest, ...]:
-    """Return the requests in a PodGroup, of Kubernetes or of Volcano."""
+    """Return the requests in a PodGroup of Kubernetes or of Volcano: the whole gang lies inside one domain."""
     constraints, volcano = group.spec.scheduling_constraints, group.spec.network_topology
     topology = (constraints.topology or ()) if constraints is not None else ()
     found = [TopologyRequest(one.key, True, "schedulingConstraints.topology") for one in topology if one.key]

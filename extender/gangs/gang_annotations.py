@@ -58,26 +58,19 @@ _DECIMAL = re.compile(r"[0-9]{0,3}\.?[0-9]{0,20}")
 
 
 def asked_by(annotations: Mapping[str, str], requests: tuple[TopologyRequest, ...]) -> Asked:
-    """Return what a pod asks for its gang.
-
-    :param requests: what peers' dialects ask.
-    """
+    """Return what a pod asks for its gang, beside what peers' dialects request."""
     return Asked(**{field: annotations.get(key) for field, key in ANNOTATIONS.items()}, requests=requests)
 
 
-def parse_size(text: str, *, key: str = GANG_SIZE) -> int:
+def parse_size(text: str) -> int:
     """Read a number of pods.
 
     :raises InvalidGang: not a whole number from 1 to :data:`MOST_PODS`.
     """
     size = parse_whole(text)
     if size is None or not 1 <= size <= MOST_PODS:
-        raise InvalidGang(
-            f"{text[:40]!r} is no number of pods",
-            reason="InvalidGangSize",
-            where=key,
-            fix=f"write the number of pods of the gang, 1 to {MOST_PODS:,}",
-        )
+        fix = f"write the number of pods of the gang, 1 to {MOST_PODS:,}"
+        raise InvalidGang(f"{text[:40]!r} is no number of pods", reason="InvalidGangSize", where=GANG_SIZE, fix=fix)
     return size
 
 
@@ -94,12 +87,8 @@ def parse_alpha(text: str) -> float:
     plain = text.strip()
     alpha = float(plain) if _DECIMAL.fullmatch(plain) and plain.strip(".") else -1.0
     if not 0.0 <= alpha <= 1.0:
-        raise InvalidGang(
-            f"{text[:40]!r} is no weight",
-            reason="InvalidAlpha",
-            where=ALPHA,
-            fix="write a number between 0 and 1, like 0.3",
-        )
+        fix = "write a number between 0 and 1, like 0.3"
+        raise InvalidGang(f"{text[:40]!r} is no weight", reason="InvalidAlpha", where=ALPHA, fix=fix)
     return alpha
 
 
@@ -111,12 +100,9 @@ def parse_level(text: str, *, key: str = LEVEL) -> str:
     """
     size = len(text.encode("utf-8", "replace"))
     if size > LONGEST:
-        raise InvalidGang(
-            f"{text[:40]!r}... is no node label: it has {size:,} bytes",
-            reason="InvalidLevel",
-            where=key,
-            fix=f"name a node label of at most {LONGEST} bytes",
-        )
+        message = f"{text[:40]!r}... is no node label: it has {size:,} bytes"
+        fix = f"name a node label of at most {LONGEST} bytes"
+        raise InvalidGang(message, reason="InvalidLevel", where=key, fix=fix)
     return text
 
 
@@ -127,13 +113,8 @@ def parse_avoid(text: str) -> Avoid:
     """
     known = get_args(Avoid)
     if text not in known:
-        hint = did_you_mean(text[:40], known)
-        raise InvalidGang(
-            f"{text[:40]!r} is not known",
-            reason="InvalidAvoid",
-            where=AVOID,
-            fix=f"{hint}write one of {', '.join(known)}",
-        )
+        fix = f"{did_you_mean(text[:40], known)}write one of {', '.join(known)}"
+        raise InvalidGang(f"{text[:40]!r} is not known", reason="InvalidAvoid", where=AVOID, fix=fix)
     return cast(Avoid, text)
 
 
@@ -149,8 +130,5 @@ def parse_degrees(text: str) -> Parallelism:
 
 
 def impossible_degrees(what: str, error: InvalidJob) -> InvalidGang:
-    """Return the error that degrees of parallelism cannot be read, or make no job.
-
-    :param what: the degrees, as written or understood.
-    """
+    """Return the error that degrees of parallelism, as written or understood, cannot be read or make no job."""
     return InvalidGang(f"{what}: {error.message}", reason="InvalidParallelism", where=PARALLELISM, fix=error.fix)

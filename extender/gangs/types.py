@@ -14,7 +14,7 @@ from topology.readers.kubernetes_pods import Pod
 
 
 class GangKey(NamedTuple):
-    """Who a gang is: its name is unique in its namespace."""
+    """What tells a gang from others: its name is unique in its namespace."""
 
     namespace: str
     name: str
@@ -32,6 +32,11 @@ class InvalidGang(InvalidInput):
     def __init__(self, message: str, *, reason: str, where: str = "", fix: str = "") -> None:
         super().__init__(message, where=where, fix=fix)
         self.reason = reason
+
+    @classmethod
+    def of_pod(cls, pod: Pod, message: str, *, reason: str, fix: str) -> InvalidGang:
+        """Return what is wrong with one pod."""
+        return cls(message, reason=reason, where=f"pod {pod.namespace}/{pod.name}", fix=fix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,7 @@ class TopologyRequest:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the annotations of a pod ask for its gang, as written; members of one gang agree.
-
-    :param requests: peers' dialects.
-    """
+    """What the annotations of a pod ask for its gang, as written; members of one gang agree."""
 
     size: str | None = None
     parallelism: str | None = None
@@ -109,9 +111,8 @@ class Gang:
     :param tiers: hard requests by number, to be resolved against the levels of the cluster.
     :param notes: what a user should know, one sentence each.
     :param priority: highest of its pods.
-    :param created: when the oldest of its pods was.
-    :param seconds: that it is expected to run at most; ``None`` = not known.
-    :param preemptible: whether it may be stopped and queued again.
+    :param created: creation of the oldest of its pods.
+    :param seconds: expected to run at most so long; ``None`` = not known.
     :param doubts: hints of its pods that cannot be read; they place nothing, so they are no problem.
     :param waits: why it is not complete, one sentence; empty when it is.
     :param problem: why it can never be planned as it is.
