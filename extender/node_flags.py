@@ -16,7 +16,7 @@ from extender.cluster_api.client import ClusterApi
 from extender.cluster_api.credentials import find_cluster
 from extender.cluster_api.flow import FlowControl
 from extender.cluster_api.reflector import pages_of
-from extender.cluster_api.resource import NODES, Document
+from extender.cluster_api.resource import NODES
 from extender.objects import decode_node
 from topology.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, NodeFlag
@@ -82,13 +82,10 @@ class NodeFlags:
         :returns: one change for each node that a flag names, by name.
         :raises UnknownName: a flag names a node that the cluster does not have; nothing is written then.
         """
-        worst: dict[str, NodeFlag] = {}
-        for flag in flags:
-            if flag.node not in worst or worst[flag.node].slowdown < flag.slowdown:
-                worst[flag.node] = flag
-        nodes = await self.all()
-        wanted = {name: _annotated(flag) for name, flag in sorted(worst.items())}
-        return await self._write(nodes, wanted)
+        # The last one for a node stays: the slowest, and of two alike the first.
+        by_slowdown = sorted(flags, key=lambda flag: flag.slowdown, reverse=True)
+        worst = {flag.node: flag for flag in reversed(by_slowdown)}
+        return await self._write(await self.all(), {name: _annotated(flag) for name, flag in sorted(worst.items())})
 
     async def clear(self, names: Sequence[str] | None) -> list[FlagChange]:
         """Take flags off.
@@ -135,12 +132,13 @@ class NodeFlags:
                     f"the cluster has no node {name!r}", fix=f"{did_you_mean(name, nodes)}name nodes of the cluster"
                 )
         changes = [_change(nodes[name], after) for name, after in wanted.items()]
-        await asyncio.gather(*(self._annotate(wanted[change.node]) for change in changes if change.done != "unchanged"))
+        patches = (
+            (change.node, {"metadata": {"annotations": {SLOWDOWN: change.slowdown, SLOWDOWN_UNTIL: change.until}}})
+            for change in changes
+            if change.done != "unchanged"
+        )
+        await asyncio.gather(*(self._api.patch(NODES, name, patch, kind="merge-patch") for name, patch in patches))
         return changes
-
-    async def _annotate(self, node: FlaggedNode) -> None:
-        annotations: Document = {SLOWDOWN: node.slowdown, SLOWDOWN_UNTIL: node.until}
-        await self._api.patch(NODES, node.node, {"metadata": {"annotations": annotations}}, kind="merge-patch")
 
 
 def on_cluster(kubeconfig: str | None, context: str | None, action: Callable[[NodeFlags], Awaitable[T]]) -> T:
@@ -178,7 +176,7 @@ def _change(before: FlaggedNode, after: FlaggedNode) -> FlagChange:
 
 def _annotated(flag: NodeFlag) -> FlaggedNode:
     """Return a flag as annotations."""
-    until = None if flag.until is None else _rfc3339(flag.until)
+    until = None if flag.until is None else flag.until.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return FlaggedNode(flag.node, _factor(flag.slowdown), until, flag)
 
 
@@ -196,7 +194,3 @@ def _stays(before: FlaggedNode, flag: NodeFlag, now: datetime, *, ours: bool) ->
     if before.slowdown != _factor(flag.slowdown) or (found.until is None) != (flag.until is None):
         return False
     return found.until is None or flag.until is None or 2 * (found.until - now) >= flag.until - now >= found.until - now
-
-
-def _rfc3339(instant: datetime) -> str:
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -140,8 +140,7 @@ class Election:
             document = self._document(self.identity, _Spec(), seconds=round(self._terms.lease))
             await self._api.create(LEASES, document, namespace=self._namespace)
             return True
-        holder = lease.spec.holder_identity or ""
-        self.leader = holder
+        self.leader = holder = lease.spec.holder_identity or ""
         if holder not in ("", self.identity) and not self._expired(lease):
             return False
         if holder != self.identity or not self._acquired:

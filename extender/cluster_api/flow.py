@@ -1,4 +1,4 @@
-"""How fast we may ask: a token bucket and a bound on requests under way.
+"""How fast we may ask: a token bucket and a bound on requests under way; and how long to wait after a failure.
 
 The API server defends itself (priority and fairness), and being refused costs more than waiting; so writes wait here.
 """
@@ -56,11 +56,15 @@ class Backoff:
     def __init__(self, *, first: float, longest: float) -> None:
         self._first, self._longest = first, longest
         self._failures = 0
+        self.until = 0.0
+        """End of the last wait, on the steady clock."""
 
     def next(self) -> float:
         """Return seconds to wait after one more failure."""
+        seconds = min(self._longest, self._first * 2.0 ** min(self._failures, 30)) * uniform(1, 1.2)
         self._failures += 1
-        return min(self._longest, self._first * 2.0 ** min(self._failures - 1, 30)) * uniform(1, 1.2)
+        self.until = monotonic() + seconds
+        return seconds
 
     def reset(self) -> None:
         """Take the next failure for the first again: it worked."""

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic, perf_counter
 
+from extender.cluster_api.flow import Backoff
 from extender.controller.action_runner import ActionRunner
 from extender.controller.actions import Action, Write
 from extender.controller.api_writer import NotLeading
 from extender.controller.decide_gangs import decide
 from extender.controller.dependencies import Dependencies
-from extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, PlanningPass, RetryDelay
+from extender.controller.pacing import PAUSE, QUIET, RETHINK, RETRY, SHARE, SLICE, PlanningPass
 from extender.controller.planning import Planning, PlanningOutcome
 from extender.gangs.types import GangKey
 from topology.errors import ArnoldError
@@ -40,7 +42,7 @@ class GangController:
         self._planning = Planning(shared, stop=self._stop)
         self._actor = ActionRunner(shared, self._planning)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
-        self._retries: dict[GangKey, RetryDelay] = {}
+        self._retries: defaultdict[GangKey, Backoff] = defaultdict(lambda: Backoff(first=RETRY[0], longest=RETRY[1]))
         self._written_at: dict[GangKey, float] = {}
         self._due: dict[GangKey, float] = {}
         self._unplaced: set[GangKey] = set()
@@ -108,20 +110,15 @@ class GangController:
         now = self._shared.now()
         decision = decide(self._state, now, self._shared.terms, keys=(key,), unwanted=self._unwanted)
         self._unwanted.pop(key, None)
-        if decision.unplaced:
-            self._unplaced.add(key)
-        else:
-            self._unplaced.discard(key)
+        self._unplaced.discard(key)
+        self._unplaced.update(decision.unplaced)
         if decision.wake is not None:
             self._due[key] = monotonic() + max(0.0, (decision.wake - now).total_seconds())
         if decision.actions:
             self._start(key, decision.actions)
 
     def _stop(self, key: GangKey, why: str) -> None:
-        """Have a gang stopped.
-
-        What is lost when this process ends is found out anew, as long as the other gang waits.
-        """
+        """Have a gang stopped; when this process ends first, that is found out anew as long as the other gang waits."""
         self._unwanted[key] = why
         self._state.changed(key)
         self._changed.set()
@@ -129,8 +126,7 @@ class GangController:
     def _start(self, key: GangKey, actions: Sequence[Action]) -> None:
         """Start a gang's task, or come back when it is time for it."""
         clock = monotonic()
-        rest = self._retries.get(key)
-        later = 0.0 if rest is None else rest.until
+        later = self._retries[key].until if key in self._retries else 0.0
         if all(isinstance(action, Write) and not action.urgent for action in actions):
             later = max(later, self._written_at.get(key, 0.0) + QUIET)
         if clock < later:
@@ -148,7 +144,7 @@ class GangController:
             self._fails(key, error)
         except Exception:
             logger.exception("a fault of Arnold; the gang is tried again", extra={"gang": str(key)})
-            self._retries.setdefault(key, RetryDelay()).lengthen()
+            self._retries[key].next()
         else:
             self._retries.pop(key, None)
         finally:
@@ -165,12 +161,11 @@ class GangController:
 
     def _fails(self, key: GangKey, error: ArnoldError) -> None:
         """Let a gang rest."""
-        seconds = self._retries.setdefault(key, RetryDelay()).lengthen()
+        seconds = self._retries[key].next()
         logger.warning("%s; trying again in %.1f s", error, seconds, extra={"gang": str(key)})
 
     def _is_resting(self, key: GangKey) -> bool:
-        rest = self._retries.get(key)
-        return rest is not None and monotonic() < rest.until
+        return key in self._retries and monotonic() < self._retries[key].until
 
     def _start_round(self) -> list[float]:
         """Start a round of planning, if gangs want nodes and something changed since the last one.

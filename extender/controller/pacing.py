@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
-from extender.cluster_api.flow import Backoff
 from extender.gangs.types import Gang, GangKey
 
 PAUSE = 0.05
@@ -30,28 +29,14 @@ RETHINK = 30.0
 IDLE = 4.0
 """A round of planning that found nothing is followed by a pause so many times as long."""
 
-AGAIN = 0.2
-"""Seconds after which a question is asked again whose answer came to nothing."""
-
 LONGEST_IDLE = 5.0
 """Seconds of that pause at the most."""
 
+AGAIN = 0.2
+"""Seconds after which a question is asked again when its answer came to nothing."""
 
-class RetryDelay:
-    """How long a gang is left alone after failures, longer each time."""
-
-    def __init__(self) -> None:
-        self._backoff = Backoff(first=0.2, longest=30.0)
-        self.until = 0.0
-
-    def lengthen(self) -> float:
-        """Count one more failure.
-
-        :returns: seconds of the rest.
-        """
-        seconds = self._backoff.next()
-        self.until = monotonic() + seconds
-        return seconds
+RETRY = 0.2, 30.0
+"""Seconds for which a gang is left alone after a first failure, and at the most after many."""
 
 
 class Reminders:
@@ -78,8 +63,8 @@ class PlanningPass:
     """The last round of planning, whole or a glance at the head of the queue, and when another makes sense.
 
     :param unplaced: the gangs that wanted nodes, as they were.
-    :param version: of the fleet.
-    :param ended: when, on the steady clock.
+    :param version: version of the fleet.
+    :param ended: time of its end on the steady clock.
     :param patience: seconds until the next one if anything has changed.
     """
 

@@ -134,31 +134,27 @@ def encode_resource(
     }
 
 
-def decode_resource(raw: bytes | dict[str, Any], make: Callable[[StoredObject], T], *, kind: str, fix: str) -> T:
-    """Return what ``make`` reads in an object of ours.
+def decode_resource(
+    raw: bytes | dict[str, Any], kind: type[T], fields: Callable[[StoredObject], dict[str, Any]], *, name: str, fix: str
+) -> T:
+    """Return the struct of an object of ours.
 
+    :param fields: those that its spec and status do not say as they stand.
+    :param name: its kind, for people.
     :raises InvalidInput: none that we wrote; ``where`` says which, as far as its name can be read.
     """
     where = ""
     try:
         found = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, StoredObject)
-        where = f"{found.metadata.namespace}/{found.metadata.name}"
-        return make(found)
+        meta, status = found.metadata, found.status
+        where = f"{meta.namespace}/{meta.name}"
+        if (spread := status.get("spread")) is not None:
+            status = status | {"spread": msgspec.structs.astuple(msgspec.convert(spread, _Spread))}
+        known: dict[str, Any] = {"key": (meta.namespace or "default", meta.name), "uid": meta.uid}
+        known |= {"resourceVersion": meta.resource_version, "spec": found.spec}
+        return msgspec.convert({**status, **known, **fields(found)}, kind)
     except (msgspec.MsgspecError, ValueError, InvalidInput, RecursionError) as error:
-        raise InvalidInput(f"{kind} cannot be read: {error}", where=where, fix=fix) from None
-
-
-def resource_of(document: StoredObject, kind: type[T], **fields: Any) -> T:
-    """Return the struct of an object.
-
-    :param fields: those that its spec and status do not say as they stand.
-    :raises msgspec.ValidationError: a field is of another type.
-    """
-    meta, status = document.metadata, document.status
-    if (spread := status.get("spread")) is not None:
-        status = status | {"spread": msgspec.structs.astuple(msgspec.convert(spread, _Spread))}
-    known = {"spec": document.spec, "uid": meta.uid, "resourceVersion": meta.resource_version}
-    return msgspec.convert({**status, **known, **fields}, kind)
+        raise InvalidInput(f"{name} cannot be read: {error}", where=where, fix=fix) from None
 
 
 class _Spread(msgspec.Struct):

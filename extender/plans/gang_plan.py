@@ -31,7 +31,6 @@ from extender.plans.custom_resource import (
     StoredPart,
     decode_resource,
     encode_resource,
-    resource_of,
     written,
 )
 from scheduler.job import Avoid, Hold, Job
@@ -222,22 +221,22 @@ def decode_plan(raw: bytes | dict[str, Any]) -> GangPlan:
 
     :raises InvalidInput: not a GangPlan that Arnold wrote; ``where`` says which.
     """
-    return decode_resource(raw, _plan_of, kind=KIND, fix="delete it; the gang is planned again from its pods")
+    fix = "delete it; the gang is planned again from its pods"
+    return decode_resource(raw, GangPlan, _read, name=KIND, fix=fix)
 
 
-def _plan_of(document: StoredObject) -> GangPlan:
-    meta = document.metadata
+def _read(document: StoredObject) -> dict[str, Any]:
     assignment = msgspec.convert(document.status.get("assignment", {}), _Assignment)
     nodes, pods = _unpack_names(assignment.nodes), _unpack_uids(assignment.pods)
     if pods and len(pods) != len(nodes):
         raise ValueError(f"assignment has {len(nodes)} nodes and {len(pods)} pods")
-    key = (meta.namespace or "default", document.spec.get("gang") or meta.name)
-    plan = resource_of(document, GangPlan, key=key, nodes=nodes, pods=pods)
-    if not plan.spec.parallelism:
-        return plan
+    meta, spec = document.metadata, document.spec
+    known = {"key": (meta.namespace or "default", spec.get("gang") or meta.name), "nodes": nodes, "pods": pods}
+    if not (text := spec.get("parallelism")):
+        return known
     # However it was written, it is compared as we write it; and that it cannot be read is found out now.
-    degrees = parse_parallelism(plan.spec.parallelism, order=plan.spec.order)
-    return plan.replace(spec=plan.spec.replace(parallelism=format_parallelism(degrees), order=degrees.order))
+    degrees = parse_parallelism(text, order=spec.get("order"))
+    return known | {"spec": spec | {"parallelism": format_parallelism(degrees), "order": degrees.order}}
 
 
 def _unpack_names(packed: bytes) -> tuple[str, ...]:

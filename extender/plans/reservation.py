@@ -25,7 +25,6 @@ from extender.plans.custom_resource import (
     StoredPart,
     decode_resource,
     encode_resource,
-    resource_of,
     written,
 )
 from scheduler.job import Job
@@ -197,9 +196,8 @@ def decode_reservation(raw: bytes | dict[str, Any]) -> Reservation:
     :raises InvalidInput: no CapacityReservation.
     """
 
-    def read(document: StoredObject) -> Reservation:
-        meta = document.metadata
-        key, announced = (meta.namespace or "default", meta.name), instant(meta.creation_timestamp)
-        return resource_of(document, Reservation, key=key, announced=announced)
+    def announced(document: StoredObject) -> dict[str, Any]:
+        return {"announced": instant(document.metadata.creation_timestamp)}
 
-    return decode_resource(raw, read, kind=RESERVATION_KIND, fix="apply manifests/crds, which refuse what is none")
+    fix = "apply manifests/crds, which refuse what is none"
+    return decode_resource(raw, Reservation, announced, name=RESERVATION_KIND, fix=fix)

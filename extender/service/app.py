@@ -27,7 +27,7 @@ from starlette.routing import Route
 from extender.cluster_cache import ClusterCache
 from extender.extender_metrics import CONTENT_TYPE, Metrics
 from extender.verbs.filter_preempt import Refusal, filter_nodes, preempt
-from extender.verbs.protocol import FilterResult, decode_filter, decode_preempt, encode, filter_error
+from extender.verbs.protocol import FilterResult, decode_filter, decode_preempt, encode
 from scheduler.queue.types import QueuePolicy
 from topology.errors import ArnoldError
 from topology.readers.kubernetes_pods import Pod
@@ -153,11 +153,11 @@ class HttpApplication:
         try:
             args = decode_filter(body)
             if reasons := self.unready():
-                return filter_error(f"arnold cannot answer yet: {'; '.join(reasons)}")
+                return FilterResult(error=f"arnold cannot answer yet: {'; '.join(reasons)}")
             verdict = filter_nodes(self.state, args, self.now(), self.policy)
         except ArnoldError as error:
             logger.warning("a Filter request cannot be answered: %s", error)
-            return filter_error(str(error))
+            return FilterResult(error=str(error))
         if verdict.refusal is not None:
             self._tell(args.pod, verdict.refusal)
         return verdict.answer
