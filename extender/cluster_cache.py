@@ -72,10 +72,7 @@ class ClusterCache:
         return filter(None, map(self.gang, tuple(self._members)))
 
     def plan_of_pod(self, uid: str) -> tuple[GangPlan, int] | None:
-        """Return the plan that names a pod, and the pod's rank in it.
-
-        :param uid: in any form.
-        """
+        """Return the plan that names a pod, by any form of its UID, and the pod's rank in it."""
         found = self._ranks.get(canonical_uid(uid))
         return None if found is None else (self._plans[found[0]], found[1])
 

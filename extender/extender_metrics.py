@@ -20,11 +20,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """All metrics of one process.
-
-    :param plans: the plans as they are now, asked at each scrape as the others.
-    :param leads: whether this replica leads.
-    """
+    """All metrics of one process; plans and reservations are counted at each scrape."""
 
     def __init__(
         self,

@@ -28,12 +28,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FlaggedNode:
-    """The annotations of one node.
+    """The annotations of one node, as written and as read.
 
-    :param slowdown: as it is written, ``1.3`` or ``faulty``; ``None`` = there is none.
-    :param until: as it is written; ``None`` = open end.
-    :param flag: what they mean; ``None`` = nothing that can be read.
-    :param problem: what is wrong with them.
+    :param slowdown: ``1.3`` or ``faulty``; ``None`` = there is none.
+    :param until: ``None`` = open end.
+    :param flag: ``None`` = nothing that can be read.
     """
 
     node: str
@@ -142,10 +141,7 @@ class NodeFlags:
 
 
 def on_cluster(kubeconfig: str | None, context: str | None, action: Callable[[NodeFlags], Awaitable[T]]) -> T:
-    """Connect to a cluster, do something with its flags, and return what came of it.
-
-    :raises ArnoldError: no cluster, or it does not answer.
-    """
+    """Connect to a cluster, do something with its flags, and return what came of it."""
 
     async def act() -> T:
         async with await _connect(kubeconfig, context) as api:

@@ -17,10 +17,7 @@ _SHOWN = 3
 
 
 def clip(text: str, most: int = LONGEST) -> str:
-    """Return a text of at most so many bytes of UTF-8: itself, or its beginning and three dots.
-
-    :param most: at least 3.
-    """
+    """Return a text of at most so many bytes of UTF-8, at least 3: itself, or its beginning and three dots."""
     # A character has one byte at least: what comes after so many cannot stay.
     encoded = text[: most + 1].encode("utf-8", "replace")
     if len(encoded) <= most:

@@ -69,11 +69,7 @@ class ClusterApi:
         await self._client.close()  # type: ignore[no-untyped-call]
 
     def lane(self, *, rate: float, parallel: int) -> ClusterApi:
-        """Return the same connections with turns of their own: what is urgent does not queue behind what is much.
-
-        :param rate: writes a second.
-        :param parallel: writes under way.
-        """
+        """Return the same connections with turns of their own, so that what is urgent does not wait for much else."""
         other = copy(self)
         other._flow = FlowControl(rate=rate, burst=max(1, round(rate)), parallel=parallel)
         return other
@@ -125,10 +121,7 @@ class ClusterApi:
             response.response.close()
 
     async def create(self, resource: Resource, document: Document, *, namespace: str = "") -> bytes:
-        """Make an object, and return it.
-
-        :raises Conflict: it exists.
-        """
+        """Make an object, and return it, or raise ``Conflict``: it exists."""
         return await self._write("POST", resource.path(namespace=namespace), body=document)
 
     async def replace(
@@ -151,19 +144,12 @@ class ClusterApi:
         namespace: str = "",
         subresource: str = "",
     ) -> bytes:
-        """Change some fields of an object, and return it.
-
-        :raises PatchFailed: a ``test`` does not hold.
-        """
+        """Change some fields of an object, and return it, or raise ``PatchFailed``: a ``test`` does not hold."""
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         return await self._write("PATCH", path, body=change, content_type=f"application/{kind}+json")
 
     async def delete(self, resource: Resource, name: str, *, namespace: str = "", uid: str = "") -> None:
-        """Delete an object.
-
-        :param uid: refuse unless it is this very object.
-        :raises Conflict: it is another of the same name.
-        """
+        """Delete an object, of this UID if one is given, or raise ``Conflict``: it is another of the same name."""
         options: Document = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -250,10 +236,7 @@ class Lines:
         self._rest: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Add a chunk.
-
-        :returns: the lines that it completes, without their ends and without empty ones.
-        """
+        """Add a chunk, and return the lines that it completes, without their ends and without empty ones."""
         end = chunk.rfind(b"\n")
         if end < 0:
             self._rest.append(chunk)

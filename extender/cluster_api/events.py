@@ -57,10 +57,7 @@ class Regarding:
 
 
 class EventRecorder:
-    """Takes events at any time and posts them from :meth:`run`.
-
-    :param instance: which replica speaks.
-    """
+    """Takes events at any time and posts them from :meth:`run`, in the name of one replica."""
 
     def __init__(self, api: ClusterApi, *, instance: str, clock: Callable[[], float] = monotonic) -> None:
         self._api = api
@@ -78,12 +75,7 @@ class EventRecorder:
         action: str = "Plan",
         kind: Literal["Normal", "Warning"] = "Normal",
     ) -> None:
-        """Tell what happened.
-
-        :param reason: one word in CamelCase, for machines.
-        :param note: one sentence, for people.
-        :param action: what was being done, one word.
-        """
+        """Tell what happened: for machines a reason of one word in CamelCase, for people a note of one sentence."""
         now = self._clock()
         key = (regarding.uid, reason, note)
         if now - self._said.get(key, float("-inf")) < REPEAT_SECONDS:

@@ -13,10 +13,7 @@ from time import monotonic
 
 
 class FlowControl:
-    """At most ``rate`` requests a second on average, ``burst`` at once after a pause, ``parallel`` under way.
-
-    :param clock: steady seconds.
-    """
+    """At most ``rate`` requests a second on average, ``burst`` at once after a pause, ``parallel`` under way."""
 
     def __init__(
         self,

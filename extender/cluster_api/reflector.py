@@ -80,10 +80,7 @@ _heads = msgspec.json.Decoder(_Object)
 
 
 async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[Page]:
-    """Yield the pages of the list of all objects of a kind, the last one without a token.
-
-    :raises ClusterError: it cannot be listed.
-    """
+    """Yield the pages of the list of all objects of a kind; raise :class:`ClusterError` when it cannot be listed."""
     token = ""
     while True:
         body = await api.page(resource, limit=PAGE, token=token)
@@ -99,10 +96,9 @@ async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[Page]:
 class Reflector(Generic[T]):
     """Keeps a sink up to date; :meth:`run` never returns.
 
-    :param decode: an object from its JSON; raises :class:`InvalidInput` when it is none.
+    :param decode: raises :class:`InvalidInput` for what is no such object.
     :param changed: called after the sink was given something.
     :param optional: a kind that the cluster need not have, or let us see: then there are no objects of it.
-    :param sleep: waits for some seconds; tests take no time.
     """
 
     def __init__(
@@ -184,11 +180,7 @@ class Reflector(Generic[T]):
             await self._sleep(self._backoff.next())
 
     def _take(self, line: bytes) -> None:
-        """Take up one change of the watch.
-
-        :raises Gone: it says that history is lost.
-        :raises ClusterError: it says that the watch cannot go on, or is not JSON at all.
-        """
+        """Take up one change, or raise ``Gone``: history is lost, ``ClusterError``: the watch cannot go on."""
         try:
             change = _changes.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

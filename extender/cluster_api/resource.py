@@ -12,12 +12,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of object.
-
-    :param group: API group, empty for the core group.
-    :param plural: name in paths: ``pods``.
-    :param namespaced: whether its objects live in namespaces.
-    """
+    """A kind of object; the group of core kinds is empty, the plural is the name in paths: ``pods``."""
 
     group: str
     version: str

@@ -27,10 +27,7 @@ class ActionRunner:
     planning: Planning
 
     async def act(self, key: GangKey, actions: Sequence[Action]) -> None:
-        """Run all actions in order, and last all writes of pods together.
-
-        :raises ArnoldError: something could not be done; what comes after it is not.
-        """
+        """Run all actions in order, and last all writes of pods together, up to the first error."""
         for action in actions:
             match action:
                 case Write(plan, _, said):
@@ -53,10 +50,7 @@ class ActionRunner:
         await self._together(key, "evicted", (writer.evict(a.pod, a.why) for a in actions if isinstance(a, Evict)))
 
     async def _together(self, key: GangKey, what: str, writes: Iterable[Awaitable[None]]) -> None:
-        """Write pods, as many at once as flow control lets through.
-
-        :raises ArnoldError: the worst of what failed; pods that are gone do not count.
-        """
+        """Write pods, as many at once as flow control lets through; raise the worst error but that a pod is gone."""
         if not (came := await asyncio.gather(*writes, return_exceptions=True)):
             return
         failed = [one for one in came if one is not None]

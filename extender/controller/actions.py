@@ -26,10 +26,7 @@ class EventNote:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Write a plan; on success it replaces the one in the cache.
-
-    :param urgent: others wait for the plan; else it only tells people more, and may come a little later.
-    """
+    """Write a plan; one that is not urgent only tells people more, and may come a little later."""
 
     plan: GangPlan
     urgent: bool = True
@@ -47,11 +44,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class NotifyPod:
-    """Tell a pod that came without the gate that it has a node.
-
-    Filter refused it while there was no plan, and kube-scheduler asks again only when something happens in the cluster;
-    a change of the pod's own status does.
-    """
+    """Tell a pod that came without the gate that it has a node: kube-scheduler asks again when its status changes."""
 
     key: GangKey
     pod: Pod

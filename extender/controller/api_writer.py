@@ -52,20 +52,14 @@ class Writer:
     metrics: Metrics
 
     async def write(self, plan: GangPlan) -> GangPlan:
-        """Write a plan, and return it as it is stored now.
-
-        :raises Conflict: it was written since it was read.
-        """
+        """Write a plan, and return it as it is stored now, or raise ``Conflict``: it was written since it was read."""
         with self._counted("plan"):
             stored = decode_own_plan(await self._store(plan))
         self.stores.plans.wrote(stored, new=not plan.uid)
         return stored
 
     async def release(self, pod: Pod, node: str) -> None:
-        """Take the gate off a pod and pin it.
-
-        :raises PatchFailed: the pod is not what it was.
-        """
+        """Take the gate off a pod and pin it, or raise ``PatchFailed``: the pod is not what it was."""
         with self._counted("release"):
             change = release_patch(pod, node)
             raw = await self.for_pods.patch(PODS, pod.name, change, kind="json-patch", namespace=pod.namespace)
@@ -85,10 +79,7 @@ class Writer:
         await self._stop("evict", pod, "PreemptedByArnold", why)
 
     async def reserve(self, reservation: Reservation) -> None:
-        """Write the status of a reservation.
-
-        :raises Conflict: it was written since it was read.
-        """
+        """Write the status of a reservation, or raise ``Conflict``: it was written since it was read."""
         name, namespace = reservation.key.name, reservation.key.namespace
         with self._counted("reservation"), suppress(NotFound):
             raw = await self.for_plans.replace(
@@ -97,10 +88,7 @@ class Writer:
             self.stores.reservations.wrote(decode_reservation(raw))
 
     async def forget(self, plan: GangPlan) -> None:
-        """Delete a plan.
-
-        :raises Conflict: it is another of the same name by now.
-        """
+        """Delete a plan, or raise ``Conflict``: it is another of the same name by now."""
         name, namespace = object_name(plan.key), plan.key.namespace
         with suppress(NotFound), self._counted("forget"):
             await self.for_plans.delete(GANGPLANS, name, namespace=namespace, uid=plan.uid)
@@ -109,8 +97,8 @@ class Writer:
     async def _stop(self, what: str, pod: Pod, reason: str, why: str) -> None:
         """Delete a pod, unless it is another of the same name by now.
 
-        It is told first that it is disrupted, as the eviction API does, so that a Job whose podFailurePolicy ignores
-        disruptions does not count it as a failure.
+        It is told first that it is disrupted, as the eviction API does, so that the podFailurePolicy of a Job that
+        ignores disruptions does not count it as a failure.
         """
         with suppress(NotFound, Conflict), self._counted(what):
             await self._set_condition(pod, DISRUPTED, reason, why)

@@ -41,11 +41,7 @@ class UnfitRanks:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One gang, and what is known of the world when it is decided about.
-
-    :param plans: of all gangs.
-    :param decision: what was decided so far, about all gangs.
-    """
+    """One gang, the plans of all, and what was decided so far about any."""
 
     key: GangKey
     fleet: Fleet

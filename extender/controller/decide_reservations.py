@@ -30,10 +30,7 @@ class Next:
 def decide_reservation(
     state: ClusterCache, reservation: Reservation, now: datetime, *, policy: QueuePolicy, lost_after: timedelta
 ) -> Next:
-    """Return what is to become of a reservation.
-
-    :param lost_after: how long a node may be not Ready before it is lost.
-    """
+    """Return what is to become of a reservation; a node that is not Ready for ``lost_after`` is lost."""
     problem = reservation.understanding.problem
     if problem is not None:
         new = reservation.with_condition("Valid", False, problem.reason, str(problem), now)

@@ -50,11 +50,7 @@ class Dependencies:
         return self.leads() and self.synced()
 
     async def ask(self, solve: Callable[[Q, Limits], A], question: Q, *, what: str, found: Callable[[A], bool]) -> A:
-        """Ask the solver, in a thread.
-
-        :param what: name of the question in metrics.
-        :param found: whether an answer is what was asked for.
-        """
+        """Ask the solver, in a thread, and count in metrics whether the answer is what was asked for."""
         started = perf_counter()
         answer = await asyncio.to_thread(solve, question, self.limits)
         self.metrics.planned(perf_counter() - started, what if found(answer) else f"{what}-no-room")

@@ -29,10 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class GangController:
-    """Plans, releases and mends gangs; :meth:`run` never returns.
-
-    :param changed: set when the cache or the leadership changed.
-    """
+    """Plans, releases and mends gangs when the cache or the leadership changed; :meth:`run` never returns."""
 
     def __init__(self, shared: Dependencies, changed: asyncio.Event) -> None:
         self._shared = shared
@@ -75,9 +72,7 @@ class GangController:
             self._changed.clear()
 
     async def step(self) -> float:
-        """Decide about what was touched and what is due, and start doing it.
-
-        Lets others in between two gangs when thinking takes long.
+        """Decide about what was touched and what is due, and start doing it; let others in when that takes long.
 
         :returns: seconds after which time alone asks for another decision.
         """

@@ -24,10 +24,8 @@ T = TypeVar("T")
 
 
 class Identity(NamedTuple):
-    """What tells an object from others.
+    """What tells an object from others: its place (namespace and name) in the API server, its key in the cache.
 
-    :param place: its namespace and name in the API server.
-    :param key: its key in the cache.
     :param version: resourceVersions are comparable decimal numbers (KEP-5504); 0 for anything else.
     """
 
@@ -38,11 +36,7 @@ class Identity(NamedTuple):
 
 
 class ObjectStore(Generic[T]):
-    """The objects of one kind: a reflector fills it, and the writer tells it of its answers.
-
-    :param put: takes up an object in the cache.
-    :param drop: forgets the object with a key there.
-    """
+    """The objects of one kind in the cache: a reflector fills it, and the writer tells it of its answers."""
 
     def __init__(
         self, put: Callable[[T], None], drop: Callable[[Any], None], identify: Callable[[T], Identity]
@@ -65,10 +59,7 @@ class ObjectStore(Generic[T]):
             self._set(new, found)
 
     def wrote(self, answer: T, *, new: bool = False) -> None:
-        """Take up the answer to a write of ours; an object that is gone meanwhile stays gone.
-
-        :param new: it was made just now, so that the watch may not know it yet.
-        """
+        """Take up the answer to a write of ours; an object that is gone stays gone, unless it was made just now."""
         written = self._identify(answer)
         known = self._known.get(written.place)
         if new or (known is not None and known.uid == written.uid):

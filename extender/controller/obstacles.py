@@ -16,10 +16,7 @@ from extender.texts import counted
 
 
 class Vacancy(str):
-    """What stands for the node of a rank that has none, in a plan that is read off pods; never stored.
-
-    As Kubernetes has no name with a space in it, no node is meant by accident.
-    """
+    """What stands for the node of a rank without one, in a plan read off pods; no node has a space in its name."""
 
     __slots__ = ()
 
@@ -43,10 +40,7 @@ class Obstacles:
     lost: timedelta
 
     def at(self, node: str) -> tuple[str, datetime | None]:
-        """Return why a rank that is not bound cannot have a node; empty = it can.
-
-        :returns: the reason, and when a node that is not Ready will be lost.
-        """
+        """Return why a rank not bound cannot have a node, empty = it can, and when a node not Ready will be lost."""
         if isinstance(node, Vacancy):
             return f"{node} has no node", None
         until: datetime | None = None
@@ -89,10 +83,7 @@ class Obstacles:
 
 
 def repelling_taint(host: Host, demands: Iterable[Demand]) -> str | None:
-    """Return the key of a taint that keeps some pods away; ``None`` = they may come.
-
-    Taints that Kubernetes sets itself repeat conditions, which are waited for.
-    """
+    """Return the key of a taint that keeps some pods away; those of Kubernetes itself repeat conditions."""
     taints = [taint for taint in host.repelling if not taint.key.startswith("node.kubernetes.io/")]
     pods = tuple(demands) if taints else ()
     return next((taint.key for taint in taints if not all(demand.tolerates(taint) for demand in pods)), None)

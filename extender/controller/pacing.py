@@ -84,11 +84,7 @@ class PlanningPass:
     def after(
         cls, unplaced: Mapping[GangKey, Gang | None], version: int, *, started: float, found: bool, again: bool
     ) -> PlanningPass:
-        """Return the pass that ends now.
-
-        :param found: some gang has nodes now, which may let others through.
-        :param again: some gang has to be asked about again, whether anything changes or not.
-        """
+        """Return the pass that ends now: some gang found nodes, or has to be asked about again whatever changes."""
         ended = monotonic()
         if again:
             return cls(ended=ended, patience=AGAIN)

@@ -31,8 +31,7 @@ class PlanProgress:
     def pods(self) -> tuple[tuple[int, Pod, str], ...]:
         """Rank, pod and planned node of each rank that has a pod.
 
-        While the ranks of the gang cannot be told (a pod too many, one of several that are numbered together is
-        missing), those of the pods that the plan names.
+        While the gang's ranks cannot be told (a pod too many, or one missing), those of the pods that the plan names.
         """
         nodes = self.plan.nodes
         if self.matching:
@@ -73,10 +72,7 @@ class PlanProgress:
 
     @cached_property
     def outdated(self) -> tuple[tuple[int, Pod, str], ...]:
-        """Released pods that are pinned to the node which their rank had before, to be made anew by their controller.
-
-        Those that were written with a pin would come back the same.
-        """
+        """Released pods pinned to the node that their rank had before; pods written with a pin would come back so."""
         return tuple(one for one in self._pinned_elsewhere if one[1].owner is not None and one[1].released)
 
     @cached_property

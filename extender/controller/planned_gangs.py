@@ -33,10 +33,7 @@ def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
 
 
 def _adopt(context: Context, sight: PlanProgress) -> None:
-    """Give the ranks of pods that are gone to those that came in their place.
-
-    When all are new, as after a restart of the job, the gang is begun again: whole, and with new time.
-    """
+    """Give the ranks of pods that are gone to those that came in their place; when all are new, begin again."""
     if not sight.started and sight.plan.phase is not PlanPhase.PLANNED:
         context.do(Write(context.renewed(sight.plan, sight.gang)))
         return
@@ -56,7 +53,7 @@ def _recreate(context: Context, sight: PlanProgress) -> None:
 def _release(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> None:
     """Release pods: all of them when the gang is complete, later ones as they come.
 
-    Nobody is pinned to a node that may be lost, and no gang is begun while one of its nodes may be.
+    No pod is pinned to a node that may be lost, and no gang is begun while one of its nodes may be.
     """
     if sight.started or (sight.gang.complete and not unfit.doubtful):
         ready = (one for one in sight.gated if one[0] not in unfit.doubtful)
@@ -91,10 +88,7 @@ def _advance(context: Context, sight: PlanProgress) -> None:
 
 
 def _mend(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> bool:
-    """Move ranks whose nodes cannot be had.
-
-    :returns: whether there is anything to mend; nothing is released meanwhile.
-    """
+    """Move ranks off nodes that cannot be had, and return whether there are any: nothing is released meanwhile."""
     if not unfit.move:
         return False
     if not sight.started and sight.plan.phase is PlanPhase.PLANNED:
@@ -163,10 +157,7 @@ def _off_plan(sight: PlanProgress) -> list[str]:
 
 
 def _changed(sight: PlanProgress) -> str:
-    """Return what a gang asks now and did not when it was planned; empty = nothing.
-
-    A level that is not named is any.
-    """
+    """Return what a gang asks now and did not when it was planned; empty = nothing, and a level not named is any."""
     job, spec = sight.gang.job, sight.plan.spec
     if not sight.matching:
         return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"

@@ -92,10 +92,7 @@ class Planning:
         return frozenset(came)
 
     async def _stop(self, key: GangKey, stopping: Stopping, failed: Callable[[GangKey, ArnoldError], None]) -> None:
-        """Stop others for a gang, which has room then.
-
-        A gang is stopped in its own task, which gives back its nodes before its pods go.
-        """
+        """Stop others for a gang, each gang in its own task: it gives back its nodes before its pods go."""
         why = f"makes room for gang {key}"
         for victim in stopping.gangs:
             logger.info("stopped: it %s", why, extra={"gang": str(victim)})
@@ -106,10 +103,7 @@ class Planning:
             failed(key, error)
 
     async def repair(self, action: RepairAction) -> None:
-        """Ask for other nodes and write the plan.
-
-        :raises ClusterError: there are none, to be tried again later; or writing failed.
-        """
+        """Ask for other nodes and write the plan, or raise ``ClusterError``: there are none, or writing failed."""
         before = action.plan
         async with self.shared.solver:
             question = repair_question(self.shared.state, before, action.lost, self.shared.now(), self.shared.policy)
@@ -175,10 +169,7 @@ class Planning:
         return plan.with_condition("Planned", True, "Repaired", why, now)
 
     def _stale(self, plan: GangPlan, moved: Iterable[int] | None = None) -> bool:
-        """Return whether the gang, or the nodes of its ranks, are not any more what the solver was told.
-
-        :param moved: of a repair, the ranks whose nodes are new; ``None`` = this is no repair.
-        """
+        """Return whether the gang, or a node of its ranks (or of those that moved), is not what the solver was told."""
         gang = self.shared.state.gang(plan.key)
         if gang is None or (moved is None and (not gang.complete or uids_of(gang) != plan.pods)):
             return True

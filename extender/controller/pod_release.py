@@ -62,10 +62,7 @@ def _pin(pod: Pod, node: str) -> list[Document]:
 
 
 def _narrowed(required: NodeSelector, field: Document) -> list[Document]:
-    """Return the operations that add a field to every term.
-
-    An empty term matches no node; with the field in it, it would match ours.
-    """
+    """Return the operations that add a field to every term but empty ones, which match no node and would match then."""
     operations: list[Document] = []
     for i, term in enumerate(required.node_selector_terms or ()):
         path = f"{_REQUIRED}/nodeSelectorTerms/{i}/matchFields"

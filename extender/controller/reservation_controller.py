@@ -60,10 +60,7 @@ class ReservationController:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self, key: ReservationKey) -> None:
-        """Decide about one, and write what came of it.
-
-        :raises ClusterError: it cannot be written.
-        """
+        """Decide about one, and write what came of it, or raise ``ClusterError``: it cannot be written."""
         shared, reservations = self.shared, self.shared.state.reservations
         if (before := reservations.get(key)) is None:
             return

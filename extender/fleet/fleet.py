@@ -30,10 +30,7 @@ _VIEWS = 32
 
 
 class Fleet:
-    """The nodes as last seen.
-
-    :param levels: node labels from broad to close; ``None`` = those of the preset that most nodes carry.
-    """
+    """The nodes as last seen; without levels, those of the preset that most nodes carry are taken."""
 
     def __init__(self, levels: Sequence[str] | None = None) -> None:
         self._configured = None if levels is None else tuple(levels)
@@ -180,12 +177,7 @@ class Fleet:
     def view(
         self, demands: frozenset[Demand], now: datetime, *, counted: frozenset[str], own: Own | None = None
     ) -> GangView:
-        """Return the cluster for the pods of one gang.
-
-        :param demands: what they ask of a node.
-        :param counted: levels at which a node must have a place to be of use.
-        :param own: nodes that are in it in any case.
-        """
+        """Return the cluster for the pods of one gang, as :func:`make_view` does."""
         if own is not None:
             return self._view(demands, counted, own, now)
         known = self._views.get((demands, counted))

@@ -20,11 +20,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something about the nodes that an operator should mend; the process goes on.
-
-    :param reason: one word, CamelCase.
-    :param node: the node it is about; empty = the whole fleet.
-    """
+    """Something about one node, or the whole fleet, that an operator should mend; the reason is one word."""
 
     reason: str
     message: str
@@ -51,11 +47,7 @@ class FleetTable:
 
 
 def make_table(hosts: Sequence[Host], levels: Sequence[str] | None) -> FleetTable:
-    """Return the tree of some nodes.
-
-    :param hosts: each with at least one GPU.
-    :param levels: labels from broad to close; ``None`` = those of the preset that most nodes carry.
-    """
+    """Return the tree of nodes with GPUs; without levels, those of the preset that most nodes carry are taken."""
     rows = sorted(hosts, key=lambda host: host.name)
     labels = [host.labels for host in rows]
     problems: list[Problem] = []

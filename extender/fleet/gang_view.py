@@ -41,10 +41,9 @@ class GangView:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """The nodes that a gang has.
+    """The nodes that a gang has, and GPUs of each.
 
-    :param gpus: of each, for those that are gone.
-    :param likenesses: those that are gone -> others at whose places they are taken to have been.
+    :param likenesses: nodes that are gone -> others at whose places they are taken to have been.
     """
 
     nodes: tuple[str, ...]

@@ -23,12 +23,9 @@ class Host:
     :param allocatable: GPUs that its device plugin offers.
     :param ailment: why what runs here is in danger: not Ready, broken; empty = fine.
     :param fault: why no new pod may come, an ailment among others; empty = they may.
-    :param cordoned: no new pod may come, by an administrator's word.
     :param repelling: taints NoSchedule and NoExecute.
     :param discouraging: taints PreferNoSchedule.
-    :param annotated: what the annotation of health says.
     :param ready_since: when Ready last changed, if it is not True now.
-    :param problem: what cannot be read of it.
     """
 
     name: str
@@ -52,10 +49,7 @@ class Host:
         return self.ailment
 
     def flag(self, now: datetime, discouraging: Iterable[Taint]) -> NodeFlag | None:
-        """Return what is to be said against new pods here: the worst there is.
-
-        :param discouraging: taints PreferNoSchedule that the pods do not tolerate.
-        """
+        """Return the worst of what is to be said against new pods here, with the taints that they do not tolerate."""
         if self.fault:
             return NodeFlag(self.name, "faulty", FAULTY, source="kubernetes", evidence=self.fault)
         price = price_flag(self.name, ((taint.key, taint.value or "") for taint in discouraging))

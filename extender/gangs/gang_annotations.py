@@ -63,10 +63,7 @@ def asked_by(annotations: Mapping[str, str], requests: tuple[TopologyRequest, ..
 
 
 def parse_size(text: str) -> int:
-    """Read a number of pods.
-
-    :raises InvalidGang: not a whole number from 1 to :data:`MOST_PODS`.
-    """
+    """Read a number of pods, or raise ``InvalidGang``: not a whole number from 1 to :data:`MOST_PODS`."""
     size = parse_whole(text)
     if size is None or not 1 <= size <= MOST_PODS:
         fix = f"write the number of pods of the gang, 1 to {MOST_PODS:,}"
@@ -80,10 +77,7 @@ def parse_whole(text: str | None) -> int | None:
 
 
 def parse_alpha(text: str) -> float:
-    """Read a DP affinity.
-
-    :raises InvalidGang: not a number between 0 and 1.
-    """
+    """Read a DP affinity, or raise ``InvalidGang``: not a number between 0 and 1."""
     plain = text.strip()
     alpha = float(plain) if _DECIMAL.fullmatch(plain) and plain.strip(".") else -1.0
     if not 0.0 <= alpha <= 1.0:
@@ -93,11 +87,7 @@ def parse_alpha(text: str) -> float:
 
 
 def parse_level(text: str, *, key: str = LEVEL) -> str:
-    """Return a node label that may be a level; whether the cluster has it is asked when the gang is planned.
-
-    :param key: the annotation that names it.
-    :raises InvalidGang: it is longer than any text of a user that is repeated.
-    """
+    """Return a node label that may be a level of the cluster, or raise ``InvalidGang``: too long to be repeated."""
     size = len(text.encode("utf-8", "replace"))
     if size > LONGEST:
         message = f"{text[:40]!r}... is no node label: it has {size:,} bytes"
@@ -107,10 +97,7 @@ def parse_level(text: str, *, key: str = LEVEL) -> str:
 
 
 def parse_avoid(text: str) -> Avoid:
-    """Read what to do about slow nodes.
-
-    :raises InvalidGang: no such word.
-    """
+    """Read what to do about slow nodes, or raise ``InvalidGang``: no such word."""
     known = get_args(Avoid)
     if text not in known:
         fix = f"{did_you_mean(text[:40], known)}write one of {', '.join(known)}"
@@ -119,10 +106,7 @@ def parse_avoid(text: str) -> Avoid:
 
 
 def parse_degrees(text: str) -> Parallelism:
-    """Read degrees of parallelism.
-
-    :raises InvalidGang: not of the form ``tp=8,pp=8,dp=12``, or degrees that cannot be.
-    """
+    """Read degrees of parallelism, or raise ``InvalidGang``: not like ``tp=8,dp=12``, or they cannot be."""
     try:
         return parse_parallelism(text)
     except InvalidJob as error:

@@ -17,10 +17,7 @@ _SHOWN = 5
 
 
 def assemble(key: GangKey, members: Iterable[GangMember]) -> Gang:
-    """Return all that is known of a gang.
-
-    :param members: of this gang, at least one, in any order; the answer does not depend on it.
-    """
+    """Return all that is known of a gang from its members, at least one, whatever their order."""
     everyone = _of_one_run(sorted(members, key=lambda member: (member.pod.name, member.pod.uid)))
     needed = [member for member in everyone if member.needed]
     problem: InvalidGang | None = None
@@ -96,10 +93,7 @@ def _maker(pod: Pod) -> str:
 
 
 def _agreed(members: Sequence[GangMember]) -> Asked:
-    """Return what the members ask, in one voice; a pod that says nothing agrees.
-
-    :raises InvalidGang: two say different things.
-    """
+    """Return what the members ask in one voice, or raise ``InvalidGang``: two say different things."""
     if len({member.dialect for member in members}) > 1:
         first, other = members[0], next(member for member in members if member.dialect != members[0].dialect)
         groups = f"pod {first.pod.name} ({first.dialect}) and pod {other.pod.name} ({other.dialect})"
@@ -123,10 +117,7 @@ def _agreed(members: Sequence[GangMember]) -> Asked:
 
 
 def _gpus(members: Sequence[GangMember]) -> int:
-    """Return the GPUs that each pod asks for.
-
-    :raises InvalidGang: not all the same, or none.
-    """
+    """Return the GPUs that each pod asks for, or raise ``InvalidGang``: not all the same."""
     by = {member.pod.gpus: member.pod.name for member in reversed(members)}
     if len(by) > 1:
         listed = ", ".join(f"{gpus} ({pod})" for gpus, pod in sorted(by.items()))
@@ -180,10 +171,7 @@ def _ranks(members: Sequence[GangMember], size: int | None) -> _Ranks:
 
 
 def _in_parts(member: GangMember, pods: int) -> int:
-    """Return the rank of a pod of one of several jobs that have so many pods each.
-
-    :raises InvalidGang: its job has fewer.
-    """
+    """Return the rank of a pod of one of several jobs that have so many pods each, or raise ``InvalidGang``: fewer."""
     assert member.index is not None
     job, completion = member.index
     if completion >= pods:

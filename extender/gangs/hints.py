@@ -26,12 +26,7 @@ _LONGEST = 80
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the pods of one gang say.
-
-    :param seconds: expected to run at most so long; ``None`` = not known.
-    :param preemptible: whether all its pods may be stopped.
-    :param doubts: what cannot be read.
-    """
+    """What the pods of one gang say; ``seconds`` is how long it runs at most, ``doubts`` what cannot be read."""
 
     seconds: float | None = None
     preemptible: bool = False
@@ -63,10 +58,7 @@ def _understood(said: tuple[tuple[str, str], ...]) -> Hints:
 
 
 def parse_duration(text: str) -> float:
-    """Read the seconds of a Go duration (``1h30m``) or of a plain number.
-
-    :raises InvalidGang: neither, or not above 0.
-    """
+    """Read the seconds of a Go duration (``1h30m``) or of a number, or raise ``InvalidGang``: neither, or 0."""
     plain = text.strip()
     seconds = 0.0
     if _PLAIN.fullmatch(plain):

@@ -30,12 +30,7 @@ Owners = Mapping[str, Owner]
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """One way in which a pod names its gang.
-
-    :param declared: it is said for gangs alone.
-    :param size: pods of the gang, where the form says.
-    :param group: the PodGroup, where it is known.
-    """
+    """One way in which a pod names its gang; ``declared`` when it is said for gangs alone."""
 
     dialect: str
     name: str

@@ -24,10 +24,7 @@ class GangKey(NamedTuple):
 
 
 class InvalidGang(InvalidInput):
-    """Pods that contradict each other or themselves; becomes a condition of their GangPlan.
-
-    :param reason: one word for machines, CamelCase: the ``reason`` of a condition.
-    """
+    """Pods that contradict each other or themselves; a condition of their GangPlan, whose reason is one word."""
 
     def __init__(self, message: str, *, reason: str, where: str = "", fix: str = "") -> None:
         super().__init__(message, where=where, fix=fix)
@@ -43,10 +40,9 @@ class InvalidGang(InvalidInput):
 class TopologyRequest:
     """What a peer's dialect asks of the network.
 
-    :param level: node label; ``None`` where the dialect numbers its levels.
     :param hard: what it concerns lies inside one domain of the level; otherwise that level's domains count.
     :param source: the annotation that says so.
-    :param tier: number of a level, 1 the closest, where ``level`` is ``None``.
+    :param tier: number of a level, 1 the closest, where the dialect numbers its levels and ``level`` is ``None``.
     :param slice_size: the request concerns each so many consecutive ranks; ``None`` = the whole gang.
     """
 

@@ -29,11 +29,7 @@ from topology.readers.kubernetes_pods import Pod
 
 @dataclass(frozen=True)
 class Stopping:
-    """Which gangs and pods would have to stop so that a gang has room: whole ones that said they may be stopped.
-
-    :param gangs: in the order in which they are to be stopped.
-    :param pods: single pods.
-    """
+    """Whole gangs, in this order, and single pods that may be stopped, and would have to for a gang to have room."""
 
     gangs: tuple[GangKey, ...]
     pods: tuple[Pod, ...]
@@ -105,10 +101,7 @@ def question_of(
     *,
     closed: Sequence[CapacityReservation] = (),
 ) -> Question:
-    """Return what to ask about a complete gang without nodes.
-
-    :param candidate: on which terms; ``None`` = all nodes that are free.
-    """
+    """Return what to ask about a complete gang without nodes; without a candidate it may have all that are free."""
     question = Question(gang, state.plans.get(gang.key), now, candidate=candidate, closed=tuple(closed))
     if gang.job is None:
         return replace(question, refused=str(gang.problem) if gang.problem is not None else gang.waits)
@@ -175,10 +168,7 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[To
 
 
 def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]) -> Question:
-    """Return the same question on the cluster without those that are to be stopped.
-
-    Those that are leaving already are not stopped again.
-    """
+    """Return the same question on the cluster without those that are to be stopped, or are leaving already."""
     entries = [one for one in victims if isinstance(one, RunningEntry)]
     stay = {one.key for one in entries if not one.leaving}
     gangs = tuple(one.key for one in entries if one.key in stay and state.gang(one.key) is not None)

@@ -83,10 +83,7 @@ def _algorithm(name: str) -> PlacementAlgorithm:
 
 
 def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
-    """Return names of the nodes in the order of ranks.
-
-    :param nodes: shape [rows, columns].
-    """
+    """Return names of the nodes, shape [rows, columns], in the order of ranks."""
     order = np.empty(job.grid.cells, dtype=np.int32)
     order[job.grid.node_rank.ravel()] = nodes.ravel()
     return tuple(cluster.names[i] for i in order)
@@ -182,10 +179,7 @@ def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: boo
 
 
 def _repaired(question: Question, job: Job, nodes: IntArray, limits: Limits) -> Repair:
-    """Return the repair under the first offer that has spares.
-
-    :raises ArnoldError: none has.
-    """
+    """Return the repair under the first offer that has spares, or raise ``Infeasible``: none has."""
     *first, last = question.attempts
     for attempt in first:
         with suppress(Infeasible):

@@ -66,10 +66,7 @@ def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[
 
 
 def find_zone(question: ZoneQuestion, limits: Limits) -> Reservation:
-    """Return the reservation with its zone and what the gang will be worth there.
-
-    Where none would do it has no zone, and the reason as its message.
-    """
+    """Return the reservation with its zone and what the gang will be worth there, or with the reason as its message."""
     reservation, job, cluster = question.reservation, question.job, question.cluster
     if job is None or cluster is None:
         return _without_zone(reservation, question.refused)

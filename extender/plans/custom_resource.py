@@ -47,8 +47,6 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
     """One finding about an object, as ``metav1.Condition``.
 
     :param status: ``True``, ``False`` or ``Unknown``.
-    :param reason: one word, CamelCase.
-    :param message: for people.
     :param since: when the status last changed, in whole seconds as ``metav1.Time`` has it.
     """
 
@@ -112,10 +110,7 @@ class StoredObject(Object, frozen=True):
 def encode_resource(
     found: CustomResource, kind: str, name: str, namespace: str, **summary: str | None
 ) -> dict[str, Any]:
-    """Return an object of ours, ready to be written as JSON.
-
-    :param summary: further texts for ``kubectl get``.
-    """
+    """Return an object of ours, ready to be written as JSON, with further texts for ``kubectl get``."""
     status = msgspec.json.decode(msgspec.json.encode(found))
     del status["key"]
     spec = status.pop("spec", {})

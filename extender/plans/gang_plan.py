@@ -95,10 +95,7 @@ class PlanSpec(StoredPart, frozen=True):
         )
 
     def job(self, name: str) -> Job | None:
-        """Return the job that was asked for; ``None`` while the gang is not understood.
-
-        :raises InvalidJob: a spec that the extender did not write.
-        """
+        """Return the job that was asked for; ``None`` while the gang is not understood."""
         if not self.parallelism:
             return None
         degrees = parse_parallelism(self.parallelism, order=self.order)
@@ -157,10 +154,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def canonical_uid(uid: str) -> str:
-    """Return a UID as 16 bytes can carry it: UUIDs, which the API server always makes, as they are.
-
-    Any other text stands for the UUID of its hash, so that comparing canonical forms is comparing UIDs.
-    """
+    """Return a UID as 16 bytes can carry it: a UUID, which the API server always makes, or the UUID of its hash."""
     if _UUID.fullmatch(uid):
         return uid
     return str(UUID(bytes=hashlib.blake2b(uid.encode(), digest_size=16).digest()))
@@ -175,10 +169,7 @@ _LABEL_AS_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 def object_name(key: GangKey) -> str:
-    """Return the name of the GangPlan of a gang: the gang's name where that is a name of objects.
-
-    Label values may have capitals and underscores, which names of objects may not: those are rewritten, with a hash.
-    """
+    """Return the name of the GangPlan of a gang: the gang's, without what label values may have and names may not."""
     if _LABEL_AS_NAME.fullmatch(key.name) and ".." not in key.name:
         return key.name
     plain = re.sub(r"[^a-z0-9]+", "-", key.name.lower()).strip("-")[:200] or "gang"
@@ -217,10 +208,7 @@ def encode_plan(plan: GangPlan) -> dict[str, Any]:
 
 
 def decode_plan(raw: bytes | dict[str, Any]) -> GangPlan:
-    """Return the plan of a GangPlan.
-
-    :raises InvalidInput: not a GangPlan that Arnold wrote; ``where`` says which.
-    """
+    """Return the plan of a GangPlan, or raise ``InvalidInput``: none that Arnold wrote, ``where`` says which."""
     fix = "delete it; the gang is planned again from its pods"
     return decode_resource(raw, GangPlan, _read, name=KIND, fix=fix)
 

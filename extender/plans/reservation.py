@@ -94,10 +94,7 @@ class ReservationSpec(StoredPart, frozen=True):
 
 
 class Understanding(NamedTuple):
-    """What an ask comes to.
-
-    :param job: what the solver is asked; ``None`` exactly when there is a problem.
-    """
+    """What an ask comes to: the job that the solver is asked, or a problem."""
 
     job: Job | None
     problem: InvalidGang | None
@@ -191,10 +188,7 @@ def encode_reservation(reservation: Reservation) -> dict[str, Any]:
 
 
 def decode_reservation(raw: bytes | dict[str, Any]) -> Reservation:
-    """Return the reservation of a CapacityReservation.
-
-    :raises InvalidInput: no CapacityReservation.
-    """
+    """Return the reservation of a CapacityReservation, or raise ``InvalidInput``: none."""
 
     def announced(document: StoredObject) -> dict[str, Any]:
         return {"announced": instant(document.metadata.creation_timestamp)}

@@ -19,11 +19,7 @@ from topology.cluster import IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UsableRows:
-    """The nodes that a gang could use if the cluster were empty.
-
-    :param table: whose rows they are; it is made anew when nodes come or go.
-    :param mask: shape [nodes].
-    """
+    """The nodes that a gang could use if the cluster were empty: shape [nodes], by row of a table."""
 
     table: FleetTable
     mask: BoolArray
@@ -42,11 +38,7 @@ _UNKNOWN: Mapping[GangKey, UsableRows] = {}
 
 
 class FleetState:
-    """One look at the cluster cache, as a ``ClusterState``; what a policy does not ask for is not computed.
-
-    :param usable: of gangs that were asked about, the nodes that they could use if the cluster were empty; of the
-        others that is not known.
-    """
+    """One look at the cluster cache, as a ``ClusterState``; what a policy does not ask for is not computed."""
 
     def __init__(self, state: ClusterCache, now: datetime, usable: Mapping[GangKey, UsableRows] = _UNKNOWN) -> None:
         self._state = state
@@ -110,10 +102,7 @@ class FleetState:
         return
 
     def usable(self, job: Waiting) -> BoolArray:
-        """Shape [nodes], those that a job could use; where that is not known, all on which new pods may come.
-
-        Jobs with the same share one array.
-        """
+        """Shape [nodes], those that a job could use, or where that is not known all on which new pods may come."""
         known = self._usable.get(job.key) if isinstance(job.key, GangKey) else None
         about = id(None if known is None else known.mask)
         if about not in self._masks:

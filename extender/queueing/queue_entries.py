@@ -24,7 +24,6 @@ from topology.readers.kubernetes_pods import Pod
 class RunningEntry:
     """A gang, or a single pod, that has nodes: a ``Running`` of the queue policies.
 
-    :param places: rows of the fleet's table.
     :param started: seconds since 1970 UTC.
     :param leaving: whether all that it has on nodes is being deleted.
     """
@@ -76,10 +75,7 @@ def waiting_pod(pod: Pod, gpus: int) -> QueuedJob:
 
 
 def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) -> Iterator[RunningEntry]:
-    """Yield all that has nodes, in no particular order.
-
-    :param rows: node -> row of the fleet's table.
-    """
+    """Yield all that has nodes, in no particular order; ``rows`` are those of the fleet's table."""
     for gang in state.gangs():
         if (job := _running_gang(state, gang, rows, now)) is not None:
             yield job

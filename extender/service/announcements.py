@@ -21,10 +21,7 @@ LOOK_SECONDS = 5.0
 
 
 async def log_topology(fleet: Fleet, *, ready: Callable[[], bool]) -> None:
-    """Log what is worth knowing of the nodes, each time that it changes, for ever.
-
-    :param ready: whether the nodes are listed.
-    """
+    """Log what is worth knowing of the nodes once they are listed, each time that it changes, for ever."""
     said: dict[str, str] = {}
     while True:
         if ready():
@@ -42,10 +39,7 @@ async def log_topology(fleet: Fleet, *, ready: Callable[[], bool]) -> None:
 
 
 async def report_orphans(state: ClusterCache, events: EventRecorder, *, leads: Callable[[], bool]) -> None:
-    """Post an event about each orphan, for ever; the recorder does not repeat itself.
-
-    :param leads: whether this replica leads: one of them is enough.
-    """
+    """Post an event about each orphan, for ever, from the leader; the recorder does not repeat itself."""
     while True:
         for pod, why in orphans(state) if leads() else ():
             regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)

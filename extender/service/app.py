@@ -38,10 +38,7 @@ JSON = "application/json"
 
 
 class BodyReader:
-    """Reads bodies.
-
-    :param limit: bytes of one body.  A node takes 7 to 25 kB in full-node mode, a name some 20 bytes in the other.
-    """
+    """Reads whole bodies; a node takes 7 to 25 kB in full-node mode, a name some 20 bytes in the other."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

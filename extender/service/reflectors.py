@@ -46,10 +46,7 @@ def make_reflectors(api: ClusterApi, stores: Stores, *, changed: Callable[[], No
 
 
 class Readiness:
-    """Asked by probes and before every answer.
-
-    :param clock: steady seconds.
-    """
+    """What probes ask, and every answer before it is given."""
 
     def __init__(self, reflectors: Sequence[Reflector[Any]], *, clock: Callable[[], float]) -> None:
         self._reflectors = tuple(reflectors)

@@ -55,10 +55,7 @@ SWITCH_SECONDS = 0.001
 
 
 def serve(settings: ServeOptions) -> None:
-    """Run until SIGTERM or Ctrl-C.
-
-    :raises ArnoldError: kubeconfig, certificates or address are unusable.
-    """
+    """Run until SIGTERM or Ctrl-C, or raise ``ArnoldError``: kubeconfig, certificates or address are unusable."""
     process = _Process(settings)
     set_up_logs(level=settings.log_level, form=settings.log_format)
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -180,8 +177,7 @@ class _Process:
     async def _serve(self, server: uvicorn.Server, listener: socket.socket) -> None:
         """Answer until a signal comes.
 
-        Uvicorn raises the signal again when it has shut down; the process must not die of it, as work is left to
-        do.
+        Uvicorn raises the signal again at its end; the process must not die of it, as work is left to do.
         """
         host, port = listener.getsockname()[:2]
         scheme = "https" if self.tls is not None else "http"
@@ -196,10 +192,7 @@ class _Process:
 
 
 def _listen(bind: Address) -> socket.socket:
-    """Return the listening socket.
-
-    :raises InvalidInput: the address is taken, or not of this machine.
-    """
+    """Return the listening socket, or raise ``InvalidInput``: the address is taken, or not of this machine."""
     try:
         found = socket.getaddrinfo(bind.host, bind.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]

@@ -25,8 +25,7 @@ SECONDS = {"metavar": "SECONDS"}
 def _identity() -> str:
     """Return a name that no other replica has.
 
-    That of the pod, so that a container which starts again has its predecessor's Lease at once: the kubelet starts it
-    only when the one before has ended.
+    A container that starts again in its pod has its predecessor's Lease at once: the kubelet has ended that before.
     """
     return os.environ.get("POD_NAME") or f"{socket.gethostname()}_{token_hex(4)}"
 
@@ -107,10 +106,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Read ``HOST:PORT`` or ``[IPv6]:PORT``.
-
-    :raises InvalidInput: it is neither.
-    """
+    """Read ``HOST:PORT`` or ``[IPv6]:PORT``, or raise ``InvalidInput``: neither."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -124,10 +120,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_levels(text: str) -> tuple[str, ...] | None:
-    """Read node labels from broad to close; ``auto`` = ``None``.
-
-    :raises InvalidInput: no label, or one twice.
-    """
+    """Read node labels from broad to close, ``auto`` = ``None``, or raise ``InvalidInput``: no label, or one twice."""
     if text.strip() == "auto":
         return None
     labels = tuple(label.strip() for label in text.split(","))
@@ -143,8 +136,7 @@ def parse_levels(text: str) -> tuple[str, ...] | None:
 def live_policy(name: str) -> QueuePolicy:
     """Return the policy of that name.
 
-    :raises UnknownName: no installed package offers it.
-    :raises InvalidInput: it is for simulation alone.
+    :raises InvalidInput: it is for simulation alone; an :class:`UnknownName` where no installed package offers it.
     """
     from scheduler.queue.policies import POLICIES
 

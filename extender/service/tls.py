@@ -74,10 +74,7 @@ class TlsFiles:
 
 
 class RotatingContext:
-    """The context of a listening socket, see the module.
-
-    :raises InvalidInput: the files are unusable from the start.
-    """
+    """The context of a listening socket, see the module, or raise ``InvalidInput``: the files are unusable."""
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
@@ -93,10 +90,7 @@ class RotatingContext:
             self.check()
 
     def check(self) -> bool:
-        """Take up what changed in the files.
-
-        :returns: whether anything did.
-        """
+        """Take up what changed in the files, and return whether anything did."""
         signature = self._files.signature()
         if signature == self._signature:
             return False

@@ -68,21 +68,14 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FilterVerdict:
-    """An answer to Filter.
-
-    :param refusal: exactly when no node passes.
-    """
+    """An answer to Filter, with a refusal exactly when no node passes."""
 
     answer: FilterResult
     refusal: Refusal | None = None
 
 
 def filter_nodes(state: ClusterCache, args: FilterArgs, now: datetime, policy: QueuePolicy) -> FilterVerdict:
-    """Return which of the nodes asked about a pod may use.
-
-    :param policy: which nodes a pod without a gang leaves to gangs that were announced.
-    :raises InvalidInput: a node without a name; nodes and names that are not the same.
-    """
+    """Return which of the nodes asked about a pod may use, or raise ``InvalidInput``: they cannot be read."""
     pod, names = args.pod, args.names
     found = state.plan_of_pod(pod.uid)
     if found is not None:
@@ -138,8 +131,8 @@ def planned_node(state: ClusterCache, pod: Pod, plan: GangPlan, rank: int, now: 
 def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: QueuePolicy) -> PreemptResult:
     """Return on which of the nodes pods may be preempted for a pod.
 
-    For a member of a planned gang: on its own node alone, and never another member of a planned gang.  For other pods
-    with GPUs: not on promised and not on reserved nodes, which Filter would refuse them.
+    A member of a planned gang: on its own node alone, and never another member of a planned gang.  Other pods with
+    GPUs: not on promised and not on reserved nodes, which Filter would refuse them.
     """
     candidates = args.candidates
     found = state.plan_of_pod(args.pod.uid)

@@ -53,10 +53,7 @@ class FilterArgs(msgspec.Struct, frozen=True, rename="pascal", dict=True):
 
     @cached_property
     def names(self) -> Sequence[str]:
-        """The nodes asked about, in the order in which they came.
-
-        :raises InvalidInput: a node without a name; nodes and names that are not the same.
-        """
+        """The nodes asked about, in the order in which they came, or raise ``InvalidInput``: they cannot be read."""
         if self.nodes is None:
             return self.node_names or ()
         names = [_decode(_node_name, raw, "ExtenderArgs").metadata.name for raw in self.nodes.items or ()]
@@ -124,10 +121,7 @@ class PreemptResult(_Message, frozen=True):
 
 
 def decode_filter(body: bytes) -> FilterArgs:
-    """Read a Filter request.
-
-    :raises InvalidInput: not JSON, or not of the protocol's types.
-    """
+    """Read a Filter request, or raise ``InvalidInput``: not JSON, or not of the protocol's types."""
     return _decode(_filter_args, body, "ExtenderArgs")
 
 
