@@ -10,8 +10,7 @@ import msgspec
 from extender.texts import clip
 from topology.errors import ArnoldError, InvalidInput
 
-LONGEST_REASON = 1024
-"""Bytes of what the API server says that are repeated; it may quote the object that it refuses."""
+LONGEST_REASON = 1024  # bytes of what the API server says that are repeated; it may quote the object that it refuses
 
 
 class InvalidKubeconfig(InvalidInput):

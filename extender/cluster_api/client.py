@@ -24,8 +24,7 @@ from extender.cluster_api.resource import Document, Resource
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
 
-ANSWER_SECONDS = 30.0
-"""Longest time for one answer; the API server gives up on its own after 60."""
+ANSWER_SECONDS = 30.0  # longest time for one answer; the API server gives up on its own after 60
 
 WATCH_SECONDS = (240.0, 360.0)
 """A watch is ended by the server after a time between these, so that the watches of many clients do not end at once."""
@@ -34,8 +33,7 @@ SILENCE_SECONDS = 90.0
 """A watch without a word for so long may be dead, and is ended.  The server sends bookmarks every minute, though not of
 kinds of which it has seen nothing happen."""
 
-ATTEMPTS = 4
-"""Tries of a request that the server is too busy to look at."""
+ATTEMPTS = 4  # tries of a request that the server is too busy to look at
 
 PatchKind = Literal["json-patch", "merge-patch", "strategic-merge-patch"]
 """RFC 6902 (a list of operations), RFC 7386 (a piece of the object), or that with lists merged by key, as Kubernetes

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RENEW_SECONDS = 30.0
-"""Seconds until a token that could not be renewed is tried again."""
+RENEW_SECONDS = 30.0  # seconds until a token that could not be renewed is tried again
 
 _HOST = "KUBERNETES_SERVICE_HOST"
 _USUAL = "~/.kube/config"

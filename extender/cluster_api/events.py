@@ -25,14 +25,9 @@ logger = logging.getLogger(__name__)
 CONTROLLER = "arnold.dev/extender"
 """``reportingController`` of our events."""
 
-LONGEST_NOTE = 1024
-"""Bytes of a note that the API takes."""
-
-WAITING = 1_000
-"""Events that may wait to be posted; further ones are dropped."""
-
-REPEAT_SECONDS = 300.0
-"""The same event about the same object is posted once in so many seconds."""
+LONGEST_NOTE = 1024  # bytes of a note that the API takes
+WAITING = 1_000  # events that may wait to be posted; further ones are dropped
+REPEAT_SECONDS = 300.0  # the same event about the same object is posted once in so many seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,14 +30,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-ABSENT_SECONDS = 60.0
-"""Seconds between two looks whether a kind is there that was not."""
-
-HASTY_SECONDS = 1.0
-"""A watch that ends so soon without a word is not started again at once."""
-
-PAGE = 500
-"""Objects of a page of a list."""
+ABSENT_SECONDS = 60.0  # seconds between two looks whether a kind is there that was not
+HASTY_SECONDS = 1.0  # a watch that ends so soon without a word is not started again at once
+PAGE = 500  # objects of a page of a list
 
 
 class Sink(Protocol[T_contra]):

@@ -8,17 +8,10 @@ from time import monotonic
 
 from extender.gangs.types import Gang, GangKey
 
-PAUSE = 0.05
-"""Seconds between two decisions at the least, so that a burst of changes is looked at once."""
-
-SHARE = 0.1
-"""Part of its time that the event loop thinks at the most."""
-
-SLICE = 0.005
-"""Seconds of thinking after which requests are let in."""
-
-QUIET = 2.0
-"""Seconds between two writes about a gang that only tell people more."""
+PAUSE = 0.05  # seconds between two decisions at the least, so that a burst of changes is looked at once
+SHARE = 0.1  # part of its time that the event loop thinks at the most
+SLICE = 0.005  # seconds of thinking after which requests are let in
+QUIET = 2.0  # seconds between two writes about a gang that only tell people more
 
 REMIND = 30.0
 """Seconds after which a gang that waits is told newer numbers: they change for a whole queue, a write for each gang."""
@@ -26,17 +19,10 @@ REMIND = 30.0
 RETHINK = 30.0
 """Seconds after which all gangs are thought about again, whatever happened: time changes some things by itself."""
 
-IDLE = 4.0
-"""A round of planning that found nothing is followed by a pause so many times as long."""
-
-LONGEST_IDLE = 5.0
-"""Seconds of that pause at the most."""
-
-AGAIN = 0.2
-"""Seconds after which a question is asked again when its answer came to nothing."""
-
-RETRY = 0.2, 30.0
-"""Seconds for which a gang is left alone after a first failure, and at the most after many."""
+IDLE = 4.0  # a round of planning that found nothing is followed by a pause so many times as long
+LONGEST_IDLE = 5.0  # seconds of that pause at the most
+AGAIN = 0.2  # seconds after which a question is asked again when its answer came to nothing
+RETRY = 0.2, 30.0  # seconds for which a gang is left alone after a first failure, and at the most after many
 
 
 class Reminders:

@@ -24,8 +24,7 @@ from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
-"""How often reservations are looked at."""
+LOOK_SECONDS = 1.0  # how often reservations are looked at
 
 
 class _Asked(NamedTuple):

@@ -25,8 +25,7 @@ from topology.readers.kubernetes_objects import NodeObject
 from topology.readers.kubernetes_pods import Pod
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
-_VIEWS = 32
-"""Views kept, one for each kind of pods."""
+_VIEWS = 32  # views kept, one for each kind of pods
 
 
 class Fleet:

@@ -41,8 +41,7 @@ def format_parallelism(parallelism: Parallelism) -> str:
     return ",".join(f"{family}={parallelism.degree(family)}" for family in FAMILIES)
 
 
-MOST_PODS = 1_000_000
-"""Most pods of one gang; ten times the largest cluster that is known."""
+MOST_PODS = 1_000_000  # most pods of one gang; ten times the largest cluster that is known
 
 ANNOTATIONS: Mapping[str, str] = {
     "size": GANG_SIZE,

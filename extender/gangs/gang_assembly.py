@@ -12,8 +12,7 @@ from extender.gangs.types import Asked, Gang, GangKey, GangMember, InvalidGang
 from extender.kubernetes_names import GANG_SIZE, RANK
 from topology.readers.kubernetes_pods import Pod
 
-_SHOWN = 5
-"""Ranks or pods named in a sentence."""
+_SHOWN = 5  # ranks or pods named in a sentence
 
 
 def assemble(key: GangKey, members: Iterable[GangMember]) -> Gang:

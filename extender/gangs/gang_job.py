@@ -23,8 +23,7 @@ from extender.kubernetes_names import GANG_SIZE, PARALLELISM
 from scheduler.job import Hold, Job, Parallelism
 from topology.errors import InvalidJob
 
-MOST_HOLDS = 64
-"""Requirements of one gang that its GangPlan can hold (maxItems of the CRD)."""
+MOST_HOLDS = 64  # requirements of one gang that its GangPlan can hold (maxItems of the CRD)
 
 
 @dataclass(frozen=True, slots=True)

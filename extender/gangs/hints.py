@@ -20,8 +20,7 @@ _PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(ns|us|\u00b5s|\
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 _PLAIN = re.compile(r"[0-9]{1,12}(?:\.[0-9]{0,9})?")
 
-_LONGEST = 80
-"""Bytes of the longest hint that is read."""
+_LONGEST = 80  # bytes of the longest hint that is read
 
 
 @dataclass(frozen=True, slots=True)

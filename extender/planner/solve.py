@@ -24,8 +24,7 @@ from scheduler.repair import Repair, repair
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, Infeasible
 
-_FITS_SHARE = 0.2
-"""Part of the time limit that each of the questions behind a refusal may take."""
+_FITS_SHARE = 0.2  # part of the time limit that each of the questions behind a refusal may take
 
 _LIMITS = Limits()
 

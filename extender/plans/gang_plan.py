@@ -176,8 +176,7 @@ def object_name(key: GangKey) -> str:
     return f"{plain}-{hashlib.blake2b(key.name.encode(), digest_size=4).hexdigest()}"
 
 
-MOST_BYTES = 64_000_000
-"""Names of the nodes of one plan, unpacked; a million nodes with long names."""
+MOST_BYTES = 64_000_000  # names of the nodes of one plan, unpacked; a million nodes with long names
 
 _NONE = bytes(16)
 

@@ -16,8 +16,7 @@ from topology.readers.kubernetes_pods import Pod
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 5.0
-"""How often the cluster is looked at for news."""
+LOOK_SECONDS = 5.0  # how often the cluster is looked at for news
 
 
 async def log_topology(fleet: Fleet, *, ready: Callable[[], bool]) -> None:

@@ -15,8 +15,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-HEAD_BYTES = 64 * 1024
-"""Longest request line with headers."""
+HEAD_BYTES = 64 * 1024  # longest request line with headers
 
 MOST_STRANGERS = 64
 """Connections of clients without a certificate at a time; a kubelet has two probes, and asks every few seconds."""

@@ -25,8 +25,7 @@ OWNERS = (
 )
 """Makers of pods, and groups of them, which say how many belong together; a cluster need not have them."""
 
-STALE_SECONDS = 60.0
-"""A kind whose list and watch have failed for so long is out of date."""
+STALE_SECONDS = 60.0  # a kind whose list and watch have failed for so long is out of date
 
 
 def make_reflectors(api: ClusterApi, stores: Stores, *, changed: Callable[[], None]) -> list[Reflector[Any]]:

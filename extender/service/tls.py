@@ -23,8 +23,7 @@ from topology.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
 
-CHECK_SECONDS = 10.0
-"""How often the files are looked at."""
+CHECK_SECONDS = 10.0  # how often the files are looked at
 
 Signature = tuple[tuple[int, int, int], ...]
 
