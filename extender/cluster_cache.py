@@ -62,6 +62,11 @@ class ClusterCache:
             self._gangs[key] = assemble(key, members.values())
         return self._gangs[key]
 
+    def holding_plan(self, key: GangKey) -> GangPlan | None:
+        """Return the plan of a gang that has nodes."""
+        plan = self._plans.get(key)
+        return plan if plan is not None and plan.holding else None
+
     @property
     def gang_keys(self) -> KeysView[GangKey]:
         """Gangs with at least one pod; asking for the keys alone puts no gang together."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
 
@@ -60,6 +60,7 @@ class _Lease(msgspec.Struct):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
+@dataclass(eq=False)
 class Election:
     """A candidate; :meth:`run` never returns.
 
@@ -69,54 +70,48 @@ class Election:
     :param now: the time of day, for people who read the Lease.
     """
 
-    def __init__(
-        self,
-        api: ClusterApi,
-        *,
-        name: str,
-        namespace: str,
-        identity: str,
-        terms: LeaseTimes = LeaseTimes(),
-        changed: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = monotonic,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self.identity = identity
-        self.leader = ""
-        """Identity of the leader, as far as it is known here."""
-        self._api, self._name, self._namespace, self._terms = api, name, namespace, terms
-        self._changed, self._clock, self._now, self._sleep = changed, clock, now, sleep
-        self._until = float("-inf")
-        self._seen: tuple[str, float] = ("", 0.0)
-        self._leading = False
-        self._failing = False
-        self._acquired = ""
+    api: ClusterApi
+    _: KW_ONLY
+    name: str
+    namespace: str
+    identity: str
+    terms: LeaseTimes = field(default_factory=LeaseTimes)
+    changed: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = monotonic
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    leader: str = field(default="", init=False)
+    """Identity of the leader, as far as it is known here."""
+    _until: float = field(default=float("-inf"), init=False)
+    _seen: tuple[str, float] = field(default=("", 0.0), init=False)
+    _leading: bool = field(default=False, init=False)
+    _failing: bool = field(default=False, init=False)
+    _acquired: str = field(default="", init=False)
 
     def leads(self) -> bool:
         """Return whether this replica leads, at this very moment."""
-        return self._clock() < self._until
+        return self.clock() < self._until
 
     async def run(self) -> None:
         """Stand for election, for ever."""
         while True:
             await self.step()
-            await self._sleep(self._terms.retry)
+            await self.sleep(self.terms.retry)
 
     async def step(self) -> None:
         """Try once to take or renew the Lease; never raises a :class:`ClusterError`."""
-        started = self._clock()
+        started = self.clock()
         try:
-            async with asyncio.timeout(self._terms.renew_deadline / 2):
+            async with asyncio.timeout(self.terms.renew_deadline / 2):
                 won = await self._try()
         except (ClusterError, TimeoutError) as error:
             level = logging.DEBUG if self._failing else logging.WARNING
             said = str(error) or "no answer in time"
-            logger.log(level, "the lease %s/%s cannot be had, trying on: %s", self._namespace, self._name, said)
+            logger.log(level, "the lease %s/%s cannot be had, trying on: %s", self.namespace, self.name, said)
             self._failing = True
         else:
             self._failing = False
-            self._until = started + self._terms.renew_deadline if won else float("-inf")
+            self._until = started + self.terms.renew_deadline if won else float("-inf")
         self._notice()
 
     async def release(self) -> None:
@@ -126,31 +121,30 @@ class Election:
         self._until = float("-inf")
         self._notice()
         try:
-            async with asyncio.timeout(self._terms.retry):
+            async with asyncio.timeout(self.terms.retry):
                 lease = await self._read()
                 if lease is not None and lease.spec.holder_identity == self.identity:
                     await self._write(lease, holder="", seconds=1)
         except (ClusterError, TimeoutError) as error:
-            logger.info("the lease %s/%s was not released: %s", self._namespace, self._name, error)
+            logger.info("the lease %s/%s was not released: %s", self.namespace, self.name, error)
 
     async def _try(self) -> bool:
         lease = await self._read()
         if lease is None:
             self._acquired = self._stamp()
-            document = self._document(self.identity, _Spec(), seconds=round(self._terms.lease))
-            await self._api.create(LEASES, document, namespace=self._namespace)
+            await self._write(None, holder=self.identity, seconds=round(self.terms.lease))
             return True
         self.leader = holder = lease.spec.holder_identity or ""
         if holder not in ("", self.identity) and not self._expired(lease):
             return False
         if holder != self.identity or not self._acquired:
             self._acquired = self._stamp()
-        await self._write(lease, holder=self.identity, seconds=round(self._terms.lease))
+        await self._write(lease, holder=self.identity, seconds=round(self.terms.lease))
         return True
 
     async def _read(self) -> _Lease | None:
         try:
-            body = await self._api.get(LEASES, self._name, namespace=self._namespace)
+            body = await self.api.get(LEASES, self.name, namespace=self.namespace)
         except NotFound as error:
             if error.reason == "NotFound":
                 return None
@@ -158,39 +152,42 @@ class Election:
         try:
             return msgspec.json.decode(body, type=_Lease)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            where = LEASES.named(self._name, self._namespace)
+            where = LEASES.named(self.name, self.namespace)
             raise ClusterError(f"the lease cannot be read: {error}", where=where, fix="delete it") from error
 
-    async def _write(self, lease: _Lease, *, holder: str, seconds: int) -> None:
-        document = self._document(holder, lease.spec, seconds=seconds)
-        document["metadata"]["resourceVersion"] = lease.metadata.resource_version
-        await self._api.replace(LEASES, self._name, document, namespace=self._namespace)
-        self.leader = holder
-
-    def _document(self, holder: str, before: _Spec, *, seconds: int) -> Document:
-        moves = before.lease_transitions or 0
-        return {
+    async def _write(self, lease: _Lease | None, *, holder: str, seconds: int) -> None:
+        """Write the Lease, which fails if another was faster."""
+        before = _Spec() if lease is None else lease.spec
+        spec = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": seconds,
+            "acquireTime": self._acquired,
+            "renewTime": self._stamp(),
+            "leaseTransitions": (before.lease_transitions or 0) + (holder not in ("", before.holder_identity)),
+        }
+        metadata = {"name": self.name, "namespace": self.namespace}
+        document: Document = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": {
-                "holderIdentity": holder,
-                "leaseDurationSeconds": seconds,
-                "acquireTime": self._acquired,
-                "renewTime": self._stamp(),
-                "leaseTransitions": moves + (holder not in ("", before.holder_identity)),
-            },
+            "metadata": metadata,
+            "spec": spec,
         }
+        if lease is None:
+            await self.api.create(LEASES, document, namespace=self.namespace)
+        else:
+            metadata["resourceVersion"] = lease.metadata.resource_version
+            await self.api.replace(LEASES, self.name, document, namespace=self.namespace)
+        self.leader = holder
 
     def _expired(self, lease: _Lease) -> bool:
         """Return whether the Lease has not changed for its whole duration, as we saw it."""
         version = lease.metadata.resource_version
         if self._seen[0] != version:
-            self._seen = (version, self._clock())
-        return self._clock() >= self._seen[1] + (lease.spec.lease_duration_seconds or self._terms.lease)
+            self._seen = (version, self.clock())
+        return self.clock() >= self._seen[1] + (lease.spec.lease_duration_seconds or self.terms.lease)
 
     def _stamp(self) -> str:
-        return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return self.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     def _notice(self) -> None:
         if self._leading != self.leads():
@@ -198,4 +195,4 @@ class Election:
             if self.leads():
                 self.leader = self.identity
             logger.info("this replica %s", "leads" if self._leading else "does not lead any more")
-            self._changed()
+            self.changed()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
@@ -88,6 +89,7 @@ async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[Page]:
             return
 
 
+@dataclass(eq=False)
 class Reflector(Generic[T]):
     """Keeps a sink up to date; :meth:`run` never returns.
 
@@ -96,26 +98,20 @@ class Reflector(Generic[T]):
     :param optional: a kind that the cluster need not have, or let us see: then there are no objects of it.
     """
 
-    def __init__(
-        self,
-        api: ClusterApi,
-        resource: Resource,
-        *,
-        decode: Callable[[bytes], T],
-        sink: Sink[T],
-        changed: Callable[[], None] = lambda: None,
-        optional: bool = False,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self.resource = resource
-        self.synced = False
-        """Whether the sink has been given everything at least once."""
-        self.problem: ClusterError | None = None
-        """Why the copy may be out of date; ``None`` while list or watch works."""
-        self._api, self._decode, self._sink = api, decode, sink
-        self._changed, self._optional, self._sleep = changed, optional, sleep
-        self._version: str | None = None
-        self._backoff = Backoff(first=0.2, longest=10.0)
+    api: ClusterApi
+    resource: Resource
+    _: KW_ONLY
+    decode: Callable[[bytes], T]
+    sink: Sink[T]
+    changed: Callable[[], None] = lambda: None
+    optional: bool = False
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    synced: bool = field(default=False, init=False)
+    """Whether the sink has been given everything at least once."""
+    problem: ClusterError | None = field(default=None, init=False)
+    """Why the copy may be out of date; ``None`` while list or watch works."""
+    _version: str | None = field(default=None, init=False)
+    _backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, longest=10.0), init=False)
 
     async def run(self) -> None:
         """List, watch, and start over for ever."""
@@ -127,52 +123,52 @@ class Reflector(Generic[T]):
             except Gone:
                 logger.info("history of %s is gone: listing again", self.resource.plural)
                 self._version = None
-                await self._sleep(self._backoff.next())
+                await self.sleep(self._backoff.next())
             except ClusterError as error:
-                if self._optional and isinstance(error, Refused) and error.status in (403, 404):
+                if self.optional and isinstance(error, Refused) and error.status in (403, 404):
                     await self._do_without(error)
                     continue
                 pause = self._backoff.next()
                 level = logging.DEBUG if self.problem is not None else logging.WARNING
                 logger.log(level, "%s cannot be followed, trying again until they can: %s", self.resource.plural, error)
                 self.problem = error
-                self._changed()
-                await self._sleep(pause)
+                self.changed()
+                await self.sleep(pause)
 
     async def _do_without(self, why: Refused) -> None:
         """Take the kind for absent, and look again in a while."""
         logger.debug("%s: none, as %s", self.resource.plural, why)
         self._version = None
-        self._sink.replace(())
+        self.sink.replace(())
         self.synced = True
         self._works()
-        self._changed()
-        await self._sleep(ABSENT_SECONDS)
+        self.changed()
+        await self.sleep(ABSENT_SECONDS)
 
     async def _list(self) -> None:
         objects: list[T] = []
-        async for page in pages_of(self._api, self.resource):
+        async for page in pages_of(self.api, self.resource):
             decoded = (self._decoded(raw) for raw in page.items or ())
             objects.extend(found for found in decoded if found is not None)
             if page.metadata.token:
                 # Others have their turn between two pages.
-                await self._sleep(0)
-        self._sink.replace(objects)
+                await self.sleep(0)
+        self.sink.replace(objects)
         self._version = page.metadata.resource_version
         self.synced = True
         self._works()
-        self._changed()
+        self.changed()
 
     async def _watch(self, version: str) -> None:
         heard, started = False, monotonic()
-        async for lines in self._api.watch(self.resource, version=version):
+        async for lines in self.api.watch(self.resource, version=version):
             heard = True
             for line in lines:
                 self._take(line)
             self._works()
-            self._changed()
+            self.changed()
         if not heard and monotonic() < started + HASTY_SECONDS:
-            await self._sleep(self._backoff.next())
+            await self.sleep(self._backoff.next())
 
     def _take(self, line: bytes) -> None:
         """Take up one change, or raise ``Gone``: history is lost, ``ClusterError``: the watch cannot go on."""
@@ -188,13 +184,13 @@ class Reflector(Generic[T]):
             return
         found = None if change.type == "DELETED" else self._decoded(change.object)
         if found is None:
-            self._sink.remove(head.namespace, head.name)
+            self.sink.remove(head.namespace, head.name)
         else:
-            self._sink.put(found)
+            self.sink.put(found)
 
     def _decoded(self, raw: msgspec.Raw) -> T | None:
         try:
-            return self._decode(bytes(raw))
+            return self.decode(bytes(raw))
         except InvalidInput as error:
             head = self._head(raw)
             logger.warning("%s is left out: %s", self.resource.named(head.name, head.namespace), error)

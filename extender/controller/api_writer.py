@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
 
+from extender import kubernetes_names as names
 from extender.cluster_api.api_errors import ClusterError, Conflict, NotFound, PatchFailed
 from extender.cluster_api.client import ClusterApi
 from extender.cluster_api.resource import PODS, Document, Resource
@@ -18,7 +19,6 @@ from extender.cluster_cache import ClusterCache
 from extender.controller.object_store import Stores, decode_own_plan
 from extender.controller.pod_release import release_patch
 from extender.extender_metrics import Metrics
-from extender.kubernetes_names import GROUP, KIND, PLANNED, PLURAL, RESERVATION_KIND, RESERVATION_PLURAL, VERSION
 from extender.objects import decode_pod
 from extender.plans.gang_plan import GangPlan, encode_plan, object_name
 from extender.plans.reservation import Reservation, decode_reservation, encode_reservation
@@ -27,8 +27,8 @@ from topology.readers.kubernetes_pods import Pod
 DISRUPTED = "DisruptionTarget"
 """Kubernetes' own condition of a pod that is about to go for reasons which are not its own."""
 
-GANGPLANS = Resource(GROUP, VERSION, PLURAL, KIND)
-RESERVATIONS = Resource(GROUP, VERSION, RESERVATION_PLURAL, RESERVATION_KIND)
+GANGPLANS = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND)
+RESERVATIONS = Resource(names.GROUP, names.VERSION, names.RESERVATION_PLURAL, names.RESERVATION_KIND)
 
 
 class NotLeading(ClusterError):
@@ -68,7 +68,7 @@ class Writer:
     async def tell(self, pod: Pod, node: str) -> None:
         """Write into a pod's status that it has a node."""
         with self._counted("tell"):
-            self.stores.pods.wrote(await self._set_condition(pod, PLANNED, "Planned", f"planned on node {node}"))
+            self.stores.pods.wrote(await self._set_condition(pod, names.PLANNED, "Planned", f"planned on node {node}"))
 
     async def recreate(self, pod: Pod, why: str) -> None:
         """Delete a pod for its controller to make it anew."""

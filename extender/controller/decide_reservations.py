@@ -37,7 +37,7 @@ def decide_reservation(
         return Next(_given_back(new, ReservationPhase.ANNOUNCED, problem.reason, str(problem), now))
     new = reservation.with_condition("Valid", True, "Consistent", "", now)
     gang = gang_for(state, reservation)
-    if gang is not None and not gang.over and (plan := state.plans.get(gang.key)) is not None and plan.holding:
+    if gang is not None and not gang.over and (plan := state.holding_plan(gang.key)) is not None:
         inside = len({*plan.nodes} & {*reservation.zone})
         note = f"gang {gang.key} has its nodes"
         if reservation.phase is not ReservationPhase.USED:

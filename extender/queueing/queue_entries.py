@@ -97,18 +97,16 @@ def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) ->
 
 
 def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now: datetime) -> RunningEntry | None:
-    plan = state.plans.get(gang.key)
-    holding = plan is not None and plan.holding
+    plan = state.holding_plan(gang.key)
     bound = [pod for pod in gang.pods if pod.node is not None and not pod.terminal]
-    names = dict.fromkeys((*(plan.nodes if plan is not None and holding else ()), *(pod.node or "" for pod in bound)))
+    names = dict.fromkeys((*(plan.nodes if plan is not None else ()), *(pod.node or "" for pod in bound)))
     places = tuple(rows[name] for name in names if name in rows)
     if not places:
         return None
-    of_pods = max((pod.readable_gpus for pod in bound), default=0)
-    gpus = plan.spec.gpus_per_node if plan is not None and holding else of_pods
+    gpus = max(pod.readable_gpus for pod in bound) if plan is None else plan.spec.gpus_per_node
     started = min((pod.bound_at for pod in bound), default=now).timestamp()
     ends = inf if gang.seconds is None else started + gang.seconds
-    leaving = not holding and all(pod.leaving for pod in bound)
+    leaving = plan is None and all(pod.leaving for pod in bound)
     return RunningEntry(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends, leaving)
 
 
@@ -127,7 +125,7 @@ def gang_for(state: ClusterCache, reservation: Reservation) -> Gang | None:
     found = [gang for gang in state.gangs() if not gang.over and _meant(reservation, gang)]
 
     def order(gang: Gang) -> tuple[object, ...]:
-        return not _has_nodes(state, gang.key), not gang.complete, gang.created, gang.key
+        return state.holding_plan(gang.key) is None, not gang.complete, gang.created, gang.key
 
     return min(found, key=order, default=None)
 
@@ -135,7 +133,7 @@ def gang_for(state: ClusterCache, reservation: Reservation) -> Gang | None:
 def claimed(state: ClusterCache, reservation: Reservation) -> bool:
     """Return whether its gang is here, complete, and waits for its nodes: then no other comes in."""
     gang = gang_for(state, reservation)
-    return gang is not None and not gang.over and gang.complete and not _has_nodes(state, gang.key)
+    return gang is not None and not gang.over and gang.complete and state.holding_plan(gang.key) is None
 
 
 def _meant(reservation: Reservation, gang: Gang) -> bool:
@@ -145,8 +143,3 @@ def _meant(reservation: Reservation, gang: Gang) -> bool:
         return gang.key == reservation.gang
     wanted = reservation.ask.labels.items()
     return all(wanted <= pod.labels.items() for pod in gang.pods)
-
-
-def _has_nodes(state: ClusterCache, key: GangKey) -> bool:
-    plan = state.plans.get(key)
-    return plan is not None and plan.holding

@@ -77,16 +77,18 @@ class FilterVerdict:
 def filter_nodes(state: ClusterCache, args: FilterArgs, now: datetime, policy: QueuePolicy) -> FilterVerdict:
     """Return which of the nodes asked about a pod may use, or raise ``InvalidInput``: they cannot be read."""
     pod, names = args.pod, args.names
-    found = state.plan_of_pod(pod.uid)
-    if found is not None:
+    if (found := state.plan_of_pod(pod.uid)) is not None:
         plan, rank = found
         node = planned_node(state, pod, plan, rank, now)
         if isinstance(node, str) and node not in names:
             why = f"gang {plan.key}: rank {rank} belongs on node {node}, which is not among those that fit it"
             node = Refusal(RefusalKind.NOT_OFFERED, why)
-        return _only(args, names, node) if isinstance(node, str) else _none(args, names, node)
-    member = state.recognise(pod)
-    if member is not None:
+        if isinstance(node, Refusal):
+            return _none(args, names, node)
+        refused = dict.fromkeys(names, f"planned on {node}")
+        del refused[node]
+        return FilterVerdict(_answer(args, names, (node,), refused))
+    if (member := state.recognise(pod)) is not None:
         return _none(args, names, _unplanned(state, member.key))
     try:
         gpus = pod.gpus
@@ -135,13 +137,14 @@ def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: Queue
     GPUs: not on promised and not on reserved nodes, which Filter would refuse them.
     """
     candidates = args.candidates
-    found = state.plan_of_pod(args.pod.uid)
-    if found is not None:
+    if (found := state.plan_of_pod(args.pod.uid)) is not None:
         node = planned_node(state, args.pod, *found, now)
-        if isinstance(node, Refusal):
-            return PreemptResult({})
-        victims = candidates.get(node)
-        if victims is None or any(state.plan_of_pod(victim.uid) for victim in victims.pods or ()):
+        victims = None if isinstance(node, Refusal) else candidates.get(node)
+        if (
+            isinstance(node, Refusal)
+            or victims is None
+            or any(state.plan_of_pod(victim.uid) for victim in victims.pods or ())
+        ):
             return PreemptResult({})
         return PreemptResult({node: victims})
     if state.recognise(args.pod) is not None:
@@ -154,15 +157,13 @@ def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: Queue
         return PreemptResult(candidates)
     promised_to = state.fleet.promised_to
     closed = reserved(state, keeps_for(state, policy, args.pod, gpus, now))
-    return PreemptResult(
-        {node: them for node, them in candidates.items() if promised_to(node) is None and node not in closed}
-    )
+    left = {node: them for node, them in candidates.items() if promised_to(node) is None and node not in closed}
+    return PreemptResult(left)
 
 
 def _unplanned(state: ClusterCache, key: GangKey) -> Refusal:
     """Return why a pod of a gang that no plan names has to wait."""
-    plan = state.plans.get(key)
-    if plan is None:
+    if (plan := state.plans.get(key)) is None:
         return Refusal(RefusalKind.NO_PLAN, f"gang {key} has no plan yet")
     if plan.phase in MAY_BIND:
         why = f"gang {key}: the plan does not name this pod (another pod has its rank)"
@@ -173,12 +174,6 @@ def _unplanned(state: ClusterCache, key: GangKey) -> Refusal:
 def _waiting(plan: GangPlan) -> Refusal:
     sentence = f"gang {plan.key} is {plan.phase.value}" + (f": {plan.message}" if plan.message else "")
     return Refusal(_KIND_OF_PHASE.get(plan.phase, RefusalKind.OTHER), sentence)
-
-
-def _only(args: FilterArgs, names: Sequence[str], node: str) -> FilterVerdict:
-    refused = dict.fromkeys(names, f"planned on {node}")
-    del refused[node]
-    return FilterVerdict(_answer(args, names, (node,), refused))
 
 
 def _none(args: FilterArgs, names: Sequence[str], refusal: Refusal) -> FilterVerdict:

@@ -202,7 +202,7 @@ def test_a_problem_is_known_while_it_lasts() -> None:
         made = Reflected(api)
         api.fail_next("page", unreachable())
         seen: list[ClusterError | None] = []
-        made.reflector._changed = lambda: seen.append(made.reflector.problem)
+        made.reflector.changed = lambda: seen.append(made.reflector.problem)
         task = asyncio.create_task(made.reflector.run())
         await soon()
         task.cancel()
