@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-LONGEST = 253
-"""Bytes of the longest text of a user that is repeated anywhere: what Kubernetes allows to a name of an object."""
-
+LONGEST = 253  # bytes of a text of a user that is repeated anywhere: as many as a name of an object may have
 _CUT = "..."
 _SHOWN = 3
 

@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
 
 ANSWER_SECONDS = 30.0  # longest time for one answer; the API server gives up on its own after 60
-
-WATCH_SECONDS = (240.0, 360.0)
-"""A watch is ended by the server after a time between these, so that the watches of many clients do not end at once."""
-
+WATCH_SECONDS = (240.0, 360.0)  # the server ends a watch in between: those of many clients do not end at once
 SILENCE_SECONDS = 90.0
 """A watch without a word for so long may be dead, and is ended.  The server sends bookmarks every minute, though not of
 kinds of which it has seen nothing happen."""

@@ -22,9 +22,7 @@ from extender.texts import clip
 
 logger = logging.getLogger(__name__)
 
-CONTROLLER = "arnold.dev/extender"
-"""``reportingController`` of our events."""
-
+CONTROLLER = "arnold.dev/extender"  # reportingController of our events
 LONGEST_NOTE = 1024  # bytes of a note that the API takes
 WAITING = 1_000  # events that may wait to be posted; further ones are dropped
 REPEAT_SECONDS = 300.0  # the same event about the same object is posted once in so many seconds
@@ -55,9 +53,7 @@ class EventRecorder:
     """Takes events at any time and posts them from :meth:`run`, in the name of one replica."""
 
     def __init__(self, api: ClusterApi, *, instance: str, clock: Callable[[], float] = monotonic) -> None:
-        self._api = api
-        self._instance = instance
-        self._clock = clock
+        self._api, self._instance, self._clock = api, instance, clock
         self._queue: asyncio.Queue[tuple[str, Document]] = asyncio.Queue(WAITING)
         self._said: dict[tuple[str, str, str], float] = {}
 

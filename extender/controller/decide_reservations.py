@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from extender.cluster_cache import ClusterCache
 from extender.controller.obstacles import repelling_taint
-from extender.gangs.types import Gang
+from extender.gangs.types import Gang, InvalidGang
 from extender.plans.reservation import Reservation, ReservationPhase
 from extender.queueing.queue_entries import gang_for
 from extender.texts import counted
@@ -31,10 +31,10 @@ def decide_reservation(
     state: ClusterCache, reservation: Reservation, now: datetime, *, policy: QueuePolicy, lost_after: timedelta
 ) -> Next:
     """Return what is to become of a reservation; a node that is not Ready for ``lost_after`` is lost."""
-    problem = reservation.understanding.problem
-    if problem is not None:
-        new = reservation.with_condition("Valid", False, problem.reason, str(problem), now)
-        return Next(_given_back(new, ReservationPhase.ANNOUNCED, problem.reason, str(problem), now))
+    job = reservation.understanding
+    if isinstance(job, InvalidGang):
+        new = reservation.with_condition("Valid", False, job.reason, str(job), now)
+        return Next(_given_back(new, ReservationPhase.ANNOUNCED, job.reason, str(job), now))
     new = reservation.with_condition("Valid", True, "Consistent", "", now)
     gang = gang_for(state, reservation)
     if gang is not None and not gang.over and (plan := state.holding_plan(gang.key)) is not None:
@@ -55,9 +55,7 @@ def decide_reservation(
         return Next(_given_back(new, ReservationPhase.ANNOUNCED, "NotHeeded", note, now))
     new = new.with_condition("Heeded", True, "Policy", policy.name, now)
     lost = tuple(name for name in reservation.zone if _lost(state, reservation, name, now, lost_after))
-    job = reservation.understanding.job
-    other_size = job is not None and job.grid.cells != len(reservation.zone)
-    if not reservation.zone or lost or other_size:
+    if not reservation.zone or lost or job.grid.cells != len(reservation.zone):
         return Next(new, lost=lost, wanted=True)
     return Next(held(state, new, gang, now))
 
@@ -108,8 +106,7 @@ def _lost(state: ClusterCache, reservation: Reservation, node: str, now: datetim
     host = fleet.host(node)
     if host is None or host.gpus != reservation.ask.gpus_per_node or host.cordoned:
         return True
-    if fleet.ailing(node, now):
-        since = fleet.not_ready_since(node)
-        return since is None or now >= since + lost_after
+    if host.ailing(now):
+        return host.ready_since is None or now >= host.ready_since + lost_after
     demand = reservation.demand
     return repelling_taint(host, (demand,)) is not None or not demand.accepts(node, host.labels)

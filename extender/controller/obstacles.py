@@ -44,15 +44,15 @@ class Obstacles:
         if isinstance(node, Vacancy):
             return f"{node} has no node", None
         until: datetime | None = None
+        host = self.fleet.host(node)
         if why := self.fleet.ailing(node, self.now):
-            since = self.fleet.not_ready_since(node)
+            since = None if host is None else host.ready_since
             until = None if since is None else since + self.lost
             if until is None or self.now >= until:
                 return f"node {node}: {why}", None
         owner = self.fleet.promised_to(node)
         if owner is not None and owner != self.gang.key:
             return f"node {node} is promised to gang {owner}", None
-        host = self.fleet.host(node)
         if host is not None and (why := self._kept_away(host)):
             return f"node {node}: {why}", None
         if others := self.fleet.held(node) - self._own_gpus[node]:

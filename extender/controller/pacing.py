@@ -12,13 +12,8 @@ PAUSE = 0.05  # seconds between two decisions at the least, so that a burst of c
 SHARE = 0.1  # part of its time that the event loop thinks at the most
 SLICE = 0.005  # seconds of thinking after which requests are let in
 QUIET = 2.0  # seconds between two writes about a gang that only tell people more
-
-REMIND = 30.0
-"""Seconds after which a gang that waits is told newer numbers: they change for a whole queue, a write for each gang."""
-
-RETHINK = 30.0
-"""Seconds after which all gangs are thought about again, whatever happened: time changes some things by itself."""
-
+REMIND = 30.0  # seconds after which a gang that waits is told newer numbers: they change for a whole queue
+RETHINK = 30.0  # seconds after which all gangs are thought about again: time changes some things by itself
 IDLE = 4.0  # a round of planning that found nothing is followed by a pause so many times as long
 LONGEST_IDLE = 5.0  # seconds of that pause at the most
 AGAIN = 0.2  # seconds after which a question is asked again when its answer came to nothing

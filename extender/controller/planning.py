@@ -38,12 +38,9 @@ Claim = Callable[[GangKey], AbstractContextManager[bool]]
 class PlanningOutcome(Enum):
     """What came of a question."""
 
-    NODES = auto()
-    """The gang has nodes now."""
-    NO_ROOM = auto()
-    """There are none for it, until something changes."""
-    NOTHING = auto()
-    """The world moved on, or the answer could not be written: to be asked again."""
+    NODES = auto()  # the gang has nodes now
+    NO_ROOM = auto()  # there are none for it, until something changes
+    NOTHING = auto()  # the world moved on, or the answer could not be written: to be asked again
 
 
 @dataclass(frozen=True)

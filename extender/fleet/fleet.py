@@ -44,6 +44,8 @@ class Fleet:
         self._annotated = np.zeros(0, dtype=np.bool_)
         self._dirty: set[str] = set()
         self._views: dict[tuple[frozenset[Demand], frozenset[str]], tuple[int, datetime, GangView]] = {}
+        self.holding: Mapping[str, tuple[str, int]] = MappingProxyType(self._holding)
+        """Node and GPUs, at least one, of each pod that holds some, by its UID."""
         self.version = 0
         """Counts changes that a plan could depend on."""
 
@@ -112,19 +114,9 @@ class Fleet:
         host = self._hosts.get(name)
         return GONE if host is None else host.ailing(now)
 
-    def not_ready_since(self, name: str) -> datetime | None:
-        """Return since when a node has not been Ready; ``None`` = it is Ready, or gone."""
-        host = self._hosts.get(name)
-        return None if host is None else host.ready_since
-
     def held(self, name: str) -> int:
         """Return GPUs of a node that pods hold."""
         return self._held[name]
-
-    @property
-    def holding(self) -> Mapping[str, tuple[str, int]]:
-        """Node and GPUs, at least one, of each pod that holds some, by its UID."""
-        return MappingProxyType(self._holding)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -135,10 +127,9 @@ class Fleet:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What an operator should mend."""
-        unreadable = (host for host in self._hosts.values() if host.problem is not None)
         own = (
             Problem("UnreadableNode", host.problem.message, host.problem.fix, node=host.name)
-            for host in unreadable
+            for host in self._hosts.values()
             if host.problem is not None
         )
         return (*self.table.problems, *own)

@@ -46,8 +46,8 @@ class ZoneQuestion:
 def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[str], now: datetime) -> ZoneQuestion:
     """Return what to ask about a reservation with a job that is understood."""
     question = ZoneQuestion(reservation, lost=tuple(lost))
-    job = reservation.understanding.job
-    assert job is not None
+    job = reservation.understanding
+    assert isinstance(job, Job)
     try:
         job = placed_in(job, (), state.fleet)
     except InvalidGang as error:

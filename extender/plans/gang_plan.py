@@ -39,24 +39,17 @@ from scheduler.job import Avoid, Hold, Job
 class PlanPhase(StrEnum):
     """How far a gang has come."""
 
-    WAITING = "Waiting"
-    """Pods are missing."""
-    QUEUED = "Queued"
-    """Complete, and no room, or others are before it."""
-    PLANNED = "Planned"
-    """Every rank has a node; the gates are still on."""
-    RELEASED = "Released"
-    """Gates come off, pods are pinned; the scheduler binds them."""
-    BOUND = "Bound"
-    """Every pod is on its node, or has been."""
-    EXPIRED = "Expired"
-    """The pods did not bind in time; the nodes are given back and the gang is planned again."""
-    INVALID = "Invalid"
-    """The pods contradict each other or themselves."""
+    WAITING = "Waiting"  # pods are missing
+    QUEUED = "Queued"  # complete, and no room, or others are before it
+    PLANNED = "Planned"  # every rank has a node; the gates are still on
+    RELEASED = "Released"  # gates come off, pods are pinned; the scheduler binds them
+    BOUND = "Bound"  # every pod is on its node, or has been
+    EXPIRED = "Expired"  # the pods did not bind in time; the nodes are given back and the gang is planned again
+    INVALID = "Invalid"  # the pods contradict each other or themselves
 
 
 HOLDING = frozenset({PlanPhase.PLANNED, PlanPhase.RELEASED, PlanPhase.BOUND})
-"""Phases in which the plan's nodes are promised to the gang."""
+"""Phases in which the plan's nodes are promised to the gang, and its pods may go there."""
 
 
 class PlanSpec(StoredPart, frozen=True):

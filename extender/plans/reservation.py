@@ -51,12 +51,9 @@ class ReservationPhase(StrEnum):
 
     ANNOUNCED = "Announced"
     """Nothing is kept: there is no zone yet, or none that would do, or the queue policy heeds no reservations."""
-    HELD = "Held"
-    """The zone is kept from others."""
-    USED = "Used"
-    """The gang has its nodes."""
-    EXPIRED = "Expired"
-    """The gang did not come in time; the zone is given back."""
+    HELD = "Held"  # the zone is kept from others
+    USED = "Used"  # the gang has its nodes
+    EXPIRED = "Expired"  # the gang did not come in time; the zone is given back
 
 
 class _Selector(StoredPart, frozen=True):
@@ -91,13 +88,6 @@ class ReservationSpec(StoredPart, frozen=True):
     def labels(self) -> Mapping[str, str]:
         """Labels that all pods of the gang have."""
         return self.selector.match_labels
-
-
-class Understanding(NamedTuple):
-    """What an ask comes to: the job that the solver is asked, or a problem."""
-
-    job: Job | None
-    problem: InvalidGang | None
 
 
 class Reservation(CustomResource, frozen=True):
@@ -145,7 +135,7 @@ class Reservation(CustomResource, frozen=True):
         )
 
     @cached_property
-    def understanding(self) -> Understanding:
+    def understanding(self) -> Job | InvalidGang:
         """The job that was announced, or what is wrong with it."""
         ask = self.ask
         asked = Asked(
@@ -158,14 +148,14 @@ class Reservation(CustomResource, frozen=True):
         try:
             found = understand(GangKey(*self.key), asked, ask.gpus_per_node, size=None)
         except InvalidGang as error:
-            return Understanding(None, _in_words_of_the_spec(error))
+            return _in_words_of_the_spec(error)
         if found.job is None:
             why = "nobody says how large the gang will be"
-            return Understanding(None, InvalidGang(why, reason="NoSize", fix="give spec.nodes or spec.parallelism"))
+            return InvalidGang(why, reason="NoSize", fix="give spec.nodes or spec.parallelism")
         if self.expires <= ask.arrives:
             why = "it expires before it arrives"
-            return Understanding(None, InvalidGang(why, reason="NeverHeld", fix="set spec.expires after spec.arrives"))
-        return Understanding(found.job, None)
+            return InvalidGang(why, reason="NeverHeld", fix="set spec.expires after spec.arrives")
+        return found.job
 
 
 def _in_words_of_the_spec(error: InvalidGang) -> InvalidGang:

@@ -16,12 +16,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 HEAD_BYTES = 64 * 1024  # longest request line with headers
-
-MOST_STRANGERS = 64
-"""Connections of clients without a certificate at a time; a kubelet has two probes, and asks every few seconds."""
-
-LINGER_SECONDS = 0.5
-"""How long a client may take to read our last word; a connection over TLS would wait 30 s for the client's own."""
+MOST_STRANGERS = 64  # connections without a client's certificate at a time; a kubelet has two probes
+LINGER_SECONDS = 0.5  # for a client to read our last word; TLS would wait 30 s for the client's own
 
 
 class Strangers:

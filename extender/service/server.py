@@ -44,13 +44,9 @@ from topology.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
 
-KEEP_ALIVE_SECONDS = 120
-"""An idle connection is kept for longer than Go clients keep theirs (90 s), so that they never meet a closed one."""
-
+KEEP_ALIVE_SECONDS = 120  # longer than Go clients keep an idle connection (90 s): they never meet a closed one
 MOST_CONNECTIONS = 1_000  # connections and requests at once of clients that may ask; kube-scheduler needs a handful
-
-SWITCH_SECONDS = 0.001
-"""The solver's thread lets the event loop in after so long; Python's default of 5 ms would delay every answer."""
+SWITCH_SECONDS = 0.001  # the solver's thread lets the event loop in; Python's 5 ms would delay every answer
 
 
 def serve(settings: ServeOptions) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from extender.cluster_cache import ClusterCache
 from extender.fleet.fleet import Fleet
 from extender.gangs.types import GangKey
-from extender.plans.gang_plan import GangPlan, PlanPhase
+from extender.plans.gang_plan import HOLDING, GangPlan, PlanPhase
 from extender.queueing.fleet_state import FleetState
 from extender.queueing.queue_entries import waiting_pod
 from extender.texts import clip
@@ -29,9 +29,6 @@ from scheduler.placement import singles
 from scheduler.queue.candidate import candidate_of
 from scheduler.queue.types import Keep, QueuePolicy
 from topology.readers.kubernetes_pods import Pod
-
-MAY_BIND = frozenset({PlanPhase.PLANNED, PlanPhase.RELEASED, PlanPhase.BOUND})
-"""Phases in which a pod may go to its node: released by us, or come without a gate."""
 
 
 class RefusalKind(StrEnum):
@@ -117,7 +114,7 @@ def planned_node(state: ClusterCache, pod: Pod, plan: GangPlan, rank: int, now: 
     key = plan.key
     if pod.namespace != key.namespace:
         return Refusal(RefusalKind.NOT_IN_PLAN, f"gang {key}: the plan's pod of rank {rank} is in another namespace")
-    if plan.phase not in MAY_BIND or rank >= len(plan.nodes):
+    if plan.phase not in HOLDING or rank >= len(plan.nodes):
         return _waiting(plan)
     if plan.expired(now):
         return Refusal(RefusalKind.PLAN_EXPIRED, f"gang {key}: its plan has expired and is about to be made again")
@@ -165,7 +162,7 @@ def _unplanned(state: ClusterCache, key: GangKey) -> Refusal:
     """Return why a pod of a gang that no plan names has to wait."""
     if (plan := state.plans.get(key)) is None:
         return Refusal(RefusalKind.NO_PLAN, f"gang {key} has no plan yet")
-    if plan.phase in MAY_BIND:
+    if plan.phase in HOLDING:
         why = f"gang {key}: the plan does not name this pod (another pod has its rank)"
         return Refusal(RefusalKind.NOT_IN_PLAN, why)
     return _waiting(plan)

@@ -152,10 +152,12 @@ def test_a_node_that_is_gone_ails() -> None:
 def test_since_when_a_node_is_not_ready() -> None:
     """The last transition of its condition; for the patience of whoever asks."""
     fleet = fleet_of(node("n"), node("bad", ready="Unknown"))
-    since = fleet.not_ready_since("bad")
-    assert since is not None
-    assert since.isoformat() == "2026-11-21T11:59:00+00:00"
-    assert fleet.not_ready_since("n") is None
+    bad, good = fleet.host("bad"), fleet.host("n")
+    assert bad is not None
+    assert good is not None
+    assert bad.ready_since is not None
+    assert bad.ready_since.isoformat() == "2026-11-21T11:59:00+00:00"
+    assert good.ready_since is None
 
 
 def test_annotations_grade_nodes_until_they_end() -> None:
