@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
+from typing import Literal
 
 from extender import kubernetes_names as names
 from extender.cluster_api.api_errors import ClusterError, Conflict, NotFound, PatchFailed
@@ -24,8 +25,7 @@ from extender.plans.gang_plan import GangPlan, encode_plan, object_name
 from extender.plans.reservation import Reservation, decode_reservation, encode_reservation
 from topology.readers.kubernetes_pods import Pod
 
-DISRUPTED = "DisruptionTarget"
-"""Kubernetes' own condition of a pod that is about to go for reasons which are not its own."""
+DISRUPTED = "DisruptionTarget"  # Kubernetes' own condition of a pod that goes for reasons which are not its own
 
 GANGPLANS = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND)
 RESERVATIONS = Resource(names.GROUP, names.VERSION, names.RESERVATION_PLURAL, names.RESERVATION_KIND)
@@ -70,13 +70,16 @@ class Writer:
         with self._counted("tell"):
             self.stores.pods.wrote(await self._set_condition(pod, names.PLANNED, "Planned", f"planned on node {node}"))
 
-    async def recreate(self, pod: Pod, why: str) -> None:
-        """Delete a pod for its controller to make it anew."""
-        await self._stop("recreate", pod, "PlannedElsewhere", why)
+    async def stop(self, what: Literal["recreate", "evict"], pod: Pod, why: str) -> None:
+        """Delete a pod, with its grace period, unless it is another of the same name by now.
 
-    async def evict(self, pod: Pod, why: str) -> None:
-        """Delete a pod that said it may be stopped, as kube-scheduler's preemption does, with its grace period."""
-        await self._stop("evict", pod, "PreemptedByArnold", why)
+        It is told first that it is disrupted, as the eviction API does, so that the podFailurePolicy of a Job that
+        ignores disruptions does not count it as a failure.
+        """
+        reason = {"recreate": "PlannedElsewhere", "evict": "PreemptedByArnold"}[what]
+        with suppress(NotFound, Conflict), self._counted(what):
+            await self._set_condition(pod, DISRUPTED, reason, why)
+            await self.for_pods.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
 
     async def reserve(self, reservation: Reservation) -> None:
         """Write the status of a reservation, or raise ``Conflict``: it was written since it was read."""
@@ -93,16 +96,6 @@ class Writer:
         with suppress(NotFound), self._counted("forget"):
             await self.for_plans.delete(GANGPLANS, name, namespace=namespace, uid=plan.uid)
         self.stores.plans.remove(namespace, name)
-
-    async def _stop(self, what: str, pod: Pod, reason: str, why: str) -> None:
-        """Delete a pod, unless it is another of the same name by now.
-
-        It is told first that it is disrupted, as the eviction API does, so that the podFailurePolicy of a Job that
-        ignores disruptions does not count it as a failure.
-        """
-        with suppress(NotFound, Conflict), self._counted(what):
-            await self._set_condition(pod, DISRUPTED, reason, why)
-            await self.for_pods.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
 
     async def _set_condition(self, pod: Pod, kind: str, reason: str, message: str) -> Pod:
         """Write a condition that holds into a pod's status, and return the pod as it is stored now."""

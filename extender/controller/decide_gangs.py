@@ -34,6 +34,10 @@ from extender.plans.gang_plan import GangPlan, PlanPhase, uids_of, with_doubts
 from extender.texts import counted, named
 from topology.readers.kubernetes_pods import Pod
 
+# Reasons of plans.
+PREEMPTED = "Preempted"  # its nodes were given back for another gang; as long as it says so, its pods are evicted
+LOST = "PlanLost"  # it has nodes for some pods only, and no plan said so
+
 _NONE: Mapping[GangKey, str] = {}
 
 
@@ -65,13 +69,6 @@ def decide(
         else:
             decide_waiting(context, gang, plan)
     return decision
-
-
-PREEMPTED = "Preempted"
-"""Reason of a plan whose nodes were given back for another gang; as long as it says so, its pods are evicted."""
-
-LOST = "PlanLost"
-"""Reason of a gang that has nodes for some pods only, and no plan that says so."""
 
 
 def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:

@@ -9,20 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic, perf_counter
 
+from extender.cluster_api.api_errors import NotFound, PatchFailed
+from extender.cluster_api.events import Regarding
 from extender.cluster_api.flow import Backoff
-from extender.controller.action_runner import ActionRunner
-from extender.controller.actions import Action, Write
+from extender.cluster_api.resource import PODS
+from extender.controller.actions import Action, Evict, Forget, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.api_writer import NotLeading
 from extender.controller.decide_gangs import decide
 from extender.controller.dependencies import Dependencies
 from extender.controller.pacing import PAUSE, QUIET, RETHINK, RETRY, SHARE, SLICE, PlanningPass
-from extender.controller.planning import Planning, PlanningOutcome
+from extender.controller.planning import Planning, PlanningOutcome, announce
 from extender.gangs.types import GangKey
+from extender.texts import clip, counted
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
@@ -37,7 +40,6 @@ class GangController:
         self._changed = changed
         self._draining = False
         self._planning = Planning(shared, stop=self._stop)
-        self._actor = ActionRunner(shared, self._planning)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
         self._retries: defaultdict[GangKey, Backoff] = defaultdict(lambda: Backoff(first=RETRY[0], longest=RETRY[1]))
         self._written_at: dict[GangKey, float] = {}
@@ -132,7 +134,7 @@ class GangController:
 
     async def _act(self, key: GangKey, actions: Sequence[Action]) -> None:
         try:
-            await self._actor.act(key, actions)
+            await self._carry_out(key, actions)
         except NotLeading:
             pass
         except ArnoldError as error:
@@ -144,6 +146,54 @@ class GangController:
             self._retries.pop(key, None)
         finally:
             self._ended(key)
+
+    async def _carry_out(self, key: GangKey, actions: Sequence[Action]) -> None:
+        """Run all actions in order, and last all writes of pods together, up to the first error."""
+        for action in actions:
+            match action:
+                case Write(plan, _, said):
+                    announce(self._shared.events, await self._shared.writer.write(plan), said)
+                case RepairAction():
+                    await self._planning.repair(action)
+                case Recreate():
+                    await self._recreate(action)
+                case Forget(plan):
+                    await self._shared.writer.forget(plan)
+                    logger.info("the gang is gone, its nodes are free", extra={"gang": str(key)})
+                case Release() | NotifyPod() | Evict():
+                    continue
+        writer = self._shared.writer
+        # A generator begins no write before its turn comes.
+        releases = (writer.release(one.pod, one.node) for one in actions if isinstance(one, Release))
+        await self._together(key, "released", releases)
+        notices = (writer.tell(one.pod, one.node) for one in actions if isinstance(one, NotifyPod))
+        await self._together(key, "told", notices)
+        evictions = (writer.stop("evict", one.pod, one.why) for one in actions if isinstance(one, Evict))
+        await self._together(key, "evicted", evictions)
+
+    async def _together(self, key: GangKey, what: str, writes: Iterable[Awaitable[None]]) -> None:
+        """Write pods, as many at once as flow control lets through; raise the worst error but that a pod is gone."""
+        if not (came := await asyncio.gather(*writes, return_exceptions=True)):
+            return
+        failed = [one for one in came if one is not None]
+        done = counted(len(came) - len(failed), "pod")
+        logger.info("%s %s of %d", what, done, len(came), extra={"gang": str(key)})
+        serious = [error for error in failed if not isinstance(error, NotFound)]
+        for error in sorted(serious, key=lambda error: isinstance(error, PatchFailed)):
+            raise error
+
+    async def _recreate(self, action: Recreate) -> None:
+        pod = action.pod
+        regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
+        if pod.owner is None:
+            note = f"pinned to a node that it cannot have ({action.why}). To fix: delete this pod and create it again"
+            self._shared.events.say(regarding, reason="CannotBind", note=note, action="Repair", kind="Warning")
+            return
+        await self._shared.writer.stop("recreate", pod, action.why)
+        note = f"deleted, to be made anew by its {clip(pod.owner.kind)}: {action.why}"
+        self._shared.events.say(regarding, reason="Recreated", note=note, action="Repair", kind="Warning")
+        extra = {"gang": str(action.key), "pod": f"{pod.namespace}/{pod.name}"}
+        logger.info("the pod is made anew: %s", action.why, extra=extra)
 
     def _ended(self, key: GangKey) -> None:
         """End a gang's task, and look what is next."""

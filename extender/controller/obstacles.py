@@ -53,20 +53,15 @@ class Obstacles:
         owner = self.fleet.promised_to(node)
         if owner is not None and owner != self.gang.key:
             return f"node {node} is promised to gang {owner}", None
-        if host is not None and (why := self._kept_away(host)):
-            return f"node {node}: {why}", None
+        if host is not None and host.cordoned:
+            return f"node {node}: cordoned", None
+        if host is not None and host.repelling and (key := repelling_taint(host, self._demands)) is not None:
+            return f"node {node}: taint {key}, which the pods do not tolerate", None
         if others := self.fleet.held(node) - self._own_gpus[node]:
             room = 0 if host is None else host.allocatable - others
             if room < self.gpus:
                 return f"node {node}: {counted(others, 'GPU')} in use by pods that are not of the gang", None
         return "", until
-
-    def _kept_away(self, host: Host) -> str:
-        """Return why an administrator lets no pod of the gang come to a node; empty = they may."""
-        if host.cordoned:
-            return "cordoned"
-        key = repelling_taint(host, self._demands) if host.repelling else None
-        return "" if key is None else f"taint {key}, which the pods do not tolerate"
 
     @cached_property
     def _demands(self) -> frozenset[Demand]:

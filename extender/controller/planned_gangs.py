@@ -24,7 +24,9 @@ def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
         unfit = context.unfit_ranks(sight)
         context.watch(unfit)
         if not _mend(context, sight, unfit):
-            _recreate(context, sight)
+            # Their rank has another node than before, and a pin cannot be taken off.
+            moved = ((rank, pod, node) for rank, pod, node in sight.outdated if not pod.leaving)
+            context.do(*(Recreate(context.key, pod, f"rank {rank} has node {node} now") for rank, pod, node in moved))
             _release(context, sight, unfit)
             _tell(context, sight)
             _advance(context, sight)
@@ -41,13 +43,6 @@ def _adopt(context: Context, sight: PlanProgress) -> None:
     for rank, uid in sight.strangers.items():
         pods[rank] = canonical_uid(uid)
     context.do(Write(sight.plan.replace(pods=tuple(pods))))
-
-
-def _recreate(context: Context, sight: PlanProgress) -> None:
-    """Have pods made anew that are pinned to the node which their rank had before: a pin cannot be taken off."""
-    for rank, pod, node in sight.outdated:
-        if not pod.leaving:
-            context.do(Recreate(context.key, pod, f"rank {rank} has node {node} now"))
 
 
 def _release(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> None:

@@ -95,7 +95,7 @@ class Planning:
             logger.info("stopped: it %s", why, extra={"gang": str(victim)})
             self.stop(victim, why)
         try:
-            await asyncio.gather(*(self.shared.writer.evict(pod, why) for pod in stopping.pods))
+            await asyncio.gather(*(self.shared.writer.stop("evict", pod, why) for pod in stopping.pods))
         except ArnoldError as error:
             failed(key, error)
 

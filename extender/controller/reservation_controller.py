@@ -47,7 +47,9 @@ class ReservationController:
         """Look at all reservations, for ever; one that cannot be written does not keep the others waiting."""
         while True:
             if self.shared.active:
-                for key in self._by_age():
+                reservations = self.shared.state.reservations
+                self._asked = {key: asked for key, asked in self._asked.items() if key in reservations}
+                for key in sorted(reservations, key=lambda key: (reservations[key].announced, key)):
                     try:
                         await self.look(key)
                     except NotLeading:
@@ -103,8 +105,3 @@ class ReservationController:
         if known is None or (known.ask, known.lost) != (reservation.ask, lost):
             return True
         return known.version != self.shared.state.fleet.version and monotonic() >= known.at + RETHINK
-
-    def _by_age(self) -> list[ReservationKey]:
-        reservations = self.shared.state.reservations
-        self._asked = {key: asked for key, asked in self._asked.items() if key in reservations}
-        return sorted(reservations, key=lambda key: (reservations[key].announced, key))

@@ -59,8 +59,8 @@ RAY_TYPE = "ray.io/node-type"
 RAY_REPLICA = "ray.io/worker-group-replica-index"
 RAY_HOST = "ray.io/replica-host-index"
 
+# Roles with pods that come before the workers.
 FIRST_ROLES = frozenset({"chief", "head", "launcher", "leader", "master"})
-"""Roles whose pods come before the workers."""
 
 
 _SMALL = re.compile(r"[0-9]{1,6}")

@@ -52,7 +52,10 @@ def _understood(said: tuple[tuple[str, str], ...]) -> Hints:
             seconds = max(seconds or 0.0, parse_duration(text))
         except InvalidGang as error:
             doubts.append(error)
-    doubts += [_no_answer(text) for text in preemptible if text not in ("", "true", "false")]
+    fix = 'write "true" on all pods that may be stopped, or leave it out'
+    for text in (text for text in preemptible if text not in ("", "true", "false")):
+        message = f"{text[:40]!r} is neither true nor false"
+        doubts.append(InvalidGang(message, reason="BadPreemptible", where=PREEMPTIBLE, fix=fix))
     return Hints(seconds, preemptible.keys() == {"true"}, tuple(doubts))
 
 
@@ -68,8 +71,3 @@ def parse_duration(text: str) -> float:
         fix = "write hours, minutes and seconds, like 36h or 1h30m, or seconds alone"
         raise InvalidGang(f"{text[:40]!r} is no duration", reason="BadDuration", where=EXPECTED_DURATION, fix=fix)
     return seconds
-
-
-def _no_answer(text: str) -> InvalidGang:
-    fix = 'write "true" on all pods that may be stopped, or leave it out'
-    return InvalidGang(f"{text[:40]!r} is neither true nor false", reason="BadPreemptible", where=PREEMPTIBLE, fix=fix)

@@ -85,7 +85,9 @@ class PlanningRound:
         self._candidate.possible = answer.usable is not None
         if answer.usable is not None:
             # Gangs that can use the same nodes share one array: policies look at each only once.
-            self._usable[answer.key] = self._masks.setdefault(_bytes(answer.usable), answer.usable)
+            table, mask = answer.usable.table, answer.usable.mask
+            about = id(table).to_bytes(8) + np.packbits(mask).tobytes()
+            self._usable[answer.key] = self._masks.setdefault(about, answer.usable)
 
     def _look(self, state: ClusterCache) -> None:
         """Let gangs that came join the queue, and those leave that wait no more or have changed."""
@@ -108,13 +110,9 @@ class PlanningRound:
         return candidate.job.key
 
 
-def _bytes(usable: UsableRows) -> bytes:
-    return id(usable.table).to_bytes(8) + np.packbits(usable.mask).tobytes()
-
-
 def _waiting(state: ClusterCache, key: GangKey) -> QueuedJob | None:
     """Return a gang in the queue; ``None`` = it is not, or not any more."""
-    gang, plan = state.gang(key), state.plans.get(key)
-    if gang is None or gang.over or not gang.complete or (plan is not None and plan.holding):
+    gang = state.gang(key)
+    if gang is None or gang.over or not gang.complete or state.holding_plan(key) is not None:
         return None
     return waiting_gang(state, gang)

@@ -111,7 +111,9 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
         if fits_empty is False:
             sentences.append("it would not fit even if the cluster were empty")
         elif fits_empty:
-            sentences.append("it fits if the cluster were empty" + _leaving(cluster, job))
+            sentences.append("it fits if the cluster were empty")
+            if len(freed := nodes_to_free(cluster, job)):
+                sentences.append(f"{len(freed)} nodes in use would have to be freed: {shares(cluster, job, freed)}")
         fix = "ask for fewer nodes (`arnold explain` says how few), or add some"
         if fits_empty is not False:
             fix = f"wait until nodes are free, or {fix}"
@@ -149,11 +151,6 @@ def _arrival(arrives: float, now: datetime) -> str:
     if arrives <= now.timestamp():
         return "due now"
     return f"arrives {datetime.fromtimestamp(arrives, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _leaving(cluster: Cluster, job: Job) -> str:
-    nodes = nodes_to_free(cluster, job)
-    return f"; {len(nodes)} nodes in use would have to be freed: {shares(cluster, job, nodes)}" if len(nodes) else ""
 
 
 def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: bool | None = None) -> Answer:

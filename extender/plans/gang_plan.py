@@ -35,6 +35,8 @@ from extender.plans.custom_resource import (
 )
 from scheduler.job import Avoid, Hold, Job
 
+HINTS_READ = "HintsRead"  # condition: whether hints to the queue policy can be read; absent where they always could
+
 
 class PlanPhase(StrEnum):
     """How far a gang has come."""
@@ -237,10 +239,6 @@ def _unpack_uids(packed: bytes) -> tuple[str | None, ...]:
         raise ValueError("assignment.pods is cut off")
     chunks = (packed[i : i + 16] for i in range(0, len(packed), 16))
     return tuple(None if chunk == _NONE else str(UUID(bytes=chunk)) for chunk in chunks)
-
-
-HINTS_READ = "HintsRead"
-"""Condition: whether what the pods say for the queue policy could be understood; absent where it always could."""
 
 
 def with_doubts(plan: GangPlan, gang: Gang, now: datetime) -> GangPlan:

@@ -30,6 +30,9 @@ from scheduler.queue.candidate import candidate_of
 from scheduler.queue.types import Keep, QueuePolicy
 from topology.readers.kubernetes_pods import Pod
 
+RESERVED = "reserved for a gang that was announced"  # why a node of a zone is refused
+_ALL: tuple[Keep, ...] = (None,)
+
 
 class RefusalKind(StrEnum):
     """Kinds of refusals, few enough to be labels of a metric."""
@@ -185,12 +188,6 @@ def _answer(args: FilterArgs, names: Sequence[str], passed: Sequence[str], refus
     wanted = frozenset(passed)
     items = [raw for raw, name in zip(args.nodes.items or (), names, strict=True) if name in wanted]
     return FilterResult(nodes=RawNodeList(items), failed_and_unresolvable_nodes=refused)
-
-
-RESERVED = "reserved for a gang that was announced"
-"""Why a node of a zone is refused."""
-
-_ALL: tuple[Keep, ...] = (None,)
 
 
 def keeps_for(state: ClusterCache, policy: QueuePolicy, pod: Pod, gpus: int, now: datetime) -> Sequence[Keep]:
