@@ -28,17 +28,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FlaggedNode:
-    """The annotations of one node, as written and as read.
-
-    :param slowdown: ``1.3`` or ``faulty``; ``None`` = there is none.
-    :param until: ``None`` = open end.
-    :param flag: ``None`` = nothing that can be read.
-    """
+    """The annotations of one node, as written and as read."""
 
     node: str
-    slowdown: str | None = None
-    until: str | None = None
-    flag: NodeFlag | None = None
+    slowdown: str | None = None  # 1.3 or faulty; None = there is none
+    until: str | None = None  # None = open end
+    flag: NodeFlag | None = None  # None = nothing that can be read
     problem: str = ""
 
     @property

@@ -27,13 +27,11 @@ _USUAL = "~/.kube/config"
 class Credentials:
     """A server, and what to show it.
 
-    :param configuration: of the client library; what of it changes with time is renewed in place.
-    :param source: where it was found, for people.
     :param keep: renews a token that a plug-in hands out, for as long as it is awaited; ``None`` = nothing to renew.
     """
 
-    configuration: Configuration
-    source: str
+    configuration: Configuration  # of the client library; what of it changes with time is renewed in place
+    source: str  # where it was found, for people
     keep: Callable[[], Awaitable[None]] | None = None
 
 

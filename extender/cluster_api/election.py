@@ -31,16 +31,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Seconds of an election.
+    """Seconds of an election."""
 
-    :param lease: a Lease that was not renewed for so long is free.
-    :param renew_deadline: a leader that could not renew for so long stops; less than ``lease``, as clocks differ.
-    :param retry: pause between two tries.
-    """
-
-    lease: float = 12.0
-    renew_deadline: float = 8.0
-    retry: float = 2.0
+    lease: float = 12.0  # a Lease that was not renewed for so long is free
+    renew_deadline: float = 8.0  # a leader that could not renew for so long stops; less than lease, as clocks differ
+    retry: float = 2.0  # pause between two tries
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -62,23 +57,17 @@ class _Lease(msgspec.Struct):
 
 @dataclass(eq=False)
 class Election:
-    """A candidate; :meth:`run` never returns.
-
-    :param identity: a name that no other candidate has.
-    :param changed: called when leading begins or ends.
-    :param clock: steady seconds.
-    :param now: the time of day, for people who read the Lease.
-    """
+    """A candidate; :meth:`run` never returns."""
 
     api: ClusterApi
     _: KW_ONLY
     name: str
     namespace: str
-    identity: str
+    identity: str  # a name that no other candidate has
     terms: LeaseTimes = field(default_factory=LeaseTimes)
-    changed: Callable[[], None] = lambda: None
-    clock: Callable[[], float] = monotonic
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    changed: Callable[[], None] = lambda: None  # called when leading begins or ends
+    clock: Callable[[], float] = monotonic  # steady seconds
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)  # the time of day, for people who read the Lease
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     leader: str = field(default="", init=False)
     """Identity of the leader, as far as it is known here."""

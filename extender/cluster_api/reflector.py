@@ -91,20 +91,15 @@ async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[Page]:
 
 @dataclass(eq=False)
 class Reflector(Generic[T]):
-    """Keeps a sink up to date; :meth:`run` never returns.
-
-    :param decode: raises :class:`InvalidInput` for what is no such object.
-    :param changed: called after the sink was given something.
-    :param optional: a kind that the cluster need not have, or let us see: then there are no objects of it.
-    """
+    """Keeps a sink up to date; :meth:`run` never returns."""
 
     api: ClusterApi
     resource: Resource
     _: KW_ONLY
-    decode: Callable[[bytes], T]
+    decode: Callable[[bytes], T]  # raises InvalidInput for what is no such object
     sink: Sink[T]
-    changed: Callable[[], None] = lambda: None
-    optional: bool = False
+    changed: Callable[[], None] = lambda: None  # called after the sink was given something
+    optional: bool = False  # a kind that the cluster need not have, or let us see: then there are no objects of it
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     synced: bool = field(default=False, init=False)
     """Whether the sink has been given everything at least once."""

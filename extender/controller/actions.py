@@ -76,12 +76,11 @@ class Evict:
 class RepairAction:
     """Find other nodes for some ranks, moving as little as possible, and write the plan.
 
-    :param lost: nodes that its unbound ranks cannot have.
     :param else_keep: no other nodes can be had: this plan then; ``None`` = give all nodes back and wait for room.
     """
 
     plan: GangPlan
-    lost: tuple[str, ...]
+    lost: tuple[str, ...]  # nodes that its unbound ranks cannot have
     why: str
     else_keep: GangPlan | None = None
 
@@ -98,15 +97,11 @@ Action = Write | Release | NotifyPod | Recreate | Evict | RepairAction | Forget
 
 @dataclass(slots=True)
 class Decision:
-    """What to do now, and when to think again if nothing happens.
-
-    :param wake: the first instant at which the mere passing of time changes something; ``None`` = none.
-    :param unplaced: complete gangs without nodes, for the planner.
-    """
+    """What to do now, and when to think again if nothing happens."""
 
     actions: list[Action] = field(default_factory=list)
-    wake: datetime | None = None
-    unplaced: list[GangKey] = field(default_factory=list)
+    wake: datetime | None = None  # the first instant at which the mere passing of time changes something; None = none
+    unplaced: list[GangKey] = field(default_factory=list)  # complete gangs without nodes, for the planner
 
     def wake_by(self, instant: datetime) -> None:
         """Think again at this instant at the latest."""

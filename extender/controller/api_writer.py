@@ -37,18 +37,13 @@ class NotLeading(ClusterError):
 
 @dataclass(kw_only=True)
 class Writer:
-    """Writes of the leader; other replicas may not.
-
-    :param for_pods: writes pods, many at once.
-    :param for_plans: writes plans, which do not wait for the pods of other gangs.
-    :param leads: whether this replica leads, at this very moment.
-    """
+    """Writes of the leader; other replicas may not."""
 
     state: ClusterCache
     stores: Stores
-    for_pods: ClusterApi
-    for_plans: ClusterApi
-    leads: Callable[[], bool]
+    for_pods: ClusterApi  # writes pods, many at once
+    for_plans: ClusterApi  # writes plans, which do not wait for the pods of other gangs
+    leads: Callable[[], bool]  # whether this replica leads, at this very moment
     metrics: Metrics
 
     async def write(self, plan: GangPlan) -> GangPlan:

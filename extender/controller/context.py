@@ -22,16 +22,13 @@ from topology.readers.kubernetes_pods import Pod
 class UnfitRanks:
     """Ranks that are not bound, by what is wrong with their nodes.
 
-    :param move: ranks to be moved, each with the reason.
     :param stuck: ranks with a pod that is pinned to the node and has no controller to make it anew, with the reason.
-    :param doubtful: ranks on nodes that are not Ready and not lost yet.
-    :param wake: when the first of these nodes will be lost.
     """
 
-    move: Mapping[int, str]
+    move: Mapping[int, str]  # ranks to be moved, each with the reason
     stuck: Mapping[int, tuple[Pod, str]]
-    doubtful: AbstractSet[int]
-    wake: datetime | None
+    doubtful: AbstractSet[int]  # ranks on nodes that are not Ready and not lost yet
+    wake: datetime | None  # when the first of these nodes will be lost
 
     @property
     def why(self) -> str:

@@ -16,15 +16,11 @@ from scheduler.queue.types import QueuePolicy
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What is to become of a reservation.
-
-    :param lost: nodes of its zone that it cannot have any more.
-    :param wanted: whether the solver has to find a zone, or other nodes for it, first.
-    """
+    """What is to become of a reservation."""
 
     reservation: Reservation
-    lost: tuple[str, ...] = ()
-    wanted: bool = False
+    lost: tuple[str, ...] = ()  # nodes of its zone that it cannot have any more
+    wanted: bool = False  # whether the solver has to find a zone, or other nodes for it, first
 
 
 def decide_reservation(

@@ -26,9 +26,6 @@ A = TypeVar("A")
 class Dependencies:
     """What the tasks of the controller share.
 
-    :param policy: the order of gangs that wait.
-    :param leads: whether this replica leads, at this very moment.
-    :param synced: whether the cache holds the cluster.
     :param solver: held while the solver is asked, and until its answer is in the cache: one question at a time.
     """
 
@@ -36,11 +33,11 @@ class Dependencies:
     writer: Writer
     events: EventRecorder
     metrics: Metrics
-    policy: QueuePolicy
+    policy: QueuePolicy  # the order of gangs that wait
     limits: Limits
     terms: Timeouts
-    leads: Callable[[], bool]
-    synced: Callable[[], bool]
+    leads: Callable[[], bool]  # whether this replica leads, at this very moment
+    synced: Callable[[], bool]  # whether the cache holds the cluster
     now: Callable[[], datetime] = field(default=partial(datetime.now, UTC))
     solver: asyncio.Lock = field(default_factory=asyncio.Lock)
 

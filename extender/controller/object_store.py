@@ -24,15 +24,12 @@ T = TypeVar("T")
 
 
 class Identity(NamedTuple):
-    """What tells an object from others: its place (namespace and name) in the API server, its key in the cache.
-
-    :param version: resourceVersions are comparable decimal numbers (KEP-5504); 0 for anything else.
-    """
+    """What tells an object from others: its place (namespace and name) in the API server, its key in the cache."""
 
     place: tuple[str, str]
     key: Any
     uid: str
-    version: int
+    version: int  # resourceVersions are comparable decimal numbers (KEP-5504); 0 for anything else
 
 
 class ObjectStore(Generic[T]):

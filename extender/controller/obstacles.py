@@ -27,17 +27,13 @@ class Vacancy(str):
 
 @dataclass(frozen=True)
 class Obstacles:
-    """What stands between a gang and the nodes of its plan.
-
-    :param gpus: GPUs of each pod of the gang.
-    :param lost: how long a node may be not Ready before it is lost.
-    """
+    """What stands between a gang and the nodes of its plan."""
 
     fleet: Fleet
     gang: Gang
-    gpus: int
+    gpus: int  # GPUs of each pod of the gang
     now: datetime
-    lost: timedelta
+    lost: timedelta  # how long a node may be not Ready before it is lost
 
     def at(self, node: str) -> tuple[str, datetime | None]:
         """Return why a rank not bound cannot have a node, empty = it can, and when a node not Ready will be lost."""

@@ -41,18 +41,12 @@ class Reminders:
 
 @dataclass(frozen=True, slots=True)
 class PlanningPass:
-    """The last round of planning, whole or a glance at the head of the queue, and when another makes sense.
+    """The last round of planning, whole or a glance at the head of the queue, and when another makes sense."""
 
-    :param unplaced: the gangs that wanted nodes, as they were.
-    :param version: version of the fleet.
-    :param ended: time of its end on the steady clock.
-    :param patience: seconds until the next one if anything has changed.
-    """
-
-    unplaced: Mapping[GangKey, Gang | None] = field(default_factory=dict)
-    version: int = -1
-    ended: float = float("-inf")
-    patience: float = 0.0
+    unplaced: Mapping[GangKey, Gang | None] = field(default_factory=dict)  # the gangs that wanted nodes, as they were
+    version: int = -1  # version of the fleet
+    ended: float = float("-inf")  # time of its end on the steady clock
+    patience: float = 0.0  # seconds until the next one if anything has changed
 
     def due(self, unplaced: Mapping[GangKey, Gang | None], version: int) -> float:
         """Return when to start the next pass, on the steady clock."""

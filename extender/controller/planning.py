@@ -45,15 +45,11 @@ class PlanningOutcome(Enum):
 
 @dataclass(frozen=True)
 class Planning:
-    """Asks the solver and writes what comes of it.
-
-    :param stop: has a gang stopped that may be, for a reason.
-    :param reminders: which gangs wait, and may be told more about it.
-    """
+    """Asks the solver and writes what comes of it."""
 
     shared: Dependencies
-    stop: Callable[[GangKey, str], None]
-    reminders: Reminders = field(default_factory=Reminders)
+    stop: Callable[[GangKey, str], None]  # has a gang stopped that may be, for a reason
+    reminders: Reminders = field(default_factory=Reminders)  # which gangs wait, and may be told more about it
 
     async def round(
         self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None], glance: bool = False

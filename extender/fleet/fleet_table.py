@@ -30,19 +30,13 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FleetTable:
-    """The tree.
+    """The tree."""
 
-    :param hosts: nodes with GPUs, by name.
-    :param tree: all of them, none in use and without flags; ``None`` when there are none.
-    :param unplaced: for each level, shape [nodes], the nodes without its label.
-    :param sentence: which labels are the levels, and why.
-    """
-
-    hosts: tuple[Host, ...]
+    hosts: tuple[Host, ...]  # nodes with GPUs, by name
     index_of: Mapping[str, int]
-    tree: Cluster | None
-    unplaced: tuple[BoolArray, ...]
-    sentence: str
+    tree: Cluster | None  # all of them, none in use and without flags; None when there are none
+    unplaced: tuple[BoolArray, ...]  # for each level, shape [nodes], the nodes without its label
+    sentence: str  # which labels are the levels, and why
     problems: tuple[Problem, ...]
 
 

@@ -17,28 +17,19 @@ GONE = "the node is gone"
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A node.
-
-    :param gpus: GPUs that it has; 0 = it is none of ours.
-    :param allocatable: GPUs that its device plugin offers.
-    :param ailment: why what runs here is in danger: not Ready, broken; empty = fine.
-    :param fault: why no new pod may come, an ailment among others; empty = they may.
-    :param repelling: taints NoSchedule and NoExecute.
-    :param discouraging: taints PreferNoSchedule.
-    :param ready_since: when Ready last changed, if it is not True now.
-    """
+    """A node."""
 
     name: str
     labels: dict[str, str]
-    gpus: int
-    allocatable: int
-    ailment: str = ""
-    fault: str = ""
+    gpus: int  # GPUs that it has; 0 = it is none of ours
+    allocatable: int  # GPUs that its device plugin offers
+    ailment: str = ""  # why what runs here is in danger: not Ready, broken; empty = fine
+    fault: str = ""  # why no new pod may come, an ailment among others; empty = they may
     cordoned: bool = False
-    repelling: tuple[Taint, ...] = ()
-    discouraging: tuple[Taint, ...] = ()
+    repelling: tuple[Taint, ...] = ()  # taints NoSchedule and NoExecute
+    discouraging: tuple[Taint, ...] = ()  # taints PreferNoSchedule
     annotated: NodeFlag | None = None
-    ready_since: datetime | None = None
+    ready_since: datetime | None = None  # when Ready last changed, if it is not True now
     problem: InvalidTopology | None = None
 
     def ailing(self, now: datetime) -> str:

@@ -43,14 +43,8 @@ def format_parallelism(parallelism: Parallelism) -> str:
 
 MOST_PODS = 1_000_000  # most pods of one gang; ten times the largest cluster that is known
 
-ANNOTATIONS: Mapping[str, str] = {
-    "size": GANG_SIZE,
-    "parallelism": PARALLELISM,
-    "alpha": ALPHA,
-    "level": LEVEL,
-    "avoid": AVOID,
-}
-"""Field of :class:`~extender.gangs.types.Asked` -> the annotation that says it; members of a gang agree in each."""
+# Field of Asked -> the annotation that says it; members of a gang agree in each.
+ANNOTATIONS = {"size": GANG_SIZE, "parallelism": PARALLELISM, "alpha": ALPHA, "level": LEVEL, "avoid": AVOID}
 
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _DECIMAL = re.compile(r"[0-9]{0,3}\.?[0-9]{0,20}")

@@ -24,19 +24,17 @@ from scheduler.queue.types import QueuedJob, QueuePolicy
 class Answer:
     """What came of a question.
 
-    :param found: whether there is a placement.
     :param plan: found: phase Planned (``expires`` is left to whoever writes it), or of a repair the phase before, with
         the new nodes.  Not found: phase Queued with the reason, or of a repair the plan before with condition Healthy
         false.
-    :param moved: of a repair, ranks that have another node now.
     :param usable: of a gang that has no room, the nodes that it could use if the cluster were empty; ``None`` when it
         would not fit even then.
     """
 
     key: GangKey
-    found: bool
+    found: bool  # whether there is a placement
     plan: GangPlan
-    moved: tuple[int, ...] = ()
+    moved: tuple[int, ...] = ()  # of a repair, ranks that have another node now
     usable: UsableRows | None = field(default=None, compare=False)
 
 
@@ -70,7 +68,8 @@ class PlanningRound:
         self._candidate = next(self._passing, None)
         if self._candidate is None:
             return None
-        key = self._waiting_key(self._candidate)
+        key = self._candidate.job.key
+        assert isinstance(key, GangKey)
         self._asked.add(key)
         gang = state.gang(key)
         assert gang is not None
@@ -79,7 +78,7 @@ class PlanningRound:
 
     def tell(self, answer: Answer) -> None:
         """Take note of what came of the last question."""
-        if self._candidate is None or self._waiting_key(self._candidate) != answer.key:
+        if self._candidate is None or self._candidate.job.key != answer.key:
             return
         self._candidate.found = answer.found
         self._candidate.possible = answer.usable is not None
@@ -103,11 +102,6 @@ class PlanningRound:
                 self._dispatch.join(now)
         for key in [key for key in known if key not in state.gang_keys]:
             self._dispatch.backlog.leave(known.pop(key))
-
-    @staticmethod
-    def _waiting_key(candidate: Candidate[QueuedJob]) -> GangKey:
-        assert isinstance(candidate.job.key, GangKey)
-        return candidate.job.key
 
 
 def _waiting(state: ClusterCache, key: GangKey) -> QueuedJob | None:

@@ -39,34 +39,25 @@ class Stopping:
 class Question:
     """A gang that wants nodes, or other nodes.
 
-    :param before: its plan as it is; ``None`` = it has none.
-    :param job: with its level and holds; ``None`` when ``refused``, as ``cluster`` and ``table``.
-    :param cluster: the nodes that the gang's pods may use.
-    :param left_out: why other nodes are not in it, and how many.
-    :param table: the fleet's; its rows are those of ``rows`` and of the offers of ``candidate``.
     :param rows: shape [nodes of the cluster], the row of each; -1 = it is gone.
     :param candidate: on which terms it may be placed: nodes that it leaves to others, and to which.
     :param closed: reservations with a zone that is closed to it even in the last attempt.
-    :param stopping: the question takes these for gone; they are to be stopped if there is room then.
-    :param lost: nodes to be replaced; empty = this is no repair.
-    :param fixed: of a repair, ranks that must stay where they are: their pods run.
-    :param refused: why the solver need not be asked.
     """
 
     gang: Gang
-    before: GangPlan | None
+    before: GangPlan | None  # its plan as it is; None = it has none
     now: datetime
-    job: Job | None = None
-    cluster: Cluster | None = None
-    left_out: str = ""
-    table: FleetTable | None = None
+    job: Job | None = None  # with its level and holds; None when refused, as cluster and table
+    cluster: Cluster | None = None  # the nodes that the gang's pods may use
+    left_out: str = ""  # why other nodes are not in it, and how many
+    table: FleetTable | None = None  # the fleet's; its rows are those of rows and of the offers of candidate
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
     candidate: Candidate[QueuedJob] | None = field(default=None, compare=False)
     closed: tuple[CapacityReservation, ...] = ()
-    stopping: Stopping | None = None
-    lost: tuple[str, ...] = ()
-    fixed: frozenset[int] = frozenset()
-    refused: str = ""
+    stopping: Stopping | None = None  # the question takes these for gone; they are to be stopped if there is room then
+    lost: tuple[str, ...] = ()  # nodes to be replaced; empty = this is no repair
+    fixed: frozenset[int] = frozenset()  # of a repair, ranks that must stay where they are: their pods run
+    refused: str = ""  # why the solver need not be asked
 
     @property
     def attempts(self) -> Iterator[Cluster]:

@@ -31,16 +31,14 @@ class ZoneQuestion:
     """A reservation that wants a zone, or other nodes in its zone.
 
     :param cluster: the nodes that the gang's pods may use; nothing of it in use but the zones of other reservations.
-    :param lost: nodes of the zone that it cannot have any more.
-    :param refused: why the solver need not be asked.
     """
 
     reservation: Reservation
     job: Job | None = None
     cluster: Cluster | None = None
     taken: tuple[int, ...] = ()
-    lost: tuple[str, ...] = ()
-    refused: str = ""
+    lost: tuple[str, ...] = ()  # nodes of the zone that it cannot have any more
+    refused: str = ""  # why the solver need not be asked
 
 
 def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[str], now: datetime) -> ZoneQuestion:

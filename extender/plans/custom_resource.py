@@ -46,12 +46,11 @@ class StoredPart(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 class Condition(msgspec.Struct, frozen=True, rename="camel"):
     """One finding about an object, as ``metav1.Condition``.
 
-    :param status: ``True``, ``False`` or ``Unknown``.
     :param since: when the status last changed, in whole seconds as ``metav1.Time`` has it.
     """
 
     type: str
-    status: str
+    status: str  # True, False or Unknown
     reason: str = ""
     message: str = ""
     since: Instant = msgspec.field(default=START_OF_TIME, name="lastTransitionTime")
@@ -60,21 +59,17 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
 class CustomResource(StoredPart, frozen=True, kw_only=True):
     """What all our objects say about themselves and about the placement that was found for them.
 
-    :param uid: empty until the object is written.
     :param resource_version: an update with it fails when another replica wrote in between; empty until it is written.
-    :param spread: (S, R), the DP and PP spread.
-    :param bound: no placement of the nodes that the solver was given costs less.
-    :param gap: (objective - bound) / objective, 0 when proved.
     """
 
-    uid: str = ""
+    uid: str = ""  # empty until the object is written
     resource_version: str = ""
     reason: str = ""
     message: str = ""
-    spread: tuple[int, int] | None = None
+    spread: tuple[int, int] | None = None  # (S, R), the DP and PP spread
     objective: float | None = None
-    bound: float | None = None
-    gap: float | None = None
+    bound: float | None = None  # no placement of the nodes that the solver was given costs less
+    gap: float | None = None  # (objective - bound) / objective, 0 when proved
     conditions: tuple[Condition, ...] = written(())
 
     def condition(self, kind: str) -> Condition | None:

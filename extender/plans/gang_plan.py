@@ -57,16 +57,14 @@ HOLDING = frozenset({PlanPhase.PLANNED, PlanPhase.RELEASED, PlanPhase.BOUND})
 class PlanSpec(StoredPart, frozen=True):
     """What was asked: all it takes to make the same :class:`~scheduler.job.Job` again.
 
-    :param size: pods of the gang; ``None`` = no pod says.
     :param parallelism: degrees, ``tp=8,cp=1,ep=1,dp=12,pp=8``; ``None`` while the gang is not understood, as the rest.
-    :param order: dimensions from the fastest running rank to the slowest.
     """
 
     dialect: str = ""
-    size: int | None = None
+    size: int | None = None  # pods of the gang; None = no pod says
     gpus_per_node: int = 0
     parallelism: str | None = None
-    order: str | None = None
+    order: str | None = None  # dimensions from the fastest running rank to the slowest
     alpha: float | None = None
     level: str | None = None
     avoid: Avoid | None = None
@@ -102,11 +100,7 @@ class PlanSpec(StoredPart, frozen=True):
 class GangPlan(CustomResource, frozen=True):
     """What was decided about a gang.
 
-    :param nodes: names of the nodes by rank; empty in phases without a placement.
     :param pods: UID of each rank's pod, in the form of :func:`canonical_uid`; ``None`` = the rank has no pod now.
-    :param expires: pods that are not bound by then lose their nodes; ``None`` = the plan waits for no pod.
-    :param bound_pods: pods that are on their nodes.
-    :param would_fit_if_empty: of a queued gang; ``None`` = not known.
 
     Its conditions are ``Complete``, ``Planned``, ``Released``, ``Bound``, ``Healthy``, ``Valid``, ``HintsRead``.
     """
@@ -114,11 +108,11 @@ class GangPlan(CustomResource, frozen=True):
     key: GangKey
     phase: PlanPhase = written(PlanPhase.WAITING)
     spec: PlanSpec = written(PlanSpec())
-    nodes: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()  # names of the nodes by rank; empty in phases without a placement
     pods: tuple[str | None, ...] = ()
-    expires: Instant | None = None
-    bound_pods: int = written(0)
-    would_fit_if_empty: bool | None = None
+    expires: Instant | None = None  # pods that are not bound by then lose their nodes; None = the plan waits for no pod
+    bound_pods: int = written(0)  # pods that are on their nodes
+    would_fit_if_empty: bool | None = None  # of a queued gang; None = not known
 
     @property
     def holding(self) -> bool:

@@ -63,26 +63,22 @@ class _Selector(StoredPart, frozen=True):
 class ReservationSpec(StoredPart, frozen=True):
     """What was announced, as a gang's annotations say it.
 
-    :param nodes: pods of the gang; may be left out where ``parallelism`` says it.
-    :param expires: when the zone is given back; ``None`` = :data:`PATIENCE` after the arrival.
-    :param gang: name of the gang that may use it; empty = see ``selector``.
     :param selector: labels of all pods of the gang that may use it; without any of the two, the gang of the
         reservation's name may.
-    :param tolerations: of its pods; the taint of GPU nodes is tolerated in any case.
     """
 
-    nodes: int | None = None
+    nodes: int | None = None  # pods of the gang; may be left out where parallelism says it
     parallelism: str | None = None
     gpus_per_node: int = 8
     alpha: float | None = None
     level: str | None = None
     avoid: str | None = None
     arrives: Instant = START_OF_TIME
-    expires: Instant | None = None
-    gang: str = ""
+    expires: Instant | None = None  # when the zone is given back; None = PATIENCE after the arrival
+    gang: str = ""  # name of the gang that may use it; empty = see selector
     selector: _Selector = _Selector()
     node_selector: dict[str, str] = msgspec.field(default_factory=dict)
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()  # of its pods; the taint of GPU nodes is tolerated in any case
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -93,9 +89,7 @@ class ReservationSpec(StoredPart, frozen=True):
 class Reservation(CustomResource, frozen=True):
     """A reservation, and what was decided about it.
 
-    :param announced: when it was made.
     :param zone: names of its nodes in the order of ranks, so that a lost one is replaced with the fewest changes.
-    :param held_by_others: nodes of the zone that others still have.
 
     ``spread``, ``objective`` and ``bound`` are those of the gang in its zone, on the empty cluster.  Its conditions are
     ``Valid``, ``Heeded``, ``Zoned``, ``Clear``.
@@ -103,10 +97,10 @@ class Reservation(CustomResource, frozen=True):
 
     key: ReservationKey
     ask: ReservationSpec = msgspec.field(default=ReservationSpec(), name="spec")
-    announced: Instant = START_OF_TIME
+    announced: Instant = START_OF_TIME  # when it was made
     phase: ReservationPhase = written(ReservationPhase.ANNOUNCED)
     zone: tuple[str, ...] = ()
-    held_by_others: int | None = None
+    held_by_others: int | None = None  # nodes of the zone that others still have
 
     @property
     def held(self) -> bool:

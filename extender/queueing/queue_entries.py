@@ -22,20 +22,16 @@ from topology.readers.kubernetes_pods import Pod
 
 @dataclass(frozen=True, slots=True)
 class RunningEntry:
-    """A gang, or a single pod, that has nodes: a ``Running`` of the queue policies.
-
-    :param started: seconds since 1970 UTC.
-    :param leaving: whether all that it has on nodes is being deleted.
-    """
+    """A gang, or a single pod, that has nodes: a ``Running`` of the queue policies."""
 
     key: GangKey
     priority: int
     preemptible: bool
     gpus: int
     places: tuple[int, ...]
-    started: float
+    started: float  # seconds since 1970 UTC
     ends: float
-    leaving: bool = False
+    leaving: bool = False  # whether all that it has on nodes is being deleted
 
 
 def key_of_pod(pod: Pod) -> GangKey:

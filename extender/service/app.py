@@ -77,20 +77,15 @@ class BodyReader:
 
 @dataclass(frozen=True, kw_only=True)
 class HttpApplication:
-    """Answers from the cluster cache.
-
-    :param policy: which nodes single pods leave to others.
-    :param unready: why the cache cannot be trusted, one sentence each; empty = it can.
-    :param mutual_tls: whether only clients with a certificate may ask more than how we are.
-    """
+    """Answers from the cluster cache."""
 
     state: ClusterCache
     metrics: Metrics
     now: Callable[[], datetime]
-    unready: Callable[[], Sequence[str]]
-    policy: QueuePolicy
+    unready: Callable[[], Sequence[str]]  # why the cache cannot be trusted, one sentence each; empty = it can
+    policy: QueuePolicy  # which nodes single pods leave to others
     bodies: BodyReader
-    mutual_tls: bool
+    mutual_tls: bool  # whether only clients with a certificate may ask more than how we are
 
     def app(self) -> Starlette:
         """Return the application for a web server."""
