@@ -122,9 +122,8 @@ class NodeFlags:
     async def _write(self, nodes: Mapping[str, FlaggedNode], wanted: Mapping[str, FlaggedNode]) -> list[FlagChange]:
         for name in wanted:
             if name not in nodes:
-                raise UnknownName(
-                    f"the cluster has no node {name!r}", fix=f"{did_you_mean(name, nodes)}name nodes of the cluster"
-                )
+                fix = f"{did_you_mean(name, nodes)}name nodes of the cluster"
+                raise UnknownName(f"the cluster has no node {name!r}", fix=fix)
         changes = [_change(nodes[name], after) for name, after in wanted.items()]
         patches = (
             (change.node, {"metadata": {"annotations": {SLOWDOWN: change.slowdown, SLOWDOWN_UNTIL: change.until}}})

@@ -96,9 +96,8 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
     try:
         return _decoders[kind].decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(
-            f"not a {kind.__name__} of Kubernetes: {error}", fix="send the object as the API server writes it"
-        ) from None
+        fix = "send the object as the API server writes it"
+        raise InvalidInput(f"not a {kind.__name__} of Kubernetes: {error}", fix=fix) from None
 
 
 decode_pod = partial(_decode, kind=Pod)

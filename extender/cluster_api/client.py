@@ -209,19 +209,14 @@ class ClusterApi:
     def _away(self, error: Exception) -> ClusterError:
         cause = getattr(error, "certificate_error", error)
         if isinstance(cause, ssl.SSLError):
-            return Unreachable(
-                f"the API server and we do not trust one another: {cause}",
-                where=self.server,
-                fix="check certificate-authority and client-certificate of the kubeconfig",
-            )
+            fix = "check certificate-authority and client-certificate of the kubeconfig"
+            message = f"the API server and we do not trust one another: {cause}"
+            return Unreachable(message, where=self.server, fix=fix)
         said = str(error) or type(error).__name__
         if isinstance(error, TimeoutError):
             said = f"no answer within {ANSWER_SECONDS:g} s"
-        return Unreachable(
-            f"the API server does not answer: {said}",
-            where=self.server,
-            fix="check that it runs and that the address in the kubeconfig is right",
-        )
+        fix = "check that it runs and that the address in the kubeconfig is right"
+        return Unreachable(f"the API server does not answer: {said}", where=self.server, fix=fix)
 
 
 class Lines:

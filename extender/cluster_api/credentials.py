@@ -1,4 +1,4 @@
-"""Which cluster, and who we are there: a kubeconfig or the service account of a pod."""
+"""Which cluster, and as what user: a kubeconfig or the service account of a pod."""
 
 from __future__ import annotations
 
@@ -57,11 +57,9 @@ def _service_account() -> Credentials:
     try:
         load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError) as error:
-        raise InvalidKubeconfig(
-            f"the service account of this pod cannot be used: {error}",
-            where=f"${_HOST}",
-            fix="set automountServiceAccountToken: true on the pod, or give --kubeconfig FILE",
-        ) from error
+        message = f"the service account of this pod cannot be used: {error}"
+        fix = "set automountServiceAccountToken: true on the pod, or give --kubeconfig FILE"
+        raise InvalidKubeconfig(message, where=f"${_HOST}", fix=fix) from error
     return Credentials(configuration, "the service account of this pod")
 
 
@@ -72,11 +70,8 @@ async def _from_file(path: str, context: str | None, *, where: str) -> Credentia
 
     files = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
     if not any(file.is_file() for file in files):
-        raise InvalidKubeconfig(
-            f"there is no file {path}",
-            where=where,
-            fix="give --kubeconfig FILE, or run inside a pod with a service account",
-        )
+        fix = "give --kubeconfig FILE, or run inside a pod with a service account"
+        raise InvalidKubeconfig(f"there is no file {path}", where=where, fix=fix)
     configuration = Configuration()
     try:
         loader = await load_kube_config(  # type: ignore[no-untyped-call]
@@ -118,8 +113,5 @@ def _check(loader: Any, configuration: Configuration) -> None:
 
 
 def _unusable(path: str, where: str, why: str) -> InvalidKubeconfig:
-    return InvalidKubeconfig(
-        f"the kubeconfig {path} cannot be used: {why}",
-        where=where,
-        fix="try it with `kubectl --kubeconfig FILE get nodes`, and give one that works",
-    )
+    fix = "try it with `kubectl --kubeconfig FILE get nodes`, and give one that works"
+    return InvalidKubeconfig(f"the kubeconfig {path} cannot be used: {why}", where=where, fix=fix)

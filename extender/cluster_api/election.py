@@ -3,8 +3,8 @@
 The algorithm is client-go's: the holder of the Lease renews it; a replica that sees it unchanged for its whole
 duration, by its own steady clock, takes it with an update that fails if another was faster.  Two things are stricter:
 
-- Leading ends by the clock alone: a leader that could not renew for ``renew_deadline`` seconds stops *before* anybody
-  else may start, also while a request hangs.  :meth:`Election.leads` is that clock, asked before every write.
+- Leading ends by the clock alone: a leader that could not renew for ``renew_deadline`` seconds stops *before* another
+  may start, also while a request hangs.  :meth:`Election.leads` is that clock, asked before every write.
 - No failure ends the election: neither a refused connection nor an answer that is not JSON.
 
 The client library brings an elector too.  It is not used: a request that hangs holds up its deadline, so that two may

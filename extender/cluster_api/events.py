@@ -1,4 +1,4 @@
-"""Events: what happened to an object, for whoever runs ``kubectl describe``.
+"""Events: what happened to an object, as ``kubectl describe`` shows it.
 
 They are a courtesy: posted in the background, dropped when there are too many or the server does not want them, and
 never the only place where something is said.

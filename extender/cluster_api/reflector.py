@@ -6,7 +6,7 @@ Guarantees, given an API server that comes back some time:
 - Nothing an object says ends the loop: one that cannot be decoded is left out, and that is said once for each version.
 - A dead connection is noticed: a watch that is silent for long is started again, from where it was.
 
-It must not be used for kinds whose objects do not fit in memory.
+It must not be used for kinds with more objects than fit in memory.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class RepairAction:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Delete a plan whose gang is gone."""
+    """Delete the plan of a gang that is gone."""
 
     plan: GangPlan
 

@@ -72,7 +72,7 @@ def decide(
 
 
 def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
-    """Decide what to do about a gang whose plan holds no nodes."""
+    """Decide what to do about a gang without nodes."""
     if plan is not None and plan.reason == PREEMPTED and gang.preemptible and (pods := _on_nodes(gang)):
         context.do(*(Evict(context.key, pod, plan.message) for pod in pods))
     elif gang.problem is not None:
@@ -148,7 +148,7 @@ def _tell(context: Context, gang: Gang, plan: GangPlan | None, *, phase: PlanPha
 def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     """Take the nodes again that released or bound pods are on already: a new plan is not free to choose.
 
-    Nodes for the others of a gang whose plan is lost are new ones.  While gangs wait it gets none: a pod that is on a
+    Nodes for the others of a gang with a lost plan are new ones.  While gangs wait it gets none: a pod that is on a
     node can be given to any gang, by its labels, or be made there, and its fellows would pass the queue.  So would they
     by a plan that gave its nodes back, and other nodes to the pods.
 
@@ -186,7 +186,7 @@ def _in_the_queue(context: Context) -> list[str]:
 
 
 def _from_pods(gang: Gang, plan: GangPlan | None) -> GangPlan | None:
-    """Return the plan of a gang whose own was deleted, read off its pods that are bound or were released.
+    """Return a plan in place of a deleted one, read off the pods that are bound or were released.
 
     Other ranks are vacant, so that a repair gives them nodes.
 

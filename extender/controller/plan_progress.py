@@ -56,7 +56,7 @@ class PlanProgress:
 
     @cached_property
     def bound(self) -> frozenset[int]:
-        """Ranks whose pod is on a node, or is done."""
+        """Ranks with a pod on a node, or done."""
         done = self.gang.done if self.matching else frozenset()
         return done | {rank for rank, pod, _ in self.pods if pod.node is not None}
 

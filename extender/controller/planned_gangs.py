@@ -12,7 +12,7 @@ from extender.texts import counted, named
 
 
 def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
-    """Decide what to do about a gang whose plan holds nodes."""
+    """Decide what to do about a gang with nodes."""
     sight = PlanProgress(gang, plan)
     if not sight.started and (gang.complete or sight.matching) and (changed := _changed(sight)):
         context.give_back(plan, PlanPhase.QUEUED, "GangChanged", f"{changed}; planned anew")

@@ -4,8 +4,8 @@ A gated pod may have its node affinity narrowed, never widened (KEP-3838): ``mat
 added to every term that the user wrote, or stands alone where there is none.  ``test`` operations make the patch fail
 when the pod is another of the same name, or its gate is off already, or its terms are not those that were read.
 
-The mark is a label.  Anybody may write a pin; by the mark, which an admission policy keeps for the extender, a pin is
-known as that of a plan when the plan itself is lost.  What was pinned cannot be pinned otherwise later.
+The mark is a label.  Any client may write a pin; by the mark, which an admission policy keeps for the extender, a pin
+is known as that of a plan when the plan itself is lost.  What was pinned cannot be pinned otherwise later.
 """
 
 from __future__ import annotations

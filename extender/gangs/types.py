@@ -24,7 +24,7 @@ class GangKey(NamedTuple):
 
 
 class InvalidGang(InvalidInput):
-    """Pods that contradict each other or themselves; a condition of their GangPlan, whose reason is one word."""
+    """Pods that contradict each other or themselves; the reason of a condition of their GangPlan is one word."""
 
     def __init__(self, message: str, *, reason: str, where: str = "", fix: str = "") -> None:
         super().__init__(message, where=where, fix=fix)
@@ -63,7 +63,7 @@ class Asked:
 class GangMember:
     """One pod's part in a gang.
 
-    :param index: where its controller puts it: ``(rank,)`` where that is the rank, else numbers whose order is that of
+    :param index: where its controller puts it: ``(rank,)`` where that is the rank, else numbers in the order of
         the ranks, ``(job, completion)``; ``None`` = nothing numbers it.
     :param numbered_by: UID of the controller that does; empty where our label does, or a group of several controllers.
     :param parts: jobs of one size that the gang consists of, where ``index`` is (job, completion); ``None`` = unknown.

@@ -24,7 +24,7 @@ from scheduler.queue.types import QueuedJob, QueuePolicy
 class Answer:
     """What came of a question.
 
-    :param plan: found: phase Planned (``expires`` is left to whoever writes it), or of a repair the phase before, with
+    :param plan: found: phase Planned (``expires`` is left to its writer), or of a repair the phase before, with
         the new nodes.  Not found: phase Queued with the reason, or of a repair the plan before with condition Healthy
         false.
     :param usable: of a gang that has no room, the nodes that it could use if the cluster were empty; ``None`` when it

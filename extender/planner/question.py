@@ -126,7 +126,7 @@ def repair_question(
 
 
 def _running(gang: Gang, plan: GangPlan, lost: Sequence[str]) -> frozenset[int]:
-    """Return ranks whose pod is bound to its node, or has ended well."""
+    """Return ranks with a pod that is bound to its node, or has ended well."""
     if len(gang.members) != len(plan.nodes):
         return frozenset()
     ranks = enumerate(zip(gang.members, plan.nodes, strict=True))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -36,14 +36,10 @@ PATIENCE = timedelta(hours=1)
 """A reservation that does not say when it expires waits for its gang so long after the announced arrival."""
 
 
-class ReservationKey(NamedTuple):
-    """What tells a reservation from others: its name is unique in its namespace."""
+class ReservationKey(GangKey):
+    """What tells a reservation from others: its name is unique in its namespace, as that of a gang."""
 
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
+    __slots__ = ()
 
 
 class ReservationPhase(StrEnum):

@@ -76,7 +76,7 @@ class FleetState:
 
     @cached_property
     def reservations(self) -> Sequence[CapacityReservation]:
-        """Those with a zone that is kept for them; one whose gang is here early arrives now."""
+        """Those with a zone that is kept for them; when its gang is here early, a reservation arrives now."""
         rows = self._table.index_of
         found = []
         for one in self._state.reservations.values():

@@ -107,7 +107,7 @@ def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now:
 
 
 def reservation_for(state: ClusterCache, gang: Gang) -> Reservation | None:
-    """Return the reservation whose zone a gang may use; of several, the one that arrives first."""
+    """Return the reservation with the zone that a gang may use; of several, the first to arrive."""
     if not state.reservations:
         return None
     found = (one for one in state.reservations.values() if one.held and _meant(one, gang))

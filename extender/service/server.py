@@ -193,11 +193,8 @@ def _listen(bind: Address) -> socket.socket:
         family, _, _, _, address = found[0]
         return socket.create_server(address[:2], family=family, backlog=1024)
     except OSError as error:
-        raise InvalidInput(
-            f"cannot listen on {bind}: {error.strerror or error}",
-            where="--bind",
-            fix="choose a free port of an address of this machine",
-        ) from error
+        fix = "choose a free port of an address of this machine"
+        raise InvalidInput(f"cannot listen on {bind}: {error.strerror or error}", where="--bind", fix=fix) from error
 
 
 class BackgroundTasks:

@@ -113,9 +113,8 @@ def parse_address(text: str) -> Address:
     elif ":" in host:
         colon = ""
     if not colon or not host or not port.isdecimal() or not port.isascii() or int(port) > 65_535:
-        raise InvalidInput(
-            f"{text!r} is not an address with a port", where="--bind", fix="write --bind 127.0.0.1:8888 or [::1]:8888"
-        )
+        fix = "write --bind 127.0.0.1:8888 or [::1]:8888"
+        raise InvalidInput(f"{text!r} is not an address with a port", where="--bind", fix=fix)
     return Address(host, int(port))
 
 
@@ -125,11 +124,8 @@ def parse_levels(text: str) -> tuple[str, ...] | None:
         return None
     labels = tuple(label.strip() for label in text.split(","))
     if not all(labels) or len(set(labels)) < len(labels):
-        raise InvalidInput(
-            f"{text!r} is no list of node labels, each once",
-            where="--levels",
-            fix="name labels from broad to close, --levels example.com/pod,example.com/rack, or auto",
-        )
+        fix = "name labels from broad to close, --levels example.com/pod,example.com/rack, or auto"
+        raise InvalidInput(f"{text!r} is no list of node labels, each once", where="--levels", fix=fix)
     return labels
 
 

@@ -58,10 +58,9 @@ class FilterArgs(msgspec.Struct, frozen=True, rename="pascal", dict=True):
             return self.node_names or ()
         names = [_decode(_node_name, raw, "ExtenderArgs").metadata.name for raw in self.nodes.items or ()]
         if self.node_names is not None and self.node_names != names:
-            raise InvalidInput(
-                f"Nodes has {len(names)} nodes, NodeNames {len(self.node_names)}, and they are not the same",
-                fix="send Nodes, or NodeNames (nodeCacheCapable: true), and null for the other",
-            )
+            message = f"Nodes has {len(names)} nodes, NodeNames {len(self.node_names)}, and they are not the same"
+            fix = "send Nodes, or NodeNames (nodeCacheCapable: true), and null for the other"
+            raise InvalidInput(message, fix=fix)
         return names
 
 
