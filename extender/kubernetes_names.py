@@ -5,81 +5,27 @@ Users write these names into their manifests; a change here breaks them.
 
 from __future__ import annotations
 
-from topology.readers.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL
-from topology.readers.kubernetes_pods import RELEASED
+GROUP = "arnold.dev"  # API group and prefix of all labels and annotations
+SCHEDULER = "arnold"  # schedulerName of every pod that is ours
+GATE = f"{GROUP}/gang"  # scheduling gate that holds a member until its gang has a plan
+PLANNED = f"{GROUP}/Planned"  # condition that tells a member which came without the gate that it has a node
 
-GROUP = "arnold.dev"
-"""API group and prefix of all labels and annotations."""
+# Labels
+GANG = f"{GROUP}/gang"  # name of the gang, unique in its namespace
+RANK = f"{GROUP}/rank"  # node rank of the pod, unless its controller numbers it
 
-SCHEDULER = "arnold"
-"""``schedulerName`` of every pod that is ours."""
+# Annotations
+GANG_SIZE = f"{GROUP}/gang-size"  # number of pods of the gang
+PARALLELISM = f"{GROUP}/parallelism"  # degrees, tp=8,pp=8,dp=12
+ALPHA = f"{GROUP}/alpha"  # DP affinity between 0 and 1
+LEVEL = f"{GROUP}/level"  # node label of the domains that spread counts
+AVOID = f"{GROUP}/avoid"  # strict, price or ignore: what to do about slow nodes
+EXPECTED_DURATION = f"{GROUP}/expected-duration"  # how long the pod will hardly run, 36h, 1h30m or seconds: a hint
+PREEMPTIBLE = f"{GROUP}/preemptible"  # true = may be stopped for a large job that was announced, and queued again
 
-GATE = f"{GROUP}/gang"
-"""Scheduling gate that holds a member until its gang has a plan."""
-
-GANG = f"{GROUP}/gang"
-"""Label: name of the gang, unique in its namespace."""
-
-RANK = f"{GROUP}/rank"
-"""Label: node rank of the pod, unless its controller numbers it."""
-
-PLANNED = f"{GROUP}/Planned"
-"""Condition of a member that came without the gate: it has a node, which is told to it alone."""
-
-GANG_SIZE = f"{GROUP}/gang-size"
-"""Annotation: number of pods of the gang."""
-
-PARALLELISM = f"{GROUP}/parallelism"
-"""Annotation: degrees, ``tp=8,pp=8,dp=12``."""
-
-ALPHA = f"{GROUP}/alpha"
-"""Annotation: DP affinity between 0 and 1."""
-
-LEVEL = f"{GROUP}/level"
-"""Annotation: node label whose domains spread counts."""
-
-AVOID = f"{GROUP}/avoid"
-"""Annotation: ``strict``, ``price`` or ``ignore``, what to do about slow nodes."""
-
-EXPECTED_DURATION = f"{GROUP}/expected-duration"
-"""Annotation: how long the pod will hardly run, ``36h``, ``1h30m`` or seconds; a hint to queue policies."""
-
-PREEMPTIBLE = f"{GROUP}/preemptible"
-"""Annotation: ``true`` = may be stopped for a large job that was announced, and queued again."""
-
+# Our resources
 VERSION = "v1alpha1"
-"""Version of our resources."""
-
 KIND = "GangPlan"
 PLURAL = "gangplans"
-SINGULAR = "gangplan"
-SHORT = "gp"
-
 RESERVATION_KIND = "CapacityReservation"
 RESERVATION_PLURAL = "capacityreservations"
-
-__all__ = [
-    "ALPHA",
-    "AVOID",
-    "EXPECTED_DURATION",
-    "GANG",
-    "GANG_SIZE",
-    "GATE",
-    "GROUP",
-    "KIND",
-    "LEVEL",
-    "PARALLELISM",
-    "PLANNED",
-    "PLURAL",
-    "PREEMPTIBLE",
-    "RANK",
-    "RELEASED",
-    "RESERVATION_KIND",
-    "RESERVATION_PLURAL",
-    "SCHEDULER",
-    "SHORT",
-    "SINGULAR",
-    "SLOWDOWN",
-    "SLOWDOWN_UNTIL",
-    "VERSION",
-]

@@ -12,32 +12,28 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
-import msgspec
-
-from extender.cluster_api import NODES, ClusterApi, Document, FlowControl, HttpApi, find_cluster
+from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.credentials import find_cluster
+from extender.cluster_api.flow import FlowControl
+from extender.cluster_api.reflector import pages_of
+from extender.cluster_api.resource import NODES
+from extender.objects import decode_node
 from topology.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, NodeFlag
 from topology.json_record import JsonRecord
 from topology.readers.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL, annotated_flag
-from topology.readers.kubernetes_objects import NodeObject
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class FlaggedNode:
-    """The annotations of one node.
-
-    :param slowdown: as it is written, ``1.3`` or ``faulty``; ``None`` = there is none.
-    :param until: as it is written; ``None`` = open end.
-    :param flag: what they mean; ``None`` = nothing that can be read.
-    :param problem: what is wrong with them.
-    """
+    """The annotations of one node, as written and as read."""
 
     node: str
-    slowdown: str | None = None
-    until: str | None = None
-    flag: NodeFlag | None = None
+    slowdown: str | None = None  # 1.3 or faulty; None = there is none
+    until: str | None = None  # None = open end
+    flag: NodeFlag | None = None  # None = nothing that can be read
     problem: str = ""
 
     @property
@@ -70,14 +66,9 @@ class NodeFlags:
 
     async def all(self) -> dict[str, FlaggedNode]:
         """Return every node with its annotations, by name."""
-        found: dict[str, FlaggedNode] = {}
-        token = ""
-        while True:
-            page = _pages.decode(await self._api.page(NODES, token=token))
-            for item in page.items or ():
-                found[item.name] = _read(item.name, item.metadata.annotations or {})
-            if not (token := page.metadata.token):
-                return found
+        pages = [page.items or () async for page in pages_of(self._api, NODES)]
+        nodes = (decode_node(bytes(raw)) for items in pages for raw in items)
+        return {node.name: _read(node.name, node.metadata.annotations or {}) for node in nodes}
 
     async def apply(self, flags: Iterable[NodeFlag]) -> list[FlagChange]:
         """Write flags; of two for one node the slower wins.
@@ -85,13 +76,10 @@ class NodeFlags:
         :returns: one change for each node that a flag names, by name.
         :raises UnknownName: a flag names a node that the cluster does not have; nothing is written then.
         """
-        worst: dict[str, NodeFlag] = {}
-        for flag in flags:
-            if flag.node not in worst or worst[flag.node].slowdown < flag.slowdown:
-                worst[flag.node] = flag
-        nodes = await self.all()
-        wanted = {name: _annotated(flag) for name, flag in sorted(worst.items())}
-        return await self._write(nodes, wanted)
+        # The last one for a node stays: the slowest, and of two alike the first.
+        by_slowdown = sorted(flags, key=lambda flag: flag.slowdown, reverse=True)
+        worst = {flag.node: flag for flag in reversed(by_slowdown)}
+        return await self._write(await self.all(), {name: _annotated(flag) for name, flag in sorted(worst.items())})
 
     async def clear(self, names: Sequence[str] | None) -> list[FlagChange]:
         """Take flags off.
@@ -134,23 +122,20 @@ class NodeFlags:
     async def _write(self, nodes: Mapping[str, FlaggedNode], wanted: Mapping[str, FlaggedNode]) -> list[FlagChange]:
         for name in wanted:
             if name not in nodes:
-                raise UnknownName(
-                    f"the cluster has no node {name!r}", fix=f"{did_you_mean(name, nodes)}name nodes of the cluster"
-                )
+                fix = f"{did_you_mean(name, nodes)}name nodes of the cluster"
+                raise UnknownName(f"the cluster has no node {name!r}", fix=fix)
         changes = [_change(nodes[name], after) for name, after in wanted.items()]
-        await asyncio.gather(*(self._annotate(wanted[change.node]) for change in changes if change.done != "unchanged"))
+        patches = (
+            (change.node, {"metadata": {"annotations": {SLOWDOWN: change.slowdown, SLOWDOWN_UNTIL: change.until}}})
+            for change in changes
+            if change.done != "unchanged"
+        )
+        await asyncio.gather(*(self._api.patch(NODES, name, patch, kind="merge-patch") for name, patch in patches))
         return changes
-
-    async def _annotate(self, node: FlaggedNode) -> None:
-        annotations: Document = {SLOWDOWN: node.slowdown, SLOWDOWN_UNTIL: node.until}
-        await self._api.patch(NODES, node.node, {"metadata": {"annotations": annotations}}, kind="merge-patch")
 
 
 def on_cluster(kubeconfig: str | None, context: str | None, action: Callable[[NodeFlags], Awaitable[T]]) -> T:
-    """Connect to a cluster, do something with its flags, and return what came of it.
-
-    :raises ArnoldError: no cluster, or it does not answer.
-    """
+    """Connect to a cluster, do something with its flags, and return what came of it."""
 
     async def act() -> T:
         async with await _connect(kubeconfig, context) as api:
@@ -159,9 +144,9 @@ def on_cluster(kubeconfig: str | None, context: str | None, action: Callable[[No
     return asyncio.run(act())
 
 
-async def _connect(kubeconfig: str | None, context: str | None) -> HttpApi:
+async def _connect(kubeconfig: str | None, context: str | None) -> ClusterApi:
     credentials = await find_cluster(kubeconfig, context=context)
-    return HttpApi(credentials.configuration, flow=FlowControl(rate=500, burst=100, parallel=16))
+    return ClusterApi(credentials.configuration, flow=FlowControl(rate=500, burst=100, parallel=16))
 
 
 def _read(name: str, annotations: Mapping[str, str]) -> FlaggedNode:
@@ -181,7 +166,7 @@ def _change(before: FlaggedNode, after: FlaggedNode) -> FlagChange:
 
 def _annotated(flag: NodeFlag) -> FlaggedNode:
     """Return a flag as annotations."""
-    until = None if flag.until is None else _rfc3339(flag.until)
+    until = None if flag.until is None else flag.until.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return FlaggedNode(flag.node, _factor(flag.slowdown), until, flag)
 
 
@@ -199,19 +184,3 @@ def _stays(before: FlaggedNode, flag: NodeFlag, now: datetime, *, ours: bool) ->
     if before.slowdown != _factor(flag.slowdown) or (found.until is None) != (flag.until is None):
         return False
     return found.until is None or flag.until is None or 2 * (found.until - now) >= flag.until - now >= found.until - now
-
-
-def _rfc3339(instant: datetime) -> str:
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-class _ListMetadata(msgspec.Struct, rename={"token": "continue"}):
-    token: str = ""
-
-
-class _Page(msgspec.Struct):
-    metadata: _ListMetadata
-    items: list[NodeObject] | None = None
-
-
-_pages = msgspec.json.Decoder(_Page)

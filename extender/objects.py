@@ -36,10 +36,7 @@ class ReplicatedJob(Object, frozen=True):
 
     @property
     def pods(self) -> int:
-        """Pods of all its jobs that hold GPUs.
-
-        :raises ValueError: not a number of GPUs.
-        """
+        """Pods of all its jobs that hold GPUs, or raise ``ValueError``: not a number of GPUs."""
         job = self.template.spec
         return self.replicas * (1 if job.parallelism is None else job.parallelism) if job.template.spec.gpus else 0
 
@@ -95,16 +92,12 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {
 
 
 def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
-    """Return an object from JSON, or from what a JSON parser made of it.
-
-    :raises InvalidInput: none of that kind.
-    """
+    """Return an object from JSON, read or unread, or raise ``InvalidInput``: none of that kind."""
     try:
         return _decoders[kind].decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(
-            f"not a {kind.__name__} of Kubernetes: {error}", fix="send the object as the API server writes it"
-        ) from None
+        fix = "send the object as the API server writes it"
+        raise InvalidInput(f"not a {kind.__name__} of Kubernetes: {error}", fix=fix) from None
 
 
 decode_pod = partial(_decode, kind=Pod)

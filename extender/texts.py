@@ -1,4 +1,4 @@
-"""Texts of users, cut to a length that is safe to repeat.
+"""Names and numbers in sentences, and texts of users cut to a length that is safe to repeat.
 
 Annotations may have 256 kB, and so may the reference of a pod to its owner.  Such a text would come back in the name of
 a gang, in each sentence about it, and in an answer to Filter once for each node.
@@ -7,18 +7,15 @@ a gang, in each sentence about it, and in an answer to Filter once for each node
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
-LONGEST = 253
-"""Bytes of the longest text of a user that is repeated anywhere: what Kubernetes allows to a name of an object."""
-
+LONGEST = 253  # bytes of a text of a user that is repeated anywhere: as many as a name of an object may have
 _CUT = "..."
+_SHOWN = 3
 
 
 def clip(text: str, most: int = LONGEST) -> str:
-    """Return a text of at most so many bytes of UTF-8: itself, or its beginning and three dots.
-
-    :param most: at least 3.
-    """
+    """Return a text of at most so many bytes of UTF-8, at least 3: itself, or its beginning and three dots."""
     # A character has one byte at least: what comes after so many cannot stay.
     encoded = text[: most + 1].encode("utf-8", "replace")
     if len(encoded) <= most:
@@ -32,3 +29,15 @@ def short_name(name: str) -> str:
         return name
     digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).hexdigest()
     return f"{clip(name, LONGEST - len(digest) - 1)}-{digest}"
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number with its noun: ``1 pod``, ``3 pods``."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def named(names: Iterable[str]) -> str:
+    """Return the first few names, and how many more there are."""
+    everyone = list(names)
+    more = len(everyone) - _SHOWN
+    return ", ".join(map(clip, everyone[:_SHOWN])) + (f" and {more} more" if more > 0 else "")

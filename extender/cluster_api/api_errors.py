@@ -10,8 +10,7 @@ import msgspec
 from extender.texts import clip
 from topology.errors import ArnoldError, InvalidInput
 
-LONGEST_REASON = 1024
-"""Bytes of what the API server says that are repeated; it may quote the object that it refuses."""
+LONGEST_REASON = 1024  # bytes of what the API server says that are repeated; it may quote the object that it refuses
 
 
 class InvalidKubeconfig(InvalidInput):
@@ -29,20 +28,15 @@ class Unreachable(ClusterError):
 class Refused(ClusterError):
     """The API server said no.
 
-    :param status: HTTP status.
     :param reason: the machine-readable reason of its answer: ``Forbidden``, ``Invalid``, ...
     :param retry_after: seconds after which it wants to be asked again; 0 = it did not say.
     """
-
-    status = 0
 
     def __init__(
         self, message: str, *, status: int, reason: str, retry_after: float = 0.0, where: str = "", fix: str = ""
     ) -> None:
         super().__init__(message, where=where, fix=fix)
-        self.status = status
-        self.reason = reason
-        self.retry_after = retry_after
+        self.status, self.reason, self.retry_after = status, reason, retry_after
 
 
 class NotFound(Refused):
@@ -50,7 +44,7 @@ class NotFound(Refused):
 
 
 class Conflict(Refused):
-    """Somebody wrote the object since we read it, or it exists already."""
+    """The object was written since we read it, or exists already."""
 
 
 class Gone(Refused):
@@ -73,17 +67,8 @@ class _Status(msgspec.Struct):
     code: int = 0
 
 
-_KINDS: dict[int, type[Refused]] = {
-    404: NotFound,
-    409: Conflict,
-    410: Gone,
-    422: PatchFailed,
-    429: Busy,
-    500: Busy,
-    502: Busy,
-    503: Busy,
-    504: Busy,
-}
+_KINDS: dict[int, type[Refused]] = {404: NotFound, 409: Conflict, 410: Gone, 422: PatchFailed}
+_KINDS |= dict.fromkeys((429, 500, 502, 503, 504), Busy)
 
 _FIXES = {
     401: "check the user, token or certificate of the kubeconfig; a token may have run out",
@@ -92,16 +77,17 @@ _FIXES = {
 }
 
 
-def refusal(status: int, body: bytes, *, where: str, retry_after: float = 0.0) -> Refused:
+def refusal(status: int | None, body: bytes, *, where: str, retry_after: float = 0.0) -> Refused:
     """Return the error for an answer that is none of 2xx.
 
+    :param status: HTTP status; ``None`` = the body says it.
     :param body: a Status object, or whatever something between us and the API server wrote.
-    :param where: what was asked of what.
     """
     try:
         said = msgspec.json.decode(body, type=_Status)
     except (msgspec.DecodeError, UnicodeDecodeError):
         said = _Status(message=body[:200].decode("utf-8", "replace").strip())
+    status = said.code or 500 if status is None else status
     message = clip(said.message, LONGEST_REASON) or f"HTTP {status} without a reason"
     kind = _KINDS.get(status, Refused)
     return kind(

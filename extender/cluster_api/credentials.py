@@ -1,4 +1,4 @@
-"""Which cluster, and who we are there: a kubeconfig or the service account of a pod."""
+"""Which cluster, and as what user: a kubeconfig or the service account of a pod."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RENEW_SECONDS = 30.0
-"""Seconds until a token that could not be renewed is tried again."""
+RENEW_SECONDS = 30.0  # seconds until a token that could not be renewed is tried again
 
 _HOST = "KUBERNETES_SERVICE_HOST"
 _USUAL = "~/.kube/config"
@@ -28,13 +27,11 @@ _USUAL = "~/.kube/config"
 class Credentials:
     """A server, and what to show it.
 
-    :param configuration: of the client library; what of it changes with time is renewed in place.
-    :param source: where it was found, for people.
     :param keep: renews a token that a plug-in hands out, for as long as it is awaited; ``None`` = nothing to renew.
     """
 
-    configuration: Configuration
-    source: str
+    configuration: Configuration  # of the client library; what of it changes with time is renewed in place
+    source: str  # where it was found, for people
     keep: Callable[[], Awaitable[None]] | None = None
 
 
@@ -60,11 +57,9 @@ def _service_account() -> Credentials:
     try:
         load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError) as error:
-        raise InvalidKubeconfig(
-            f"the service account of this pod cannot be used: {error}",
-            where=f"${_HOST}",
-            fix="set automountServiceAccountToken: true on the pod, or give --kubeconfig FILE",
-        ) from error
+        message = f"the service account of this pod cannot be used: {error}"
+        fix = "set automountServiceAccountToken: true on the pod, or give --kubeconfig FILE"
+        raise InvalidKubeconfig(message, where=f"${_HOST}", fix=fix) from error
     return Credentials(configuration, "the service account of this pod")
 
 
@@ -75,11 +70,8 @@ async def _from_file(path: str, context: str | None, *, where: str) -> Credentia
 
     files = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
     if not any(file.is_file() for file in files):
-        raise InvalidKubeconfig(
-            f"there is no file {path}",
-            where=where,
-            fix="give --kubeconfig FILE, or run inside a pod with a service account",
-        )
+        fix = "give --kubeconfig FILE, or run inside a pod with a service account"
+        raise InvalidKubeconfig(f"there is no file {path}", where=where, fix=fix)
     configuration = Configuration()
     try:
         loader = await load_kube_config(  # type: ignore[no-untyped-call]
@@ -105,10 +97,7 @@ async def _from_file(path: str, context: str | None, *, where: str) -> Credentia
 
 
 def _check(loader: Any, configuration: Configuration) -> None:
-    """Check what the library takes and only the first request would show.
-
-    :raises ValueError: no server, or a plug-in that gave no token.
-    """
+    """Raise :class:`ValueError` for what the library takes and only the first request would show."""
     import ssl
 
     if not getattr(loader, "host", "").startswith(("http://", "https://")):
@@ -124,8 +113,5 @@ def _check(loader: Any, configuration: Configuration) -> None:
 
 
 def _unusable(path: str, where: str, why: str) -> InvalidKubeconfig:
-    return InvalidKubeconfig(
-        f"the kubeconfig {path} cannot be used: {why}",
-        where=where,
-        fix="try it with `kubectl --kubeconfig FILE get nodes`, and give one that works",
-    )
+    fix = "try it with `kubectl --kubeconfig FILE get nodes`, and give one that works"
+    return InvalidKubeconfig(f"the kubeconfig {path} cannot be used: {why}", where=where, fix=fix)

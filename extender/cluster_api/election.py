@@ -3,8 +3,8 @@
 The algorithm is client-go's: the holder of the Lease renews it; a replica that sees it unchanged for its whole
 duration, by its own steady clock, takes it with an update that fails if another was faster.  Two things are stricter:
 
-- Leading ends by the clock alone: a leader that could not renew for ``renew_deadline`` seconds stops *before* anybody
-  else may start, also while a request hangs.  :meth:`Election.leads` is that clock, asked before every write.
+- Leading ends by the clock alone: a leader that could not renew for ``renew_deadline`` seconds stops *before* another
+  may start, also while a request hangs.  :meth:`Election.leads` is that clock, asked before every write.
 - No failure ends the election: neither a refused connection nor an answer that is not JSON.
 
 The client library brings an elector too.  It is not used: a request that hangs holds up its deadline, so that two may
@@ -16,31 +16,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
 
 import msgspec
 
-from extender.cluster_api.api import ClusterApi, Document
 from extender.cluster_api.api_errors import ClusterError, NotFound
-from extender.cluster_api.resource import LEASES
+from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.resource import LEASES, Document
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Seconds of an election.
+    """Seconds of an election."""
 
-    :param lease: a Lease that was not renewed for so long is free.
-    :param renew_deadline: a leader that could not renew for so long stops; less than ``lease``, as clocks differ.
-    :param retry: pause between two tries.
-    """
-
-    lease: float = 12.0
-    renew_deadline: float = 8.0
-    retry: float = 2.0
+    lease: float = 12.0  # a Lease that was not renewed for so long is free
+    renew_deadline: float = 8.0  # a leader that could not renew for so long stops; less than lease, as clocks differ
+    retry: float = 2.0  # pause between two tries
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -60,69 +55,52 @@ class _Lease(msgspec.Struct):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
+@dataclass(eq=False)
 class Election:
-    """A candidate; :meth:`run` never returns.
+    """A candidate; :meth:`run` never returns."""
 
-    :param identity: a name that no other candidate has.
-    :param changed: called when leading begins or ends.
-    :param clock: steady seconds.
-    :param now: the time of day, for people who read the Lease.
-    """
-
-    def __init__(
-        self,
-        api: ClusterApi,
-        *,
-        name: str,
-        namespace: str,
-        identity: str,
-        terms: LeaseTimes = LeaseTimes(),
-        changed: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = monotonic,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self.identity = identity
-        self.leader = ""
-        """Who leads, as far as we know."""
-        self._api = api
-        self._name = name
-        self._namespace = namespace
-        self._terms = terms
-        self._changed = changed
-        self._clock = clock
-        self._now = now
-        self._sleep = sleep
-        self._until = float("-inf")
-        self._seen: tuple[str, float] = ("", 0.0)
-        self._leading = False
-        self._failing = False
-        self._acquired = ""
+    api: ClusterApi
+    _: KW_ONLY
+    name: str
+    namespace: str
+    identity: str  # a name that no other candidate has
+    terms: LeaseTimes = field(default_factory=LeaseTimes)
+    changed: Callable[[], None] = lambda: None  # called when leading begins or ends
+    clock: Callable[[], float] = monotonic  # steady seconds
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)  # the time of day, for people who read the Lease
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    leader: str = field(default="", init=False)
+    """Identity of the leader, as far as it is known here."""
+    _until: float = field(default=float("-inf"), init=False)
+    _seen: tuple[str, float] = field(default=("", 0.0), init=False)
+    _leading: bool = field(default=False, init=False)
+    _failing: bool = field(default=False, init=False)
+    _acquired: str = field(default="", init=False)
 
     def leads(self) -> bool:
         """Return whether this replica leads, at this very moment."""
-        return self._clock() < self._until
+        return self.clock() < self._until
 
     async def run(self) -> None:
         """Stand for election, for ever."""
         while True:
             await self.step()
-            await self._sleep(self._terms.retry)
+            await self.sleep(self.terms.retry)
 
     async def step(self) -> None:
         """Try once to take or renew the Lease; never raises a :class:`ClusterError`."""
-        started = self._clock()
+        started = self.clock()
         try:
-            async with asyncio.timeout(self._terms.renew_deadline / 2):
+            async with asyncio.timeout(self.terms.renew_deadline / 2):
                 won = await self._try()
         except (ClusterError, TimeoutError) as error:
             level = logging.DEBUG if self._failing else logging.WARNING
             said = str(error) or "no answer in time"
-            logger.log(level, "the lease %s/%s cannot be had, trying on: %s", self._namespace, self._name, said)
+            logger.log(level, "the lease %s/%s cannot be had, trying on: %s", self.namespace, self.name, said)
             self._failing = True
         else:
             self._failing = False
-            self._until = started + self._terms.renew_deadline if won else float("-inf")
+            self._until = started + self.terms.renew_deadline if won else float("-inf")
         self._notice()
 
     async def release(self) -> None:
@@ -132,32 +110,30 @@ class Election:
         self._until = float("-inf")
         self._notice()
         try:
-            async with asyncio.timeout(self._terms.retry):
+            async with asyncio.timeout(self.terms.retry):
                 lease = await self._read()
                 if lease is not None and lease.spec.holder_identity == self.identity:
                     await self._write(lease, holder="", seconds=1)
         except (ClusterError, TimeoutError) as error:
-            logger.info("the lease %s/%s was not released: %s", self._namespace, self._name, error)
+            logger.info("the lease %s/%s was not released: %s", self.namespace, self.name, error)
 
     async def _try(self) -> bool:
         lease = await self._read()
         if lease is None:
             self._acquired = self._stamp()
-            document = self._document(self.identity, _Spec(), seconds=round(self._terms.lease))
-            await self._api.create(LEASES, document, namespace=self._namespace)
+            await self._write(None, holder=self.identity, seconds=round(self.terms.lease))
             return True
-        holder = lease.spec.holder_identity or ""
-        self.leader = holder
+        self.leader = holder = lease.spec.holder_identity or ""
         if holder not in ("", self.identity) and not self._expired(lease):
             return False
         if holder != self.identity or not self._acquired:
             self._acquired = self._stamp()
-        await self._write(lease, holder=self.identity, seconds=round(self._terms.lease))
+        await self._write(lease, holder=self.identity, seconds=round(self.terms.lease))
         return True
 
     async def _read(self) -> _Lease | None:
         try:
-            body = await self._api.get(LEASES, self._name, namespace=self._namespace)
+            body = await self.api.get(LEASES, self.name, namespace=self.namespace)
         except NotFound as error:
             if error.reason == "NotFound":
                 return None
@@ -165,39 +141,42 @@ class Election:
         try:
             return msgspec.json.decode(body, type=_Lease)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            where = LEASES.named(self._name, self._namespace)
+            where = LEASES.named(self.name, self.namespace)
             raise ClusterError(f"the lease cannot be read: {error}", where=where, fix="delete it") from error
 
-    async def _write(self, lease: _Lease, *, holder: str, seconds: int) -> None:
-        document = self._document(holder, lease.spec, seconds=seconds)
-        document["metadata"]["resourceVersion"] = lease.metadata.resource_version
-        await self._api.replace(LEASES, self._name, document, namespace=self._namespace)
-        self.leader = holder
-
-    def _document(self, holder: str, before: _Spec, *, seconds: int) -> Document:
-        moves = before.lease_transitions or 0
-        return {
+    async def _write(self, lease: _Lease | None, *, holder: str, seconds: int) -> None:
+        """Write the Lease, which fails if another was faster."""
+        before = _Spec() if lease is None else lease.spec
+        spec = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": seconds,
+            "acquireTime": self._acquired,
+            "renewTime": self._stamp(),
+            "leaseTransitions": (before.lease_transitions or 0) + (holder not in ("", before.holder_identity)),
+        }
+        metadata = {"name": self.name, "namespace": self.namespace}
+        document: Document = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": {
-                "holderIdentity": holder,
-                "leaseDurationSeconds": seconds,
-                "acquireTime": self._acquired,
-                "renewTime": self._stamp(),
-                "leaseTransitions": moves + (holder not in ("", before.holder_identity)),
-            },
+            "metadata": metadata,
+            "spec": spec,
         }
+        if lease is None:
+            await self.api.create(LEASES, document, namespace=self.namespace)
+        else:
+            metadata["resourceVersion"] = lease.metadata.resource_version
+            await self.api.replace(LEASES, self.name, document, namespace=self.namespace)
+        self.leader = holder
 
     def _expired(self, lease: _Lease) -> bool:
         """Return whether the Lease has not changed for its whole duration, as we saw it."""
         version = lease.metadata.resource_version
         if self._seen[0] != version:
-            self._seen = (version, self._clock())
-        return self._clock() >= self._seen[1] + (lease.spec.lease_duration_seconds or self._terms.lease)
+            self._seen = (version, self.clock())
+        return self.clock() >= self._seen[1] + (lease.spec.lease_duration_seconds or self.terms.lease)
 
     def _stamp(self) -> str:
-        return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return self.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     def _notice(self) -> None:
         if self._leading != self.leads():
@@ -205,4 +184,4 @@ class Election:
             if self.leads():
                 self.leader = self.identity
             logger.info("this replica %s", "leads" if self._leading else "does not lead any more")
-            self._changed()
+            self.changed()

@@ -1,4 +1,4 @@
-"""Events: what happened to an object, for whoever runs ``kubectl describe``.
+"""Events: what happened to an object, as ``kubectl describe`` shows it.
 
 They are a courtesy: posted in the background, dropped when there are too many or the server does not want them, and
 never the only place where something is said.
@@ -15,24 +15,17 @@ from secrets import token_hex
 from time import monotonic
 from typing import Literal
 
-from extender.cluster_api.api import ClusterApi, Document
 from extender.cluster_api.api_errors import ClusterError
-from extender.cluster_api.resource import EVENTS, Resource
+from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.resource import EVENTS, Document, Resource
 from extender.texts import clip
 
 logger = logging.getLogger(__name__)
 
-CONTROLLER = "arnold.dev/extender"
-"""``reportingController`` of our events."""
-
-LONGEST_NOTE = 1024
-"""Bytes of a note that the API takes."""
-
-WAITING = 1_000
-"""Events that may wait to be posted; further ones are dropped."""
-
-REPEAT_SECONDS = 300.0
-"""The same event about the same object is posted once in so many seconds."""
+CONTROLLER = "arnold.dev/extender"  # reportingController of our events
+LONGEST_NOTE = 1024  # bytes of a note that the API takes
+WAITING = 1_000  # events that may wait to be posted; further ones are dropped
+REPEAT_SECONDS = 300.0  # the same event about the same object is posted once in so many seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +50,10 @@ class Regarding:
 
 
 class EventRecorder:
-    """Takes events at any time and posts them from :meth:`run`.
-
-    :param instance: which replica speaks.
-    """
+    """Takes events at any time and posts them from :meth:`run`, in the name of one replica."""
 
     def __init__(self, api: ClusterApi, *, instance: str, clock: Callable[[], float] = monotonic) -> None:
-        self._api = api
-        self._instance = instance
-        self._clock = clock
+        self._api, self._instance, self._clock = api, instance, clock
         self._queue: asyncio.Queue[tuple[str, Document]] = asyncio.Queue(WAITING)
         self._said: dict[tuple[str, str, str], float] = {}
 
@@ -78,12 +66,7 @@ class EventRecorder:
         action: str = "Plan",
         kind: Literal["Normal", "Warning"] = "Normal",
     ) -> None:
-        """Tell what happened.
-
-        :param reason: one word in CamelCase, for machines.
-        :param note: one sentence, for people.
-        :param action: what was being done, one word.
-        """
+        """Tell what happened: for machines a reason of one word in CamelCase, for people a note of one sentence."""
         now = self._clock()
         key = (regarding.uid, reason, note)
         if now - self._said.get(key, float("-inf")) < REPEAT_SECONDS:

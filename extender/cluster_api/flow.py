@@ -1,4 +1,4 @@
-"""How fast we may ask: a token bucket and a bound on requests under way.
+"""How fast we may ask: a token bucket and a bound on requests under way; and how long to wait after a failure.
 
 The API server defends itself (priority and fairness), and being refused costs more than waiting; so writes wait here.
 """
@@ -6,16 +6,14 @@ The API server defends itself (priority and fairness), and being refused costs m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from random import uniform
+from time import monotonic
 
 
 class FlowControl:
-    """At most ``rate`` requests a second on average, ``burst`` at once after a pause, ``parallel`` under way.
-
-    :param clock: seconds that never run backwards; default that of the event loop.
-    :param sleep: waits for some seconds; tests move their clock instead.
-    """
+    """At most ``rate`` requests a second on average, ``burst`` at once after a pause, ``parallel`` under way."""
 
     def __init__(
         self,
@@ -23,14 +21,11 @@ class FlowControl:
         rate: float,
         burst: int,
         parallel: int,
-        clock: Callable[[], float] | None = None,
-        sleep: Callable[[float], object] | None = None,
+        clock: Callable[[], float] = monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._rate = rate
-        self._burst = float(burst)
-        self._tokens = float(burst)
-        self._clock = clock or (lambda: asyncio.get_running_loop().time())
-        self._sleep = sleep or asyncio.sleep
+        self._rate, self._burst, self._tokens = rate, float(burst), float(burst)
+        self._clock, self._sleep = clock, sleep
         self._filled: float | None = None
         self._under_way = asyncio.Semaphore(parallel)
 
@@ -39,19 +34,35 @@ class FlowControl:
         """Wait for a turn, and hold a place among those under way while the block runs."""
         async with self._under_way:
             if (pause := self._take()) > 0:
-                waiting = self._sleep(pause)
-                if asyncio.iscoroutine(waiting):
-                    await waiting
+                await self._sleep(pause)
             yield
 
     def _take(self) -> float:
-        """Take a token, also one that is not there yet.
-
-        :returns: seconds until it is there.
-        """
+        """Take a token, also one that is not there yet, and return the seconds until it is."""
         now = self._clock()
         if self._filled is not None:
             self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._rate)
         self._filled = now
         self._tokens -= 1
         return max(0.0, -self._tokens / self._rate)
+
+
+class Backoff:
+    """Waits of ``first``, twice that, ... at most ``longest`` seconds, each up to 20 % longer by chance."""
+
+    def __init__(self, *, first: float, longest: float) -> None:
+        self._first, self._longest = first, longest
+        self._failures = 0
+        self.until = 0.0
+        """End of the last wait, on the steady clock."""
+
+    def next(self) -> float:
+        """Return seconds to wait after one more failure."""
+        seconds = min(self._longest, self._first * 2.0 ** min(self._failures, 30)) * uniform(1, 1.2)
+        self._failures += 1
+        self.until = monotonic() + seconds
+        return seconds
+
+    def reset(self) -> None:
+        """Take the next failure for the first again: it worked."""
+        self._failures = 0

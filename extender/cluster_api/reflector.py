@@ -6,22 +6,23 @@ Guarantees, given an API server that comes back some time:
 - Nothing an object says ends the loop: one that cannot be decoded is left out, and that is said once for each version.
 - A dead connection is noticed: a watch that is silent for long is started again, from where it was.
 
-It must not be used for kinds whose objects do not fit in memory.
+It must not be used for kinds with more objects than fit in memory.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from extender.cluster_api.api import ClusterApi
 from extender.cluster_api.api_errors import ClusterError, Gone, Refused, refusal
-from extender.cluster_api.backoff import Backoff
+from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.flow import Backoff
 from extender.cluster_api.resource import Resource
 from topology.errors import InvalidInput
 
@@ -30,14 +31,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-ABSENT_SECONDS = 60.0
-"""Seconds between two looks whether a kind is there that was not."""
-
-HASTY_SECONDS = 1.0
-"""A watch that ends so soon without a word is not started again at once."""
-
-PAGE = 500
-"""Objects of a page of a list."""
+ABSENT_SECONDS = 60.0  # seconds between two looks whether a kind is there that was not
+HASTY_SECONDS = 1.0  # a watch that ends so soon without a word is not started again at once
+PAGE = 500  # objects of a page of a list
 
 
 class Sink(Protocol[T_contra]):
@@ -53,23 +49,20 @@ class Sink(Protocol[T_contra]):
         """Forget an object that is there no longer, or says nothing that can be read."""
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _Meta(msgspec.Struct, rename={"resource_version": "resourceVersion", "token": "continue"}):
     name: str = ""
     namespace: str = ""
     resource_version: str = ""
+    token: str = ""
 
 
 class _Object(msgspec.Struct):
     metadata: _Meta
 
 
-class _ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "token": "continue"}):
-    resource_version: str = ""
-    token: str = ""
+class Page(_Object):
+    """A page of a list, its objects unread."""
 
-
-class _Page(msgspec.Struct):
-    metadata: _ListMeta
     items: list[msgspec.Raw] | None = None
 
 
@@ -78,46 +71,42 @@ class _Change(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _Status(msgspec.Struct):
-    code: int = 0
+_pages, _changes = msgspec.json.Decoder(Page), msgspec.json.Decoder(_Change)
+_heads = msgspec.json.Decoder(_Object)
 
 
+async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[Page]:
+    """Yield the pages of the list of all objects of a kind; raise :class:`ClusterError` when it cannot be listed."""
+    token = ""
+    while True:
+        body = await api.page(resource, limit=PAGE, token=token)
+        try:
+            page = _pages.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise refusal(502, body[:200], where=f"listing {resource.plural}") from error
+        yield page
+        if not (token := page.metadata.token):
+            return
+
+
+@dataclass(eq=False)
 class Reflector(Generic[T]):
-    """Keeps a sink up to date; :meth:`run` never returns.
+    """Keeps a sink up to date; :meth:`run` never returns."""
 
-    :param decode: an object from its JSON; raises :class:`InvalidInput` when it is none.
-    :param changed: called after the sink was given something.
-    :param optional: a kind that the cluster need not have, or let us see: then there are no objects of it.
-    :param sleep: waits for some seconds; tests take no time.
-    """
-
-    def __init__(
-        self,
-        api: ClusterApi,
-        resource: Resource,
-        *,
-        decode: Callable[[bytes], T],
-        sink: Sink[T],
-        changed: Callable[[], None] = lambda: None,
-        optional: bool = False,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self.resource = resource
-        self.synced = False
-        """Whether the sink has been given everything at least once."""
-        self.problem: ClusterError | None = None
-        """Why the copy may be out of date; ``None`` while list or watch works."""
-        self._api = api
-        self._decode = decode
-        self._sink = sink
-        self._changed = changed
-        self._optional = optional
-        self._sleep = sleep
-        self._version: str | None = None
-        self._backoff = Backoff(first=0.2, longest=10.0)
-        self._pages = msgspec.json.Decoder(_Page)
-        self._changes = msgspec.json.Decoder(_Change)
-        self._heads = msgspec.json.Decoder(_Object)
+    api: ClusterApi
+    resource: Resource
+    _: KW_ONLY
+    decode: Callable[[bytes], T]  # raises InvalidInput for what is no such object
+    sink: Sink[T]
+    changed: Callable[[], None] = lambda: None  # called after the sink was given something
+    optional: bool = False  # a kind that the cluster need not have, or let us see: then there are no objects of it
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    synced: bool = field(default=False, init=False)
+    """Whether the sink has been given everything at least once."""
+    problem: ClusterError | None = field(default=None, init=False)
+    """Why the copy may be out of date; ``None`` while list or watch works."""
+    _version: str | None = field(default=None, init=False)
+    _backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, longest=10.0), init=False)
 
     async def run(self) -> None:
         """List, watch, and start over for ever."""
@@ -129,86 +118,74 @@ class Reflector(Generic[T]):
             except Gone:
                 logger.info("history of %s is gone: listing again", self.resource.plural)
                 self._version = None
-                await self._sleep(self._backoff.next())
+                await self.sleep(self._backoff.next())
             except ClusterError as error:
-                if self._optional and isinstance(error, Refused) and error.status in (403, 404):
+                if self.optional and isinstance(error, Refused) and error.status in (403, 404):
                     await self._do_without(error)
                     continue
                 pause = self._backoff.next()
                 level = logging.DEBUG if self.problem is not None else logging.WARNING
                 logger.log(level, "%s cannot be followed, trying again until they can: %s", self.resource.plural, error)
                 self.problem = error
-                self._changed()
-                await self._sleep(pause)
+                self.changed()
+                await self.sleep(pause)
 
     async def _do_without(self, why: Refused) -> None:
         """Take the kind for absent, and look again in a while."""
         logger.debug("%s: none, as %s", self.resource.plural, why)
         self._version = None
-        self._sink.replace(())
+        self.sink.replace(())
         self.synced = True
         self._works()
-        self._changed()
-        await self._sleep(ABSENT_SECONDS)
+        self.changed()
+        await self.sleep(ABSENT_SECONDS)
 
     async def _list(self) -> None:
         objects: list[T] = []
-        token = ""
-        while True:
-            page = self._page(await self._api.page(self.resource, limit=PAGE, token=token))
-            decoded = (self._decoded(raw) for raw in page.items or [])
+        async for page in pages_of(self.api, self.resource):
+            decoded = (self._decoded(raw) for raw in page.items or ())
             objects.extend(found for found in decoded if found is not None)
-            if not (token := page.metadata.token):
-                break
-            await self._sleep(0)
-        self._sink.replace(objects)
+            if page.metadata.token:
+                # Others have their turn between two pages.
+                await self.sleep(0)
+        self.sink.replace(objects)
         self._version = page.metadata.resource_version
         self.synced = True
         self._works()
-        self._changed()
+        self.changed()
 
     async def _watch(self, version: str) -> None:
         heard, started = False, monotonic()
-        async for lines in self._api.watch(self.resource, version=version):
+        async for lines in self.api.watch(self.resource, version=version):
             heard = True
             for line in lines:
                 self._take(line)
             self._works()
-            self._changed()
+            self.changed()
         if not heard and monotonic() < started + HASTY_SECONDS:
-            await self._sleep(self._backoff.next())
+            await self.sleep(self._backoff.next())
 
     def _take(self, line: bytes) -> None:
-        """Take up one change of the watch.
-
-        :raises Gone: it says that history is lost.
-        :raises ClusterError: it says that the watch cannot go on, or is not JSON at all.
-        """
+        """Take up one change, or raise ``Gone``: history is lost, ``ClusterError``: the watch cannot go on."""
         try:
-            change = self._changes.decode(line)
+            change = _changes.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise refusal(502, line[:200], where=f"watching {self.resource.plural}") from error
         if change.type == "ERROR":
-            raise _refused(change.object, self.resource)
+            raise refusal(None, bytes(change.object), where=f"watching {self.resource.plural}")
         head = self._head(change.object)
         self._version = head.resource_version or self._version
         if change.type == "BOOKMARK":
             return
         found = None if change.type == "DELETED" else self._decoded(change.object)
         if found is None:
-            self._sink.remove(head.namespace, head.name)
+            self.sink.remove(head.namespace, head.name)
         else:
-            self._sink.put(found)
-
-    def _page(self, body: bytes) -> _Page:
-        try:
-            return self._pages.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise refusal(502, body[:200], where=f"listing {self.resource.plural}") from error
+            self.sink.put(found)
 
     def _decoded(self, raw: msgspec.Raw) -> T | None:
         try:
-            return self._decode(bytes(raw))
+            return self.decode(bytes(raw))
         except InvalidInput as error:
             head = self._head(raw)
             logger.warning("%s is left out: %s", self.resource.named(head.name, head.namespace), error)
@@ -216,7 +193,7 @@ class Reflector(Generic[T]):
 
     def _head(self, raw: msgspec.Raw) -> _Meta:
         try:
-            return self._heads.decode(raw).metadata
+            return _heads.decode(raw).metadata
         except (msgspec.DecodeError, UnicodeDecodeError):
             return _Meta()
 
@@ -225,11 +202,3 @@ class Reflector(Generic[T]):
             logger.info("%s can be followed again", self.resource.plural)
         self.problem = None
         self._backoff.reset()
-
-
-def _refused(status: msgspec.Raw, resource: Resource) -> ClusterError:
-    try:
-        code = msgspec.json.decode(status, type=_Status).code
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        code = 0
-    return refusal(code or 500, bytes(status), where=f"watching {resource.plural}")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
+
+Document = dict[str, Any]
+"""An object to be written, as it stands in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of object.
-
-    :param group: API group, empty for the core group.
-    :param plural: name in paths: ``pods``.
-    :param namespaced: whether its objects live in namespaces.
-    """
+    """A kind of object; the group of core kinds is empty, the plural is the name in paths: ``pods``."""
 
     group: str
     version: str

@@ -1,4 +1,4 @@
-"""What the controller may do.  Deciding makes these; the loop carries them out.
+"""What the controller may do: decisions make actions, the loop carries them out.
 
 Each is idempotent, or fails without harm when it comes too late: writes name the version that they were decided on,
 patches test the pod's UID and its gate.
@@ -10,17 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from extender.gangs import GangKey
-from extender.plans import GangPlan
+from extender.gangs.types import GangKey
+from extender.plans.gang_plan import GangPlan
 from topology.readers.kubernetes_pods import Pod
 
 
 @dataclass(frozen=True, slots=True)
 class EventNote:
-    """An Event to go with something that happened to a gang.
-
-    :param reason: one word, CamelCase.
-    """
+    """An Event about a gang; its reason is one word in CamelCase."""
 
     reason: str
     note: str
@@ -29,11 +26,7 @@ class EventNote:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Write a plan; on success it replaces the one in the cache.
-
-    :param plan: with the ``resource_version`` it was decided on; without one it is made.
-    :param urgent: others wait for it; else it only tells people more, and may come a little later.
-    """
+    """Write a plan; one that is not urgent only tells people more, and may come a little later."""
 
     plan: GangPlan
     urgent: bool = True
@@ -51,11 +44,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class NotifyPod:
-    """Tell a pod that came without the gate that it has a node.
-
-    Filter refused it while there was no plan, and kube-scheduler asks again only when something happens in the cluster;
-    a change of the pod's own status does.
-    """
+    """Tell a pod that came without the gate that it has a node: kube-scheduler asks again when its status changes."""
 
     key: GangKey
     pod: Pod
@@ -87,20 +76,18 @@ class Evict:
 class RepairAction:
     """Find other nodes for some ranks, moving as little as possible, and write the plan.
 
-    :param plan: as it is.
-    :param lost: nodes that its unbound ranks cannot have.
     :param else_keep: no other nodes can be had: this plan then; ``None`` = give all nodes back and wait for room.
     """
 
     plan: GangPlan
-    lost: tuple[str, ...]
+    lost: tuple[str, ...]  # nodes that its unbound ranks cannot have
     why: str
     else_keep: GangPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Delete a plan whose gang is gone."""
+    """Delete the plan of a gang that is gone."""
 
     plan: GangPlan
 
@@ -110,17 +97,12 @@ Action = Write | Release | NotifyPod | Recreate | Evict | RepairAction | Forget
 
 @dataclass(slots=True)
 class Decision:
-    """What to do now, and when to think again if nothing happens.
-
-    :param wake: the first instant at which the mere passing of time changes something; ``None`` = none.
-    :param unplaced: gangs that are complete and have no nodes: the planner's.
-    """
+    """What to do now, and when to think again if nothing happens."""
 
     actions: list[Action] = field(default_factory=list)
-    wake: datetime | None = None
-    unplaced: list[GangKey] = field(default_factory=list)
+    wake: datetime | None = None  # the first instant at which the mere passing of time changes something; None = none
+    unplaced: list[GangKey] = field(default_factory=list)  # complete gangs without nodes, for the planner
 
     def wake_by(self, instant: datetime) -> None:
         """Think again at this instant at the latest."""
-        if self.wake is None or instant < self.wake:
-            self.wake = instant
+        self.wake = instant if self.wake is None else min(self.wake, instant)

@@ -1,162 +1,99 @@
 """Writes to the API server, each followed by the same change in the cache.
 
-Only the leader writes.  What fails because another was faster raises; the watch brings the newer
-object, and the next decision is made on that.
+Only the leader writes.  A write that comes too late raises; the watch brings the newer object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import Protocol
+from typing import Literal
 
-from extender.cluster_api import (
-    PODS,
-    ClusterApi,
-    ClusterError,
-    Conflict,
-    Document,
-    NotFound,
-    PatchFailed,
-    Resource,
-)
+from extender import kubernetes_names as names
+from extender.cluster_api.api_errors import ClusterError, Conflict, NotFound, PatchFailed
+from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.resource import PODS, Document, Resource
 from extender.cluster_cache import ClusterCache
 from extender.controller.object_store import Stores, decode_own_plan
-from extender.controller.pinning import release_patch
-from extender.kubernetes_names import (
-    GROUP,
-    KIND,
-    PLANNED,
-    PLURAL,
-    RESERVATION_KIND,
-    RESERVATION_PLURAL,
-    VERSION,
-)
+from extender.controller.pod_release import release_patch
+from extender.extender_metrics import Metrics
 from extender.objects import decode_pod
-from extender.plans import GangPlan, encode_plan, object_name
-from extender.reservations import Reservation, decode_reservation, encode_reservation
+from extender.plans.gang_plan import GangPlan, encode_plan, object_name
+from extender.plans.reservation import Reservation, decode_reservation, encode_reservation
 from topology.readers.kubernetes_pods import Pod
 
-DISRUPTED = "DisruptionTarget"
-"""Kubernetes' own condition of a pod that is about to go for reasons which are not its own."""
+DISRUPTED = "DisruptionTarget"  # Kubernetes' own condition of a pod that goes for reasons which are not its own
 
-GANGPLANS = Resource(GROUP, VERSION, PLURAL, KIND)
-RESERVATIONS = Resource(GROUP, VERSION, RESERVATION_PLURAL, RESERVATION_KIND)
+GANGPLANS = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND)
+RESERVATIONS = Resource(names.GROUP, names.VERSION, names.RESERVATION_PLURAL, names.RESERVATION_KIND)
 
 
 class NotLeading(ClusterError):
     """The Lease is lost: another replica goes on from here."""
 
 
-class Telemetry(Protocol):
-    """Who counts what the controller does."""
-
-    def decided(self, seconds: float) -> None:
-        """Count a decision on the event loop."""
-
-    def planned(self, seconds: float, outcome: str) -> None:
-        """Count an answer of the solver about one gang."""
-
-    def wrote(self, kind: str, outcome: str, seconds: float) -> None:
-        """Count a write: plan, release, recreate, evict, forget, ...; ok, conflict or error."""
-
-
+@dataclass(kw_only=True)
 class Writer:
-    """Writes of the leader; other replicas may not.
+    """Writes of the leader; other replicas may not."""
 
-    :param for_pods: writes pods, many at once.
-    :param for_plans: writes plans, which do not wait for the pods of other gangs.
-    :param leads: whether this replica leads, at this very moment.
-    """
-
-    def __init__(
-        self,
-        state: ClusterCache,
-        stores: Stores,
-        *,
-        for_pods: ClusterApi,
-        for_plans: ClusterApi,
-        leads: Callable[[], bool],
-        telemetry: Telemetry,
-    ) -> None:
-        self._for_pods = for_pods
-        self._for_plans = for_plans
-        self._state = state
-        self._stores = stores
-        self._leads = leads
-        self._telemetry = telemetry
+    state: ClusterCache
+    stores: Stores
+    for_pods: ClusterApi  # writes pods, many at once
+    for_plans: ClusterApi  # writes plans, which do not wait for the pods of other gangs
+    leads: Callable[[], bool]  # whether this replica leads, at this very moment
+    metrics: Metrics
 
     async def write(self, plan: GangPlan) -> GangPlan:
-        """Write a plan.
-
-        :returns: the plan as it is stored now.
-        :raises Conflict: it was written since it was read.
-        """
+        """Write a plan, and return it as it is stored now, or raise ``Conflict``: it was written since it was read."""
         with self._counted("plan"):
             stored = decode_own_plan(await self._store(plan))
-        self._stores.plans.wrote(stored, new=not plan.uid)
+        self.stores.plans.wrote(stored, new=not plan.uid)
         return stored
 
     async def release(self, pod: Pod, node: str) -> None:
-        """Take the gate off a pod and pin it.
-
-        :raises PatchFailed: the pod is not what it was.
-        """
+        """Take the gate off a pod and pin it, or raise ``PatchFailed``: the pod is not what it was."""
         with self._counted("release"):
             change = release_patch(pod, node)
-            raw = await self._for_pods.patch(PODS, pod.name, change, kind="json-patch", namespace=pod.namespace)
-        self._stores.pods.wrote(decode_pod(raw))
+            raw = await self.for_pods.patch(PODS, pod.name, change, kind="json-patch", namespace=pod.namespace)
+        self.stores.pods.wrote(decode_pod(raw))
 
     async def tell(self, pod: Pod, node: str) -> None:
         """Write into a pod's status that it has a node."""
         with self._counted("tell"):
-            self._stores.pods.wrote(await self._set_condition(pod, PLANNED, "Planned", f"planned on node {node}"))
+            self.stores.pods.wrote(await self._set_condition(pod, names.PLANNED, "Planned", f"planned on node {node}"))
 
-    async def recreate(self, pod: Pod, why: str) -> None:
-        """Delete a pod for its controller to make it anew, unless it is another of the same name by now.
+    async def stop(self, what: Literal["recreate", "evict"], pod: Pod, why: str) -> None:
+        """Delete a pod, with its grace period, unless it is another of the same name by now.
 
-        It is told first that it is disrupted, as the eviction API does, so that a Job whose podFailurePolicy ignores
-        disruptions does not count it as a failure.
+        It is told first that it is disrupted, as the eviction API does, so that the podFailurePolicy of a Job that
+        ignores disruptions does not count it as a failure.
         """
-        with suppress(NotFound, Conflict), self._counted("recreate"):
-            await self._set_condition(pod, DISRUPTED, "PlannedElsewhere", why)
-            await self._for_pods.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
-
-    async def evict(self, pod: Pod, why: str) -> None:
-        """Delete a pod that said it may be stopped, as kube-scheduler's preemption does, with its grace period."""
-        with suppress(NotFound, Conflict), self._counted("evict"):
-            await self._set_condition(pod, DISRUPTED, "PreemptedByArnold", why)
-            await self._for_pods.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
+        reason = {"recreate": "PlannedElsewhere", "evict": "PreemptedByArnold"}[what]
+        with suppress(NotFound, Conflict), self._counted(what):
+            await self._set_condition(pod, DISRUPTED, reason, why)
+            await self.for_pods.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
 
     async def reserve(self, reservation: Reservation) -> None:
-        """Write the status of a reservation.
-
-        :raises Conflict: it was written since it was read.
-        """
+        """Write the status of a reservation, or raise ``Conflict``: it was written since it was read."""
         name, namespace = reservation.key.name, reservation.key.namespace
         with self._counted("reservation"), suppress(NotFound):
-            raw = await self._for_plans.replace(
+            raw = await self.for_plans.replace(
                 RESERVATIONS, name, encode_reservation(reservation), namespace=namespace, subresource="status"
             )
-            self._stores.reservations.wrote(decode_reservation(raw))
+            self.stores.reservations.wrote(decode_reservation(raw))
 
     async def forget(self, plan: GangPlan) -> None:
-        """Delete a plan.
-
-        :raises Conflict: it is another of the same name by now.
-        """
+        """Delete a plan, or raise ``Conflict``: it is another of the same name by now."""
         name, namespace = object_name(plan.key), plan.key.namespace
         with suppress(NotFound), self._counted("forget"):
-            await self._for_plans.delete(GANGPLANS, name, namespace=namespace, uid=plan.uid)
-        self._stores.plans.remove(namespace, name)
+            await self.for_plans.delete(GANGPLANS, name, namespace=namespace, uid=plan.uid)
+        self.stores.plans.remove(namespace, name)
 
     async def _set_condition(self, pod: Pod, kind: str, reason: str, message: str) -> Pod:
-        """Write a condition that holds into a pod's status.
-
-        :returns: the pod as it is stored now.
-        """
+        """Write a condition that holds into a pod's status, and return the pod as it is stored now."""
         now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         condition = {
             "type": kind,
@@ -167,7 +104,7 @@ class Writer:
             "lastTransitionTime": now,
         }
         change = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-        raw = await self._for_pods.patch(
+        raw = await self.for_pods.patch(
             PODS, pod.name, change, kind="strategic-merge-patch", namespace=pod.namespace, subresource="status"
         )
         return decode_pod(raw)
@@ -176,23 +113,24 @@ class Writer:
         """Write the spec if it is new or has changed, then the status: the API server takes them apart."""
         document = encode_plan(plan)
         name, namespace = object_name(plan.key), plan.key.namespace
-        before = self._state.plans.get(plan.key)
+        before = self.state.plans.get(plan.key)
         spec: Document = {part: document[part] for part in ("apiVersion", "kind", "metadata", "spec")}
         raw = b""
         if not plan.uid:
             self._check()
-            raw = await self._for_plans.create(GANGPLANS, spec, namespace=namespace)
+            raw = await self.for_plans.create(GANGPLANS, spec, namespace=namespace)
         elif before is None or before.spec != plan.spec:
             self._check()
-            raw = await self._for_plans.replace(GANGPLANS, name, spec, namespace=namespace)
+            raw = await self.for_plans.replace(GANGPLANS, name, spec, namespace=namespace)
         if raw:
+            # The second half names the version that the first has made.
             written = decode_own_plan(raw)
             document["metadata"] |= {"uid": written.uid, "resourceVersion": written.resource_version}
         self._check()
-        return await self._for_plans.replace(GANGPLANS, name, document, namespace=namespace, subresource="status")
+        return await self.for_plans.replace(GANGPLANS, name, document, namespace=namespace, subresource="status")
 
     def _check(self) -> None:
-        if not self._leads():
+        if not self.leads():
             raise NotLeading("this replica does not lead any more")
 
     @contextmanager
@@ -204,6 +142,6 @@ class Writer:
             yield
         except ClusterError as error:
             outcome = "conflict" if isinstance(error, Conflict | PatchFailed | NotFound) else "error"
-            self._telemetry.wrote(kind, outcome, perf_counter() - started)
+            self.metrics.wrote(kind, outcome, perf_counter() - started)
             raise
-        self._telemetry.wrote(kind, "ok", perf_counter() - started)
+        self.metrics.wrote(kind, "ok", perf_counter() - started)

@@ -11,10 +11,10 @@ from extender.controller.actions import Action, Decision, EventNote, Recreate, W
 from extender.controller.obstacles import Obstacles
 from extender.controller.plan_progress import PlanProgress
 from extender.controller.timeouts import Timeouts
-from extender.fleet import Fleet
-from extender.gangs import Gang, GangKey
+from extender.fleet.fleet import Fleet
+from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
-from extender.plans import GangPlan, PlanPhase, PlanSpec, canonical_uid
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, uids_of
 from topology.readers.kubernetes_pods import Pod
 
 
@@ -22,16 +22,13 @@ from topology.readers.kubernetes_pods import Pod
 class UnfitRanks:
     """Ranks that are not bound, by what is wrong with their nodes.
 
-    :param move: those to be moved, each with the reason.
-    :param stuck: those that cannot be moved: their pod is pinned to the node and has no controller to make it anew.
-    :param doubtful: those whose node is not Ready and not lost yet.
-    :param wake: when the first of these nodes will be lost.
+    :param stuck: ranks with a pod that is pinned to the node and has no controller to make it anew, with the reason.
     """
 
-    move: Mapping[int, str]
+    move: Mapping[int, str]  # ranks to be moved, each with the reason
     stuck: Mapping[int, tuple[Pod, str]]
-    doubtful: AbstractSet[int]
-    wake: datetime | None
+    doubtful: AbstractSet[int]  # ranks on nodes that are not Ready and not lost yet
+    wake: datetime | None  # when the first of these nodes will be lost
 
     @property
     def why(self) -> str:
@@ -41,11 +38,7 @@ class UnfitRanks:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One gang, and what is known of the world when it is decided about.
-
-    :param plans: of all gangs.
-    :param decision: what was decided so far, about all gangs.
-    """
+    """One gang, the plans of all, and what was decided so far about any."""
 
     key: GangKey
     fleet: Fleet
@@ -83,7 +76,7 @@ class Context:
             self.decision.wake_by(unfit.wake)
 
     def renewed(self, plan: GangPlan, gang: Gang) -> GangPlan:
-        """Return a plan whose pods get their time once more."""
+        """Return the plan with its time to bind once more."""
         new = plan.replace(
             phase=PlanPhase.PLANNED,
             pods=uids_of(gang),
@@ -98,7 +91,7 @@ class Context:
         """Promise the nodes no more; an expired plan remembers them."""
         new = plan.replace(phase=phase, reason=reason, message=message, expires=None)
         if phase is PlanPhase.QUEUED:
-            new = new.replace(nodes=(), pods=(), spread=None, objective=None, bound=None, gap=None)
+            new = new.without_worth().replace(nodes=(), pods=())
         new = self._undone(new, reason, message).with_condition("Planned", False, reason, message, self.now)
         self.do(Write(new, events=(EventNote(reason, message, "Warning"),)))
 
@@ -120,11 +113,6 @@ def spec_of(gang: Gang, before: PlanSpec) -> PlanSpec:
     if gang.job is not None:
         return PlanSpec.of(gang.job, dialect=gang.dialect, priority=gang.priority)
     return PlanSpec(dialect=gang.dialect, size=gang.size or before.size, priority=gang.priority)
-
-
-def uids_of(gang: Gang) -> tuple[str | None, ...]:
-    """Return the UID of each rank's pod, as plans write them."""
-    return tuple(None if member is None else canonical_uid(member.pod.uid) for member in gang.members)
 
 
 def nodes_of(plan: GangPlan, ranks: Iterable[int]) -> tuple[str, ...]:

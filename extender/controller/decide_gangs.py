@@ -17,19 +17,28 @@ made anew after that, as a pin cannot be taken off; while no other node can be h
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from extender.cluster_cache import ClusterCache
-from extender.controller.actions import Decision, Forget
-from extender.controller.context import Context
+from extender.controller.actions import Decision, EventNote, Evict, Forget, RepairAction, Write
+from extender.controller.context import Context, nodes_of, spec_of
+from extender.controller.obstacles import Vacancy
+from extender.controller.plan_progress import PlanProgress
 from extender.controller.planned_gangs import decide_holding
 from extender.controller.timeouts import Timeouts
-from extender.controller.unplanned_gangs import PREEMPTED, decide_waiting
-from extender.gangs import GangKey
-from extender.plans import PlanPhase
+from extender.gangs.types import Gang, GangKey
+from extender.kubernetes_names import GATE
+from extender.plans.gang_plan import GangPlan, PlanPhase, uids_of, with_doubts
+from extender.texts import counted, named
+from topology.readers.kubernetes_pods import Pod
 
-_NOBODY: Mapping[GangKey, str] = {}
+# Reasons of plans.
+PREEMPTED = "Preempted"  # its nodes were given back for another gang; as long as it says so, its pods are evicted
+LOST = "PlanLost"  # it has nodes for some pods only, and no plan said so
+
+_NONE: Mapping[GangKey, str] = {}
 
 
 def decide(
@@ -38,7 +47,7 @@ def decide(
     terms: Timeouts,
     *,
     keys: Iterable[GangKey] | None = None,
-    unwanted: Mapping[GangKey, str] = _NOBODY,
+    unwanted: Mapping[GangKey, str] = _NONE,
 ) -> Decision:
     """Return what to do about gangs.
 
@@ -60,3 +69,134 @@ def decide(
         else:
             decide_waiting(context, gang, plan)
     return decision
+
+
+def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
+    """Decide what to do about a gang without nodes."""
+    if plan is not None and plan.reason == PREEMPTED and gang.preemptible and (pods := _on_nodes(gang)):
+        context.do(*(Evict(context.key, pod, plan.message) for pod in pods))
+    elif gang.problem is not None:
+        _tell(context, gang, plan, phase=PlanPhase.INVALID, reason=gang.problem.reason, message=str(gang.problem))
+    elif gang.waits:
+        if plan is None and context.now < (due := gang.created + context.terms.gather):
+            context.decision.wake_by(due)
+        else:
+            _tell(context, gang, plan, phase=PlanPhase.WAITING, reason="Incomplete", message=gang.waits)
+    elif held := _held_by_others(gang):
+        _tell(context, gang, plan, phase=PlanPhase.WAITING, reason="OtherGates", message=held)
+    elif chosen := _chosen_by_themselves(context, gang, plan):
+        _tell(context, gang, plan, phase=PlanPhase.INVALID, reason="ChoosesNodes", message=chosen)
+    elif not _take_again(context, gang, plan):
+        context.decision.unplaced.append(context.key)
+
+
+def _on_nodes(gang: Gang) -> list[Pod]:
+    """Return the gang's pods that have a node, or were pinned to one, and are not leaving."""
+    return [pod for pod in gang.needed_pods if pod.node is not None or (pod.pin is not None and not pod.gated_by(GATE))]
+
+
+def _held_by_others(gang: Gang) -> str:
+    """Return which gates of others hold pods that wait behind ours: a quota, say.  Nodes would only lie idle."""
+    waiting = [member.pod for member in gang.members if member is not None and member.pod.gated_by(GATE)]
+    gates = {gate.name: None for pod in waiting for gate in pod.spec.scheduling_gates or () if gate.name != GATE}
+    return f"its pods are held by other scheduling gates too: {named(gates)}" if gates else ""
+
+
+def _chosen_by_themselves(context: Context, gang: Gang, plan: GangPlan | None) -> str:
+    """Return which pods name a node, or are on one, that no plan gave to them; empty = none.
+
+    Any client may write a node into a pod.  Were it taken for that of a lost plan, the gang would pass all that
+    wait, and choose.  A pod that is on a node already is there, by whatever choice: kube-scheduler leaves no mark when
+    it binds one without the gate.  Its plan says where it is, unless that node is promised to others, or has two pods.
+    """
+    pods = [(rank, member.pod) for rank, member in enumerate(gang.members) if member is not None]
+    on = Counter(pod.node for _, pod in pods)
+    remembered = dict(enumerate(plan.nodes)) if plan is not None else {}
+    chosen = []
+    for rank, pod in pods:
+        node = None if pod.released or pod.gated_by(GATE) else pod.node or pod.pin
+        if node is None or remembered.get(rank) == node:
+            continue
+        if pod.node is None or on[node] > 1 or context.fleet.promised_to(node) is not None:
+            chosen.append(f"{pod.name} ({node})")
+    if not chosen:
+        return ""
+    return (
+        f"{counted(len(chosen), 'pod')} of it chose a node without a plan: {named(chosen)}\n"
+        "To fix: delete them, and create them without spec.nodeName, and without metadata.name in their node affinity"
+    )
+
+
+def _tell(context: Context, gang: Gang, plan: GangPlan | None, *, phase: PlanPhase, reason: str, message: str) -> None:
+    """Write why a gang has no nodes, if that is not what its plan says."""
+    base = with_doubts(plan or GangPlan(context.key, phase), gang, context.now)
+    told = (phase, reason, message, base.conditions)
+    if plan is not None and (plan.phase, plan.reason, plan.message, plan.conditions) == told:
+        return
+    spec = spec_of(gang, base.spec)
+    new = base.replace(phase=phase, reason=reason, message=message, expires=None, bound_pods=0, spec=spec)
+    events: tuple[EventNote, ...] = ()
+    if phase is PlanPhase.INVALID:
+        new = new.with_condition("Valid", False, reason, message, context.now)
+        events = (EventNote(reason, message, "Warning"),)
+    else:
+        new = new.with_condition("Valid", True, "Consistent", "", context.now)
+        new = new.with_condition("Complete", False, reason, message, context.now)
+    context.do(Write(new, urgent=plan is None or plan.phase is not phase, events=events))
+
+
+def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
+    """Take the nodes again that released or bound pods are on already: a new plan is not free to choose.
+
+    Nodes for the others of a gang with a lost plan are new ones.  While gangs wait it gets none: a pod that is on a
+    node can be given to any gang, by its labels, or be made there, and its fellows would pass the queue.  So would they
+    by a plan that gave its nodes back, and other nodes to the pods.
+
+    :returns: whether there is anything to take.
+    """
+    remembered = None
+    if plan is not None and plan.nodes and (sight := PlanProgress(gang, plan)).matching and not sight.off_plan:
+        remembered = plan
+    if (base := remembered or _from_pods(gang, plan)) is None:
+        return False
+    sight = PlanProgress(gang, base)
+    if not sight.matching or not sight.started:
+        return False
+    unfit = context.unfit_ranks(sight)
+    context.watch(unfit)
+    if unfit.move and remembered is None and (waiting := _in_the_queue(context)):
+        message = (
+            f"no plan says where its pods are, {counted(len(unfit.move), 'pod')} of it have no node, and others wait: "
+            f"{named(waiting)}\nTo fix: wait for them, or delete all its pods to have it planned as a whole"
+        )
+        _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=LOST, message=message)
+    elif unfit.move:
+        why = unfit.why if remembered else "no plan says where its pods are; those that have nodes keep them"
+        context.do(RepairAction(base, nodes_of(base, unfit.move), why))
+    else:
+        note = f"the nodes of the plan before are free: {counted(len(base.nodes), 'pod')} go on"
+        context.do(Write(context.renewed(base, gang), events=(EventNote("Planned", note),)))
+    return True
+
+
+def _in_the_queue(context: Context) -> list[str]:
+    """Return the other gangs that wait for nodes which they could have."""
+    plans = (plan for plan in context.plans.values() if plan.key != context.key and plan.phase is PlanPhase.QUEUED)
+    return [str(plan.key) for plan in plans if plan.reason != LOST and plan.would_fit_if_empty is not False]
+
+
+def _from_pods(gang: Gang, plan: GangPlan | None) -> GangPlan | None:
+    """Return a plan in place of a deleted one, read off the pods that are bound or were released.
+
+    Other ranks are vacant, so that a repair gives them nodes.
+
+    :returns: ``None`` where there is nothing to read, or a rank is done and it is not known where it was.
+    """
+    pods = [None if member is None else member.pod for member in gang.members]
+    known = [None if pod is None else pod.node or (pod.pin if pod.released else None) for pod in pods]
+    there = [node for node in known if node is not None]
+    if not there or len(set(there)) < len(there) or None in pods:
+        return None
+    nodes = tuple(node or Vacancy(rank) for rank, node in enumerate(known))
+    base = plan or GangPlan(gang.key, PlanPhase.WAITING)
+    return base.without_worth().replace(nodes=nodes, pods=uids_of(gang), spec=spec_of(gang, base.spec))

@@ -1,4 +1,4 @@
-"""What becomes of a reservation: a pure decision, from what is known and the time."""
+"""What becomes of a reservation: a pure function of what is known and the time."""
 
 from __future__ import annotations
 
@@ -6,42 +6,34 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from extender.cluster_cache import ClusterCache
-from extender.controller.event_phrases import counted
 from extender.controller.obstacles import repelling_taint
-from extender.gangs import Gang
-from extender.queueing import gang_for
-from extender.reservations import Reservation, ReservationPhase
+from extender.gangs.types import Gang, InvalidGang
+from extender.plans.reservation import Reservation, ReservationPhase
+from extender.queueing.queue_entries import gang_for
+from extender.texts import counted
 from scheduler.queue.types import QueuePolicy
 
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What is to become of a reservation.
-
-    :param reservation: as it should be written.
-    :param lost: nodes of its zone that it cannot have any more.
-    :param wanted: whether the solver has to find a zone, or other nodes for it, first.
-    """
+    """What is to become of a reservation."""
 
     reservation: Reservation
-    lost: tuple[str, ...] = ()
-    wanted: bool = False
+    lost: tuple[str, ...] = ()  # nodes of its zone that it cannot have any more
+    wanted: bool = False  # whether the solver has to find a zone, or other nodes for it, first
 
 
 def decide_reservation(
     state: ClusterCache, reservation: Reservation, now: datetime, *, policy: QueuePolicy, lost_after: timedelta
 ) -> Next:
-    """Return what is to become of a reservation, from what is known and the time.
-
-    :param lost_after: how long a node may be not Ready before it is lost.
-    """
-    problem = reservation.understanding.problem
-    if problem is not None:
-        new = reservation.with_condition("Valid", False, problem.reason, str(problem), now)
-        return Next(_given_back(new, ReservationPhase.ANNOUNCED, problem.reason, str(problem), now))
+    """Return what is to become of a reservation; a node that is not Ready for ``lost_after`` is lost."""
+    job = reservation.understanding
+    if isinstance(job, InvalidGang):
+        new = reservation.with_condition("Valid", False, job.reason, str(job), now)
+        return Next(_given_back(new, ReservationPhase.ANNOUNCED, job.reason, str(job), now))
     new = reservation.with_condition("Valid", True, "Consistent", "", now)
     gang = gang_for(state, reservation)
-    if gang is not None and not gang.over and (plan := state.plans.get(gang.key)) is not None and plan.holding:
+    if gang is not None and not gang.over and (plan := state.holding_plan(gang.key)) is not None:
         inside = len({*plan.nodes} & {*reservation.zone})
         note = f"gang {gang.key} has its nodes"
         if reservation.phase is not ReservationPhase.USED:
@@ -59,7 +51,7 @@ def decide_reservation(
         return Next(_given_back(new, ReservationPhase.ANNOUNCED, "NotHeeded", note, now))
     new = new.with_condition("Heeded", True, "Policy", policy.name, now)
     lost = tuple(name for name in reservation.zone if _lost(state, reservation, name, now, lost_after))
-    if not reservation.zone or lost or _other_job(reservation):
+    if not reservation.zone or lost or job.grid.cells != len(reservation.zone):
         return Next(new, lost=lost, wanted=True)
     return Next(held(state, new, gang, now))
 
@@ -91,19 +83,10 @@ def _given_back(
 ) -> Reservation:
     """Return the reservation without a zone; an expired one still says what it would have been worth."""
     new = reservation.replace(phase=phase, reason=reason, message=message, zone=(), held_by_others=None)
-    if any(one.type == "Zoned" for one in new.conditions):
-        new = new.with_condition("Zoned", False, reason, message, now).with_condition(
-            "Clear", False, reason, message, now
-        )
-    if phase is ReservationPhase.EXPIRED:
-        return new
-    return new.replace(spread=None, objective=None, bound=None, gap=None)
-
-
-def _other_job(reservation: Reservation) -> bool:
-    """Return whether the spec was changed, so that another number of nodes is needed."""
-    job = reservation.understanding.job
-    return job is not None and job.grid.cells != len(reservation.zone)
+    if new.condition("Zoned") is not None:
+        for kind in ("Zoned", "Clear"):
+            new = new.with_condition(kind, False, reason, message, now)
+    return new if phase is ReservationPhase.EXPIRED else new.without_worth()
 
 
 def _in_use(state: ClusterCache, node: str, gang: Gang | None) -> bool:
@@ -119,8 +102,7 @@ def _lost(state: ClusterCache, reservation: Reservation, node: str, now: datetim
     host = fleet.host(node)
     if host is None or host.gpus != reservation.ask.gpus_per_node or host.cordoned:
         return True
-    if fleet.ailing(node, now):
-        since = fleet.not_ready_since(node)
-        return since is None or now >= since + lost_after
+    if host.ailing(now):
+        return host.ready_since is None or now >= host.ready_since + lost_after
     demand = reservation.demand
     return repelling_taint(host, (demand,)) is not None or not demand.accepts(node, host.labels)

@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from time import perf_counter
 from typing import TypeVar
 
-from extender.cluster_api import EventRecorder
+from extender.cluster_api.events import EventRecorder
 from extender.cluster_cache import ClusterCache
-from extender.controller.api_writer import Telemetry, Writer
+from extender.controller.api_writer import Writer
 from extender.controller.timeouts import Timeouts
+from extender.extender_metrics import Metrics
 from scheduler.placement.types import Limits
 from scheduler.queue.types import QueuePolicy
 
@@ -20,32 +22,23 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-def utc_now() -> datetime:
-    """Return the time of day."""
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Dependencies:
     """What the tasks of the controller share.
 
-    :param policy: the order of gangs that wait.
-    :param leads: whether this replica leads, at this very moment.
-    :param synced: whether the cache holds the cluster.
-    :param now: the time of day, timezone-aware.
     :param solver: held while the solver is asked, and until its answer is in the cache: one question at a time.
     """
 
     state: ClusterCache
     writer: Writer
     events: EventRecorder
-    telemetry: Telemetry
-    policy: QueuePolicy
+    metrics: Metrics
+    policy: QueuePolicy  # the order of gangs that wait
     limits: Limits
     terms: Timeouts
-    leads: Callable[[], bool]
-    synced: Callable[[], bool]
-    now: Callable[[], datetime] = utc_now
+    leads: Callable[[], bool]  # whether this replica leads, at this very moment
+    synced: Callable[[], bool]  # whether the cache holds the cluster
+    now: Callable[[], datetime] = field(default=partial(datetime.now, UTC))
     solver: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -54,12 +47,8 @@ class Dependencies:
         return self.leads() and self.synced()
 
     async def ask(self, solve: Callable[[Q, Limits], A], question: Q, *, what: str, found: Callable[[A], bool]) -> A:
-        """Ask the solver, in a thread.
-
-        :param what: was asked for, in metrics.
-        :param found: whether an answer is what was asked for.
-        """
+        """Ask the solver, in a thread, and count in metrics whether the answer is what was asked for."""
         started = perf_counter()
         answer = await asyncio.to_thread(solve, question, self.limits)
-        self.telemetry.planned(perf_counter() - started, what if found(answer) else f"{what}-no-room")
+        self.metrics.planned(perf_counter() - started, what if found(answer) else f"{what}-no-room")
         return answer

@@ -8,29 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic, perf_counter
 
-from extender.controller.action_runner import ActionRunner
-from extender.controller.actions import Action, Write
+from extender.cluster_api.api_errors import NotFound, PatchFailed
+from extender.cluster_api.events import Regarding
+from extender.cluster_api.flow import Backoff
+from extender.cluster_api.resource import PODS
+from extender.controller.actions import Action, Evict, Forget, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.api_writer import NotLeading
 from extender.controller.decide_gangs import decide
 from extender.controller.dependencies import Dependencies
-from extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, PlanningPass, RetryDelay
-from extender.controller.planning import Planning, PlanningOutcome
-from extender.gangs import GangKey
+from extender.controller.pacing import PAUSE, QUIET, RETHINK, RETRY, SHARE, SLICE, PlanningPass
+from extender.controller.planning import Planning, PlanningOutcome, announce
+from extender.gangs.types import GangKey
+from extender.texts import clip, counted
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
 
 
 class GangController:
-    """Plans, releases and mends gangs; :meth:`run` never returns.
-
-    :param changed: set when the cache or the leadership changed.
-    """
+    """Plans, releases and mends gangs when the cache or the leadership changed; :meth:`run` never returns."""
 
     def __init__(self, shared: Dependencies, changed: asyncio.Event) -> None:
         self._shared = shared
@@ -38,9 +40,8 @@ class GangController:
         self._changed = changed
         self._draining = False
         self._planning = Planning(shared, stop=self._stop)
-        self._actor = ActionRunner(shared, self._planning)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
-        self._retries: dict[GangKey, RetryDelay] = {}
+        self._retries: defaultdict[GangKey, Backoff] = defaultdict(lambda: Backoff(first=RETRY[0], longest=RETRY[1]))
         self._written_at: dict[GangKey, float] = {}
         self._due: dict[GangKey, float] = {}
         self._unplaced: set[GangKey] = set()
@@ -57,7 +58,7 @@ class GangController:
             pause, wake = PAUSE, RETHINK
             if self._shared.active:
                 if not led or monotonic() >= self._rethink:
-                    self._state.changed.add_all()
+                    self._state.changed()
                     self._rethink = monotonic() + RETHINK
                 started = perf_counter()
                 wake = await self.step()
@@ -73,9 +74,7 @@ class GangController:
             self._changed.clear()
 
     async def step(self) -> float:
-        """Decide about what was touched and what is due, and start doing it.
-
-        Lets others in between two gangs when thinking takes long.
+        """Decide about what was touched and what is due, and start doing it; let others in when that takes long.
 
         :returns: seconds after which time alone asks for another decision.
         """
@@ -85,14 +84,14 @@ class GangController:
         for key in sorted(due | self._state.take_changed()):
             self._due.pop(key, None)
             if key in self._tasks:
-                self._state.changed.add(key)
+                self._state.changed(key)
             else:
                 self._consider(key)
             if perf_counter() - slice_ > SLICE:
-                self._shared.telemetry.decided(perf_counter() - slice_)
+                self._shared.metrics.decided(perf_counter() - slice_)
                 await asyncio.sleep(0)
                 slice_ = perf_counter()
-        self._shared.telemetry.decided(perf_counter() - slice_)
+        self._shared.metrics.decided(perf_counter() - slice_)
         wakes = [*self._due.values(), *self._start_round()]
         return max(0.0, min(wakes, default=float("inf")) - monotonic()) if wakes else RETHINK
 
@@ -108,29 +107,23 @@ class GangController:
         now = self._shared.now()
         decision = decide(self._state, now, self._shared.terms, keys=(key,), unwanted=self._unwanted)
         self._unwanted.pop(key, None)
-        if decision.unplaced:
-            self._unplaced.add(key)
-        else:
-            self._unplaced.discard(key)
+        self._unplaced.discard(key)
+        self._unplaced.update(decision.unplaced)
         if decision.wake is not None:
             self._due[key] = monotonic() + max(0.0, (decision.wake - now).total_seconds())
         if decision.actions:
             self._start(key, decision.actions)
 
     def _stop(self, key: GangKey, why: str) -> None:
-        """Have a gang stopped.
-
-        What is lost when this process ends is found out anew, as long as the other gang waits.
-        """
+        """Have a gang stopped; when this process ends first, that is found out anew as long as the other gang waits."""
         self._unwanted[key] = why
-        self._state.changed.add(key)
+        self._state.changed(key)
         self._changed.set()
 
     def _start(self, key: GangKey, actions: Sequence[Action]) -> None:
         """Start a gang's task, or come back when it is time for it."""
         clock = monotonic()
-        rest = self._retries.get(key)
-        later = 0.0 if rest is None else rest.until
+        later = self._retries[key].until if key in self._retries else 0.0
         if all(isinstance(action, Write) and not action.urgent for action in actions):
             later = max(later, self._written_at.get(key, 0.0) + QUIET)
         if clock < later:
@@ -141,18 +134,66 @@ class GangController:
 
     async def _act(self, key: GangKey, actions: Sequence[Action]) -> None:
         try:
-            await self._actor.act(key, actions)
+            await self._carry_out(key, actions)
         except NotLeading:
             pass
         except ArnoldError as error:
             self._fails(key, error)
         except Exception:
             logger.exception("a fault of Arnold; the gang is tried again", extra={"gang": str(key)})
-            self._retries.setdefault(key, RetryDelay()).lengthen()
+            self._retries[key].next()
         else:
             self._retries.pop(key, None)
         finally:
             self._ended(key)
+
+    async def _carry_out(self, key: GangKey, actions: Sequence[Action]) -> None:
+        """Run all actions in order, and last all writes of pods together, up to the first error."""
+        for action in actions:
+            match action:
+                case Write(plan, _, said):
+                    announce(self._shared.events, await self._shared.writer.write(plan), said)
+                case RepairAction():
+                    await self._planning.repair(action)
+                case Recreate():
+                    await self._recreate(action)
+                case Forget(plan):
+                    await self._shared.writer.forget(plan)
+                    logger.info("the gang is gone, its nodes are free", extra={"gang": str(key)})
+                case Release() | NotifyPod() | Evict():
+                    continue
+        writer = self._shared.writer
+        # A generator begins no write before its turn comes.
+        releases = (writer.release(one.pod, one.node) for one in actions if isinstance(one, Release))
+        await self._together(key, "released", releases)
+        notices = (writer.tell(one.pod, one.node) for one in actions if isinstance(one, NotifyPod))
+        await self._together(key, "told", notices)
+        evictions = (writer.stop("evict", one.pod, one.why) for one in actions if isinstance(one, Evict))
+        await self._together(key, "evicted", evictions)
+
+    async def _together(self, key: GangKey, what: str, writes: Iterable[Awaitable[None]]) -> None:
+        """Write pods, as many at once as flow control lets through; raise the worst error but that a pod is gone."""
+        if not (came := await asyncio.gather(*writes, return_exceptions=True)):
+            return
+        failed = [one for one in came if one is not None]
+        done = counted(len(came) - len(failed), "pod")
+        logger.info("%s %s of %d", what, done, len(came), extra={"gang": str(key)})
+        serious = [error for error in failed if not isinstance(error, NotFound)]
+        for error in sorted(serious, key=lambda error: isinstance(error, PatchFailed)):
+            raise error
+
+    async def _recreate(self, action: Recreate) -> None:
+        pod = action.pod
+        regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
+        if pod.owner is None:
+            note = f"pinned to a node that it cannot have ({action.why}). To fix: delete this pod and create it again"
+            self._shared.events.say(regarding, reason="CannotBind", note=note, action="Repair", kind="Warning")
+            return
+        await self._shared.writer.stop("recreate", pod, action.why)
+        note = f"deleted, to be made anew by its {clip(pod.owner.kind)}: {action.why}"
+        self._shared.events.say(regarding, reason="Recreated", note=note, action="Repair", kind="Warning")
+        extra = {"gang": str(action.key), "pod": f"{pod.namespace}/{pod.name}"}
+        logger.info("the pod is made anew: %s", action.why, extra=extra)
 
     def _ended(self, key: GangKey) -> None:
         """End a gang's task, and look what is next."""
@@ -160,17 +201,16 @@ class GangController:
         if key not in self._state.gang_keys:
             self._written_at.pop(key, None)
             self._retries.pop(key, None)
-        self._state.changed.add(key)
+        self._state.changed(key)
         self._changed.set()
 
     def _fails(self, key: GangKey, error: ArnoldError) -> None:
         """Let a gang rest."""
-        seconds = self._retries.setdefault(key, RetryDelay()).lengthen()
+        seconds = self._retries[key].next()
         logger.warning("%s; trying again in %.1f s", error, seconds, extra={"gang": str(key)})
 
     def _is_resting(self, key: GangKey) -> bool:
-        rest = self._retries.get(key)
-        return rest is not None and monotonic() < rest.until
+        return key in self._retries and monotonic() < self._retries[key].until
 
     def _start_round(self) -> list[float]:
         """Start a round of planning, if gangs want nodes and something changed since the last one.

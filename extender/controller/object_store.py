@@ -13,8 +13,9 @@ import msgspec
 
 from extender.cluster_cache import ClusterCache
 from extender.objects import Owner
-from extender.plans import GangPlan, decode_plan, object_name
-from extender.reservations import Reservation
+from extender.plans.custom_resource import StoredObject
+from extender.plans.gang_plan import GangPlan, decode_plan, object_name
+from extender.plans.reservation import Reservation
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_objects import Metadata, NodeObject
 from topology.readers.kubernetes_pods import Pod
@@ -23,32 +24,21 @@ T = TypeVar("T")
 
 
 class Identity(NamedTuple):
-    """What tells an object from others.
-
-    :param place: namespace and name in the API server.
-    :param key: in the cache.
-    :param version: resourceVersions are comparable decimal numbers (KEP-5504); 0 for anything else.
-    """
+    """What tells an object from others: its place (namespace and name) in the API server, its key in the cache."""
 
     place: tuple[str, str]
     key: Any
     uid: str
-    version: int
+    version: int  # resourceVersions are comparable decimal numbers (KEP-5504); 0 for anything else
 
 
 class ObjectStore(Generic[T]):
-    """The objects of one kind: a reflector fills it, and the writer tells it of its answers.
-
-    :param put: takes up an object in the cache.
-    :param drop: forgets the object with a key there.
-    """
+    """The objects of one kind in the cache: a reflector fills it, and the writer tells it of its answers."""
 
     def __init__(
         self, put: Callable[[T], None], drop: Callable[[Any], None], identify: Callable[[T], Identity]
     ) -> None:
-        self._put = put
-        self._drop = drop
-        self._identify = identify
+        self._put, self._drop, self._identify = put, drop, identify
         self._known: dict[tuple[str, str], Identity] = {}
 
     def replace(self, objects: Iterable[T]) -> None:
@@ -62,15 +52,11 @@ class ObjectStore(Generic[T]):
     def put(self, found: T) -> None:
         """Take up an object that appeared or changed, unless a newer version of it is known."""
         new = self._identify(found)
-        old = self._known.get(new.place)
-        if old is None or new.version >= old.version:
+        if (old := self._known.get(new.place)) is None or new.version >= old.version:
             self._set(new, found)
 
     def wrote(self, answer: T, *, new: bool = False) -> None:
-        """Take up the answer to a write of ours; an object that is gone meanwhile stays gone.
-
-        :param new: it was made just now, so that the watch may not know it yet.
-        """
+        """Take up the answer to a write of ours; an object that is gone stays gone, unless it was made just now."""
         written = self._identify(answer)
         known = self._known.get(written.place)
         if new or (known is not None and known.uid == written.uid):
@@ -98,11 +84,11 @@ class Stores:
             cache.put_node, cache.drop_node, lambda node: _identity(node.metadata, node.name)
         )
         self.pods = ObjectStore[Pod](cache.put_pod, cache.drop_pod, lambda pod: _identity(pod.metadata, pod.uid))
-        self.plans = ObjectStore[GangPlan](cache.put_plan, cache.drop_plan, _identity_of_plan)
+        self.plans = ObjectStore[GangPlan](
+            cache.put_plan, cache.drop_plan, lambda plan: _our_identity(plan, object_name(plan.key))
+        )
         self.reservations = ObjectStore[Reservation](
-            cache.put_reservation,
-            cache.drop_reservation,
-            lambda one: Identity(one.key, one.key, one.uid, _version(one)),
+            cache.put_reservation, cache.drop_reservation, lambda one: _our_identity(one, one.key.name)
         )
 
     def owners(self) -> ObjectStore[Owner]:
@@ -111,26 +97,16 @@ class Stores:
         return ObjectStore(cache.put_owner, cache.drop_owner, lambda one: _identity(one.metadata, one.metadata.uid))
 
 
-def _identity_of_plan(plan: GangPlan) -> Identity:
-    place = (plan.key.namespace, object_name(plan.key))
-    return Identity(place, plan.key, plan.uid, _version(plan))
+def _our_identity(found: GangPlan | Reservation, name: str) -> Identity:
+    return Identity((found.key.namespace, name), found.key, found.uid, _version(found.resource_version))
 
 
 def _identity(meta: Metadata, key: str) -> Identity:
-    return Identity((meta.namespace or "", meta.name), key, meta.uid, _version(meta))
+    return Identity((meta.namespace or "", meta.name), key, meta.uid, _version(meta.resource_version))
 
 
-def _version(found: Metadata | GangPlan | Reservation) -> int:
-    text = found.resource_version
+def _version(text: str) -> int:
     return int(text) if text.isdecimal() else 0
-
-
-class _Named(msgspec.Struct):
-    name: str
-
-
-class _Headed(msgspec.Struct):
-    metadata: _Named
 
 
 def decode_own_plan(raw: bytes) -> GangPlan:
@@ -139,6 +115,6 @@ def decode_own_plan(raw: bytes) -> GangPlan:
     :raises InvalidInput: it bears another: it is none of ours, and there may be a second one of the same gang.
     """
     plan = decode_plan(raw)
-    if msgspec.json.decode(raw, type=_Headed).metadata.name != object_name(plan.key):
+    if msgspec.json.decode(raw, type=StoredObject).metadata.name != object_name(plan.key):
         raise InvalidInput(f"it is not the GangPlan of gang {plan.key}", fix="delete it; Arnold makes GangPlans itself")
     return plan

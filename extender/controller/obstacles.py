@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from extender.controller.event_phrases import counted
-from extender.fleet import Demand, Fleet, Host, demands_of
-from extender.gangs import Gang
+from extender.fleet.eligibility import Demand, demands_of
+from extender.fleet.fleet import Fleet
+from extender.fleet.hosts import Host
+from extender.gangs.types import Gang
+from extender.texts import counted
 
 
 class Vacancy(str):
-    """What stands for the node of a rank that has none, in a plan that is read off pods; never stored.
-
-    As Kubernetes has no name with a space in it, no node is meant by accident.
-    """
+    """What stands for the node of a rank without one, in a plan read off pods; no node has a space in its name."""
 
     __slots__ = ()
 
@@ -28,49 +27,37 @@ class Vacancy(str):
 
 @dataclass(frozen=True)
 class Obstacles:
-    """What stands between a gang and the nodes of its plan.
-
-    :param gpus: GPUs of each pod of the gang.
-    :param lost: how long a node may be not Ready before it is lost.
-    """
+    """What stands between a gang and the nodes of its plan."""
 
     fleet: Fleet
     gang: Gang
-    gpus: int
+    gpus: int  # GPUs of each pod of the gang
     now: datetime
-    lost: timedelta
+    lost: timedelta  # how long a node may be not Ready before it is lost
 
     def at(self, node: str) -> tuple[str, datetime | None]:
-        """Return why a rank that is not bound cannot have a node; empty = it can.
-
-        :returns: the reason, and when a node that is not Ready will be lost.
-        """
+        """Return why a rank not bound cannot have a node, empty = it can, and when a node not Ready will be lost."""
         if isinstance(node, Vacancy):
             return f"{node} has no node", None
         until: datetime | None = None
+        host = self.fleet.host(node)
         if why := self.fleet.ailing(node, self.now):
-            since = self.fleet.not_ready_since(node)
+            since = None if host is None else host.ready_since
             until = None if since is None else since + self.lost
             if until is None or self.now >= until:
                 return f"node {node}: {why}", None
         owner = self.fleet.promised_to(node)
         if owner is not None and owner != self.gang.key:
             return f"node {node} is promised to gang {owner}", None
-        host = self.fleet.host(node)
-        if host is not None and (why := self._kept_away(host)):
-            return f"node {node}: {why}", None
+        if host is not None and host.cordoned:
+            return f"node {node}: cordoned", None
+        if host is not None and host.repelling and (key := repelling_taint(host, self._demands)) is not None:
+            return f"node {node}: taint {key}, which the pods do not tolerate", None
         if others := self.fleet.held(node) - self._own_gpus[node]:
             room = 0 if host is None else host.allocatable - others
             if room < self.gpus:
                 return f"node {node}: {counted(others, 'GPU')} in use by pods that are not of the gang", None
         return "", until
-
-    def _kept_away(self, host: Host) -> str:
-        """Return why an administrator lets no pod of the gang come to a node; empty = they may."""
-        if host.cordoned:
-            return "cordoned"
-        key = repelling_taint(host, self._demands) if host.repelling else None
-        return "" if key is None else f"taint {key}, which the pods do not tolerate"
 
     @cached_property
     def _demands(self) -> frozenset[Demand]:
@@ -87,10 +74,7 @@ class Obstacles:
 
 
 def repelling_taint(host: Host, demands: Iterable[Demand]) -> str | None:
-    """Return the key of a taint that keeps some pods away; ``None`` = they may come.
-
-    Taints that Kubernetes sets itself repeat conditions, which are waited for.
-    """
+    """Return the key of a taint that keeps some pods away; those of Kubernetes itself repeat conditions."""
     taints = [taint for taint in host.repelling if not taint.key.startswith("node.kubernetes.io/")]
     pods = tuple(demands) if taints else ()
     return next((taint.key for taint in taints if not all(demand.tolerates(taint) for demand in pods)), None)

@@ -6,52 +6,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
-from extender.cluster_api.backoff import Backoff
-from extender.gangs import Gang, GangKey
+from extender.gangs.types import Gang, GangKey
 
-PAUSE = 0.05
-"""Seconds between two decisions at the least, so that a burst of changes is looked at once."""
-
-SHARE = 0.1
-"""Part of its time that the event loop thinks at the most."""
-
-SLICE = 0.005
-"""Seconds of thinking after which requests are let in."""
-
-QUIET = 2.0
-"""Seconds between two writes about a gang that only tell people more."""
-
-REMIND = 30.0
-"""Seconds after which a gang that waits is told newer numbers: they change for a whole queue, a write for each gang."""
-
-RETHINK = 30.0
-"""Seconds after which all gangs are thought about again, whatever happened: time changes some things by itself."""
-
-IDLE = 4.0
-"""A round of planning that found nothing is followed by a pause so many times as long."""
-
-AGAIN = 0.2
-"""Seconds after which a question is asked again whose answer came to nothing."""
-
-LONGEST_IDLE = 5.0
-"""Seconds of that pause at the most."""
-
-
-class RetryDelay:
-    """How long a gang is left alone after failures, longer each time."""
-
-    def __init__(self) -> None:
-        self._backoff = Backoff(first=0.2, longest=30.0)
-        self.until = 0.0
-
-    def lengthen(self) -> float:
-        """Count one more failure.
-
-        :returns: seconds of the rest.
-        """
-        seconds = self._backoff.next()
-        self.until = monotonic() + seconds
-        return seconds
+PAUSE = 0.05  # seconds between two decisions at the least, so that a burst of changes is looked at once
+SHARE = 0.1  # part of its time that the event loop thinks at the most
+SLICE = 0.005  # seconds of thinking after which requests are let in
+QUIET = 2.0  # seconds between two writes about a gang that only tell people more
+REMIND = 30.0  # seconds after which a gang that waits is told newer numbers: they change for a whole queue
+RETHINK = 30.0  # seconds after which all gangs are thought about again: time changes some things by itself
+IDLE = 4.0  # a round of planning that found nothing is followed by a pause so many times as long
+LONGEST_IDLE = 5.0  # seconds of that pause at the most
+AGAIN = 0.2  # seconds after which a question is asked again when its answer came to nothing
+RETRY = 0.2, 30.0  # seconds for which a gang is left alone after a first failure, and at the most after many
 
 
 class Reminders:
@@ -75,18 +41,12 @@ class Reminders:
 
 @dataclass(frozen=True, slots=True)
 class PlanningPass:
-    """The last round of planning, whole or a glance at the head of the queue, and when another makes sense.
+    """The last round of planning, whole or a glance at the head of the queue, and when another makes sense."""
 
-    :param unplaced: the gangs that wanted nodes, as they were.
-    :param version: of the fleet.
-    :param ended: when, on the steady clock.
-    :param patience: seconds until the next one if anything has changed.
-    """
-
-    unplaced: Mapping[GangKey, Gang | None] = field(default_factory=dict)
-    version: int = -1
-    ended: float = float("-inf")
-    patience: float = 0.0
+    unplaced: Mapping[GangKey, Gang | None] = field(default_factory=dict)  # the gangs that wanted nodes, as they were
+    version: int = -1  # version of the fleet
+    ended: float = float("-inf")  # time of its end on the steady clock
+    patience: float = 0.0  # seconds until the next one if anything has changed
 
     def due(self, unplaced: Mapping[GangKey, Gang | None], version: int) -> float:
         """Return when to start the next pass, on the steady clock."""
@@ -99,11 +59,7 @@ class PlanningPass:
     def after(
         cls, unplaced: Mapping[GangKey, Gang | None], version: int, *, started: float, found: bool, again: bool
     ) -> PlanningPass:
-        """Return the pass that ends now.
-
-        :param found: some gang has nodes now, which may let others through.
-        :param again: some gang has to be asked about again, whether anything changes or not.
-        """
+        """Return the pass that ends now: some gang found nodes, or has to be asked about again whatever changes."""
         ended = monotonic()
         if again:
             return cls(ended=ended, patience=AGAIN)

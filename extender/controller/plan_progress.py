@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from extender.gangs import Gang
+from extender.gangs.types import Gang
 from extender.kubernetes_names import GATE
-from extender.plans import GangPlan, canonical_uid
+from extender.plans.gang_plan import GangPlan, canonical_uid
 from topology.readers.kubernetes_pods import Pod
 
 
@@ -16,7 +16,7 @@ from topology.readers.kubernetes_pods import Pod
 class PlanProgress:
     """One gang with a plan that has nodes.
 
-    Ranks whose pod has succeeded are *done*: they count as bound and want nothing.
+    A rank is *done* when its pod has succeeded: it counts as bound and wants nothing.
     """
 
     gang: Gang
@@ -31,16 +31,14 @@ class PlanProgress:
     def pods(self) -> tuple[tuple[int, Pod, str], ...]:
         """Rank, pod and planned node of each rank that has a pod.
 
-        While the ranks of the gang cannot be told (a pod too many, one of several that are numbered together is
-        missing), those of the pods that the plan names.
+        While the gang's ranks cannot be told (a pod too many, or one missing), those of the pods that the plan names.
         """
         nodes = self.plan.nodes
         if self.matching:
             ranks = enumerate(self.gang.members)
             return tuple((rank, member.pod, nodes[rank]) for rank, member in ranks if member is not None)
         known = self.plan.rank_of_pod
-        needed = (pod for pod in self.gang.pods if not pod.terminal and not pod.leaving)
-        found = ((known.get(canonical_uid(pod.uid)), pod) for pod in needed)
+        found = ((known.get(canonical_uid(pod.uid)), pod) for pod in self.gang.needed_pods)
         return tuple((rank, pod, nodes[rank]) for rank, pod in found if rank is not None and rank < len(nodes))
 
     @cached_property
@@ -53,31 +51,28 @@ class PlanProgress:
 
     @cached_property
     def gated(self) -> tuple[tuple[int, Pod, str], ...]:
-        """Those that still wait behind our gate."""
+        """Pods that still wait behind our gate."""
         return tuple(one for one in self.pods if one[1].node is None and one[1].gated_by(GATE))
 
     @cached_property
     def bound(self) -> frozenset[int]:
-        """Ranks whose pod is on a node, or is done."""
+        """Ranks with a pod on a node, or done."""
         done = self.gang.done if self.matching else frozenset()
         return done | {rank for rank, pod, _ in self.pods if pod.node is not None}
 
     @cached_property
     def started(self) -> bool:
-        """Whether a pod was released or bound: its node is decided, and a new plan would not be free any more."""
+        """Whether a pod was released or bound: a new plan would not be free to choose its node."""
         return any(pod.node is not None or pod.released for _, pod, _ in self.ungated)
 
     @property
     def ungated(self) -> Iterator[tuple[int, Pod, str]]:
-        """Those that do not wait behind our gate."""
+        """Pods that do not wait behind our gate."""
         return (one for one in self.pods if one[1].node is not None or not one[1].gated_by(GATE))
 
     @cached_property
     def outdated(self) -> tuple[tuple[int, Pod, str], ...]:
-        """Released pods that are pinned to the node which their rank had before, to be made anew by their controller.
-
-        Those that were written with a pin would come back the same.
-        """
+        """Released pods pinned to the node that their rank had before; pods written with a pin would come back so."""
         return tuple(one for one in self._pinned_elsewhere if one[1].owner is not None and one[1].released)
 
     @cached_property

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from extender.controller.actions import EventNote, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.context import Context, UnfitRanks, is_pinned, nodes_of
-from extender.controller.event_phrases import counted, named
 from extender.controller.plan_progress import PlanProgress
-from extender.gangs import Gang
+from extender.gangs.types import Gang
 from extender.kubernetes_names import PLANNED
-from extender.planner import with_doubts
-from extender.plans import GangPlan, PlanPhase, PlanSpec, canonical_uid
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid, with_doubts
+from extender.texts import counted, named
 
 
 def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
-    """Decide what to do about a gang whose plan holds nodes."""
+    """Decide what to do about a gang with nodes."""
     sight = PlanProgress(gang, plan)
     if not sight.started and (gang.complete or sight.matching) and (changed := _changed(sight)):
         context.give_back(plan, PlanPhase.QUEUED, "GangChanged", f"{changed}; planned anew")
@@ -25,7 +24,9 @@ def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
         unfit = context.unfit_ranks(sight)
         context.watch(unfit)
         if not _mend(context, sight, unfit):
-            _recreate(context, sight)
+            # Their rank has another node than before, and a pin cannot be taken off.
+            moved = ((rank, pod, node) for rank, pod, node in sight.outdated if not pod.leaving)
+            context.do(*(Recreate(context.key, pod, f"rank {rank} has node {node} now") for rank, pod, node in moved))
             _release(context, sight, unfit)
             _tell(context, sight)
             _advance(context, sight)
@@ -34,10 +35,7 @@ def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
 
 
 def _adopt(context: Context, sight: PlanProgress) -> None:
-    """Give the ranks of pods that are gone to those that came in their place.
-
-    When all are new, as after a restart of the job, the gang is begun again: whole, and with new time.
-    """
+    """Give the ranks of pods that are gone to those that came in their place; when all are new, begin again."""
     if not sight.started and sight.plan.phase is not PlanPhase.PLANNED:
         context.do(Write(context.renewed(sight.plan, sight.gang)))
         return
@@ -47,17 +45,10 @@ def _adopt(context: Context, sight: PlanProgress) -> None:
     context.do(Write(sight.plan.replace(pods=tuple(pods))))
 
 
-def _recreate(context: Context, sight: PlanProgress) -> None:
-    """Have pods made anew that are pinned to the node which their rank had before: a pin cannot be taken off."""
-    for rank, pod, node in sight.outdated:
-        if not pod.leaving:
-            context.do(Recreate(context.key, pod, f"rank {rank} has node {node} now"))
-
-
 def _release(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> None:
     """Release pods: all of them when the gang is complete, later ones as they come.
 
-    Nobody is pinned to a node that may be lost, and no gang is begun while one of its nodes may be.
+    No pod is pinned to a node that may be lost, and no gang is begun while one of its nodes may be.
     """
     if sight.started or (sight.gang.complete and not unfit.doubtful):
         ready = (one for one in sight.gated if one[0] not in unfit.doubtful)
@@ -92,10 +83,7 @@ def _advance(context: Context, sight: PlanProgress) -> None:
 
 
 def _mend(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> bool:
-    """Move ranks whose nodes cannot be had.
-
-    :returns: whether there is anything to mend; nothing is released meanwhile.
-    """
+    """Move ranks off nodes that cannot be had, and return whether there are any: nothing is released meanwhile."""
     if not unfit.move:
         return False
     if not sight.started and sight.plan.phase is PlanPhase.PLANNED:
@@ -164,10 +152,7 @@ def _off_plan(sight: PlanProgress) -> list[str]:
 
 
 def _changed(sight: PlanProgress) -> str:
-    """Return what a gang asks now and did not when it was planned; empty = nothing.
-
-    A level that is not named is any.
-    """
+    """Return what a gang asks now and did not when it was planned; empty = nothing, and a level not named is any."""
     job, spec = sight.gang.job, sight.plan.spec
     if not sight.matching:
         return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"

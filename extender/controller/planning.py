@@ -14,17 +14,19 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
 
-from extender.cluster_api import ClusterError, EventRecorder, Regarding
+from extender.cluster_api.api_errors import ClusterError
+from extender.cluster_api.events import EventRecorder, Regarding
 from extender.controller.actions import EventNote, RepairAction
 from extender.controller.api_writer import GANGPLANS
-from extender.controller.context import uids_of
 from extender.controller.dependencies import Dependencies
-from extender.controller.event_phrases import counted, worth
 from extender.controller.obstacles import Obstacles
 from extender.controller.pacing import Reminders
-from extender.gangs import GangKey
-from extender.planner import HINTS_READ, Answer, PlanningRound, Question, Stopping, repair_question, solve
-from extender.plans import GangPlan, PlanPhase, object_name
+from extender.gangs.types import GangKey
+from extender.planner.planning_round import Answer, PlanningRound
+from extender.planner.question import Question, Stopping, repair_question
+from extender.planner.solve import solve
+from extender.plans.gang_plan import HINTS_READ, GangPlan, PlanPhase, object_name, uids_of
+from extender.texts import counted
 from topology.errors import ArnoldError
 
 logger = logging.getLogger(__name__)
@@ -36,25 +38,18 @@ Claim = Callable[[GangKey], AbstractContextManager[bool]]
 class PlanningOutcome(Enum):
     """What came of a question."""
 
-    NODES = auto()
-    """The gang has nodes now."""
-    NO_ROOM = auto()
-    """There are none for it, until something changes."""
-    NOTHING = auto()
-    """The world moved on, or the answer could not be written: to be asked again."""
+    NODES = auto()  # the gang has nodes now
+    NO_ROOM = auto()  # there are none for it, until something changes
+    NOTHING = auto()  # the world moved on, or the answer could not be written: to be asked again
 
 
 @dataclass(frozen=True)
 class Planning:
-    """Asks the solver and writes what comes of it.
-
-    :param stop: has a gang stopped that may be, for a reason.
-    :param reminders: which gangs wait, and may be told more about it.
-    """
+    """Asks the solver and writes what comes of it."""
 
     shared: Dependencies
-    stop: Callable[[GangKey, str], None]
-    reminders: Reminders = field(default_factory=Reminders)
+    stop: Callable[[GangKey, str], None]  # has a gang stopped that may be, for a reason
+    reminders: Reminders = field(default_factory=Reminders)  # which gangs wait, and may be told more about it
 
     async def round(
         self, *, claim: Claim, failed: Callable[[GangKey, ArnoldError], None], glance: bool = False
@@ -90,24 +85,18 @@ class Planning:
         return frozenset(came)
 
     async def _stop(self, key: GangKey, stopping: Stopping, failed: Callable[[GangKey, ArnoldError], None]) -> None:
-        """Stop others for a gang, which has room then.
-
-        A gang is stopped in its own task, which gives back its nodes before its pods go.
-        """
+        """Stop others for a gang, each gang in its own task: it gives back its nodes before its pods go."""
         why = f"makes room for gang {key}"
         for victim in stopping.gangs:
             logger.info("stopped: it %s", why, extra={"gang": str(victim)})
             self.stop(victim, why)
         try:
-            await asyncio.gather(*(self.shared.writer.evict(pod, why) for pod in stopping.pods))
+            await asyncio.gather(*(self.shared.writer.stop("evict", pod, why) for pod in stopping.pods))
         except ArnoldError as error:
             failed(key, error)
 
     async def repair(self, action: RepairAction) -> None:
-        """Ask for other nodes and write the plan.
-
-        :raises ClusterError: there are none, to be tried again later; or writing failed.
-        """
+        """Ask for other nodes and write the plan, or raise ``ClusterError``: there are none, or writing failed."""
         before = action.plan
         async with self.shared.solver:
             question = repair_question(self.shared.state, before, action.lost, self.shared.now(), self.shared.policy)
@@ -154,7 +143,7 @@ class Planning:
             return PlanningOutcome.NO_ROOM
         if self._stale(plan):
             return PlanningOutcome.NOTHING
-        said = worth(plan)
+        said = _worth(plan)
         plan = plan.with_condition("Planned", True, "Planned", said, now).replace(expires=now + self.shared.terms.bind)
         plan = plan.with_condition("Valid", True, "Consistent", "", now)
         await self._write(plan, EventNote("Planned", said))
@@ -173,10 +162,7 @@ class Planning:
         return plan.with_condition("Planned", True, "Repaired", why, now)
 
     def _stale(self, plan: GangPlan, moved: Iterable[int] | None = None) -> bool:
-        """Return whether the gang, or the nodes of its ranks, are not any more what the solver was told.
-
-        :param moved: of a repair, the ranks whose nodes are new; ``None`` = this is no repair.
-        """
+        """Return whether the gang, or a node of its ranks (or of those that moved), is not what the solver was told."""
         gang = self.shared.state.gang(plan.key)
         if gang is None or (moved is None and (not gang.complete or uids_of(gang) != plan.pods)):
             return True
@@ -189,6 +175,14 @@ class Planning:
     async def _write(self, plan: GangPlan, *said: EventNote) -> None:
         self.reminders.written(plan.key)
         announce(self.shared.events, await self.shared.writer.write(plan), said)
+
+
+def _worth(plan: GangPlan) -> str:
+    """Return what a placement is worth, in one sentence."""
+    if plan.spread is None or plan.objective is None:
+        return f"{counted(plan.size, 'node')} planned"
+    proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} from the best"
+    return f"DP spread {plan.spread[0]}, PP spread {plan.spread[1]}, objective {plan.objective:g}, {proof}"
 
 
 def _gist(plan: GangPlan) -> tuple[object, ...]:

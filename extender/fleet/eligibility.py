@@ -30,12 +30,7 @@ class AffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a pod asks of a node.  Pods of one template ask the same.
-
-    :param selector: labels with the values that they must have.
-    :param terms: one of them must hold; ``None`` = no affinity.
-    :param tolerations: (key, operator, value, effect) of each.
-    """
+    """What a pod asks of a node, as all pods of a template: labels, one of the terms (``None`` = any), tolerations."""
 
     selector: tuple[tuple[str, str], ...] = ()
     terms: tuple[AffinityTerm, ...] | None = None

@@ -17,7 +17,7 @@ from extender.fleet.eligibility import Demand
 from extender.fleet.fleet_table import BoolArray, FleetTable, Problem, make_table
 from extender.fleet.gang_view import GangView, Own, make_view
 from extender.fleet.hosts import GONE, Host, host_of
-from extender.gangs import GangKey
+from extender.gangs.types import GangKey
 from scheduler.occupancy import Occupancy
 from topology.cluster import Cluster
 from topology.readers.kubernetes_labels import PRESETS
@@ -25,15 +25,11 @@ from topology.readers.kubernetes_objects import NodeObject
 from topology.readers.kubernetes_pods import Pod
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
-_VIEWS = 32
-"""Views kept, one for each kind of pods."""
+_VIEWS = 32  # views kept, one for each kind of pods
 
 
 class Fleet:
-    """The nodes as last seen.
-
-    :param levels: node labels from broad to close; ``None`` = those of the preset that most nodes carry.
-    """
+    """The nodes as last seen; without levels, those of the preset that most nodes carry are taken."""
 
     def __init__(self, levels: Sequence[str] | None = None) -> None:
         self._configured = None if levels is None else tuple(levels)
@@ -48,6 +44,8 @@ class Fleet:
         self._annotated = np.zeros(0, dtype=np.bool_)
         self._dirty: set[str] = set()
         self._views: dict[tuple[frozenset[Demand], frozenset[str]], tuple[int, datetime, GangView]] = {}
+        self.holding: Mapping[str, tuple[str, int]] = MappingProxyType(self._holding)
+        """Node and GPUs, at least one, of each pod that holds some, by its UID."""
         self.version = 0
         """Counts changes that a plan could depend on."""
 
@@ -116,19 +114,9 @@ class Fleet:
         host = self._hosts.get(name)
         return GONE if host is None else host.ailing(now)
 
-    def not_ready_since(self, name: str) -> datetime | None:
-        """Return since when a node has not been Ready; ``None`` = it is Ready, or gone."""
-        host = self._hosts.get(name)
-        return None if host is None else host.ready_since
-
     def held(self, name: str) -> int:
         """Return GPUs of a node that pods hold."""
         return self._held[name]
-
-    @property
-    def holding(self) -> Mapping[str, tuple[str, int]]:
-        """Node and GPUs, at least one, of each pod that holds some, by its UID."""
-        return MappingProxyType(self._holding)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -139,10 +127,9 @@ class Fleet:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What an operator should mend."""
-        unreadable = (host for host in self._hosts.values() if host.problem is not None)
         own = (
             Problem("UnreadableNode", host.problem.message, host.problem.fix, node=host.name)
-            for host in unreadable
+            for host in self._hosts.values()
             if host.problem is not None
         )
         return (*self.table.problems, *own)
@@ -180,12 +167,7 @@ class Fleet:
     def view(
         self, demands: frozenset[Demand], now: datetime, *, counted: frozenset[str], own: Own | None = None
     ) -> GangView:
-        """Return the cluster for the pods of one gang.
-
-        :param demands: what they ask of a node.
-        :param counted: levels at which a node must have a place to be of use.
-        :param own: nodes that are in it in any case.
-        """
+        """Return the cluster for the pods of one gang, as :func:`make_view` does."""
         if own is not None:
             return self._view(demands, counted, own, now)
         known = self._views.get((demands, counted))

@@ -19,11 +19,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something about the nodes that an operator should mend; the process goes on.
-
-    :param reason: one word, CamelCase.
-    :param node: the node it is about; empty = the whole fleet.
-    """
+    """Something about one node, or the whole fleet, that an operator should mend; the reason is one word."""
 
     reason: str
     message: str
@@ -33,28 +29,18 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FleetTable:
-    """The tree.
+    """The tree."""
 
-    :param hosts: nodes with GPUs, by name.
-    :param tree: all of them, none in use and without flags; ``None`` when there are none.
-    :param unplaced: for each level, shape [nodes], the nodes without its label.
-    :param sentence: which labels are the levels, and why.
-    """
-
-    hosts: tuple[Host, ...]
+    hosts: tuple[Host, ...]  # nodes with GPUs, by name
     index_of: Mapping[str, int]
-    tree: Cluster | None
-    unplaced: tuple[BoolArray, ...]
-    sentence: str
+    tree: Cluster | None  # all of them, none in use and without flags; None when there are none
+    unplaced: tuple[BoolArray, ...]  # for each level, shape [nodes], the nodes without its label
+    sentence: str  # which labels are the levels, and why
     problems: tuple[Problem, ...]
 
 
 def make_table(hosts: Sequence[Host], levels: Sequence[str] | None) -> FleetTable:
-    """Return the tree of some nodes.
-
-    :param hosts: each with at least one GPU.
-    :param levels: labels from broad to close; ``None`` = those of the preset that most nodes carry.
-    """
+    """Return the tree of nodes with GPUs; without levels, those of the preset that most nodes carry are taken."""
     rows = sorted(hosts, key=lambda host: host.name)
     labels = [host.labels for host in rows]
     problems: list[Problem] = []

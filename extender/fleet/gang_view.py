@@ -25,26 +25,26 @@ class GangView:
 
     :param cluster: the nodes that they may use at all; what is in use or promised is not free, what no new pod may use
         is faulty.  ``None`` = there are none.
-    :param left_out: why the other nodes are not in it, and how many.
     :param rows: shape [nodes of the cluster], the row of each in the fleet's table; -1 = it is gone.
     """
 
     cluster: Cluster | None
-    left_out: Mapping[str, int]
+    left_out: Mapping[str, int]  # why the other nodes are not in it, and how many
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
+
+    @property
+    def counted_out(self) -> str:
+        """Why the other nodes are not in it, and how many, in words."""
+        return ", ".join(f"{count} {why}" for why, count in self.left_out.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """The nodes that a gang has.
-
-    :param gpus: of each, for those that are gone.
-    :param likenesses: those that are gone -> others at whose places they are taken to have been.
-    """
+    """The nodes that a gang has, and GPUs of each."""
 
     nodes: tuple[str, ...]
     gpus: int
-    likenesses: Mapping[str, str]
+    likenesses: Mapping[str, str]  # nodes that are gone -> others at whose places they are taken to have been
 
 
 def make_view(

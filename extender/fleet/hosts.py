@@ -16,31 +16,19 @@ GONE = "the node is gone"
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A node.
-
-    :param gpus: GPUs that it has; 0 = it is none of ours.
-    :param allocatable: GPUs that its device plugin offers.
-    :param ailment: why what runs here is in danger: not Ready, broken; empty = fine.
-    :param fault: why no new pod may come, an ailment among others; empty = they may.
-    :param cordoned: no new pod may come, by an administrator's word.
-    :param repelling: taints NoSchedule and NoExecute.
-    :param discouraging: taints PreferNoSchedule.
-    :param annotated: what the annotation of health says.
-    :param ready_since: when Ready last changed, if it is not True now.
-    :param problem: what cannot be read of it.
-    """
+    """A node."""
 
     name: str
     labels: dict[str, str]
-    gpus: int
-    allocatable: int
-    ailment: str = ""
-    fault: str = ""
+    gpus: int  # GPUs that it has; 0 = it is none of ours
+    allocatable: int  # GPUs that its device plugin offers
+    ailment: str = ""  # why what runs here is in danger: not Ready, broken; empty = fine
+    fault: str = ""  # why no new pod may come, an ailment among others; empty = they may
     cordoned: bool = False
-    repelling: tuple[Taint, ...] = ()
-    discouraging: tuple[Taint, ...] = ()
+    repelling: tuple[Taint, ...] = ()  # taints NoSchedule and NoExecute
+    discouraging: tuple[Taint, ...] = ()  # taints PreferNoSchedule
     annotated: NodeFlag | None = None
-    ready_since: datetime | None = None
+    ready_since: datetime | None = None  # when Ready last changed, if it is not True now
     problem: InvalidTopology | None = None
 
     def ailing(self, now: datetime) -> str:
@@ -51,10 +39,7 @@ class Host:
         return self.ailment
 
     def flag(self, now: datetime, discouraging: Iterable[Taint]) -> NodeFlag | None:
-        """Return what is to be said against new pods here: the worst there is.
-
-        :param discouraging: taints PreferNoSchedule that the pods do not tolerate.
-        """
+        """Return the worst of what is to be said against new pods here, with the taints that they do not tolerate."""
         if self.fault:
             return NodeFlag(self.name, "faulty", FAULTY, source="kubernetes", evidence=self.fault)
         price = price_flag(self.name, ((taint.key, taint.value or "") for taint in discouraging))

@@ -12,23 +12,23 @@ from extender.gangs.types import Asked, Gang, GangKey, GangMember, InvalidGang
 from extender.kubernetes_names import GANG_SIZE, RANK
 from topology.readers.kubernetes_pods import Pod
 
-_SHOWN = 5
-"""Ranks or pods named in a sentence."""
+_SHOWN = 5  # ranks or pods named in a sentence
 
 
 def assemble(key: GangKey, members: Iterable[GangMember]) -> Gang:
-    """Return all that is known of a gang.
-
-    :param members: of this gang, at least one, in any order; the answer does not depend on it.
-    """
+    """Return all that is known of a gang from its members, at least one, whatever their order."""
     everyone = _of_one_run(sorted(members, key=lambda member: (member.pod.name, member.pod.uid)))
     needed = [member for member in everyone if member.needed]
     problem: InvalidGang | None = None
     understood, ranks = Understood(), _Ranks()
     try:
         speakers = needed or everyone
-        _check(speakers)
-        understood = understand(key, _agreed(speakers), _gpus(speakers), size=_size_of_form(everyone))
+        for member in speakers:
+            if member.problem is not None:
+                raise member.problem
+        # Where the size was changed in between, its pods say several: the largest counts.
+        size = max((member.size for member in everyone if member.size), default=None)
+        understood = understand(key, _agreed(speakers), _gpus(speakers), size=size)
         ranks = _ranks(everyone, understood.size)
     except InvalidGang as error:
         problem = error
@@ -55,7 +55,7 @@ def assemble(key: GangKey, members: Iterable[GangMember]) -> Gang:
 
 @dataclass(frozen=True, slots=True)
 class _Ranks:
-    """Who has which rank."""
+    """Members by rank."""
 
     members: tuple[GangMember | None, ...] = ()
     done: frozenset[int] = frozenset()
@@ -91,29 +91,13 @@ def _maker(pod: Pod) -> str:
     return pod.owner.uid if pod.owner is not None else pod.uid
 
 
-def _check(members: Sequence[GangMember]) -> None:
-    """Let pods speak that are wrong in themselves.
-
-    :raises InvalidGang: the first of them.
-    """
-    for member in members:
-        if member.problem is not None:
-            raise member.problem
-
-
 def _agreed(members: Sequence[GangMember]) -> Asked:
-    """Return what the members ask, in one voice; a pod that says nothing agrees.
-
-    :raises InvalidGang: two say different things.
-    """
+    """Return what the members ask in one voice, or raise ``InvalidGang``: two say different things."""
     if len({member.dialect for member in members}) > 1:
         first, other = members[0], next(member for member in members if member.dialect != members[0].dialect)
-        raise InvalidGang(
-            f"two groups share the name {members[0].key.name!r}: pod {first.pod.name} ({first.dialect}) and pod "
-            f"{other.pod.name} ({other.dialect})",
-            reason="NameClash",
-            fix="give one of them another name",
-        )
+        groups = f"pod {first.pod.name} ({first.dialect}) and pod {other.pod.name} ({other.dialect})"
+        message = f"two groups share the name {first.key.name!r}: {groups}"
+        raise InvalidGang(message, reason="NameClash", fix="give one of them another name")
     said: dict[str, str] = {}
     for field, key in ANNOTATIONS.items():
         by: dict[str, str] = {}
@@ -122,12 +106,9 @@ def _agreed(members: Sequence[GangMember]) -> Asked:
                 by.setdefault(text, member.pod.name)
         if len(by) > 1:
             (one, pod), (two, other_pod) = list(by.items())[:2]
-            raise InvalidGang(
-                f"pods disagree: {one[:40]!r} ({pod}) and {two[:40]!r} ({other_pod})",
-                reason="Disagreement",
-                where=key,
-                fix="give all pods of a gang the same annotations",
-            )
+            message = f"pods disagree: {one[:40]!r} ({pod}) and {two[:40]!r} ({other_pod})"
+            fix = "give all pods of a gang the same annotations"
+            raise InvalidGang(message, reason="Disagreement", where=key, fix=fix)
         if by:
             said[field] = next(iter(by))
     requests = {request: None for member in members for request in member.asked.requests}
@@ -135,24 +116,14 @@ def _agreed(members: Sequence[GangMember]) -> Asked:
 
 
 def _gpus(members: Sequence[GangMember]) -> int:
-    """Return the GPUs that each pod asks for.
-
-    :raises InvalidGang: not all the same, or none.
-    """
+    """Return the GPUs that each pod asks for, or raise ``InvalidGang``: not all the same."""
     by = {member.pod.gpus: member.pod.name for member in reversed(members)}
     if len(by) > 1:
         listed = ", ".join(f"{gpus} ({pod})" for gpus, pod in sorted(by.items()))
-        raise InvalidGang(
-            f"pods of one gang ask for different numbers of GPUs: {listed}",
-            reason="UnequalPods",
-            fix="make all pods of a gang alike: each takes one whole node",
-        )
+        message = f"pods of one gang ask for different numbers of GPUs: {listed}"
+        fix = "make all pods of a gang alike: each takes one whole node"
+        raise InvalidGang(message, reason="UnequalPods", fix=fix)
     return next(iter(by))
-
-
-def _size_of_form(members: Sequence[GangMember]) -> int | None:
-    """Return the size that the controller or the group says; the largest, where it was changed in between."""
-    return max((member.size for member in members if member.size), default=None)
 
 
 def _ranks(members: Sequence[GangMember], size: int | None) -> _Ranks:
@@ -164,27 +135,18 @@ def _ranks(members: Sequence[GangMember], size: int | None) -> _Ranks:
     taken: dict[tuple[int, ...], GangMember] = {}
     for member in needed:
         if member.index is None:
-            raise InvalidGang(
-                f"pod {member.pod.name} has no rank",
-                reason="MissingRank",
-                where=f"pod {member.pod.namespace}/{member.pod.name}",
-                fix=f"number the pods from 0 with the label {RANK}, or use a controller that numbers its pods",
-            )
+            fix = f"number the pods from 0 with the label {RANK}, or use a controller that numbers its pods"
+            raise InvalidGang.of_pod(member.pod, f"pod {member.pod.name} has no rank", reason="MissingRank", fix=fix)
         if (first := taken.setdefault(member.index, member)) is not member:
-            raise InvalidGang(
-                f"pods {first.pod.name} and {member.pod.name} have the same rank, {_shown(member.index)}",
-                reason="DuplicateRank",
-                where=f"pod {member.pod.namespace}/{member.pod.name}",
-                fix="give every pod of a gang a rank of its own",
-            )
+            index = ".".join(map(str, member.index))
+            message = f"pods {first.pod.name} and {member.pod.name} have the same rank, {index}"
+            fix = "give every pod of a gang a rank of its own"
+            raise InvalidGang.of_pod(member.pod, message, reason="DuplicateRank", fix=fix)
     ended = (member.index for member in members if member.pod.status.phase == "Succeeded")
     finished = {index for index in ended if index is not None} - taken.keys()
     if len({len(index) for index in (*taken, *finished)}) > 1:
-        raise InvalidGang(
-            "some pods of the gang are numbered by one label and some by another",
-            reason="MixedRanks",
-            fix=f"number all of them with the label {RANK}, or none",
-        )
+        message = "some pods of the gang are numbered by one label and some by another"
+        raise InvalidGang(message, reason="MixedRanks", fix=f"number all of them with the label {RANK}, or none")
     if size is None:
         return _Ranks(waits=f"nobody says how many pods the gang has: add the annotation {GANG_SIZE}")
     if len(taken) + len(finished) > size:
@@ -208,10 +170,7 @@ def _ranks(members: Sequence[GangMember], size: int | None) -> _Ranks:
 
 
 def _in_parts(member: GangMember, pods: int) -> int:
-    """Return the rank of a pod of one of several jobs that have so many pods each.
-
-    :raises InvalidGang: its job has fewer.
-    """
+    """Return the rank of a pod of one of several jobs that have so many pods each, or raise ``InvalidGang``: fewer."""
     assert member.index is not None
     job, completion = member.index
     if completion >= pods:
@@ -221,8 +180,7 @@ def _in_parts(member: GangMember, pods: int) -> int:
 
 
 def _out_of_range(pod: Pod, has: str, fix: str) -> InvalidGang:
-    where = f"pod {pod.namespace}/{pod.name}"
-    return InvalidGang(f"pod {pod.name} has {has}", reason="RankOutOfRange", where=where, fix=fix)
+    return InvalidGang.of_pod(pod, f"pod {pod.name} has {has}", reason="RankOutOfRange", fix=fix)
 
 
 def _direct(taken: dict[int, GangMember], finished: set[int], size: int) -> _Ranks:
@@ -246,7 +204,3 @@ def _dense(taken: dict[tuple[int, ...], GangMember], finished: set[tuple[int, ..
         return _Ranks(waits=f"{size - len(order)} of {size} pods are missing")
     done = frozenset(rank for rank, index in enumerate(order) if index in finished)
     return _Ranks(tuple(taken.get(index) for index in order), done)
-
-
-def _shown(index: tuple[int, ...]) -> str:
-    return ".".join(map(str, index))

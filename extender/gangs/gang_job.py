@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from extender.gangs.gang_annotations import (
     MOST_PODS,
+    format_parallelism,
     impossible_degrees,
     parse_alpha,
     parse_avoid,
@@ -17,24 +18,17 @@ from extender.gangs.gang_annotations import (
     parse_level,
     parse_size,
 )
-from extender.gangs.parallelism import format_parallelism
 from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
 from extender.kubernetes_names import GANG_SIZE, PARALLELISM
 from scheduler.job import Hold, Job, Parallelism
 from topology.errors import InvalidJob
 
-MOST_HOLDS = 64
-"""Requirements of one gang that its GangPlan can hold (maxItems of the CRD)."""
+MOST_HOLDS = 64  # requirements of one gang that its GangPlan can hold (maxItems of the CRD)
 
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What annotations come to.
-
-    :param size: pods; ``None`` = not known.
-    :param job: ``None`` exactly when the size is.
-    :param tiers: hard requests by number of a level.
-    """
+    """What annotations come to; see :class:`~extender.gangs.types.Gang`."""
 
     size: int | None = None
     job: Job | None = None
@@ -58,13 +52,18 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Un
     if size is None or size < 1:
         return Understood()
     if shape is not None and shape[0] * shape[1] != size:
-        raise _contradiction(size, gpus, shape)
-    slices = {
-        request.slice_size for request in asked.requests if request.slice_size is not None and request.slice_size < size
-    }
+        rows, columns = shape
+        made = rows * columns
+        raise InvalidGang(
+            f"{size}, but {PARALLELISM} on pods of {gpus} GPUs makes {made} pods ({rows} pipelines of {columns})",
+            reason="SizeContradictsParallelism",
+            where=GANG_SIZE,
+            fix=f"set {GANG_SIZE} to {made}, or correct the degrees",
+        )
     if degrees is None:
+        slices = {one.slice_size for one in asked.requests if one.slice_size is not None and one.slice_size < size}
         degrees = _without_degrees(size, gpus, slices)
-        shape = _shape(degrees, gpus)
+        _shape(degrees, gpus)
     level = parse_level(asked.level) if asked.level else None
     job = Job(name=str(key), parallelism=degrees, gpus_per_node=gpus, level=level)
     if asked.alpha is not None:
@@ -99,34 +98,18 @@ def _shape(degrees: Parallelism, gpus: int) -> tuple[int, int]:
     except InvalidJob as error:
         raise impossible_degrees(f"{format_parallelism(degrees)} on nodes of {gpus} GPUs", error) from None
     if rows * columns > MOST_PODS:
-        raise InvalidGang(
-            f"makes a job of {rows * columns:,} nodes",
-            reason="InvalidParallelism",
-            where=PARALLELISM,
-            fix=f"a gang has at most {MOST_PODS:,} pods: check the degrees for a slip",
-        )
+        message = f"makes a job of {rows * columns:,} nodes"
+        fix = f"a gang has at most {MOST_PODS:,} pods: check the degrees for a slip"
+        raise InvalidGang(message, reason="InvalidParallelism", where=PARALLELISM, fix=fix)
     return rows, columns
-
-
-def _contradiction(size: int, gpus: int, shape: tuple[int, int]) -> InvalidGang:
-    rows, columns = shape
-    return InvalidGang(
-        f"{size}, but {PARALLELISM} on pods of {gpus} GPUs makes {rows * columns} pods ({rows} pipelines of {columns})",
-        reason="SizeContradictsParallelism",
-        where=GANG_SIZE,
-        fix=f"set {GANG_SIZE} to {rows * columns}, or correct the degrees",
-    )
 
 
 def _without_degrees(size: int, gpus: int, slices: set[int]) -> Parallelism:
     """Return one data-parallel group, or as many as there are slices of one size."""
     group = next(iter(slices)) if len(slices) == 1 else size
     if size % group:
-        raise InvalidGang(
-            f"slices of {group} ranks do not divide the {size} pods of the gang",
-            reason="UnsupportedSlice",
-            fix=f"choose a slice size that divides {size}",
-        )
+        message = f"slices of {group} ranks do not divide the {size} pods of the gang"
+        raise InvalidGang(message, reason="UnsupportedSlice", fix=f"choose a slice size that divides {size}")
     return Parallelism(tp=gpus, dp=group, pp=size // group)
 
 
@@ -148,15 +131,8 @@ def _with_requests(job: Job, requests: tuple[TopologyRequest, ...], size: int) -
             notes.append(f"{request.source}: domains of {request.level} count")
     unique = tuple(dict.fromkeys(holds))
     if len(unique) > MOST_HOLDS:
-        raise InvalidGang(
-            f"its pods require {len(unique)} different things of the network, at most {MOST_HOLDS} are read",
-            reason="TooManyWishes",
-            where=requests[0].source,
-            fix="give all pods of a gang the same annotations",
-        )
-    return Understood(
-        size=size,
-        job=replace(job, holds=unique),
-        tiers=tuple(request for request in requests if request.level is None),
-        notes=tuple(notes),
-    )
+        message = f"its pods require {len(unique)} different things of the network, at most {MOST_HOLDS} are read"
+        fix = "give all pods of a gang the same annotations"
+        raise InvalidGang(message, reason="TooManyWishes", where=requests[0].source, fix=fix)
+    tiers = tuple(request for request in requests if request.level is None)
+    return Understood(size, replace(job, holds=unique), tiers, tuple(notes))

@@ -60,22 +60,17 @@ def equal_parts(pod: Pod) -> int | None:
 def numbered_by(pod: Pod) -> str:
     """Return the UID of the controller that numbers the pod: a pod that another one made is of another run.
 
-    :returns: empty where our label numbers it, for then every pod may have a controller of its own.
+    Where our label numbers the pod it is empty, for then every pod may have a controller of its own.
     """
-    labels = pod.labels
-    if RANK in labels or d.LWS_WORKER in labels or pod.owner is None:
+    if RANK in pod.labels or d.LWS_WORKER in pod.labels or pod.owner is None:
         return ""
-    return labels.get(d.JOBSET_UID) or pod.owner.uid
+    return pod.labels.get(d.JOBSET_UID) or pod.owner.uid
 
 
 def _number(pod: Pod, key: str, text: str | None) -> int:
     number = parse_whole(text)
     if number is None:
         shown = "missing" if text is None else repr(text[:40])
-        raise InvalidGang(
-            f"pod {pod.name}: {key} is {shown}",
-            reason="InvalidRank",
-            where=f"pod {pod.namespace}/{pod.name}",
-            fix=f"number the pods of a gang from 0 with the label {RANK}, or use a controller that numbers its pods",
-        )
+        fix = f"number the pods of a gang from 0 with the label {RANK}, or use a controller that numbers its pods"
+        raise InvalidGang.of_pod(pod, f"pod {pod.name}: {key} is {shown}", reason="InvalidRank", fix=fix)
     return number

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from extender.gangs import dialects as d
+from extender.gangs.dialects import requests_of, requests_of_group
 from extender.gangs.gang_annotations import asked_by, parse_whole
 from extender.gangs.pod_ranks import equal_parts, index_of, numbered_by
-from extender.gangs.topology_requests import requests_of, requests_of_group
 from extender.gangs.types import GangKey, GangMember, InvalidGang, TopologyRequest
 from extender.kubernetes_names import GANG, GANG_SIZE, GATE, PARALLELISM
 from extender.objects import Owner
@@ -30,30 +30,26 @@ Owners = Mapping[str, Owner]
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """One way in which a pod names its gang.
-
-    :param declared: it is said for gangs alone.
-    :param size: pods of the gang, where the form says.
-    :param group: the PodGroup, where it is known.
-    """
+    """One way in which a pod names its gang; ``declared`` when it is said for gangs alone."""
 
     dialect: str
     name: str
-    declared: bool
+    declared: bool = False
     size: int | None = None
     group: Owner | None = None
 
 
 def recognise(pod: Pod, owners: Owners) -> GangMember | None:
-    """Return the gang a pod belongs to, and its place there.
-
-    :returns: ``None`` when the pod is no gang's member.
-    """
+    """Return the gang a pod belongs to, and its place there; ``None`` = none."""
     form = next((form for form in _forms(pod, owners) if form.declared or _asks(pod)), None)
     if form is None:
         return None
     name = short_name(form.name)
-    problem = None if name == form.name else _name_too_long(pod, form.name)
+    problem = None
+    if name != form.name:
+        size = len(form.name.encode("utf-8", "replace"))
+        message = f"names a gang with {size:,} bytes, beginning with {form.name[:40]!r}"
+        problem = _invalid(pod, "InvalidName", message, f"give the gang a name of at most {LONGEST} bytes")
     try:
         gpus = pod.gpus
     except ValueError as error:
@@ -121,21 +117,21 @@ def _controlled(pod: Pod, owners: Owners) -> Iterator[_Form]:
     """Yield the controllers that make pods by the number; all of them leave labels."""
     labels = pod.labels
     if (name := labels.get(d.LWS_NAME)) and (group := labels.get(d.LWS_GROUP)):
-        yield _Form("lws", f"{name}-{group}", False, parse_whole(pod.annotations.get(d.LWS_SIZE)))
+        yield _Form("lws", f"{name}-{group}", size=parse_whole(pod.annotations.get(d.LWS_SIZE)))
     if name := labels.get(d.JOBSET_NAME):
-        yield _Form("jobset", name, False, _jobset_size(pod, name, owners))
+        yield _Form("jobset", name, size=_jobset_size(pod, name, owners))
     if name := labels.get(d.KUBEFLOW_JOB):
-        yield _Form("kubeflow", name, False)
+        yield _Form("kubeflow", name)
     if name := labels.get(d.RAY_CLUSTER):
-        yield _Form("kuberay", name, False)
+        yield _Form("kuberay", name)
     owner = pod.owner
     if owner is None:
         return
     known = owners.get(owner.uid)
     if owner.kind == "Job" and (d.COMPLETION_INDEX in labels or d.COMPLETION_INDEX in pod.annotations):
-        yield _Form("job", owner.name, False, known.spec.completions if known else None)
+        yield _Form("job", owner.name, size=known.spec.completions if known else None)
     if owner.kind == "StatefulSet":
-        yield _Form("statefulset", owner.name, False, known.spec.replicas if known else None)
+        yield _Form("statefulset", owner.name, size=known.spec.replicas if known else None)
 
 
 def _grouped(dialect: str, pod: Pod, name: str, owners: Owners) -> _Form:
@@ -167,11 +163,5 @@ def _jobset_size(pod: Pod, name: str, owners: Owners) -> int | None:
         return None
 
 
-def _name_too_long(pod: Pod, name: str) -> InvalidGang:
-    size = len(name.encode("utf-8", "replace"))
-    message = f"names a gang with {size:,} bytes, beginning with {name[:40]!r}"
-    return _invalid(pod, "InvalidName", message, f"give the gang a name of at most {LONGEST} bytes")
-
-
 def _invalid(pod: Pod, reason: str, message: str, fix: str) -> InvalidGang:
-    return InvalidGang(f"pod {pod.name} {message}", reason=reason, where=f"pod {pod.namespace}/{pod.name}", fix=fix)
+    return InvalidGang.of_pod(pod, f"pod {pod.name} {message}", reason=reason, fix=fix)

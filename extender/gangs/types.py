@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from topology.readers.kubernetes_pods import Pod
 
 
 class GangKey(NamedTuple):
-    """Who a gang is: its name is unique in its namespace."""
+    """What tells a gang from others: its name is unique in its namespace."""
 
     namespace: str
     name: str
@@ -23,40 +24,32 @@ class GangKey(NamedTuple):
 
 
 class InvalidGang(InvalidInput):
-    """Pods that contradict each other or themselves; becomes a condition of their GangPlan.
-
-    :param reason: one word for machines, CamelCase: the ``reason`` of a condition.
-    """
+    """Pods that contradict each other or themselves; the reason of a condition of their GangPlan is one word."""
 
     def __init__(self, message: str, *, reason: str, where: str = "", fix: str = "") -> None:
         super().__init__(message, where=where, fix=fix)
         self.reason = reason
 
+    @classmethod
+    def of_pod(cls, pod: Pod, message: str, *, reason: str, fix: str) -> InvalidGang:
+        """Return what is wrong with one pod."""
+        return cls(message, reason=reason, where=f"pod {pod.namespace}/{pod.name}", fix=fix)
+
 
 @dataclass(frozen=True, slots=True)
 class TopologyRequest:
-    """What a peer's dialect asks of the network.
-
-    :param level: node label; ``None`` where the dialect numbers its levels.
-    :param hard: what it concerns lies inside one domain of the level; otherwise that level's domains count.
-    :param source: the annotation that says so.
-    :param tier: number of a level, 1 the closest, where ``level`` is ``None``.
-    :param slice_size: the request concerns each so many consecutive ranks; ``None`` = the whole gang.
-    """
+    """What a peer's dialect asks of the network."""
 
     level: str | None
-    hard: bool
-    source: str
-    tier: int | None = None
-    slice_size: int | None = None
+    hard: bool  # what it concerns lies inside one domain of the level; otherwise that level's domains count
+    source: str  # the annotation that says so
+    tier: int | None = None  # number of a level, 1 the closest, where the dialect numbers its levels and level is None
+    slice_size: int | None = None  # the request concerns each so many consecutive ranks; None = the whole gang
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the annotations of a pod ask for its gang, as written; members of one gang agree.
-
-    :param requests: peers' dialects.
-    """
+    """What the annotations of a pod ask for its gang, as written; members of one gang agree."""
 
     size: str | None = None
     parallelism: str | None = None
@@ -70,24 +63,21 @@ class Asked:
 class GangMember:
     """One pod's part in a gang.
 
-    :param dialect: which form of gang this is: ``arnold``, ``jobset``, ``pod-group``, ...
-    :param index: where its controller puts it: ``(rank,)`` where that is the rank, else numbers whose order is that of
+    :param index: where its controller puts it: ``(rank,)`` where that is the rank, else numbers in the order of
         the ranks, ``(job, completion)``; ``None`` = nothing numbers it.
     :param numbered_by: UID of the controller that does; empty where our label does, or a group of several controllers.
     :param parts: jobs of one size that the gang consists of, where ``index`` is (job, completion); ``None`` = unknown.
-    :param size: pods of the gang as its controller or its group says; ``None`` = they do not.
-    :param problem: what is wrong with this pod's labels or annotations.
     """
 
     key: GangKey
     pod: Pod
-    dialect: str
+    dialect: str  # which form of gang this is: arnold, jobset, pod-group, ...
     asked: Asked
     index: tuple[int, ...] | None = None
     numbered_by: str = ""
     parts: int | None = None
-    size: int | None = None
-    problem: InvalidGang | None = None
+    size: int | None = None  # pods of the gang as its controller or its group says; None = they do not
+    problem: InvalidGang | None = None  # what is wrong with this pod's labels or annotations
 
     @property
     def needed(self) -> bool:
@@ -99,39 +89,27 @@ class GangMember:
 class Gang:
     """All that is known of a gang from its pods.
 
-    :param size: pods it has when complete; ``None`` = not known.
     :param members: by rank, ``None`` where a pod is missing; empty while ranks are not known, which takes all pods
         where controllers number them by several numbers.
-    :param pods: all its pods, ended ones too.
-    :param done: ranks whose pod has succeeded and is needed no more.
-    :param job: what the solver is asked; ``None`` while the gang has a problem, or its size is not known.
-    :param tiers: hard requests by number, to be resolved against the levels of the cluster.
-    :param notes: what a user should know, one sentence each.
-    :param priority: highest of its pods.
-    :param created: when the oldest of its pods was.
-    :param seconds: that it is expected to run at most; ``None`` = not known.
-    :param preemptible: whether it may be stopped and queued again.
     :param doubts: hints of its pods that cannot be read; they place nothing, so they are no problem.
-    :param waits: why it is not complete, one sentence; empty when it is.
-    :param problem: why it can never be planned as it is.
     """
 
     key: GangKey
     dialect: str
-    size: int | None
+    size: int | None  # pods it has when complete; None = not known
     members: tuple[GangMember | None, ...]
-    pods: tuple[Pod, ...]
-    job: Job | None
-    tiers: tuple[TopologyRequest, ...] = ()
-    done: frozenset[int] = frozenset()
-    notes: tuple[str, ...] = ()
-    priority: int = 0
-    created: datetime = START_OF_TIME
-    seconds: float | None = None
+    pods: tuple[Pod, ...]  # all its pods, ended ones too
+    job: Job | None  # what the solver is asked; None while the gang has a problem, or its size is not known
+    tiers: tuple[TopologyRequest, ...] = ()  # hard requests by number, to be resolved against the levels of the cluster
+    done: frozenset[int] = frozenset()  # ranks whose pod has succeeded and is needed no more
+    notes: tuple[str, ...] = ()  # what a user should know, one sentence each
+    priority: int = 0  # highest of its pods
+    created: datetime = START_OF_TIME  # creation of the oldest of its pods
+    seconds: float | None = None  # expected to run at most so long; None = not known
     preemptible: bool = False
     doubts: tuple[InvalidGang, ...] = ()
-    waits: str = ""
-    problem: InvalidGang | None = None
+    waits: str = ""  # why it is not complete, one sentence; empty when it is
+    problem: InvalidGang | None = None  # why it can never be planned as it is
 
     @property
     def complete(self) -> bool:
@@ -144,11 +122,6 @@ class Gang:
         return all(pod.terminal for pod in self.pods)
 
     @property
-    def missing(self) -> tuple[int, ...]:
-        """Ranks without a pod that need one; empty while ranks are not known."""
-        return tuple(r for r, member in enumerate(self.members) if member is None and r not in self.done)
-
-    @property
-    def uids(self) -> tuple[str | None, ...]:
-        """UID of each rank's pod."""
-        return tuple(None if member is None else member.pod.uid for member in self.members)
+    def needed_pods(self) -> Iterator[Pod]:
+        """Pods that run or are still to run, and are not leaving."""
+        return (pod for pod in self.pods if not pod.terminal and not pod.leaving)

@@ -11,26 +11,3 @@ Reservations get their zones likewise: :func:`zone_question` in the loop, :func:
 
 The solver and the evaluator are those of ``arnold place``.
 """
-
-from __future__ import annotations
-
-from extender.planner.doubts import HINTS_READ, with_doubts
-from extender.planner.planning_round import Answer, PlanningRound
-from extender.planner.question import Question, Stopping, question_of, repair_question
-from extender.planner.solve import solve
-from extender.planner.zones import ZoneQuestion, find_zone, zone_question
-
-__all__ = [
-    "HINTS_READ",
-    "Answer",
-    "PlanningRound",
-    "Question",
-    "Stopping",
-    "ZoneQuestion",
-    "find_zone",
-    "question_of",
-    "repair_question",
-    "solve",
-    "with_doubts",
-    "zone_question",
-]

@@ -9,10 +9,11 @@ from datetime import datetime
 import numpy as np
 
 from extender.cluster_cache import ClusterCache
-from extender.gangs import GangKey
+from extender.gangs.types import GangKey
 from extender.planner.question import Question, question_of, stopping
-from extender.plans import GangPlan
-from extender.queueing import FleetState, UsableRows, waiting_gang
+from extender.plans.gang_plan import GangPlan
+from extender.queueing.fleet_state import FleetState, UsableRows
+from extender.queueing.queue_entries import waiting_gang
 from scheduler.queue.by_priority import PriorityAge
 from scheduler.queue.candidate import Candidate, closed_to
 from scheduler.queue.dispatch import Dispatch
@@ -23,19 +24,17 @@ from scheduler.queue.types import QueuedJob, QueuePolicy
 class Answer:
     """What came of a question.
 
-    :param found: whether there is a placement.
-    :param plan: found: phase Planned (``expires`` is left to whoever writes it), or of a repair the phase before, with
+    :param plan: found: phase Planned (``expires`` is left to its writer), or of a repair the phase before, with
         the new nodes.  Not found: phase Queued with the reason, or of a repair the plan before with condition Healthy
         false.
-    :param moved: of a repair, ranks that have another node now.
     :param usable: of a gang that has no room, the nodes that it could use if the cluster were empty; ``None`` when it
         would not fit even then.
     """
 
     key: GangKey
-    found: bool
+    found: bool  # whether there is a placement
     plan: GangPlan
-    moved: tuple[int, ...] = ()
+    moved: tuple[int, ...] = ()  # of a repair, ranks that have another node now
     usable: UsableRows | None = field(default=None, compare=False)
 
 
@@ -69,7 +68,8 @@ class PlanningRound:
         self._candidate = next(self._passing, None)
         if self._candidate is None:
             return None
-        key = self._waiting_key(self._candidate)
+        key = self._candidate.job.key
+        assert isinstance(key, GangKey)
         self._asked.add(key)
         gang = state.gang(key)
         assert gang is not None
@@ -78,13 +78,15 @@ class PlanningRound:
 
     def tell(self, answer: Answer) -> None:
         """Take note of what came of the last question."""
-        if self._candidate is None or self._waiting_key(self._candidate) != answer.key:
+        if self._candidate is None or self._candidate.job.key != answer.key:
             return
         self._candidate.found = answer.found
         self._candidate.possible = answer.usable is not None
         if answer.usable is not None:
             # Gangs that can use the same nodes share one array: policies look at each only once.
-            self._usable[answer.key] = self._masks.setdefault(_bytes(answer.usable), answer.usable)
+            table, mask = answer.usable.table, answer.usable.mask
+            about = id(table).to_bytes(8) + np.packbits(mask).tobytes()
+            self._usable[answer.key] = self._masks.setdefault(about, answer.usable)
 
     def _look(self, state: ClusterCache) -> None:
         """Let gangs that came join the queue, and those leave that wait no more or have changed."""
@@ -101,19 +103,10 @@ class PlanningRound:
         for key in [key for key in known if key not in state.gang_keys]:
             self._dispatch.backlog.leave(known.pop(key))
 
-    @staticmethod
-    def _waiting_key(candidate: Candidate[QueuedJob]) -> GangKey:
-        assert isinstance(candidate.job.key, GangKey)
-        return candidate.job.key
-
-
-def _bytes(usable: UsableRows) -> bytes:
-    return id(usable.table).to_bytes(8) + np.packbits(usable.mask).tobytes()
-
 
 def _waiting(state: ClusterCache, key: GangKey) -> QueuedJob | None:
     """Return a gang in the queue; ``None`` = it is not, or not any more."""
-    gang, plan = state.gang(key), state.plans.get(key)
-    if gang is None or gang.over or not gang.complete or (plan is not None and plan.holding):
+    gang = state.gang(key)
+    if gang is None or gang.over or not gang.complete or state.holding_plan(key) is not None:
         return None
     return waiting_gang(state, gang)

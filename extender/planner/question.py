@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
 
 from extender.cluster_cache import ClusterCache
-from extender.fleet import Fleet, FleetTable, Own, demands_of
-from extender.gangs import Gang, GangKey, InvalidGang, TopologyRequest, holds_for
-from extender.plans import GangPlan
-from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
+from extender.fleet.eligibility import demands_of
+from extender.fleet.fleet import Fleet
+from extender.fleet.fleet_table import FleetTable
+from extender.fleet.gang_view import Own
+from extender.gangs.gang_job import holds_for
+from extender.gangs.types import Gang, GangKey, InvalidGang, TopologyRequest
+from extender.plans.gang_plan import GangPlan
+from extender.queueing.fleet_state import FleetState
+from extender.queueing.queue_entries import RunningEntry, key_of_pod, waiting_gang
 from scheduler.job import Job
 from scheduler.queue.candidate import Candidate, candidate_of, closed_to
 from scheduler.queue.types import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
@@ -24,11 +29,7 @@ from topology.readers.kubernetes_pods import Pod
 
 @dataclass(frozen=True)
 class Stopping:
-    """Which gangs and pods would have to stop so that a gang has room: whole ones that said they may be stopped.
-
-    :param gangs: in the order in which they are to be stopped.
-    :param pods: single pods.
-    """
+    """Whole gangs, in this order, and single pods that may be stopped, and would have to for a gang to have room."""
 
     gangs: tuple[GangKey, ...]
     pods: tuple[Pod, ...]
@@ -38,35 +39,25 @@ class Stopping:
 class Question:
     """A gang that wants nodes, or other nodes.
 
-    :param before: its plan as it is; ``None`` = it has none.
-    :param now: when it was asked.
-    :param job: with its level and holds; ``None`` when ``refused``.
-    :param cluster: the nodes that the gang's pods may use; ``None`` when ``refused``.
-    :param left_out: why other nodes are not in it, and how many.
-    :param table: the fleet's, of whose rows ``rows`` and the offers of ``candidate`` are; ``None`` when ``refused``.
     :param rows: shape [nodes of the cluster], the row of each; -1 = it is gone.
     :param candidate: on which terms it may be placed: nodes that it leaves to others, and to which.
-    :param closed: reservations whose zone is closed to it even in the last attempt.
-    :param stopping: asked as if these were gone; they are to be stopped if there is room then.
-    :param lost: nodes to be replaced; empty = this is no repair.
-    :param fixed: of a repair, ranks that must stay where they are: their pods run.
-    :param refused: why the solver need not be asked.
+    :param closed: reservations with a zone that is closed to it even in the last attempt.
     """
 
     gang: Gang
-    before: GangPlan | None
+    before: GangPlan | None  # its plan as it is; None = it has none
     now: datetime
-    job: Job | None = None
-    cluster: Cluster | None = None
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    table: FleetTable | None = None
+    job: Job | None = None  # with its level and holds; None when refused, as cluster and table
+    cluster: Cluster | None = None  # the nodes that the gang's pods may use
+    left_out: str = ""  # why other nodes are not in it, and how many
+    table: FleetTable | None = None  # the fleet's; its rows are those of rows and of the offers of candidate
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
     candidate: Candidate[QueuedJob] | None = field(default=None, compare=False)
     closed: tuple[CapacityReservation, ...] = ()
-    stopping: Stopping | None = None
-    lost: tuple[str, ...] = ()
-    fixed: frozenset[int] = frozenset()
-    refused: str = ""
+    stopping: Stopping | None = None  # the question takes these for gone; they are to be stopped if there is room then
+    lost: tuple[str, ...] = ()  # nodes to be replaced; empty = this is no repair
+    fixed: frozenset[int] = frozenset()  # of a repair, ranks that must stay where they are: their pods run
+    refused: str = ""  # why the solver need not be asked
 
     @property
     def attempts(self) -> Iterator[Cluster]:
@@ -101,11 +92,7 @@ def question_of(
     *,
     closed: Sequence[CapacityReservation] = (),
 ) -> Question:
-    """Return what to ask about a complete gang without nodes.
-
-    :param candidate: on which terms; ``None`` = all nodes that are free.
-    :param closed: reservations whose zone is closed to it.
-    """
+    """Return what to ask about a complete gang without nodes; without a candidate it may have all that are free."""
     question = Question(gang, state.plans.get(gang.key), now, candidate=candidate, closed=tuple(closed))
     if gang.job is None:
         return replace(question, refused=str(gang.problem) if gang.problem is not None else gang.waits)
@@ -139,7 +126,7 @@ def repair_question(
 
 
 def _running(gang: Gang, plan: GangPlan, lost: Sequence[str]) -> frozenset[int]:
-    """Return ranks whose pod is bound to its node, or has ended well."""
+    """Return ranks with a pod that is bound to its node, or has ended well."""
     if len(gang.members) != len(plan.nodes):
         return frozenset()
     ranks = enumerate(zip(gang.members, plan.nodes, strict=True))
@@ -164,19 +151,15 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[To
         own=own,
     )
     if view.cluster is None:
-        others = ", ".join(f"{count} {why}" for why, count in view.left_out.items())
-        why = "no node with GPUs can be used by the pods" + (f": {others}" if others else "")
-        return replace(question, refused=why)
+        others = f": {view.counted_out}" if view.left_out else ""
+        return replace(question, refused=f"no node with GPUs can be used by the pods{others}")
     flags = {node: flag for node, flag in view.cluster.flags.items() if view.cluster.names[node] not in stay}
     cluster = view.cluster.replace(flags=flags)
-    return replace(question, job=job, cluster=cluster, left_out=view.left_out, table=fleet.table, rows=view.rows)
+    return replace(question, job=job, cluster=cluster, left_out=view.counted_out, table=fleet.table, rows=view.rows)
 
 
 def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]) -> Question:
-    """Return the same question on the cluster without those that are to be stopped.
-
-    Those that are leaving already are not stopped again.
-    """
+    """Return the same question on the cluster without those that are to be stopped, or are leaving already."""
     entries = [one for one in victims if isinstance(one, RunningEntry)]
     stay = {one.key for one in entries if not one.leaving}
     gangs = tuple(one.key for one in entries if one.key in stay and state.gang(one.key) is not None)
@@ -202,27 +185,20 @@ def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
     """
     levels = fleet.levels
     if not levels:
-        raise InvalidGang("no topology is known: " + fleet.table.sentence, reason="NoTopology", fix=_no_topology(fleet))
+        fix = next((problem.fix for problem in fleet.problems), "label the nodes")
+        raise InvalidGang(f"no topology is known: {fleet.table.sentence}", reason="NoTopology", fix=fix)
     known = ((one, levels[-one.tier]) for one in tiers if one.tier and one.tier <= len(levels))
     holds = [hold for one, level in known for hold in holds_for(job, one, level)]
     job = job.replace(level=job.level or fleet.default_level, holds=tuple(dict.fromkeys((*job.holds, *holds))))
     for name in (job.level or "", *(hold.level for hold in job.holds)):
         if name not in levels:
-            hint = did_you_mean(name, levels)
-            raise InvalidGang(
-                f"the cluster has no level {name!r}",
-                reason="UnknownLevel",
-                fix=f"{hint}levels of this cluster: {', '.join(levels)}",
-            )
+            fix = f"{did_you_mean(name, levels)}levels of this cluster: {', '.join(levels)}"
+            raise InvalidGang(f"the cluster has no level {name!r}", reason="UnknownLevel", fix=fix)
     return job
 
 
-def _no_topology(fleet: Fleet) -> str:
-    return next((problem.fix for problem in fleet.problems), "label the nodes")
-
-
 def _likenesses(plan: GangPlan, job: Job, fleet: Fleet) -> dict[str, str]:
-    """For nodes that are gone, one whose place is known: of a rank of the same held group, or else of the nearest rank.
+    """Return for nodes that are gone one with a known place: of a rank of the same held group, or of the nearest rank.
 
     A repair looks at the whole placement as it was: the members of a group that a hold ties together were together.
     """

@@ -11,11 +11,10 @@ from functools import cache
 import numpy as np
 
 from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
-from extender.planner.doubts import with_doubts
 from extender.planner.planning_round import Answer
 from extender.planner.question import Question
-from extender.plans import GangPlan, PlanPhase, PlanSpec, canonical_uid
-from extender.queueing import UsableRows
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
+from extender.queueing.fleet_state import UsableRows
 from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible, shortage
@@ -25,19 +24,13 @@ from scheduler.repair import Repair, repair
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, Infeasible
 
-_FITS_SHARE = 0.2
-"""Part of the time limit that each of the questions behind a refusal may take."""
+_FITS_SHARE = 0.2  # part of the time limit that each of the questions behind a refusal may take
 
 _LIMITS = Limits()
 
 
 def solve(question: Question, limits: Limits = _LIMITS, *, algorithm: str = "exact") -> Answer:
-    """Ask the solver.
-
-    Never raises for what a gang, a plan or a cluster is: reasons become the plan's.
-
-    :param algorithm: name of the placement algorithm.
-    """
+    """Ask the solver; why there is no placement becomes the plan's reason and is never raised."""
     try:
         return _mended(question, limits) if question.lost else _placed(question, limits, algorithm)
     except ArnoldError as error:
@@ -57,14 +50,11 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
     evaluation = outcome.evaluation
     nodes = by_rank(cluster, job, outcome.proposal.nodes)
     notes = (f"uses {len(evaluation.flagged)} flagged nodes",) if evaluation.flagged else ()
-    plan = _base(question, job).replace(
+    plan = _base(question, job).with_worth(evaluation, bound=outcome.bound, gap=outcome.gap)
+    plan = plan.replace(
         phase=PlanPhase.PLANNED,
         nodes=nodes,
-        pods=tuple(None if uid is None else canonical_uid(uid) for uid in question.gang.uids),
-        spread=(evaluation.dp, evaluation.pp),
-        objective=outcome.objective,
-        bound=outcome.bound,
-        gap=outcome.gap,
+        pods=uids_of(question.gang),
         expires=None,
         bound_pods=0,
         would_fit_if_empty=None,
@@ -87,15 +77,12 @@ def _base(question: Question, job: Job | None) -> GangPlan:
 
 @cache
 def _algorithm(name: str) -> PlacementAlgorithm:
-    """Return looking through what is installed takes longer than a small gang."""
+    # Looking through what is installed takes longer than a small gang.
     return ALGORITHMS.load(name)
 
 
 def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
-    """Return names of the nodes in the order of ranks.
-
-    :param nodes: shape [rows, columns].
-    """
+    """Return names of the nodes, shape [rows, columns], in the order of ranks."""
     order = np.empty(job.grid.cells, dtype=np.int32)
     order[job.grid.node_rank.ravel()] = nodes.ravel()
     return tuple(cluster.names[i] for i in order)
@@ -114,32 +101,32 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
     solver = _algorithm("exact")
     fits_now = question.kept_from_it and fits(cluster, job, solver=solver, limits=part)
     fits_empty = fits(cluster.emptied(), job, solver=solver, limits=part)
-    sentences = []
     if fits_now:
         why, fix = _kept_from_it(question)
-        sentences.append(f"it would fit, but {why}")
+        sentences = [f"it would fit, but {why}"]
     else:
-        sentences.append(shortage(cluster, job) or outcome.reason)
-        if left_out := ", ".join(f"{count} {why}" for why, count in question.left_out.items()):
-            sentences.append(f"nodes that its pods cannot use: {left_out}")
+        sentences = [shortage(cluster, job) or outcome.reason]
+        if question.left_out:
+            sentences.append(f"nodes that its pods cannot use: {question.left_out}")
         if fits_empty is False:
             sentences.append("it would not fit even if the cluster were empty")
         elif fits_empty:
-            sentences.append("it fits if the cluster were empty" + _leaving(cluster, job))
+            sentences.append("it fits if the cluster were empty")
+            if len(freed := nodes_to_free(cluster, job)):
+                sentences.append(f"{len(freed)} nodes in use would have to be freed: {shares(cluster, job, freed)}")
         fix = "ask for fewer nodes (`arnold explain` says how few), or add some"
         if fits_empty is not False:
             fix = f"wait until nodes are free, or {fix}"
-    usable = None
-    if fits_empty is not False and question.table is not None:
-        rows = question.rows[admissible(cluster.emptied(), job)]
-        mask = np.zeros(len(question.table.hosts), dtype=np.bool_)
-        mask[rows[rows >= 0]] = True
-        usable = UsableRows(question.table, mask)
     emptying = question.candidate is not None and question.candidate.emptying
     kept = "ZoneNotClear" if emptying else "Reserved" if question.closed else "BehindOthers"
     reason = kept if fits_now else "TooLarge" if fits_empty is False else "NoRoom"
     answer = _unplaced(question, f"{'; '.join(sentences)}\nTo fix: {fix}", reason=reason, fits_empty=fits_empty)
-    return replace(answer, usable=usable)
+    if fits_empty is False or question.table is None:
+        return answer
+    rows = question.rows[admissible(cluster.emptied(), job)]
+    mask = np.zeros(len(question.table.hosts), dtype=np.bool_)
+    mask[rows[rows >= 0]] = True
+    return replace(answer, usable=UsableRows(question.table, mask))
 
 
 def _kept_from_it(question: Question) -> tuple[str, str]:
@@ -149,11 +136,9 @@ def _kept_from_it(question: Question) -> tuple[str, str]:
         return "its reserved zone is being emptied for it", "wait: those that may be stopped are asked to go"
     if question.closed:
         names = ", ".join(f"{one.name} ({_arrival(one.arrives, question.now)})" for one in question.closed)
-        return (
-            f"only on nodes that are reserved for {names}, and nobody says that it ends before that arrives",
-            f"wait, or say on all its pods that it does ({EXPECTED_DURATION}), or that it may be stopped "
-            f"({PREEMPTIBLE})",
-        )
+        why = f"only on nodes that are reserved for {names}, and nobody says that it ends before that arrives"
+        says = f"that it does ({EXPECTED_DURATION}), or that it may be stopped ({PREEMPTIBLE})"
+        return why, f"wait, or say on all its pods {says}"
     ahead = () if candidate is None else candidate.ahead
     first = f"gang {ahead[0].key}" if ahead else "a gang"
     others = f"{first} is" if len(ahead) < 2 else f"{first} and {len(ahead) - 1} more are"
@@ -168,26 +153,17 @@ def _arrival(arrives: float, now: datetime) -> str:
     return f"arrives {datetime.fromtimestamp(arrives, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _leaving(cluster: Cluster, job: Job) -> str:
-    """Return what would have to leave."""
-    nodes = nodes_to_free(cluster, job)
-    return f"; {len(nodes)} nodes in use would have to be freed: {shares(cluster, job, nodes)}" if len(nodes) else ""
-
-
 def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: bool | None = None) -> Answer:
-    """Return no placement: the reason becomes the plan's."""
+    """Return the answer without a placement, the reason in its plan."""
     key = question.gang.key
     if question.lost and question.before is not None:
         plan = question.before.replace(message=why)
         return Answer(key, False, plan.with_condition("Healthy", False, "CannotBeRepaired", why, question.now))
-    plan = _base(question, question.job).replace(
+    plan = _base(question, question.job).without_worth()
+    plan = plan.replace(
         phase=PlanPhase.QUEUED,
         nodes=(),
         pods=(),
-        spread=None,
-        objective=None,
-        bound=None,
-        gap=None,
         expires=None,
         bound_pods=0,
         would_fit_if_empty=fits_empty,
@@ -199,10 +175,7 @@ def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: boo
 
 
 def _repaired(question: Question, job: Job, nodes: IntArray, limits: Limits) -> Repair:
-    """Return the repair under the first offer that has spares.
-
-    :raises ArnoldError: none has.
-    """
+    """Return the repair under the first offer that has spares, or raise ``Infeasible``: none has."""
     *first, last = question.attempts
     for attempt in first:
         with suppress(Infeasible):
@@ -220,17 +193,9 @@ def _mended(question: Question, limits: Limits) -> Answer:
     moved = tuple(rank for rank, (old, new) in enumerate(zip(before.nodes, nodes, strict=True)) if old != new)
     if running := [rank for rank in moved if rank in question.fixed]:
         ranks = ", ".join(map(str, running[:5])) + (", ..." if len(running) > 5 else "")
-        return _unplaced(
-            question, f"pods that run would have to move: rank {ranks}; delete the gang's pods to move all"
-        )
-    plan = before.replace(
-        nodes=nodes,
-        spread=(found.after.dp, found.after.pp),
-        objective=found.after.objective,
-        bound=found.bound,
-        gap=found.gap,
-    )
+        why = f"pods that run would have to move: rank {ranks}; delete the gang's pods to move all"
+        return _unplaced(question, why)
     moves = f"{len(moved)} of {len(nodes)} ranks have another node"
-    return Answer(
-        question.gang.key, True, plan.with_condition("Healthy", True, "Repaired", moves, question.now), moved=moved
-    )
+    plan = before.replace(nodes=nodes).with_worth(found.after, bound=found.bound, gap=found.gap)
+    plan = plan.with_condition("Healthy", True, "Repaired", moves, question.now)
+    return Answer(question.gang.key, True, plan, moved=moved)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from extender.cluster_cache import ClusterCache
-from extender.fleet import Own
-from extender.gangs import InvalidGang
+from extender.fleet.gang_view import Own
+from extender.gangs.types import InvalidGang
 from extender.planner.question import placed_in
 from extender.planner.solve import by_cell, by_rank
-from extender.reservations import Reservation
+from extender.plans.reservation import Reservation
 from scheduler.job import Job
 from scheduler.placement.admission import shortage
 from scheduler.placement.types import ALGORITHMS, Limits
@@ -31,23 +31,21 @@ class ZoneQuestion:
     """A reservation that wants a zone, or other nodes in its zone.
 
     :param cluster: the nodes that the gang's pods may use; nothing of it in use but the zones of other reservations.
-    :param lost: nodes of the zone that it cannot have any more.
-    :param refused: why the solver need not be asked.
     """
 
     reservation: Reservation
     job: Job | None = None
     cluster: Cluster | None = None
     taken: tuple[int, ...] = ()
-    lost: tuple[str, ...] = ()
-    refused: str = ""
+    lost: tuple[str, ...] = ()  # nodes of the zone that it cannot have any more
+    refused: str = ""  # why the solver need not be asked
 
 
 def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[str], now: datetime) -> ZoneQuestion:
-    """Return what to ask about a reservation whose job is understood."""
+    """Return what to ask about a reservation with a job that is understood."""
     question = ZoneQuestion(reservation, lost=tuple(lost))
-    job = reservation.understanding.job
-    assert job is not None
+    job = reservation.understanding
+    assert isinstance(job, Job)
     try:
         job = placed_in(job, (), state.fleet)
     except InvalidGang as error:
@@ -56,8 +54,8 @@ def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[
     own = Own(reservation.zone, job.gpus_per_node, {}) if lost else None
     view = state.fleet.view(frozenset((reservation.demand,)), now, counted=counted, own=own)
     if view.cluster is None:
-        others = ", ".join(f"{count} {why}" for why, count in view.left_out.items())
-        return replace(question, refused="no node with GPUs can be used" + (f": {others}" if others else ""))
+        others = f": {view.counted_out}" if view.left_out else ""
+        return replace(question, refused=f"no node with GPUs can be used{others}")
     others_zones = {
         name for one in state.reservations.values() if one.held and one.key != reservation.key for name in one.zone
     }
@@ -66,11 +64,7 @@ def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[
 
 
 def find_zone(question: ZoneQuestion, limits: Limits) -> Reservation:
-    """Ask the solver.
-
-    :returns: the reservation with its zone and what the gang will be worth there; without a zone, and with the reason
-        as its message, where none would do.
-    """
+    """Return the reservation with its zone and what the gang will be worth there, or with the reason as its message."""
     reservation, job, cluster = question.reservation, question.job, question.cluster
     if job is None or cluster is None:
         return _without_zone(reservation, question.refused)
@@ -85,14 +79,8 @@ def find_zone(question: ZoneQuestion, limits: Limits) -> Reservation:
     if evaluation is None or nodes is None:
         empty = cluster.emptied().with_busy(question.taken)
         return _without_zone(reservation, shortage(empty, job) or outcome.reason)
-    return reservation.replace(
-        zone=by_rank(cluster, job, nodes),
-        spread=(evaluation.dp, evaluation.pp),
-        objective=outcome.objective,
-        bound=outcome.bound,
-        gap=outcome.gap,
-        message="",
-    )
+    zoned = reservation.replace(zone=by_rank(cluster, job, nodes), message="")
+    return zoned.with_worth(evaluation, bound=outcome.bound, gap=outcome.gap)
 
 
 def _mended(question: ZoneQuestion, cluster: Cluster, job: Job, limits: Limits) -> Reservation:
@@ -100,15 +88,9 @@ def _mended(question: ZoneQuestion, cluster: Cluster, job: Job, limits: Limits) 
     before = question.reservation
     empty = cluster.emptied().with_busy(question.taken)
     found = repair(empty, job, by_cell(cluster, job, before.zone), question.lost, limits=limits)
-    return before.replace(
-        zone=by_rank(cluster, job, found.nodes),
-        spread=(found.after.dp, found.after.pp),
-        objective=found.after.objective,
-        bound=found.bound,
-        gap=found.gap,
-        message="",
-    )
+    zoned = before.replace(zone=by_rank(cluster, job, found.nodes), message="")
+    return zoned.with_worth(found.after, bound=found.bound, gap=found.gap)
 
 
 def _without_zone(reservation: Reservation, why: str) -> Reservation:
-    return reservation.replace(zone=(), spread=None, objective=None, bound=None, gap=None, message=why)
+    return reservation.without_worth().replace(zone=(), message=why)

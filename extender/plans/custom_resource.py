@@ -17,6 +17,7 @@ from typing import Annotated, Any, Self, TypeVar
 import msgspec
 
 from extender.kubernetes_names import GROUP, VERSION
+from scheduler.objective import Evaluation
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_objects import START_OF_TIME, Metadata, Object
 
@@ -45,14 +46,11 @@ class StoredPart(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 class Condition(msgspec.Struct, frozen=True, rename="camel"):
     """One finding about an object, as ``metav1.Condition``.
 
-    :param status: ``True``, ``False`` or ``Unknown``.
-    :param reason: one word, CamelCase.
-    :param message: for people.
     :param since: when the status last changed, in whole seconds as ``metav1.Time`` has it.
     """
 
     type: str
-    status: str
+    status: str  # True, False or Unknown
     reason: str = ""
     message: str = ""
     since: Instant = msgspec.field(default=START_OF_TIME, name="lastTransitionTime")
@@ -61,27 +59,30 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
 class CustomResource(StoredPart, frozen=True, kw_only=True):
     """What all our objects say about themselves and about the placement that was found for them.
 
-    :param uid: of the object; empty until it is written.
     :param resource_version: an update with it fails when another replica wrote in between; empty until it is written.
-    :param spread: (S, R), the DP and PP spread.
-    :param objective: what the placement costs.
-    :param bound: no placement of the nodes that the solver was given costs less.
-    :param gap: (objective - bound) / objective, 0 when proved.
     """
 
-    uid: str = ""
+    uid: str = ""  # empty until the object is written
     resource_version: str = ""
     reason: str = ""
     message: str = ""
-    spread: tuple[int, int] | None = None
+    spread: tuple[int, int] | None = None  # (S, R), the DP and PP spread
     objective: float | None = None
-    bound: float | None = None
-    gap: float | None = None
+    bound: float | None = None  # no placement of the nodes that the solver was given costs less
+    gap: float | None = None  # (objective - bound) / objective, 0 when proved
     conditions: tuple[Condition, ...] = written(())
 
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of that type."""
         return next((one for one in self.conditions if one.type == kind), None)
+
+    def with_worth(self, worth: Evaluation, *, bound: float | None, gap: float | None) -> Self:
+        """Return a copy with what the evaluator says of a placement."""
+        return self.replace(spread=(worth.dp, worth.pp), objective=worth.objective, bound=bound, gap=gap)
+
+    def without_worth(self) -> Self:
+        """Return a copy without a placement to be worth anything."""
+        return self.replace(spread=None, objective=None, bound=None, gap=None)
 
     def with_condition(self, kind: str, status: bool | None, reason: str, message: str, now: datetime) -> Self:
         """Return a copy with one condition set; its time changes only when its status does."""
@@ -104,10 +105,7 @@ class StoredObject(Object, frozen=True):
 def encode_resource(
     found: CustomResource, kind: str, name: str, namespace: str, **summary: str | None
 ) -> dict[str, Any]:
-    """Return an object of ours, ready to be written as JSON.
-
-    :param summary: further texts for ``kubectl get``.
-    """
+    """Return an object of ours, ready to be written as JSON, with further texts for ``kubectl get``."""
     status = msgspec.json.decode(msgspec.json.encode(found))
     del status["key"]
     spec = status.pop("spec", {})
@@ -126,31 +124,27 @@ def encode_resource(
     }
 
 
-def decode_resource(raw: bytes | dict[str, Any], make: Callable[[StoredObject], T], *, kind: str, fix: str) -> T:
-    """Return what ``make`` reads in an object of ours.
+def decode_resource(
+    raw: bytes | dict[str, Any], kind: type[T], fields: Callable[[StoredObject], dict[str, Any]], *, name: str, fix: str
+) -> T:
+    """Return the struct of an object of ours.
 
+    :param fields: those that its spec and status do not say as they stand.
+    :param name: its kind, for people.
     :raises InvalidInput: none that we wrote; ``where`` says which, as far as its name can be read.
     """
     where = ""
     try:
         found = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, StoredObject)
-        where = f"{found.metadata.namespace}/{found.metadata.name}"
-        return make(found)
+        meta, status = found.metadata, found.status
+        where = f"{meta.namespace}/{meta.name}"
+        if (spread := status.get("spread")) is not None:
+            status = status | {"spread": msgspec.structs.astuple(msgspec.convert(spread, _Spread))}
+        known: dict[str, Any] = {"key": (meta.namespace or "default", meta.name), "uid": meta.uid}
+        known |= {"resourceVersion": meta.resource_version, "spec": found.spec}
+        return msgspec.convert({**status, **known, **fields(found)}, kind)
     except (msgspec.MsgspecError, ValueError, InvalidInput, RecursionError) as error:
-        raise InvalidInput(f"{kind} cannot be read: {error}", where=where, fix=fix) from None
-
-
-def resource_of(document: StoredObject, kind: type[T], **fields: Any) -> T:
-    """Return the struct of an object.
-
-    :param fields: those that its spec and status do not say as they stand.
-    :raises msgspec.ValidationError: a field is of another type.
-    """
-    meta, status = document.metadata, document.status
-    if (spread := status.get("spread")) is not None:
-        status = status | {"spread": msgspec.structs.astuple(msgspec.convert(spread, _Spread))}
-    known = {"spec": document.spec, "uid": meta.uid, "resourceVersion": meta.resource_version}
-    return msgspec.convert({**status, **known, **fields}, kind)
+        raise InvalidInput(f"{name} cannot be read: {error}", where=where, fix=fix) from None
 
 
 class _Spread(msgspec.Struct):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import zlib
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -20,8 +21,8 @@ from uuid import UUID
 
 import msgspec
 
-from extender.gangs import GangKey
-from extender.gangs.parallelism import format_parallelism, parse_parallelism
+from extender.gangs.gang_annotations import format_parallelism, parse_parallelism
+from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import KIND
 from extender.plans.custom_resource import (
     CustomResource,
@@ -30,49 +31,40 @@ from extender.plans.custom_resource import (
     StoredPart,
     decode_resource,
     encode_resource,
-    resource_of,
     written,
 )
-from extender.plans.packed_names import pack_names, pack_uids, unpack_names, unpack_uids
 from scheduler.job import Avoid, Hold, Job
+
+HINTS_READ = "HintsRead"  # condition: whether hints to the queue policy can be read; absent where they always could
 
 
 class PlanPhase(StrEnum):
     """How far a gang has come."""
 
-    WAITING = "Waiting"
-    """Pods are missing."""
-    QUEUED = "Queued"
-    """Complete, and no room, or others are before it."""
-    PLANNED = "Planned"
-    """Every rank has a node; the gates are still on."""
-    RELEASED = "Released"
-    """Gates come off, pods are pinned; the scheduler binds them."""
-    BOUND = "Bound"
-    """Every pod is on its node, or has been."""
-    EXPIRED = "Expired"
-    """The pods did not bind in time; the nodes are given back and the gang is planned again."""
-    INVALID = "Invalid"
-    """The pods contradict each other or themselves."""
+    WAITING = "Waiting"  # pods are missing
+    QUEUED = "Queued"  # complete, and no room, or others are before it
+    PLANNED = "Planned"  # every rank has a node; the gates are still on
+    RELEASED = "Released"  # gates come off, pods are pinned; the scheduler binds them
+    BOUND = "Bound"  # every pod is on its node, or has been
+    EXPIRED = "Expired"  # the pods did not bind in time; the nodes are given back and the gang is planned again
+    INVALID = "Invalid"  # the pods contradict each other or themselves
 
 
 HOLDING = frozenset({PlanPhase.PLANNED, PlanPhase.RELEASED, PlanPhase.BOUND})
-"""Phases in which the plan's nodes are promised to the gang."""
+"""Phases in which the plan's nodes are promised to the gang, and its pods may go there."""
 
 
 class PlanSpec(StoredPart, frozen=True):
     """What was asked: all it takes to make the same :class:`~scheduler.job.Job` again.
 
-    :param size: pods of the gang; ``None`` = no pod says.
     :param parallelism: degrees, ``tp=8,cp=1,ep=1,dp=12,pp=8``; ``None`` while the gang is not understood, as the rest.
-    :param order: dimensions from the fastest running rank to the slowest.
     """
 
     dialect: str = ""
-    size: int | None = None
+    size: int | None = None  # pods of the gang; None = no pod says
     gpus_per_node: int = 0
     parallelism: str | None = None
-    order: str | None = None
+    order: str | None = None  # dimensions from the fastest running rank to the slowest
     alpha: float | None = None
     level: str | None = None
     avoid: Avoid | None = None
@@ -96,10 +88,7 @@ class PlanSpec(StoredPart, frozen=True):
         )
 
     def job(self, name: str) -> Job | None:
-        """Return the job that was asked for; ``None`` while the gang is not understood.
-
-        :raises InvalidJob: a spec that the extender did not write.
-        """
+        """Return the job that was asked for; ``None`` while the gang is not understood."""
         if not self.parallelism:
             return None
         degrees = parse_parallelism(self.parallelism, order=self.order)
@@ -111,11 +100,7 @@ class PlanSpec(StoredPart, frozen=True):
 class GangPlan(CustomResource, frozen=True):
     """What was decided about a gang.
 
-    :param nodes: names of the nodes by rank; empty in phases without a placement.
     :param pods: UID of each rank's pod, in the form of :func:`canonical_uid`; ``None`` = the rank has no pod now.
-    :param expires: pods that are not bound by then lose their nodes; ``None`` = the plan waits for no pod.
-    :param bound_pods: pods that are on their nodes.
-    :param would_fit_if_empty: of a queued gang; ``None`` = not known.
 
     Its conditions are ``Complete``, ``Planned``, ``Released``, ``Bound``, ``Healthy``, ``Valid``, ``HintsRead``.
     """
@@ -123,11 +108,11 @@ class GangPlan(CustomResource, frozen=True):
     key: GangKey
     phase: PlanPhase = written(PlanPhase.WAITING)
     spec: PlanSpec = written(PlanSpec())
-    nodes: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()  # names of the nodes by rank; empty in phases without a placement
     pods: tuple[str | None, ...] = ()
-    expires: Instant | None = None
-    bound_pods: int = written(0)
-    would_fit_if_empty: bool | None = None
+    expires: Instant | None = None  # pods that are not bound by then lose their nodes; None = the plan waits for no pod
+    bound_pods: int = written(0)  # pods that are on their nodes
+    would_fit_if_empty: bool | None = None  # of a queued gang; None = not known
 
     @property
     def holding(self) -> bool:
@@ -158,34 +143,38 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def canonical_uid(uid: str) -> str:
-    """Return a UID as 16 bytes can carry it: UUIDs, which the API server always makes, as they are.
-
-    Any other text stands for the UUID of its hash, so that comparing canonical forms is comparing UIDs.
-    """
+    """Return a UID as 16 bytes can carry it: a UUID, which the API server always makes, or the UUID of its hash."""
     if _UUID.fullmatch(uid):
         return uid
     return str(UUID(bytes=hashlib.blake2b(uid.encode(), digest_size=16).digest()))
+
+
+def uids_of(gang: Gang) -> tuple[str | None, ...]:
+    """Return the UID of each rank's pod, as plans write them."""
+    return tuple(None if member is None else canonical_uid(member.pod.uid) for member in gang.members)
 
 
 _LABEL_AS_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 def object_name(key: GangKey) -> str:
-    """Return the name of the GangPlan of a gang: the gang's name where that is a name of objects.
-
-    Label values may have capitals and underscores, which names of objects may not: those are rewritten, with a hash.
-    """
+    """Return the name of the GangPlan of a gang: the gang's, without what label values may have and names may not."""
     if _LABEL_AS_NAME.fullmatch(key.name) and ".." not in key.name:
         return key.name
     plain = re.sub(r"[^a-z0-9]+", "-", key.name.lower()).strip("-")[:200] or "gang"
     return f"{plain}-{hashlib.blake2b(key.name.encode(), digest_size=4).hexdigest()}"
 
 
-class _Assignment(msgspec.Struct):
-    """Nodes and pods by rank, packed."""
+MOST_BYTES = 64_000_000  # names of the nodes of one plan, unpacked; a million nodes with long names
 
-    nodes: str | None = None
-    pods: str | None = None
+_NONE = bytes(16)
+
+
+class _Assignment(msgspec.Struct, omit_defaults=True):
+    """Nodes and pods by rank, packed; bytes are base64 in JSON."""
+
+    nodes: bytes = b""
+    pods: bytes = b""
 
 
 def encode_plan(plan: GangPlan) -> dict[str, Any]:
@@ -199,30 +188,57 @@ def encode_plan(plan: GangPlan) -> dict[str, Any]:
         pods=f"{plan.bound_pods}/{plan.size}" if plan.size else None,
     )
     document["spec"] = {"gang": plan.key.name, **document["spec"]}
-    packed = {"nodes": pack_names(plan.nodes), "pods": pack_uids(plan.pods)}
-    if assignment := {part: text for part, text in packed.items() if text is not None}:
-        document["status"]["assignment"] = assignment
+    if plan.nodes or plan.pods:
+        names = zlib.compress("\n".join(plan.nodes).encode(), 6) if plan.nodes else b""
+        uids = b"".join(_NONE if uid is None else UUID(uid).bytes for uid in plan.pods)
+        document["status"]["assignment"] = msgspec.to_builtins(_Assignment(names, uids))
     return document
 
 
 def decode_plan(raw: bytes | dict[str, Any]) -> GangPlan:
-    """Return the plan of a GangPlan.
-
-    :raises InvalidInput: not a GangPlan that Arnold wrote; ``where`` says which.
-    """
-    return decode_resource(raw, _plan_of, kind=KIND, fix="delete it; the gang is planned again from its pods")
+    """Return the plan of a GangPlan, or raise ``InvalidInput``: none that Arnold wrote, ``where`` says which."""
+    fix = "delete it; the gang is planned again from its pods"
+    return decode_resource(raw, GangPlan, _read, name=KIND, fix=fix)
 
 
-def _plan_of(document: StoredObject) -> GangPlan:
-    meta = document.metadata
+def _read(document: StoredObject) -> dict[str, Any]:
     assignment = msgspec.convert(document.status.get("assignment", {}), _Assignment)
-    nodes, pods = unpack_names(assignment.nodes), unpack_uids(assignment.pods)
+    nodes, pods = _unpack_names(assignment.nodes), _unpack_uids(assignment.pods)
     if pods and len(pods) != len(nodes):
         raise ValueError(f"assignment has {len(nodes)} nodes and {len(pods)} pods")
-    key = (meta.namespace or "default", document.spec.get("gang") or meta.name)
-    plan = resource_of(document, GangPlan, key=key, nodes=nodes, pods=pods)
-    if not plan.spec.parallelism:
-        return plan
+    meta, spec = document.metadata, document.spec
+    known = {"key": (meta.namespace or "default", spec.get("gang") or meta.name), "nodes": nodes, "pods": pods}
+    if not (text := spec.get("parallelism")):
+        return known
     # However it was written, it is compared as we write it; and that it cannot be read is found out now.
-    degrees = parse_parallelism(plan.spec.parallelism, order=plan.spec.order)
-    return plan.replace(spec=plan.spec.replace(parallelism=format_parallelism(degrees), order=degrees.order))
+    degrees = parse_parallelism(text, order=spec.get("order"))
+    return known | {"spec": spec | {"parallelism": format_parallelism(degrees), "order": degrees.order}}
+
+
+def _unpack_names(packed: bytes) -> tuple[str, ...]:
+    if not packed:
+        return ()
+    unpacker = zlib.decompressobj()
+    try:
+        plain = unpacker.decompress(packed, MOST_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"assignment.nodes cannot be unpacked: {error}") from None
+    if not unpacker.eof:
+        raise ValueError("assignment.nodes is cut off, or absurdly long")
+    return tuple(plain.decode().split("\n"))
+
+
+def _unpack_uids(packed: bytes) -> tuple[str | None, ...]:
+    if len(packed) % 16:
+        raise ValueError("assignment.pods is cut off")
+    chunks = (packed[i : i + 16] for i in range(0, len(packed), 16))
+    return tuple(None if chunk == _NONE else str(UUID(bytes=chunk)) for chunk in chunks)
+
+
+def with_doubts(plan: GangPlan, gang: Gang, now: datetime) -> GangPlan:
+    """Return the plan with a condition about its gang's hints, if there was ever something to say."""
+    if gang.doubts:
+        message = "; ".join(map(str, gang.doubts))
+        return plan.with_condition(HINTS_READ, False, gang.doubts[0].reason, message, now)
+    known = plan.condition(HINTS_READ)
+    return plan if known is None else plan.with_condition(HINTS_READ, True, "Understood", "", now)

@@ -10,21 +10,16 @@ from functools import cached_property
 import numpy as np
 
 from extender.cluster_cache import ClusterCache
-from extender.fleet import FleetTable
-from extender.gangs import GangKey
-from extender.queueing.queue_entries import RunningEntry, running_jobs
-from extender.queueing.reserved import claimed
+from extender.fleet.fleet_table import FleetTable
+from extender.gangs.types import GangKey
+from extender.queueing.queue_entries import RunningEntry, claimed, running_jobs
 from scheduler.queue.types import BoolArray, CapacityReservation, Waiting
 from topology.cluster import IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UsableRows:
-    """The nodes that a gang could use if the cluster were empty.
-
-    :param table: whose rows they are; it is made anew when nodes come or go.
-    :param mask: shape [nodes].
-    """
+    """The nodes that a gang could use if the cluster were empty: shape [nodes], by row of a table."""
 
     table: FleetTable
     mask: BoolArray
@@ -43,11 +38,7 @@ _UNKNOWN: Mapping[GangKey, UsableRows] = {}
 
 
 class FleetState:
-    """One look at the cluster cache, as a ``ClusterState``; what a policy does not ask for is not computed.
-
-    :param usable: of gangs that were asked about, the nodes that they could use if the cluster were empty; of the
-        others that is not known.
-    """
+    """One look at the cluster cache, as a ``ClusterState``; what a policy does not ask for is not computed."""
 
     def __init__(self, state: ClusterCache, now: datetime, usable: Mapping[GangKey, UsableRows] = _UNKNOWN) -> None:
         self._state = state
@@ -85,7 +76,7 @@ class FleetState:
 
     @cached_property
     def reservations(self) -> Sequence[CapacityReservation]:
-        """Those with a zone that is kept for them; one whose gang is here early arrives now."""
+        """Those with a zone that is kept for them; when its gang is here early, a reservation arrives now."""
         rows = self._table.index_of
         found = []
         for one in self._state.reservations.values():
@@ -111,10 +102,7 @@ class FleetState:
         return
 
     def usable(self, job: Waiting) -> BoolArray:
-        """Shape [nodes], those that a job could use; where that is not known, all on which new pods may come.
-
-        Jobs with the same share one array.
-        """
+        """Shape [nodes], those that a job could use, or where that is not known all on which new pods may come."""
         known = self._usable.get(job.key) if isinstance(job.key, GangKey) else None
         about = id(None if known is None else known.mask)
         if about not in self._masks:

@@ -15,18 +15,13 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-HEAD_BYTES = 64 * 1024
-"""Longest request line with headers."""
-
-MOST_STRANGERS = 64
-"""Connections of clients without a certificate at a time; a kubelet has two probes, and asks every few seconds."""
-
-LINGER_SECONDS = 0.5
-"""How long a client may take to read our last word; a connection over TLS would wait 30 s for the client's own."""
+HEAD_BYTES = 64 * 1024  # longest request line with headers
+MOST_STRANGERS = 64  # connections without a client's certificate at a time; a kubelet has two probes
+LINGER_SECONDS = 0.5  # for a client to read our last word; TLS would wait 30 s for the client's own
 
 
 class Strangers:
-    """The connections of clients without a certificate: the newest so many, the oldest are cut off."""
+    """The newest connections of clients without a certificate; older ones are cut off."""
 
     def __init__(self, most: int = MOST_STRANGERS) -> None:
         self._most = most

@@ -14,8 +14,8 @@ import msgspec
 from extender.service.settings import LogFormat
 from extender.texts import clip
 
+# Bytes of a message, and of each key beside it, in one line; traces of faults of ours are written whole.
 LONGEST_MESSAGE, LONGEST_EXTRA = 4096, 512
-"""Bytes of a message, and of each key beside it, in one line; traces of faults of ours are written whole."""
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from extender.cluster_api import NODES, PODS, ClusterApi, Reflector, Resource
+from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.reflector import Reflector
+from extender.cluster_api.resource import NODES, PODS, Resource
 from extender.controller.api_writer import GANGPLANS, RESERVATIONS
 from extender.controller.object_store import Stores, decode_own_plan
 from extender.objects import decode_node, decode_owner, decode_pod
-from extender.reservations import decode_reservation
+from extender.plans.reservation import decode_reservation
 
 OWNERS = (
     Resource("batch", "v1", "jobs", "Job"),
@@ -23,8 +25,7 @@ OWNERS = (
 )
 """Makers of pods, and groups of them, which say how many belong together; a cluster need not have them."""
 
-STALE_SECONDS = 60.0
-"""A kind whose list and watch have failed for so long is out of date."""
+STALE_SECONDS = 60.0  # a kind whose list and watch have failed for so long is out of date
 
 
 def make_reflectors(api: ClusterApi, stores: Stores, *, changed: Callable[[], None]) -> list[Reflector[Any]]:
@@ -44,10 +45,7 @@ def make_reflectors(api: ClusterApi, stores: Stores, *, changed: Callable[[], No
 
 
 class Readiness:
-    """Asked by probes and before every answer.
-
-    :param clock: steady seconds.
-    """
+    """What probes ask, and every answer before it is given."""
 
     def __init__(self, reflectors: Sequence[Reflector[Any]], *, clock: Callable[[], float]) -> None:
         self._reflectors = tuple(reflectors)

@@ -11,29 +11,32 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
 
 import uvicorn
+from starlette.applications import Starlette
 
-from extender.cluster_api import Credentials, Election, EventRecorder, FlowControl, HttpApi, find_cluster
+from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.credentials import Credentials, find_cluster
+from extender.cluster_api.election import Election
+from extender.cluster_api.events import EventRecorder
+from extender.cluster_api.flow import FlowControl
 from extender.cluster_cache import ClusterCache
 from extender.controller.api_writer import Writer
-from extender.controller.dependencies import Dependencies, utc_now
+from extender.controller.dependencies import Dependencies
 from extender.controller.gang_controller import GangController
 from extender.controller.object_store import Stores
 from extender.controller.reservation_controller import ReservationController
 from extender.controller.timeouts import Timeouts
+from extender.extender_metrics import Metrics
 from extender.service.announcements import log_topology, report_orphans
-from extender.service.app import Backend, create_app
-from extender.service.background_tasks import BackgroundTasks
+from extender.service.app import BodyReader, HttpApplication
 from extender.service.connection import MOST_STRANGERS, Connection, Strangers
-from extender.service.extender_metrics import Metrics
 from extender.service.logs import set_up_logs
 from extender.service.reflectors import Readiness, make_reflectors
-from extender.service.request_body import BodyReader
 from extender.service.settings import Address, ServeOptions, live_policy, parse_address, parse_levels
 from extender.service.tls import RotatingContext, tls_files
 from scheduler.placement.types import Limits
@@ -41,25 +44,20 @@ from topology.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
 
-KEEP_ALIVE_SECONDS = 120
-"""An idle connection is kept for longer than Go clients keep theirs (90 s), so that they never meet a closed one."""
-
-MOST_CONNECTIONS = 1_000
-"""Connections and requests at once of clients that may ask; kube-scheduler needs a handful."""
-
-SWITCH_SECONDS = 0.001
-"""The solver's thread lets the event loop in after so long; Python's default of 5 ms would delay every answer."""
+KEEP_ALIVE_SECONDS = 120  # longer than Go clients keep an idle connection (90 s): they never meet a closed one
+MOST_CONNECTIONS = 1_000  # connections and requests at once of clients that may ask; kube-scheduler needs a handful
+SWITCH_SECONDS = 0.001  # the solver's thread lets the event loop in; Python's 5 ms would delay every answer
 
 
 def serve(settings: ServeOptions) -> None:
-    """Run until SIGTERM or Ctrl-C.
-
-    :raises ArnoldError: kubeconfig, certificates or address are unusable.
-    """
+    """Run until SIGTERM or Ctrl-C, or raise ``ArnoldError``: kubeconfig, certificates or address are unusable."""
     process = _Process(settings)
     set_up_logs(level=settings.log_level, form=settings.log_format)
     sys.setswitchinterval(SWITCH_SECONDS)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with suppress(ImportError):
+        from uvloop import new_event_loop as new_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(process.run())
 
 
@@ -76,11 +74,11 @@ class _Process:
         credentials = await find_cluster(self.settings.kubeconfig)
         listener = _listen(self.bind)
         flow = FlowControl(rate=self.settings.rate, burst=round(self.settings.rate), parallel=self.settings.parallel)
-        async with HttpApi(credentials.configuration, flow=flow) as api:
+        async with ClusterApi(credentials.configuration, flow=flow) as api:
             logger.info("cluster %s, as %s says", api.server, credentials.source)
             await self._run(api, credentials, listener)
 
-    async def _run(self, api: HttpApi, credentials: Credentials, listener: socket.socket) -> None:
+    async def _run(self, api: ClusterApi, credentials: Credentials, listener: socket.socket) -> None:
         settings, state = self.settings, self.state
         stores, changed = Stores(state), asyncio.Event()
         events = EventRecorder(api.lane(rate=50, parallel=2), instance=settings.identity)
@@ -95,12 +93,14 @@ class _Process:
         readiness = Readiness(reflectors, clock=monotonic)
         metrics = Metrics(plans=state.plans.values, leads=election.leads, reservations=state.reservations.values)
         for_plans = api.lane(rate=200, parallel=8)
-        writer = Writer(state, stores, for_pods=api, for_plans=for_plans, leads=election.leads, telemetry=metrics)
+        writer = Writer(
+            state=state, stores=stores, for_pods=api, for_plans=for_plans, leads=election.leads, metrics=metrics
+        )
         shared = Dependencies(
             state=state,
             writer=writer,
             events=events,
-            telemetry=metrics,
+            metrics=metrics,
             policy=self.policy,
             limits=Limits(seconds=settings.time_limit, workers=settings.workers),
             terms=Timeouts(bind=timedelta(seconds=settings.bind_timeout), lost=timedelta(seconds=settings.lost_after)),
@@ -108,7 +108,15 @@ class _Process:
             synced=readiness.synced,
         )
         controller = GangController(shared, changed)
-        server = self._server(Backend(state, metrics, now=utc_now, unready=readiness.reasons, policy=self.policy))
+        application = HttpApplication(
+            state=state,
+            metrics=metrics,
+            now=shared.now,
+            unready=readiness.reasons,
+            policy=self.policy,
+            bodies=BodyReader(settings.body_limit),
+            mutual_tls=self.tls is not None,
+        )
         tasks = BackgroundTasks()
         for reflector in reflectors:
             tasks.start(str(reflector.resource), reflector.run())
@@ -123,7 +131,7 @@ class _Process:
         tasks.start("controller", controller.run())
         tasks.start("reservations", ReservationController(shared).run())
         try:
-            await self._serve(server, listener)
+            await self._serve(self._server(application.app()), listener)
         finally:
             tasks.stop("controller", "reservations")
             with suppress(TimeoutError):
@@ -134,14 +142,13 @@ class _Process:
             tasks.stop()
         tasks.check()
 
-    def _server(self, backend: Backend) -> uvicorn.Server:
+    def _server(self, app: Starlette) -> uvicorn.Server:
         settings = self.settings
 
         class Limited(Connection):
             arrive_seconds = settings.arrive_seconds
             strangers = Strangers()
 
-        app = create_app(backend, BodyReader(settings.body_limit), mutual_tls=self.tls is not None)
         tls = self.tls
         return uvicorn.Server(
             uvicorn.Config(
@@ -165,13 +172,12 @@ class _Process:
     async def _serve(self, server: uvicorn.Server, listener: socket.socket) -> None:
         """Answer until a signal comes.
 
-        Uvicorn raises the signal again when it has shut down; the process must not die of it, as work is left to
-        do.
+        Uvicorn raises the signal again at its end; the process must not die of it, as work is left to do.
         """
         host, port = listener.getsockname()[:2]
         scheme = "https" if self.tls is not None else "http"
         logger.info("listening on %s://%s:%d", scheme, f"[{host}]" if ":" in host else host, port)
-        before = {number: signal.signal(number, _nothing) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             await server.serve(sockets=[listener])
         finally:
@@ -181,29 +187,47 @@ class _Process:
 
 
 def _listen(bind: Address) -> socket.socket:
-    """Return the listening socket.
-
-    :raises InvalidInput: the address is taken, or not of this machine.
-    """
+    """Return the listening socket, or raise ``InvalidInput``: the address is taken, or not of this machine."""
     try:
         found = socket.getaddrinfo(bind.host, bind.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
         return socket.create_server(address[:2], family=family, backlog=1024)
     except OSError as error:
-        raise InvalidInput(
-            f"cannot listen on {bind}: {error.strerror or error}",
-            where="--bind",
-            fix="choose a free port of an address of this machine",
-        ) from error
+        fix = "choose a free port of an address of this machine"
+        raise InvalidInput(f"cannot listen on {bind}: {error.strerror or error}", where="--bind", fix=fix) from error
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
+class BackgroundTasks:
+    """Tasks that run as long as the process does.
 
+    One that ends is a fault, and the process must not go on half alive: it ends as on SIGTERM, to be started again, and
+    :meth:`check` raises what happened.
+    """
 
-def _nothing(*_: object) -> None:
-    """Ignore a signal that was seen already."""
+    def __init__(self) -> None:
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._fault: BaseException | None = None
+
+    def start(self, name: str, work: Awaitable[None]) -> None:
+        """Start a task."""
+        self._tasks[name] = asyncio.create_task(self._run(name, work), name=name)
+
+    def stop(self, *names: str) -> None:
+        """Stop some tasks, or all."""
+        for name in names or tuple(self._tasks):
+            self._tasks[name].cancel()
+
+    def check(self) -> None:
+        """Raise the fault that ended the process, if it was one."""
+        if self._fault is not None:
+            raise self._fault
+
+    async def _run(self, name: str, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            logger.exception("the task %s failed: ending, to be started again", name)
+            self._fault = error
+        else:
+            self._fault = RuntimeError(f"the task {name} ended")
+        signal.raise_signal(signal.SIGTERM)

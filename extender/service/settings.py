@@ -25,8 +25,7 @@ SECONDS = {"metavar": "SECONDS"}
 def _identity() -> str:
     """Return a name that no other replica has.
 
-    That of the pod, so that a container which starts again has its predecessor's Lease at once: the kubelet starts it
-    only when the one before has ended.
+    A container that starts again in its pod has its predecessor's Lease at once: the kubelet has ended that before.
     """
     return os.environ.get("POD_NAME") or f"{socket.gethostname()}_{token_hex(4)}"
 
@@ -107,57 +106,42 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Read ``HOST:PORT`` or ``[IPv6]:PORT``.
-
-    :raises InvalidInput: it is neither.
-    """
+    """Read ``HOST:PORT`` or ``[IPv6]:PORT``, or raise ``InvalidInput``: neither."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
         colon = ""
     if not colon or not host or not port.isdecimal() or not port.isascii() or int(port) > 65_535:
-        raise InvalidInput(
-            f"{text!r} is not an address with a port", where="--bind", fix="write --bind 127.0.0.1:8888 or [::1]:8888"
-        )
+        fix = "write --bind 127.0.0.1:8888 or [::1]:8888"
+        raise InvalidInput(f"{text!r} is not an address with a port", where="--bind", fix=fix)
     return Address(host, int(port))
 
 
 def parse_levels(text: str) -> tuple[str, ...] | None:
-    """Read node labels from broad to close; ``auto`` = ``None``.
-
-    :raises InvalidInput: no label, or one twice.
-    """
+    """Read node labels from broad to close, ``auto`` = ``None``, or raise ``InvalidInput``: no label, or one twice."""
     if text.strip() == "auto":
         return None
     labels = tuple(label.strip() for label in text.split(","))
     if not all(labels) or len(set(labels)) < len(labels):
-        raise InvalidInput(
-            f"{text!r} is no list of node labels, each once",
-            where="--levels",
-            fix="name labels from broad to close, --levels example.com/pod,example.com/rack, or auto",
-        )
+        fix = "name labels from broad to close, --levels example.com/pod,example.com/rack, or auto"
+        raise InvalidInput(f"{text!r} is no list of node labels, each once", where="--levels", fix=fix)
     return labels
-
-
-_WHY_NOT = (
-    "it stops jobs at any time, and on a cluster the nodes that one gives back come free one by one, minutes apart: "
-    "single pods would take them before the gang for which it was stopped"
-)
 
 
 def live_policy(name: str) -> QueuePolicy:
     """Return the policy of that name.
 
-    :raises UnknownName: no installed package offers it.
-    :raises InvalidInput: it is for simulation alone.
+    :raises InvalidInput: it is for simulation alone; an :class:`UnknownName` where no installed package offers it.
     """
     from scheduler.queue.policies import POLICIES
 
     policy = POLICIES.load(name, where="--queue")
     if policy.stops_any_time:
         raise InvalidInput(
-            f"the queue policy {name} is for simulation alone: {_WHY_NOT}",
+            f"the queue policy {name} is for simulation alone: it stops jobs at any time, and on a cluster the nodes "
+            "that one gives back come free one by one, minutes apart: single pods would take them before the gang for "
+            "which it was stopped",
             where="--queue",
             fix="choose priority-age, and let kube-scheduler preempt single pods; or arnold, which stops preemptible "
             "ones for gangs that were announced",

@@ -1,7 +1,7 @@
-"""Mutual TLS whose certificates may change while the process runs.
+"""Mutual TLS with certificates that may change while the process runs.
 
 A new certificate, key or client CA is taken up by the next handshake; connections that are open stay.  The listening
-socket keeps its context, whose SNI callback hands every new connection to the newest one: certificate and trusted CAs
+socket keeps its context, with an SNI callback that hands every new connection to the newest: certificate and CAs
 change together, and an old CA is really forgotten.  Files that do not fit together (one is written before the other)
 leave the old ones in force until they do.
 
@@ -23,8 +23,7 @@ from topology.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
 
-CHECK_SECONDS = 10.0
-"""How often the files are looked at."""
+CHECK_SECONDS = 10.0  # how often the files are looked at
 
 Signature = tuple[tuple[int, int, int], ...]
 
@@ -51,7 +50,8 @@ class TlsFiles:
         # A resumed session would skip the client's certificate.
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
-        self._load("--tls-cert", lambda: context.load_cert_chain(self.certificate, self.key, _no_password))
+        # A password keeps OpenSSL from asking for one at the terminal.
+        self._load("--tls-cert", lambda: context.load_cert_chain(self.certificate, self.key, lambda: ""))
         self._load("--client-ca", lambda: context.load_verify_locations(self.client_ca))
         context.verify_mode = ssl.CERT_OPTIONAL
         return context
@@ -61,23 +61,17 @@ class TlsFiles:
         try:
             load()
         except ssl.SSLError as error:
-            raise InvalidInput(
-                f"{files}: not PEM, or certificate and key do not match: {error.reason or error}",
-                where=option,
-                fix="give a certificate with its own key, without password, and the CA of the clients, all PEM",
-            ) from error
+            message = f"{files}: not PEM, or certificate and key do not match: {error.reason or error}"
+            fix = "give a certificate with its own key, without password, and the CA of the clients, all PEM"
+            raise InvalidInput(message, where=option, fix=fix) from error
         except OSError as error:
             missing = [path for path in (self.certificate, self.key, self.client_ca) if not Path(path).is_file()]
-            raise InvalidInput(
-                f"{(missing or [files])[0]}: {error.strerror or error}", where=option, fix="give files that can be read"
-            ) from error
+            message = f"{(missing or [files])[0]}: {error.strerror or error}"
+            raise InvalidInput(message, where=option, fix="give files that can be read") from error
 
 
 class RotatingContext:
-    """The context of a listening socket, see the module.
-
-    :raises InvalidInput: the files are unusable from the start.
-    """
+    """The context of a listening socket, see the module, or raise ``InvalidInput``: the files are unusable."""
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
@@ -93,10 +87,7 @@ class RotatingContext:
             self.check()
 
     def check(self) -> bool:
-        """Take up what changed in the files.
-
-        :returns: whether anything did.
-        """
+        """Take up what changed in the files, and return whether anything did."""
         signature = self._files.signature()
         if signature == self._signature:
             return False
@@ -121,11 +112,6 @@ def _signature(path: str) -> tuple[int, int, int]:
     return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def _no_password() -> str:
-    """Keep OpenSSL from asking at the terminal."""
-    return ""
-
-
 def tls_files(bind: Address, *, certificate: str | None, key: str | None, client_ca: str | None) -> TlsFiles | None:
     """Return the TLS files that three options name; all or none.
 
@@ -136,13 +122,10 @@ def tls_files(bind: Address, *, certificate: str | None, key: str | None, client
     if certificate and key and client_ca:
         return TlsFiles(certificate, key, client_ca)
     if len(missing) < len(given):
-        raise InvalidInput(
-            f"{', '.join(missing)} not given", where="--tls-cert", fix="give --tls-cert, --tls-key and --client-ca"
-        )
+        fix = "give --tls-cert, --tls-key and --client-ca"
+        raise InvalidInput(f"{', '.join(missing)} not given", where="--tls-cert", fix=fix)
     if not bind.loopback:
-        raise InvalidInput(
-            f"anybody who reaches {bind} could ask the extender, and drop the promises of others",
-            where="--bind",
-            fix="give --tls-cert, --tls-key and --client-ca for mutual TLS, or bind to 127.0.0.1",
-        )
+        message = f"anybody who reaches {bind} could ask the extender, and drop the promises of others"
+        fix = "give --tls-cert, --tls-key and --client-ca for mutual TLS, or bind to 127.0.0.1"
+        raise InvalidInput(message, where="--bind", fix=fix)
     return None

@@ -8,22 +8,30 @@ gang gets what is not promised (see ``single_pods``).  A pod without GPUs is non
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import compress, repeat
 from typing import NamedTuple
 
+import numpy as np
+
 from extender.cluster_cache import ClusterCache
-from extender.gangs import GangKey
-from extender.plans import GangPlan, PlanPhase
+from extender.fleet.fleet import Fleet
+from extender.gangs.types import GangKey
+from extender.plans.gang_plan import HOLDING, GangPlan, PlanPhase
+from extender.queueing.fleet_state import FleetState
+from extender.queueing.queue_entries import waiting_pod
 from extender.texts import clip
 from extender.verbs.protocol import FilterArgs, FilterResult, PreemptArgs, PreemptResult, RawNodeList
-from extender.verbs.single_pods import RESERVED, keeps_for, reserved, tightest
-from scheduler.queue.types import QueuePolicy
+from scheduler.placement import singles
+from scheduler.queue.candidate import candidate_of
+from scheduler.queue.types import Keep, QueuePolicy
 from topology.readers.kubernetes_pods import Pod
 
-MAY_BIND = frozenset({PlanPhase.PLANNED, PlanPhase.RELEASED, PlanPhase.BOUND})
-"""Phases in which a pod may go to its node: released by us, or come without a gate."""
+RESERVED = "reserved for a gang that was announced"  # why a node of a zone is refused
+_ALL: tuple[Keep, ...] = (None,)
 
 
 class RefusalKind(StrEnum):
@@ -60,32 +68,27 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FilterVerdict:
-    """An answer to Filter.
-
-    :param refusal: exactly when no node passes.
-    """
+    """An answer to Filter, with a refusal exactly when no node passes."""
 
     answer: FilterResult
     refusal: Refusal | None = None
 
 
 def filter_nodes(state: ClusterCache, args: FilterArgs, now: datetime, policy: QueuePolicy) -> FilterVerdict:
-    """Return which of the nodes asked about a pod may use.
-
-    :param policy: which nodes a pod without a gang leaves to gangs that were announced.
-    :raises InvalidInput: a node without a name; nodes and names that are not the same.
-    """
+    """Return which of the nodes asked about a pod may use, or raise ``InvalidInput``: they cannot be read."""
     pod, names = args.pod, args.names
-    found = state.plan_of_pod(pod.uid)
-    if found is not None:
+    if (found := state.plan_of_pod(pod.uid)) is not None:
         plan, rank = found
         node = planned_node(state, pod, plan, rank, now)
         if isinstance(node, str) and node not in names:
             why = f"gang {plan.key}: rank {rank} belongs on node {node}, which is not among those that fit it"
             node = Refusal(RefusalKind.NOT_OFFERED, why)
-        return _only(args, names, node) if isinstance(node, str) else _none(args, names, node)
-    member = state.recognise(pod)
-    if member is not None:
+        if isinstance(node, Refusal):
+            return _none(args, names, node)
+        refused = dict.fromkeys(names, f"planned on {node}")
+        del refused[node]
+        return FilterVerdict(_answer(args, names, (node,), refused))
+    if (member := state.recognise(pod)) is not None:
         return _none(args, names, _unplanned(state, member.key))
     try:
         gpus = pod.gpus
@@ -114,7 +117,7 @@ def planned_node(state: ClusterCache, pod: Pod, plan: GangPlan, rank: int, now: 
     key = plan.key
     if pod.namespace != key.namespace:
         return Refusal(RefusalKind.NOT_IN_PLAN, f"gang {key}: the plan's pod of rank {rank} is in another namespace")
-    if plan.phase not in MAY_BIND or rank >= len(plan.nodes):
+    if plan.phase not in HOLDING or rank >= len(plan.nodes):
         return _waiting(plan)
     if plan.expired(now):
         return Refusal(RefusalKind.PLAN_EXPIRED, f"gang {key}: its plan has expired and is about to be made again")
@@ -130,17 +133,18 @@ def planned_node(state: ClusterCache, pod: Pod, plan: GangPlan, rank: int, now: 
 def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: QueuePolicy) -> PreemptResult:
     """Return on which of the nodes pods may be preempted for a pod.
 
-    For a member of a planned gang: on its own node alone, and never another member of a planned gang.  For other pods
-    with GPUs: not on promised and not on reserved nodes, which Filter would refuse them.
+    A member of a planned gang: on its own node alone, and never another member of a planned gang.  Other pods with
+    GPUs: not on promised and not on reserved nodes, which Filter would refuse them.
     """
     candidates = args.candidates
-    found = state.plan_of_pod(args.pod.uid)
-    if found is not None:
+    if (found := state.plan_of_pod(args.pod.uid)) is not None:
         node = planned_node(state, args.pod, *found, now)
-        if isinstance(node, Refusal):
-            return PreemptResult({})
-        victims = candidates.get(node)
-        if victims is None or any(state.plan_of_pod(victim.uid) for victim in victims.pods or ()):
+        victims = None if isinstance(node, Refusal) else candidates.get(node)
+        if (
+            isinstance(node, Refusal)
+            or victims is None
+            or any(state.plan_of_pod(victim.uid) for victim in victims.pods or ())
+        ):
             return PreemptResult({})
         return PreemptResult({node: victims})
     if state.recognise(args.pod) is not None:
@@ -153,17 +157,15 @@ def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: Queue
         return PreemptResult(candidates)
     promised_to = state.fleet.promised_to
     closed = reserved(state, keeps_for(state, policy, args.pod, gpus, now))
-    return PreemptResult(
-        {node: them for node, them in candidates.items() if promised_to(node) is None and node not in closed}
-    )
+    left = {node: them for node, them in candidates.items() if promised_to(node) is None and node not in closed}
+    return PreemptResult(left)
 
 
 def _unplanned(state: ClusterCache, key: GangKey) -> Refusal:
     """Return why a pod of a gang that no plan names has to wait."""
-    plan = state.plans.get(key)
-    if plan is None:
+    if (plan := state.plans.get(key)) is None:
         return Refusal(RefusalKind.NO_PLAN, f"gang {key} has no plan yet")
-    if plan.phase in MAY_BIND:
+    if plan.phase in HOLDING:
         why = f"gang {key}: the plan does not name this pod (another pod has its rank)"
         return Refusal(RefusalKind.NOT_IN_PLAN, why)
     return _waiting(plan)
@@ -172,12 +174,6 @@ def _unplanned(state: ClusterCache, key: GangKey) -> Refusal:
 def _waiting(plan: GangPlan) -> Refusal:
     sentence = f"gang {plan.key} is {plan.phase.value}" + (f": {plan.message}" if plan.message else "")
     return Refusal(_KIND_OF_PHASE.get(plan.phase, RefusalKind.OTHER), sentence)
-
-
-def _only(args: FilterArgs, names: Sequence[str], node: str) -> FilterVerdict:
-    refused = dict.fromkeys(names, f"planned on {node}")
-    del refused[node]
-    return FilterVerdict(_answer(args, names, (node,), refused))
 
 
 def _none(args: FilterArgs, names: Sequence[str], refusal: Refusal) -> FilterVerdict:
@@ -192,3 +188,54 @@ def _answer(args: FilterArgs, names: Sequence[str], passed: Sequence[str], refus
     wanted = frozenset(passed)
     items = [raw for raw, name in zip(args.nodes.items or (), names, strict=True) if name in wanted]
     return FilterResult(nodes=RawNodeList(items), failed_and_unresolvable_nodes=refused)
+
+
+def keeps_for(state: ClusterCache, policy: QueuePolicy, pod: Pod, gpus: int, now: datetime) -> Sequence[Keep]:
+    """Return what a pod must leave free, for each attempt to place it."""
+    if not any(one.held for one in state.reservations.values()):
+        return _ALL
+    return tuple(candidate_of(policy, waiting_pod(pod, gpus), FleetState(state, now), live=True).offers)
+
+
+def reserved(state: ClusterCache, keeps: Sequence[Keep]) -> AbstractSet[str]:
+    """Return the names of the nodes that are closed even in the last attempt."""
+    if not keeps or keeps[-1] is None:
+        return frozenset() if keeps else state.fleet.table.index_of.keys()
+    hosts = state.fleet.table.hosts
+    return frozenset(hosts[i].name for i in np.flatnonzero(keeps[-1]))
+
+
+def tightest(
+    fleet: Fleet, names: Sequence[str], gpus: int, now: datetime, *, keeps: Sequence[Keep] = _ALL
+) -> tuple[list[str], dict[str, str]]:
+    """Return the nodes that fit a pod best, all equally well; and those closed to any preemption, with the reason.
+
+    :param names: the nodes that the scheduler thinks fit.
+    :param gpus: GPUs that the pod asks for, at least 1.
+    :param keeps: what it must leave free; the first attempt that finds a node counts.
+    """
+    occupancy = fleet.occupancy
+    rows = np.fromiter(map(fleet.table.index_of.get, names, repeat(-1)), np.int32, len(names))
+    position = np.flatnonzero(rows >= 0)
+    rows = rows[position]
+    promised = np.zeros(len(names), dtype=np.bool_)
+    promised[position] = occupancy.promised[rows]
+    refused = dict.fromkeys(compress(names, promised.tolist()), "promised to a gang")
+    fits = (occupancy.free[rows] >= gpus) & ~occupancy.promised[rows]
+    for i in np.flatnonzero(fits & fleet.annotated[rows]).tolist():
+        name = names[position[i]]
+        if ailment := fleet.ailing(name, now):
+            refused[name] = ailment
+            fits[i] = False
+    opened = np.zeros(len(rows), dtype=np.bool_)
+    for keep in keeps:
+        opened = np.ones_like(fits) if keep is None else occupancy.free[rows] - gpus >= keep[rows]
+        if (fits & opened).any():
+            break
+    for i in np.flatnonzero(fits & ~opened).tolist():
+        refused.setdefault(names[position[i]], RESERVED)
+    best = singles.tightest(
+        rows[fits & opened], free=occupancy.free, idle=occupancy.idle, idle_in_domain=occupancy.idle_in_domain
+    )
+    chosen = position[np.isin(rows, best)].tolist()
+    return [names[i] for i in chosen], refused

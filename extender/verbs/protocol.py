@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import msgspec
 
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_pods import Pod
+
+T = TypeVar("T")
 
 
 class _Message(msgspec.Struct, frozen=True, rename="pascal", gc=False):
@@ -50,21 +53,14 @@ class FilterArgs(msgspec.Struct, frozen=True, rename="pascal", dict=True):
 
     @cached_property
     def names(self) -> Sequence[str]:
-        """The nodes asked about, in the order in which they came.
-
-        :raises InvalidInput: a node without a name; nodes and names that are not the same.
-        """
+        """The nodes asked about, in the order in which they came, or raise ``InvalidInput``: they cannot be read."""
         if self.nodes is None:
             return self.node_names or ()
-        try:
-            names = [_node_name.decode(raw).metadata.name for raw in self.nodes.items or ()]
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
-            raise _refused("ExtenderArgs", error) from None
+        names = [_decode(_node_name, raw, "ExtenderArgs").metadata.name for raw in self.nodes.items or ()]
         if self.node_names is not None and self.node_names != names:
-            raise InvalidInput(
-                f"Nodes has {len(names)} nodes, NodeNames {len(self.node_names)}, and they are not the same",
-                fix="send Nodes, or NodeNames (nodeCacheCapable: true), and null for the other",
-            )
+            message = f"Nodes has {len(names)} nodes, NodeNames {len(self.node_names)}, and they are not the same"
+            fix = "send Nodes, or NodeNames (nodeCacheCapable: true), and null for the other"
+            raise InvalidInput(message, fix=fix)
         return names
 
 
@@ -124,43 +120,25 @@ class PreemptResult(_Message, frozen=True):
 
 
 def decode_filter(body: bytes) -> FilterArgs:
-    """Read a Filter request.
-
-    :raises InvalidInput: not JSON, or not of the protocol's types.
-    """
-    try:
-        return _filter_args.decode(body)
-    except _UNREADABLE as error:
-        raise _refused("ExtenderArgs", error) from None
+    """Read a Filter request, or raise ``InvalidInput``: not JSON, or not of the protocol's types."""
+    return _decode(_filter_args, body, "ExtenderArgs")
 
 
 def decode_preempt(body: bytes) -> PreemptArgs:
-    """Read a Preempt request.
-
-    :raises InvalidInput: not JSON, or not of the protocol's types.
-    """
-    try:
-        return _preempt_args.decode(body)
-    except _UNREADABLE as error:
-        raise _refused("ExtenderPreemptionArgs", error) from None
+    """Read a Preempt request; errors as of Filter."""
+    return _decode(_preempt_args, body, "ExtenderPreemptionArgs")
 
 
-def encode(answer: FilterResult | PreemptResult) -> bytes:
-    """Return the answer as JSON."""
-    return _encoder.encode(answer)
-
-
-def filter_error(message: str) -> FilterResult:
-    """Return an answer that fails this attempt of the pod and says why; the scheduler shows it in the pod's events."""
-    return FilterResult(error=message)
-
-
-_UNREADABLE = (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _filter_args = msgspec.json.Decoder(FilterArgs)
 _preempt_args = msgspec.json.Decoder(PreemptArgs)
 _node_name = msgspec.json.Decoder(_NodeName)
-_encoder = msgspec.json.Encoder()
+encode = msgspec.json.Encoder().encode
+"""Return an answer as JSON."""
 
 
-def _refused(what: str, error: Exception) -> InvalidInput:
-    return InvalidInput(f"not an {what}: {error}", fix="send what kube-scheduler 1.36 or 1.37 sends to extenders")
+def _decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str) -> T:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        fix = "send what kube-scheduler 1.36 or 1.37 sends to extenders"
+        raise InvalidInput(f"not an {what}: {error}", fix=fix) from None

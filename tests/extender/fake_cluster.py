@@ -13,16 +13,9 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
-from extender.cluster_api import (
-    ClusterError,
-    Conflict,
-    Document,
-    Gone,
-    NotFound,
-    PatchFailed,
-    PatchKind,
-    Resource,
-)
+from extender.cluster_api.api_errors import ClusterError, Conflict, Gone, NotFound, PatchFailed
+from extender.cluster_api.client import PatchKind
+from extender.cluster_api.resource import Document, Resource
 
 Key = tuple[str, str]
 
@@ -92,9 +85,7 @@ class FakeCluster:
         self._ask("get", resource, name)
         return _bytes(self._find(resource, name, namespace))
 
-    async def page(
-        self, resource: Resource, *, namespace: str = "", limit: int = 500, token: str = "", selector: str = ""
-    ) -> bytes:
+    async def page(self, resource: Resource, *, limit: int = 500, token: str = "") -> bytes:
         """A page of a list; the token is the place of the next object."""
         self._ask("page", resource, token)
         everything = [copy.deepcopy(one) for key, one in sorted(self.objects[resource.plural].items())]
@@ -103,7 +94,7 @@ class FakeCluster:
         metadata = {"resourceVersion": str(self.version), "continue": rest}
         return _bytes({"metadata": metadata, "items": everything[start : start + limit]})
 
-    async def watch(self, resource: Resource, *, version: str, namespace: str = "") -> AsyncIterator[Sequence[bytes]]:
+    async def watch(self, resource: Resource, *, version: str) -> AsyncIterator[Sequence[bytes]]:
         """Changes after a version, until :meth:`hang_up`."""
         self._ask("watch", resource, version)
         if int(version) < self.oldest:
@@ -224,7 +215,7 @@ class Mirror:
 
 def unreachable() -> ClusterError:
     """What a server that is away looks like."""
-    from extender.cluster_api import Unreachable
+    from extender.cluster_api.api_errors import Unreachable
 
     return Unreachable("the API server does not answer", fix="start it")
 

@@ -5,18 +5,8 @@ from typing import Any
 
 from extender.controller.object_store import Stores
 from extender.objects import decode_owner, decode_pod
-from extender.plans import GangPlan, PlanPhase
-from tests.extender.things import (
-    SPACE,
-    gang_of,
-    gang_pods,
-    key,
-    member_json,
-    minipods,
-    pod,
-    state_of,
-    uid,
-)
+from extender.plans.gang_plan import GangPlan, PlanPhase
+from tests.extender.things import SPACE, gang_of, gang_pods, key, member_json, minipods, missing, pod, state_of, uid
 
 
 def plan_of(name: str, *nodes: str, phase: PlanPhase = PlanPhase.PLANNED) -> GangPlan:
@@ -116,8 +106,8 @@ def test_a_pod_that_joins_another_gang_leaves_the_first() -> None:
     state = state_of(minipods(2), gang_pods("g", 2))
     raw = member_json("h", 1, 2, name="g-1")
     state.put_pod(decode_pod(raw))
-    assert gang_of(state, "g").missing == (1,)
-    assert gang_of(state, "h").missing == (0,)
+    assert missing(gang_of(state, "g")) == (1,)
+    assert missing(gang_of(state, "h")) == (0,)
 
 
 def test_a_new_list_replaces_what_was_known() -> None:
@@ -133,7 +123,7 @@ def test_a_new_list_replaces_what_was_known() -> None:
     pods.replace(gang_pods("g", 2)[:1])
     plans.replace([])
     assert state.fleet.host("m0-2") is None
-    assert gang_of(state, "g").missing == (1,)
+    assert missing(gang_of(state, "g")) == (1,)
     assert state.fleet.held("m0-2") == 0
     assert state.fleet.promised_to("m0-0") is None
     assert set(state.pods) == {uid("g-0")}

@@ -8,10 +8,11 @@ from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
 from extender.cluster_cache import ClusterCache
-from extender.gangs import Gang, GangKey
+from extender.gangs.types import Gang, GangKey
 from extender.objects import decode_node, decode_pod
-from extender.planner import Answer, PlanningRound, solve
-from extender.reservations import Reservation, decode_reservation
+from extender.planner.planning_round import Answer, PlanningRound
+from extender.planner.solve import solve
+from extender.plans.reservation import Reservation, decode_reservation
 from scheduler.placement.types import Limits
 from scheduler.queue.types import QueuePolicy
 from topology.readers.kubernetes_objects import NodeObject
@@ -32,6 +33,11 @@ def uid(name: str) -> str:
 def key(name: str) -> GangKey:
     """A gang of the namespace that all tests use."""
     return GangKey(SPACE, name)
+
+
+def missing(gang: Gang) -> tuple[int, ...]:
+    """Ranks without a pod that need one; empty while ranks are not known."""
+    return tuple(rank for rank, member in enumerate(gang.members) if member is None and rank not in gang.done)
 
 
 def pod_json(

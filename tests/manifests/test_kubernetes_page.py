@@ -9,11 +9,11 @@ import pytest
 
 from arnold.commands.extender import serve
 from extender import kubernetes_names as names
-from extender.cluster_api import LeaseTimes as LeaseTerms
+from extender.cluster_api.election import LeaseTimes as LeaseTerms
 from extender.controller.timeouts import Timeouts
-from extender.plans import PlanPhase
-from extender.reservations import ReservationPhase
-from extender.service.extender_metrics import Metrics
+from extender.extender_metrics import Metrics
+from extender.plans.gang_plan import PlanPhase
+from extender.plans.reservation import ReservationPhase
 from scheduler.job import Parallelism
 from scheduler.queue.policies import POLICIES
 from tests.manifests.rendering import MANIFESTS, read

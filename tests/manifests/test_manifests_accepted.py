@@ -10,9 +10,10 @@ import msgspec
 import pytest
 import urllib3
 
-from extender.gangs import GangKey
-from extender.plans import Condition, GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
-from extender.reservations import ReservationPhase, decode_reservation, encode_reservation
+from extender.gangs.types import GangKey
+from extender.plans.custom_resource import Condition
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
+from extender.plans.reservation import ReservationPhase, decode_reservation, encode_reservation
 from scheduler.job import Hold
 from tests.e2e.harness.client import ApiError, Object, path
 from tests.e2e.harness.plane import ControlPlane

@@ -14,6 +14,7 @@ from tests.e2e.harness.pods import container
 from tests.e2e.harness.waiting import wait_until
 from tests.manifests.accounts import Accounts
 from tests.manifests.rendering import read
+from topology.readers.kubernetes_pods import RELEASED
 
 GATE = {"name": names.GATE}
 PIN = {
@@ -117,9 +118,9 @@ def test_extender_releases_a_pod(plane: ControlPlane, accounts: Accounts) -> Non
     assert spec["affinity"] == PIN
 
     plane.admin.create(pod("no-labels", member=False, schedulerName=names.SCHEDULER, schedulingGates=[GATE]))
-    labels = {"op": "add", "path": "/metadata/labels", "value": {names.RELEASED: "true"}}
+    labels = {"op": "add", "path": "/metadata/labels", "value": {RELEASED: "true"}}
     about = accounts("arnold-extender").patch("pods", "no-labels", [*RELEASE[:2], labels], "default")["metadata"]
-    assert about["labels"] == {names.RELEASED: "true"}
+    assert about["labels"] == {RELEASED: "true"}
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_names_are_those_of_the_contract(rendered: list[Object]) -> None:
     """Gate, label, scheduler and resource in the manifests are the names that the program reads."""
     definition = pick(rendered, "CustomResourceDefinition", "gangplans")["spec"]
     assert (definition["group"], definition["versions"][0]["name"]) == (names.GROUP, names.VERSION)
-    ours = {"kind": names.KIND, "plural": names.PLURAL, "singular": names.SINGULAR, "shortNames": [names.SHORT]}
+    ours = {"kind": names.KIND, "plural": names.PLURAL, "singular": "gangplan", "shortNames": ["gp"]}
     assert definition["names"].items() >= ours.items()
     reservation = pick(rendered, "CustomResourceDefinition", "capacityreservations")["spec"]
     assert (reservation["group"], reservation["versions"][0]["name"]) == (names.GROUP, names.VERSION)
@@ -181,7 +181,7 @@ def test_a_users_own_kustomization(tmp_path: Path, rendered: list[Object]) -> No
 @pytest.mark.parametrize("file", ["jobset.yaml", "indexed-job.yaml", "pytorchjob.yaml"])
 def test_examples_of_gangs_agree_with_themselves(file: str) -> None:
     """Size, parallelism, number of pods and what torchrun is told say the same, and ranks are the controller's."""
-    from extender.gangs.parallelism import parse_parallelism
+    from extender.gangs.gang_annotations import parse_parallelism
 
     maker = read(f"examples/{file}")[-1]
     templates, pods = _templates(maker)

@@ -13,6 +13,7 @@ from tests.e2e.harness.pods import container
 from tests.e2e.harness.waiting import wait_until
 from tests.manifests.accounts import Accounts
 from tests.manifests.rendering import SYSTEM
+from topology.readers.kubernetes_pods import RELEASED
 
 TEAM = "team"
 MERGE = "application/merge-patch+json"
@@ -128,7 +129,7 @@ def test_a_reservation_is_the_users_and_its_status_is_not(owner: Client, account
     owner.delete("capacityreservations", "big", TEAM)
 
 
-MARK = {names.RELEASED: "true"}
+MARK = {RELEASED: "true"}
 
 
 def test_the_mark_of_a_release_cannot_be_forged(owner: Client) -> None:
@@ -146,7 +147,7 @@ def test_the_mark_of_a_release_cannot_be_forged(owner: Client) -> None:
     for place in (f"{where}/binding", f"api/v1/namespaces/{TEAM}/bindings"):
         with pytest.raises(ApiError, match=refused):
             owner.request("POST", place, {**binding, "target": target})
-    assert names.RELEASED not in owner.get("pods", "honest", TEAM)["metadata"].get("labels", {})
+    assert RELEASED not in owner.get("pods", "honest", TEAM)["metadata"].get("labels", {})
 
 
 def test_a_marked_pod_lives_as_any_other(owner: Client, accounts: Accounts) -> None:
@@ -165,7 +166,7 @@ def test_a_marked_pod_lives_as_any_other(owner: Client, accounts: Accounts) -> N
     owner.request("PATCH", f"{where}/status", {"status": ready}, content_type=STRATEGIC)
     for value in (None, "false"):
         with pytest.raises(ApiError, match="leave it out"):
-            owner.request("PATCH", where, {"metadata": {"labels": {names.RELEASED: value}}}, content_type=STRATEGIC)
+            owner.request("PATCH", where, {"metadata": {"labels": {RELEASED: value}}}, content_type=STRATEGIC)
     assert owner.get("pods", "marked", TEAM)["metadata"]["labels"] == {"team": "b", **MARK}
     target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
     owner.request(

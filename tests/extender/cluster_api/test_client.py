@@ -13,20 +13,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from extender.cluster_api import (
-    NODES,
-    PODS,
-    Busy,
-    ClusterApi,
-    Conflict,
-    FlowControl,
-    Gone,
-    HttpApi,
-    InvalidKubeconfig,
-    Refused,
-    Unreachable,
-    find_cluster,
-)
+from extender.cluster_api.api_errors import Busy, Conflict, Gone, InvalidKubeconfig, Refused, Unreachable
+from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.credentials import find_cluster
+from extender.cluster_api.flow import FlowControl
+from extender.cluster_api.resource import NODES, PODS
 from topology.errors import ArnoldError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -47,7 +38,7 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[tuple[Server, HttpApi]]:
+async def serving(handler: Handler) -> AsyncIterator[tuple[Server, ClusterApi]]:
     """A server and a client of it, while the block runs."""
     from kubernetes.aio.client import Configuration
 
@@ -62,7 +53,7 @@ async def serving(handler: Handler) -> AsyncIterator[tuple[Server, HttpApi]]:
     configuration = Configuration(host=server.url)
     configuration.api_key["BearerToken"] = "Bearer secret"
     try:
-        async with HttpApi(configuration, flow=FlowControl(rate=1000, burst=10, parallel=4)) as api:
+        async with ClusterApi(configuration, flow=FlowControl(rate=1000, burst=10, parallel=4)) as api:
             yield server, api
     finally:
         await runner.cleanup()
@@ -87,19 +78,18 @@ def test_what_is_sent() -> None:
 
     async def scenario() -> None:
         async with serving(always(200)) as (server, api):
-            typed: ClusterApi = api
-            await typed.get(NODES, "n1")
-            await typed.page(PODS, limit=7, token="next", selector="a=b")
-            await typed.create(PODS, {"metadata": {}}, namespace="ns")
-            await typed.replace(PODS, "p", {"status": {}}, namespace="ns", subresource="status")
-            await typed.patch(PODS, "p", [{"op": "test", "path": "/x", "value": 1}], kind="json-patch", namespace="ns")
-            await typed.patch(NODES, "n1", {"metadata": {}}, kind="merge-patch")
-            await typed.delete(PODS, "p", namespace="ns", uid="u")
+            await api.get(NODES, "n1")
+            await api.page(PODS, limit=7, token="next")
+            await api.create(PODS, {"metadata": {}}, namespace="ns")
+            await api.replace(PODS, "p", {"status": {}}, namespace="ns", subresource="status")
+            await api.patch(PODS, "p", [{"op": "test", "path": "/x", "value": 1}], kind="json-patch", namespace="ns")
+            await api.patch(NODES, "n1", {"metadata": {}}, kind="merge-patch")
+            await api.delete(PODS, "p", namespace="ns", uid="u")
             lane = api.lane(rate=10, parallel=1)
             await lane.create(PODS, {}, namespace="ns")
         assert [(method, path) for method, path, _, _ in server.asked] == [
             ("GET", "/api/v1/nodes/n1"),
-            ("GET", "/api/v1/pods?limit=7&continue=next&labelSelector=a%3Db"),
+            ("GET", "/api/v1/pods?limit=7&continue=next"),
             ("POST", "/api/v1/namespaces/ns/pods"),
             ("PUT", "/api/v1/namespaces/ns/pods/p/status"),
             ("PATCH", "/api/v1/namespaces/ns/pods/p"),
@@ -216,7 +206,7 @@ def test_a_server_that_is_away() -> None:
         from kubernetes.aio.client import Configuration
 
         nobody = Configuration(host="http://127.0.0.1:9")
-        async with HttpApi(nobody, flow=FlowControl(rate=1, burst=1, parallel=1)) as api:
+        async with ClusterApi(nobody, flow=FlowControl(rate=1, burst=1, parallel=1)) as api:
             with pytest.raises(Unreachable, match="To fix: check that it runs"):
                 await api.get(NODES, "n")
 
@@ -239,7 +229,7 @@ def test_a_certificate_that_is_not_trusted(tmp_path: Path) -> None:
         server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=context)
         configuration = Configuration(host=f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         configuration.ssl_ca_cert = str(trusted)
-        async with HttpApi(configuration, flow=FlowControl(rate=1, burst=1, parallel=1)) as api:
+        async with ClusterApi(configuration, flow=FlowControl(rate=1, burst=1, parallel=1)) as api:
             with pytest.raises(Unreachable, match="do not trust one another"):
                 await api.get(NODES, "n")
         server.close()
@@ -340,7 +330,7 @@ def test_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def trusts() -> object:
         configuration = Configuration(host="http://127.0.0.1:9")
-        async with HttpApi(configuration, flow=FlowControl(rate=1, burst=1, parallel=1)):
+        async with ClusterApi(configuration, flow=FlowControl(rate=1, burst=1, parallel=1)):
             return (configuration.client_session_kwargs or {}).get("trust_env", True)
 
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):

@@ -10,25 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.cluster_api import (
-    EVENTS,
-    LEASES,
-    NODES,
-    PODS,
-    Busy,
-    Conflict,
-    EventRecorder,
-    FlowControl,
-    Gone,
-    NotFound,
-    PatchFailed,
-    Refused,
-    Regarding,
-    Resource,
-)
-from extender.cluster_api.api_errors import refusal
-from extender.cluster_api.events import LONGEST_NOTE, REPEAT_SECONDS
-from extender.cluster_api.lines import Lines
+from extender.cluster_api.api_errors import Busy, Conflict, Gone, NotFound, PatchFailed, Refused, refusal
+from extender.cluster_api.client import Lines
+from extender.cluster_api.events import LONGEST_NOTE, REPEAT_SECONDS, EventRecorder, Regarding
+from extender.cluster_api.flow import FlowControl
+from extender.cluster_api.resource import EVENTS, LEASES, NODES, PODS, Resource
 from tests.extender.fake_cluster import FakeCluster, soon, unreachable
 
 

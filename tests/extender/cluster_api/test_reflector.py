@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from extender.cluster_api import PODS, ClusterError, Gone, Reflector
-from extender.cluster_api.api_errors import refusal
-from extender.cluster_api.reflector import ABSENT_SECONDS, PAGE
+from extender.cluster_api.api_errors import ClusterError, Gone, refusal
+from extender.cluster_api.reflector import ABSENT_SECONDS, PAGE, Reflector
+from extender.cluster_api.resource import PODS
 from tests.extender.fake_cluster import FakeCluster, Mirror, soon, unreachable
 from topology.errors import InvalidInput
 
@@ -202,7 +202,7 @@ def test_a_problem_is_known_while_it_lasts() -> None:
         made = Reflected(api)
         api.fail_next("page", unreachable())
         seen: list[ClusterError | None] = []
-        made.reflector._changed = lambda: seen.append(made.reflector.problem)
+        made.reflector.changed = lambda: seen.append(made.reflector.problem)
         task = asyncio.create_task(made.reflector.run())
         await soon()
         task.cancel()

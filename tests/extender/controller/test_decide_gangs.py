@@ -9,7 +9,7 @@ import pytest
 
 from extender.controller.actions import Forget, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.objects import decode_node, decode_owner
-from extender.plans import GangPlan, PlanPhase, canonical_uid
+from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import NOW, key, member_json, minipods, node_json, pod_json, uid
 

@@ -11,22 +11,12 @@ from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
 from extender.controller.decide_reservations import Next, decide_reservation
-from extender.plans import GangPlan, PlanPhase
-from extender.reservations import Reservation, ReservationPhase, decode_reservation
+from extender.plans.gang_plan import GangPlan, PlanPhase
+from extender.plans.reservation import Reservation, ReservationPhase, decode_reservation
 from scheduler.queue.arnold import Arnold, NoReserve
 from scheduler.queue.by_priority import PriorityAge
 from scheduler.queue.types import QueuePolicy
-from tests.extender.things import (
-    NOW,
-    gang_pods,
-    key,
-    minipods,
-    node,
-    pod,
-    reservation_json,
-    reserve,
-    state_of,
-)
+from tests.extender.things import NOW, gang_pods, key, minipods, node, pod, reservation_json, reserve, state_of
 
 LOST = timedelta(seconds=30)
 

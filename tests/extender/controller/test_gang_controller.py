@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from extender.cluster_api import EVENTS, NODES, PODS, Busy, Conflict, EventRecorder, PatchFailed, Reflector
+from extender.cluster_api.api_errors import Busy, Conflict, PatchFailed
+from extender.cluster_api.events import EventRecorder
+from extender.cluster_api.reflector import Reflector
+from extender.cluster_api.resource import EVENTS, NODES, PODS
 from extender.cluster_cache import ClusterCache
 from extender.controller import pacing
 from extender.controller.api_writer import GANGPLANS, RESERVATIONS, Writer
@@ -20,25 +23,16 @@ from extender.controller.gang_controller import GangController
 from extender.controller.object_store import Stores, decode_own_plan
 from extender.controller.reservation_controller import ReservationController
 from extender.controller.timeouts import Timeouts
+from extender.extender_metrics import Metrics
 from extender.objects import decode_node, decode_pod
-from extender.plans import GangPlan, PlanPhase, decode_plan
-from extender.reservations import Reservation, ReservationPhase, decode_reservation
+from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan
+from extender.plans.reservation import Reservation, ReservationPhase, decode_reservation
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.by_priority import PriorityAge
 from scheduler.queue.types import QueuePolicy
 from tests.extender.fake_cluster import FakeCluster, unreachable
-from tests.extender.things import (
-    MINIPOD,
-    RACK,
-    SPACE,
-    Json,
-    member_json,
-    node_json,
-    pod_json,
-    reservation_json,
-    uid,
-)
+from tests.extender.things import MINIPOD, RACK, SPACE, Json, member_json, node_json, pod_json, reservation_json, uid
 
 SIZE = 6
 
@@ -51,19 +45,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("extender.controller.reservation_controller.LOOK_SECONDS", 0.005)
     monkeypatch.setattr(pacing, "LONGEST_IDLE", 0.01)
     monkeypatch.setattr(pacing, "AGAIN", 0.01)
-
-
-class Silent:
-    """Telemetry that nobody listens to."""
-
-    def decided(self, seconds: float) -> None:
-        """See the protocol."""
-
-    def planned(self, seconds: float, outcome: str) -> None:
-        """See the protocol."""
-
-    def wrote(self, kind: str, outcome: str, seconds: float) -> None:
-        """See the protocol."""
 
 
 class Replica:
@@ -83,13 +64,18 @@ class Replica:
         ]
         self.events = EventRecorder(api, instance="test")
         self.writer = Writer(
-            self.state, stores, for_pods=api, for_plans=api, leads=lambda: self.leads, telemetry=Silent()
+            state=self.state,
+            stores=stores,
+            for_pods=api,
+            for_plans=api,
+            leads=lambda: self.leads,
+            metrics=Metrics(plans=tuple, leads=bool),
         )
         shared = Dependencies(
             state=self.state,
             writer=self.writer,
             events=self.events,
-            telemetry=Silent(),
+            metrics=Metrics(plans=tuple, leads=bool),
             policy=policy,
             limits=Limits(seconds=5.0, workers=1),
             terms=Timeouts(),
@@ -266,7 +252,7 @@ def test_a_leader_that_loses_its_lease_stops_in_the_middle() -> None:
                 return answer
 
             api.patch = patch  # type: ignore[method-assign]
-            replica.writer._for_pods = _OneByOne(api)  # type: ignore[assignment]
+            replica.writer.for_pods = _OneByOne(api)  # type: ignore[assignment]
             submit(api, "g")
             await until(lambda: released(api, "g") == 2, "two releases")
             await asyncio.sleep(0.05)

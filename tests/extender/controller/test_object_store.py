@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from extender.cluster_cache import ClusterCache
 from extender.controller.object_store import Stores
 from extender.objects import decode_owner, decode_pod
-from extender.plans import GangPlan, PlanPhase
-from extender.reservations import decode_reservation
-from extender.work_queue import WorkQueue
+from extender.plans.gang_plan import GangPlan, PlanPhase
+from extender.plans.reservation import decode_reservation
 from tests.extender.things import SPACE, gang_pods, key, minipods, pod_json, reservation_json, state_of, uid
 from topology.readers.kubernetes_pods import Pod
 
@@ -112,9 +111,9 @@ def test_changes_concern_few_gangs() -> None:
 
 def test_everything_is_new_at_first_and_when_asked_for() -> None:
     """Time changes some gangs although nothing happens to them."""
-    queue = WorkQueue()
-    assert queue.take([key("a")]) == {key("a")}
-    queue.add(key("b"))
-    queue.add_all()
-    assert queue.take([key("a")]) == {key("a"), key("b")}
-    assert queue.take([key("a")]) == set()
+    cache = state_of((), gang_pods("a", 1))
+    assert cache.take_changed() == {key("a")}
+    cache.changed(key("b"))
+    cache.changed()
+    assert cache.take_changed() == {key("a"), key("b")}
+    assert cache.take_changed() == set()

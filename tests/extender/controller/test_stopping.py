@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.controller.actions import Evict, Write
 from extender.controller.decide_gangs import decide
-from extender.plans import PlanPhase
+from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import key
 

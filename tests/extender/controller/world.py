@@ -10,17 +10,20 @@ from typing import Any
 from extender.cluster_cache import ClusterCache
 from extender.controller.actions import Decision, Forget, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.decide_gangs import decide
-from extender.controller.pinning import release_patch
+from extender.controller.pod_release import release_patch
 from extender.controller.timeouts import Timeouts
-from extender.gangs import GangKey
-from extender.kubernetes_names import GATE, PLANNED, RELEASED
+from extender.gangs.types import GangKey
+from extender.kubernetes_names import GATE, PLANNED
 from extender.objects import decode_pod
-from extender.planner import PlanningRound, repair_question, solve
-from extender.plans import GangPlan, PlanPhase
+from extender.planner.planning_round import PlanningRound
+from extender.planner.question import repair_question
+from extender.planner.solve import solve
+from extender.plans.gang_plan import GangPlan, PlanPhase
 from scheduler.placement.types import Limits
 from tests.extender.fake_cluster import patched
 from tests.extender.things import MINIPOD, NOW, RACK, Json, key, member_json, minipods, uid
 from topology.readers.kubernetes_objects import NodeObject
+from topology.readers.kubernetes_pods import RELEASED
 
 TERMS = Timeouts(bind=timedelta(seconds=300), lost=timedelta(seconds=30), gather=timedelta(seconds=2))
 LIMITS = Limits(seconds=5.0, workers=1)

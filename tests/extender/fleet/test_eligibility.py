@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from extender.fleet import demand_of
-from extender.kubernetes_names import RELEASED
+from extender.fleet.eligibility import demand_of
 from tests.extender.things import pod
 from topology.readers.kubernetes_objects import Taint
+from topology.readers.kubernetes_pods import RELEASED
 
 LABELS = {"gpu": "h100", "zone": "a", "generation": "9"}
 

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.fleet import Demand, Fleet, Own, demand_of
+from extender.fleet.eligibility import Demand, demand_of
+from extender.fleet.fleet import Fleet
+from extender.fleet.gang_view import Own
 from extender.objects import decode_node
 from tests.extender.things import MINIPOD, NOW, RACK, key, minipods, node, node_json, pod
 from topology.cluster import Cluster
@@ -150,10 +152,12 @@ def test_a_node_that_is_gone_ails() -> None:
 def test_since_when_a_node_is_not_ready() -> None:
     """The last transition of its condition; for the patience of whoever asks."""
     fleet = fleet_of(node("n"), node("bad", ready="Unknown"))
-    since = fleet.not_ready_since("bad")
-    assert since is not None
-    assert since.isoformat() == "2026-11-21T11:59:00+00:00"
-    assert fleet.not_ready_since("n") is None
+    bad, good = fleet.host("bad"), fleet.host("n")
+    assert bad is not None
+    assert good is not None
+    assert bad.ready_since is not None
+    assert bad.ready_since.isoformat() == "2026-11-21T11:59:00+00:00"
+    assert good.ready_since is None
 
 
 def test_annotations_grade_nodes_until_they_end() -> None:

@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.gangs import Gang, assemble, recognise
+from extender.gangs.gang_assembly import assemble
+from extender.gangs.recognise import recognise
+from extender.gangs.types import Gang
 from extender.objects import decode_owner, decode_pod
+from extender.plans.gang_plan import uids_of
 from scheduler.job import Hold
 from tests.extender.gangs.test_recognise import INDEX, jobset
-from tests.extender.things import SPACE, gang_pods, key, member_json, pod, uid
+from tests.extender.things import SPACE, gang_pods, key, member_json, missing, pod, uid
 from topology.readers.kubernetes_pods import Pod
 
 PARALLEL = {"arnold.dev/parallelism": "tp=8,pp=2,dp=3", "arnold.dev/alpha": "0.3"}
@@ -28,11 +31,11 @@ def test_a_complete_gang_knows_its_ranks_and_its_job() -> None:
     """2 stages x 3 pipelines on whole nodes of 8 GPUs: 6 pods, one a rank."""
     found = gang(gang_pods("g", 6, PARALLEL, priority=5))
     assert found.complete
-    assert found.uids == tuple(uid(f"g-{rank}") for rank in range(6))
+    assert uids_of(found) == tuple(uid(f"g-{rank}") for rank in range(6))
     assert found.job is not None
     assert (found.job.grid.rows, found.job.grid.columns) == (3, 2)
     assert (found.job.alpha, found.job.gpus_per_node, found.job.name) == (0.3, 8, "team/g")
-    assert (found.size, found.priority, found.missing) == (6, 5, ())
+    assert (found.size, found.priority, missing(found)) == (6, 5, ())
 
 
 def test_rank_r_is_the_cell_of_megatron() -> None:
@@ -70,7 +73,7 @@ def test_missing_pods_are_named_by_rank() -> None:
     found = gang(gang_pods("g", 9)[2:3])
     assert not found.complete
     assert found.waits == "8 of 9 pods are missing: rank 0, 1, 3, 4, 5, ..."
-    assert found.missing == (0, 1, 3, 4, 5, 6, 7, 8)
+    assert missing(found) == (0, 1, 3, 4, 5, 6, 7, 8)
     assert found.problem is None
 
 
@@ -195,7 +198,7 @@ def test_the_jobs_of_a_jobset_with_one_template_are_ranked_at_once() -> None:
     labels = {"arnold.dev/gang": "g", **jobset("s", 2, 1, replicas=3)}
     found = gang([pod("p", labels=labels, annotations={"arnold.dev/gang-size": "12"})])
     assert found.members[9] is not None
-    assert len(found.missing) == 11
+    assert len(missing(found)) == 11
     assert "rank 0, 1, 2, 3, 4, ..." in found.waits
 
 
@@ -217,7 +220,7 @@ def test_jobs_of_different_sizes_are_ranked_one_after_the_other() -> None:
 
     made = [pod(name, labels=labels(job, completion), annotations=size) for name, job, completion in pods]
     found = gang(made)
-    assert found.uids == tuple(uid(name) for name, _, _ in pods)
+    assert uids_of(found) == tuple(uid(name) for name, _, _ in pods)
     partly = gang(made[:3])
     assert (partly.members, partly.waits) == ((), "1 of 4 pods are missing")
 
@@ -231,7 +234,7 @@ def test_workers_of_kubeflow_come_after_the_master() -> None:
         return pod(name, labels=labels, annotations={"arnold.dev/gang-size": "3"})
 
     found = gang([member("w1", "worker", 1), member("m", "master", 0), member("w0", "worker", 0)])
-    assert found.uids == (uid("m"), uid("w0"), uid("w1"))
+    assert uids_of(found) == (uid("m"), uid("w0"), uid("w1"))
 
 
 def test_a_mixture_of_numberings_is_refused() -> None:
@@ -250,16 +253,16 @@ def test_a_recreated_pod_takes_the_place_of_the_one_that_goes() -> None:
     failed = decode_pod(member_json("g", 1, 3, name="failed", phase="Failed"))
     found = gang([*pods, old, failed])
     assert found.complete
-    assert found.uids[1] == uid("g-1")
+    assert uids_of(found)[1] == uid("g-1")
     alone = gang([pods[0], pods[2], old, failed])
-    assert (alone.missing, alone.over) == ((1,), False)
+    assert (missing(alone), alone.over) == ((1,), False)
 
 
 def test_pods_that_succeeded_are_not_missed() -> None:
     """The ranks of an Indexed Job end one by one."""
     raw = [member_json("g", rank, 3, phase="Succeeded" if rank == 1 else "Running") for rank in range(3)]
     found = gang(map(decode_pod, raw))
-    assert (found.done, found.missing, found.complete, found.over) == (frozenset({1}), (), True, False)
+    assert (found.done, missing(found), found.complete, found.over) == (frozenset({1}), (), True, False)
     ended = gang(decode_pod(member_json("g", rank, 3, phase="Succeeded")) for rank in range(3))
     assert ended.over
     assert ended.done == frozenset({0, 1, 2})
@@ -507,6 +510,6 @@ def test_whatever_users_write_comes_to_a_gang_or_to_a_reason(pods: list[Any]) ->
     if found.complete:
         assert found.job is not None
         assert found.size == found.job.grid.cells == len(found.members)
-        assert not found.missing
+        assert not missing(found)
         present = [member.pod.uid for member in found.members if member is not None]
         assert len(set(present)) == len(present)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from extender.gangs import recognise
+from extender.gangs.recognise import recognise
 from extender.objects import Owner, decode_owner, decode_pod
 from tests.extender.things import SPACE, key, pod, pod_json, uid
 

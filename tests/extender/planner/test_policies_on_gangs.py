@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
-from extender.planner import PlanningRound, repair_question, solve
-from extender.plans import PlanPhase
+from extender.planner.planning_round import PlanningRound
+from extender.planner.question import repair_question
+from extender.planner.solve import solve
+from extender.plans.gang_plan import PlanPhase
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
 from scheduler.queue.backfill import FifoBackfill

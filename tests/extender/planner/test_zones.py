@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from extender.cluster_cache import ClusterCache
-from extender.planner import find_zone, zone_question
-from extender.reservations import Reservation, decode_reservation
+from extender.planner.zones import find_zone, zone_question
+from extender.plans.reservation import Reservation, decode_reservation
 from scheduler.placement.types import Limits
 from tests.extender.things import (
     MINIPOD,

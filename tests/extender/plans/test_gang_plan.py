@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.gangs import GangKey
-from extender.plans import (
+from extender.gangs.types import GangKey
+from extender.plans.custom_resource import Condition
+from extender.plans.gang_plan import (
     HOLDING,
-    Condition,
     GangPlan,
     PlanPhase,
     PlanSpec,
@@ -24,7 +24,6 @@ from extender.plans import (
     encode_plan,
     object_name,
 )
-from extender.plans.packed_names import pack_names
 from scheduler.job import Hold, Job, Parallelism
 from tests.extender.things import NOW, key
 from topology.errors import InvalidInput
@@ -241,5 +240,4 @@ def test_expiry_is_exclusive_of_nothing() -> None:
 
 def test_nothing_packs_to_nothing() -> None:
     """No node is not one node with an empty name."""
-    assert pack_names(()) is None
     assert "assignment" not in encode_plan(GangPlan(key("g"), PlanPhase.WAITING))["status"]

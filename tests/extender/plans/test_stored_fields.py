@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.gangs import GangKey
-from extender.plans import GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
+from extender.gangs.types import GangKey
 from extender.plans.custom_resource import Condition, CustomResource
-from extender.reservations import Reservation, ReservationPhase, ReservationSpec
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
+from extender.plans.reservation import Reservation, ReservationPhase, ReservationSpec
 from scheduler.job import Hold, Job, Parallelism
 from topology.files import Source
 from topology.yaml_text import parse

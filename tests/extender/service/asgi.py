@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.cluster_cache import ClusterCache
-from extender.service.app import Backend, create_app
-from extender.service.extender_metrics import Metrics
-from extender.service.request_body import BodyReader
+from extender.extender_metrics import Metrics
+from extender.service.app import BodyReader, HttpApplication
 from scheduler.queue.by_priority import PriorityAge
 from tests.extender.things import NOW
 
@@ -50,9 +49,16 @@ class Client:
         mutual_tls: bool = False,
     ) -> None:
         self.metrics = Metrics(plans=state.plans.values, leads=lambda: True)
-        backend = Backend(state, self.metrics, now=lambda: NOW, unready=unready, policy=PriorityAge())
         self.intake = BodyReader(limit)
-        self.app = create_app(backend, self.intake, mutual_tls=mutual_tls)
+        self.app = HttpApplication(
+            state=state,
+            metrics=self.metrics,
+            now=lambda: NOW,
+            unready=unready,
+            policy=PriorityAge(),
+            bodies=self.intake,
+            mutual_tls=mutual_tls,
+        ).app()
 
     def get(self, path: str, **more: Any) -> Answer:
         """GET."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extender.service.background_tasks import BackgroundTasks
+from extender.service.server import BackgroundTasks
 
 
 async def fails() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.cluster_api import EventRecorder
+from extender.cluster_api.events import EventRecorder
 from extender.cluster_cache import ClusterCache
 from extender.service import announcements
 from tests.extender.fake_cluster import FakeCluster

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from arnold.commands.run import run
-from extender.cluster_api import Refused, Unreachable
+from extender.cluster_api.api_errors import Refused, Unreachable
 from extender.service.logs import JsonLines, TextLines
 from extender.service.reflectors import STALE_SECONDS, Readiness
 from extender.service.settings import Address, parse_address, parse_levels

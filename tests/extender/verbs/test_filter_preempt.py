@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
-from extender.plans import PlanPhase, canonical_uid
+from extender.plans.gang_plan import PlanPhase, canonical_uid
 from extender.verbs.filter_preempt import RefusalKind, filter_nodes, preempt
 from extender.verbs.protocol import decode_filter, decode_preempt, encode
 from scheduler.queue.by_priority import PriorityAge

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.cluster_cache import ClusterCache
-from extender.plans import PlanPhase, encode_plan, object_name
+from extender.plans.gang_plan import PlanPhase, encode_plan, object_name
 from extender.texts import LONGEST
 from extender.verbs.filter_preempt import filter_nodes
 from extender.verbs.protocol import decode_filter, encode

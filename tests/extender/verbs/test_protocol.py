@@ -18,7 +18,6 @@ from extender.verbs.protocol import (
     decode_filter,
     decode_preempt,
     encode,
-    filter_error,
 )
 from tests.extender.things import node_json, pod_json
 from topology.errors import InvalidInput
@@ -117,7 +116,7 @@ def test_violations_of_disruption_budgets_survive() -> None:
 
 def test_an_error_fails_the_attempt_and_says_why() -> None:
     """``Error`` alone; the scheduler shows it in the pod's events and tries again."""
-    answer = json.loads(encode(filter_error("the cache is empty")))
+    answer = json.loads(encode(FilterResult(error="the cache is empty")))
     assert answer["Error"] == "the cache is empty"
     assert answer["NodeNames"] is None
     assert answer["Nodes"] is None

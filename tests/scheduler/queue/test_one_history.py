@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 
 from extender.objects import decode_pod
-from extender.planner import PlanningRound, find_zone, solve, zone_question
-from extender.plans import PlanPhase
-from extender.reservations import ReservationPhase, decode_reservation
+from extender.planner.planning_round import PlanningRound
+from extender.planner.solve import solve
+from extender.planner.zones import find_zone, zone_question
+from extender.plans.gang_plan import PlanPhase
+from extender.plans.reservation import ReservationPhase, decode_reservation
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold

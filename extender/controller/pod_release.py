@@ -4,23 +4,21 @@ A gated pod may have its node affinity narrowed, never widened (KEP-3838): ``mat
 added to every term that the user wrote, or stands alone where there is none.  ``test`` operations make the patch fail
 when the pod is another of the same name, or its gate is off already, or its terms are not those that were read.
 
-The mark is a label.  Anybody may write a pin; by the mark, which an admission policy keeps for the extender, a pin is
-known as that of a plan when the plan itself is lost.  What was pinned cannot be pinned otherwise later.
+The mark is a label.  Any client may write a pin; by the mark, which an admission policy keeps for the extender, a pin
+is known as that of a plan when the plan itself is lost.  What was pinned cannot be pinned otherwise later.
 """
 
 from __future__ import annotations
 
-from extender.cluster_api import Document
-from extender.kubernetes_names import GATE, RELEASED
-from topology.readers.kubernetes_pods import NodeSelector, Pod
-
-NAME_FIELD = "metadata.name"
+from extender.cluster_api.resource import Document
+from extender.kubernetes_names import GATE
+from topology.readers.kubernetes_pods import RELEASED, NodeSelector, Pod
 
 _LABELS = "/metadata/labels"
 _AFFINITY = "/spec/affinity"
 _NODES = f"{_AFFINITY}/nodeAffinity"
-_REQUIRED = f"{_NODES}/requiredDuringSchedulingIgnoredDuringExecution"
-_TERMS = f"{_REQUIRED}/nodeSelectorTerms"
+_REQUIRED_NAME = "requiredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED = f"{_NODES}/{_REQUIRED_NAME}"
 
 
 def release_patch(pod: Pod, node: str) -> list[Document]:
@@ -51,29 +49,25 @@ def _unchanged(pod: Pod) -> Document:
 
 
 def _pin(pod: Pod, node: str) -> list[Document]:
-    field = {"key": NAME_FIELD, "operator": "In", "values": [node]}
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
     affinity = pod.spec.affinity
     required: Document = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     if affinity is None:
-        required_name = _REQUIRED.rpartition("/")[2]
-        return [{"op": "add", "path": _AFFINITY, "value": {"nodeAffinity": {required_name: required}}}]
+        return [{"op": "add", "path": _AFFINITY, "value": {"nodeAffinity": {_REQUIRED_NAME: required}}}]
     if affinity.node_affinity is None:
-        required_name = _REQUIRED.rpartition("/")[2]
-        return [{"op": "add", "path": _NODES, "value": {required_name: required}}]
+        return [{"op": "add", "path": _NODES, "value": {_REQUIRED_NAME: required}}]
     if not affinity.node_affinity.required:
         return [{"op": "add", "path": _REQUIRED, "value": required}]
-    return [
-        _unchanged(pod),
-        *_narrowed(affinity.node_affinity.required, field),
-    ]
+    return [_unchanged(pod), *_narrowed(affinity.node_affinity.required, field)]
 
 
 def _narrowed(required: NodeSelector, field: Document) -> list[Document]:
-    """Return the field added to every term; an empty one matches no node, and would match ours with a field in it."""
+    """Return the operations that add a field to every term but empty ones, which match no node and would match then."""
     operations: list[Document] = []
     for i, term in enumerate(required.node_selector_terms or ()):
+        path = f"{_REQUIRED}/nodeSelectorTerms/{i}/matchFields"
         if term.match_fields:
-            operations.append({"op": "add", "path": f"{_TERMS}/{i}/matchFields/-", "value": field})
+            operations.append({"op": "add", "path": f"{path}/-", "value": field})
         elif term.match_expressions:
-            operations.append({"op": "add", "path": f"{_TERMS}/{i}/matchFields", "value": [field]})
+            operations.append({"op": "add", "path": path, "value": [field]})
     return operations

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.cluster_api import PatchFailed
-from extender.controller.pinning import release_patch
+from extender.cluster_api.api_errors import PatchFailed
+from extender.controller.pod_release import release_patch
 from extender.fleet.eligibility import _holds, _terms
 from extender.objects import decode_pod
 from tests.extender.fake_cluster import patched

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.fleet import Demand
-from extender.gangs import GangKey
-from extender.reservations import ReservationPhase, decode_reservation, encode_reservation
+from extender.fleet.eligibility import Demand
+from extender.gangs.types import GangKey, InvalidGang
+from extender.plans.reservation import ReservationPhase, decode_reservation, encode_reservation
+from scheduler.job import Job
 from tests.extender.things import NOW, SPACE, Json, reservation_json
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_objects import START_OF_TIME, Taint
@@ -42,8 +43,8 @@ def test_what_is_written_is_read_again() -> None:
 def test_the_job_is_read_as_a_gangs_annotations_are() -> None:
     """Degrees, weights, level and what to do about slow nodes; without degrees, one data-parallel group."""
     spec = {"parallelism": "tp=8,pp=2,dp=3", "alpha": 0.3, "level": "example.com/rack", "avoid": "strict"}
-    job = decode_reservation(reservation_json(**spec)).understanding.job
-    assert job is not None
+    job = decode_reservation(reservation_json(**spec)).understanding
+    assert isinstance(job, Job)
     assert (job.grid.rows, job.grid.columns, job.alpha, job.level, job.avoid) == (
         3,
         2,
@@ -51,8 +52,8 @@ def test_the_job_is_read_as_a_gangs_annotations_are() -> None:
         "example.com/rack",
         "strict",
     )
-    plain = decode_reservation(reservation_json(nodes=5, gpusPerNode=4)).understanding.job
-    assert plain is not None
+    plain = decode_reservation(reservation_json(nodes=5, gpusPerNode=4)).understanding
+    assert isinstance(plain, Job)
     assert (plain.grid.rows, plain.grid.columns, plain.gpus_per_node) == (5, 1, 4)
 
 
@@ -67,9 +68,8 @@ def test_the_job_is_read_as_a_gangs_annotations_are() -> None:
 )
 def test_what_contradicts_itself_is_a_reason(spec: Json, reason: str, words: str) -> None:
     """In the words of the spec; nothing raises."""
-    job, problem = decode_reservation(reservation_json(**spec)).understanding
-    assert job is None
-    assert problem is not None
+    problem = decode_reservation(reservation_json(**spec)).understanding
+    assert isinstance(problem, InvalidGang)
     assert problem.reason == reason
     assert words in str(problem)
 

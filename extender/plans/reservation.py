@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from extender.fleet import Demand
-from extender.gangs import Asked, GangKey, InvalidGang, understand
+from extender.fleet.eligibility import Demand
+from extender.gangs.gang_job import understand
+from extender.gangs.types import Asked, GangKey, InvalidGang
 from extender.kubernetes_names import GANG_SIZE, GROUP, RESERVATION_KIND
 from extender.plans.custom_resource import (
     CustomResource,
@@ -24,7 +25,6 @@ from extender.plans.custom_resource import (
     StoredPart,
     decode_resource,
     encode_resource,
-    resource_of,
     written,
 )
 from scheduler.job import Job
@@ -35,14 +35,10 @@ PATIENCE = timedelta(hours=1)
 """A reservation that does not say when it expires waits for its gang so long after the announced arrival."""
 
 
-class ReservationKey(NamedTuple):
-    """Who a reservation is: its name is unique in its namespace."""
+class ReservationKey(GangKey):
+    """What tells a reservation from others: its name is unique in its namespace, as that of a gang."""
 
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
+    __slots__ = ()
 
 
 class ReservationPhase(StrEnum):
@@ -50,12 +46,9 @@ class ReservationPhase(StrEnum):
 
     ANNOUNCED = "Announced"
     """Nothing is kept: there is no zone yet, or none that would do, or the queue policy heeds no reservations."""
-    HELD = "Held"
-    """The zone is kept from others."""
-    USED = "Used"
-    """The gang has its nodes."""
-    EXPIRED = "Expired"
-    """The gang did not come in time; the zone is given back."""
+    HELD = "Held"  # the zone is kept from others
+    USED = "Used"  # the gang has its nodes
+    EXPIRED = "Expired"  # the gang did not come in time; the zone is given back
 
 
 class _Selector(StoredPart, frozen=True):
@@ -65,28 +58,22 @@ class _Selector(StoredPart, frozen=True):
 class ReservationSpec(StoredPart, frozen=True):
     """What was announced, as a gang's annotations say it.
 
-    :param nodes: pods of the gang; may be left out where ``parallelism`` says it.
-    :param arrives: when the gang will be submitted.
-    :param expires: when the zone is given back; ``None`` = :data:`PATIENCE` after the arrival.
-    :param gang: name of the gang that may use it; empty = see ``selector``.
-    :param selector: the gang whose pods all have its labels may; without any of the two, the gang of the reservation's
-        name.
-    :param node_selector: labels of the nodes that its pods may use.
-    :param tolerations: of its pods; the taint of GPU nodes is tolerated in any case.
+    :param selector: labels of all pods of the gang that may use it; without any of the two, the gang of the
+        reservation's name may.
     """
 
-    nodes: int | None = None
+    nodes: int | None = None  # pods of the gang; may be left out where parallelism says it
     parallelism: str | None = None
     gpus_per_node: int = 8
     alpha: float | None = None
     level: str | None = None
     avoid: str | None = None
     arrives: Instant = START_OF_TIME
-    expires: Instant | None = None
-    gang: str = ""
+    expires: Instant | None = None  # when the zone is given back; None = PATIENCE after the arrival
+    gang: str = ""  # name of the gang that may use it; empty = see selector
     selector: _Selector = _Selector()
     node_selector: dict[str, str] = msgspec.field(default_factory=dict)
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()  # of its pods; the taint of GPU nodes is tolerated in any case
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -94,22 +81,10 @@ class ReservationSpec(StoredPart, frozen=True):
         return self.selector.match_labels
 
 
-class Understanding(NamedTuple):
-    """What an ask comes to.
-
-    :param job: what the solver is asked; ``None`` exactly when there is a problem.
-    """
-
-    job: Job | None
-    problem: InvalidGang | None
-
-
 class Reservation(CustomResource, frozen=True):
     """A reservation, and what was decided about it.
 
-    :param announced: when it was made.
     :param zone: names of its nodes in the order of ranks, so that a lost one is replaced with the fewest changes.
-    :param held_by_others: nodes of the zone that others still have.
 
     ``spread``, ``objective`` and ``bound`` are those of the gang in its zone, on the empty cluster.  Its conditions are
     ``Valid``, ``Heeded``, ``Zoned``, ``Clear``.
@@ -117,10 +92,10 @@ class Reservation(CustomResource, frozen=True):
 
     key: ReservationKey
     ask: ReservationSpec = msgspec.field(default=ReservationSpec(), name="spec")
-    announced: Instant = START_OF_TIME
+    announced: Instant = START_OF_TIME  # when it was made
     phase: ReservationPhase = written(ReservationPhase.ANNOUNCED)
     zone: tuple[str, ...] = ()
-    held_by_others: int | None = None
+    held_by_others: int | None = None  # nodes of the zone that others still have
 
     @property
     def held(self) -> bool:
@@ -149,7 +124,7 @@ class Reservation(CustomResource, frozen=True):
         )
 
     @cached_property
-    def understanding(self) -> Understanding:
+    def understanding(self) -> Job | InvalidGang:
         """The job that was announced, or what is wrong with it."""
         ask = self.ask
         asked = Asked(
@@ -162,25 +137,23 @@ class Reservation(CustomResource, frozen=True):
         try:
             found = understand(GangKey(*self.key), asked, ask.gpus_per_node, size=None)
         except InvalidGang as error:
-            return Understanding(None, _in_words_of_the_spec(error))
+            return _in_words_of_the_spec(error)
         if found.job is None:
             why = "nobody says how large the gang will be"
-            return Understanding(None, InvalidGang(why, reason="NoSize", fix="give spec.nodes or spec.parallelism"))
+            return InvalidGang(why, reason="NoSize", fix="give spec.nodes or spec.parallelism")
         if self.expires <= ask.arrives:
             why = "it expires before it arrives"
-            return Understanding(None, InvalidGang(why, reason="NeverHeld", fix="set spec.expires after spec.arrives"))
-        return Understanding(found.job, None)
+            return InvalidGang(why, reason="NeverHeld", fix="set spec.expires after spec.arrives")
+        return found.job
 
 
 def _in_words_of_the_spec(error: InvalidGang) -> InvalidGang:
     """Return a mistake that annotations may have too, in the names of the fields of the spec."""
-
-    def reworded(text: str) -> str:
-        return text.replace(GANG_SIZE, "spec.nodes").replace(f"{GROUP}/", "spec.")
-
-    return InvalidGang(
-        reworded(error.message), reason=error.reason, where=reworded(error.where), fix=reworded(error.fix)
+    message, where, fix = (
+        text.replace(GANG_SIZE, "spec.nodes").replace(f"{GROUP}/", "spec.")
+        for text in (error.message, error.where, error.fix)
     )
+    return InvalidGang(message, reason=error.reason, where=where, fix=fix)
 
 
 def encode_reservation(reservation: Reservation) -> dict[str, Any]:
@@ -194,15 +167,10 @@ def encode_reservation(reservation: Reservation) -> dict[str, Any]:
 
 
 def decode_reservation(raw: bytes | dict[str, Any]) -> Reservation:
-    """Return the reservation of a CapacityReservation.
+    """Return the reservation of a CapacityReservation, or raise ``InvalidInput``: none."""
 
-    :raises InvalidInput: no CapacityReservation.
-    """
+    def announced(document: StoredObject) -> dict[str, Any]:
+        return {"announced": instant(document.metadata.creation_timestamp)}
+
     fix = "apply manifests/crds, which refuse what is none"
-    return decode_resource(raw, _reservation_of, kind=RESERVATION_KIND, fix=fix)
-
-
-def _reservation_of(document: StoredObject) -> Reservation:
-    meta = document.metadata
-    key, announced = (meta.namespace or "default", meta.name), instant(meta.creation_timestamp)
-    return resource_of(document, Reservation, key=key, announced=announced)
+    return decode_resource(raw, Reservation, announced, name=RESERVATION_KIND, fix=fix)

@@ -1,0 +1,123 @@
+"""What Prometheus may scrape.  Names begin with ``arnold_``; docs/kubernetes.md lists them."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from extender.plans.gang_plan import GangPlan, PlanPhase
+from extender.plans.reservation import Reservation, ReservationPhase
+
+FAST = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0)
+SLOW = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """All metrics of one process; plans and reservations are counted at each scrape."""
+
+    def __init__(
+        self,
+        *,
+        plans: Callable[[], Iterable[GangPlan]],
+        leads: Callable[[], bool],
+        reservations: Callable[[], Iterable[Reservation]] = tuple,
+    ) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self.registry.register(_Gauges(plans, leads, reservations))
+
+        def timed(name: str, about: str, buckets: Sequence[float], *labels: str) -> Histogram:
+            return Histogram(name, about, labels, buckets=buckets, registry=self.registry)
+
+        def tallied(name: str, about: str, *labels: str) -> Counter:
+            return Counter(name, about, labels, registry=self.registry)
+
+        self.filter_seconds = timed("arnold_filter_seconds", "Time to answer a Filter request", FAST)
+        self.preempt_seconds = timed("arnold_preempt_seconds", "Time to answer a Preempt request", FAST)
+        self.refused = tallied("arnold_refused_total", "Pods for which Filter let no node pass", "reason")
+        self.plan_seconds = timed("arnold_plan_seconds", "Time of the solver for one gang", SLOW, "outcome")
+        self.release_seconds = timed(
+            "arnold_release_seconds", "Time of one release patch, waiting for its turn included", SLOW
+        )
+        self.writes = tallied("arnold_writes_total", "Writes to the API server", "kind", "outcome")
+        self.decide_seconds = timed("arnold_decide_seconds", "Time to decide what to do next, on the event loop", FAST)
+
+    def decided(self, seconds: float) -> None:
+        """Count a decision on the event loop."""
+        self.decide_seconds.observe(seconds)
+
+    def planned(self, seconds: float, outcome: str) -> None:
+        """Count an answer of the solver about one gang."""
+        self.plan_seconds.labels(outcome=outcome).observe(seconds)
+
+    def wrote(self, kind: str, outcome: str, seconds: float) -> None:
+        """Count a write to the API server."""
+        self.writes.labels(kind=kind, outcome=outcome).inc()
+        if kind == "release":
+            self.release_seconds.observe(seconds)
+
+    def text(self) -> bytes:
+        """Return the page that Prometheus reads."""
+        return generate_latest(self.registry)
+
+
+class _Gauges(Collector):
+    """Gauges that are counted when they are asked for, so that they cannot go stale."""
+
+    def __init__(
+        self,
+        plans: Callable[[], Iterable[GangPlan]],
+        leads: Callable[[], bool],
+        reservations: Callable[[], Iterable[Reservation]],
+    ) -> None:
+        self._plans, self._leads, self._reservations = plans, leads, reservations
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Yield the gauges."""
+        yield GaugeMetricFamily("arnold_leader", "1 on the replica that plans", float(self._leads()))
+        yield from self._of_plans(list(self._plans()))
+        yield from self._of_reservations(list(self._reservations()))
+
+    @staticmethod
+    def _of_plans(plans: Sequence[GangPlan]) -> Iterator[GaugeMetricFamily]:
+        yield _by_phase("arnold_gangs", "Gangs by phase", PlanPhase, plans)
+        about, labels = "Domains that the widest group touches", ["namespace", "gang", "family"]
+        spread = GaugeMetricFamily("arnold_gang_spread", about, labels=labels)
+        gap = GaugeMetricFamily("arnold_gang_gap", "(objective - bound) / objective", labels=["namespace", "gang"])
+        holding = [plan for plan in plans if plan.holding]
+        for plan in holding:
+            for family, domains in zip(("dp", "pp"), plan.spread or (), strict=False):
+                spread.add_metric([*plan.key, family], domains)
+            if plan.gap is not None:
+                gap.add_metric([*plan.key], plan.gap)
+        yield spread
+        yield gap
+        nodes = sum(len(plan.nodes) for plan in holding)
+        yield GaugeMetricFamily("arnold_promised_nodes", "Nodes that plans hold", nodes)
+
+    @staticmethod
+    def _of_reservations(found: Sequence[Reservation]) -> Iterator[GaugeMetricFamily]:
+        yield _by_phase("arnold_reservations", "Reservations by phase", ReservationPhase, found)
+        held = [one for one in found if one.held]
+        reserved, others = sum(len(one.zone) for one in held), sum(one.held_by_others or 0 for one in held)
+        yield GaugeMetricFamily("arnold_reserved_nodes", "Nodes of zones that are kept for announced gangs", reserved)
+        about = "Of those, nodes that others still have"
+        yield GaugeMetricFamily("arnold_reserved_nodes_held_by_others", about, others)
+
+
+def _by_phase(
+    name: str, about: str, phases: type[StrEnum], found: Iterable[GangPlan | Reservation]
+) -> GaugeMetricFamily:
+    counted: Tally[StrEnum] = Tally(one.phase for one in found)
+    gauge = GaugeMetricFamily(name, about, labels=["phase"])
+    for phase in phases:
+        gauge.add_metric([phase], counted[phase])
+    return gauge
