@@ -15,8 +15,8 @@ from scheduler.characterisation import RECORDS
 from scheduler.job import Job, Parallelism
 from scheduler.objective import Evaluation
 from scheduler.outcome import run
-from scheduler.placement.baselines.fits import tightest_first
-from scheduler.placement.heuristic import Heuristic, by_rank
+from scheduler.placement.baselines import tightest_first
+from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from simulator.cost.types import PlacedJob
 from topology.build import build_cluster
@@ -31,7 +31,7 @@ ON_96 = "12 nodes in 2 minipods of 6; tp 4, pp 2, dp 12"
 RANK_ORDER = Heuristic(
     "bin-pack",
     "best-fit that hands its nodes to the job's ranks in order, blind to groups",
-    by_rank(tightest_first, "job"),
+    tightest_first,
 )
 
 

@@ -1,4 +1,4 @@
-"""Single pods with GPUs: of the nodes that are not promised, the best by ``scheduler.placement.singles``.
+"""Single pods with GPUs: of the nodes that are not promised, the best by ``scheduler.placement.node_sharing``.
 
 Zones of reservations are closed to them as to gangs, by the queue policy: first it offers what lies outside, then
 perhaps the zones that a pod will have left in time.

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Protocol
 
-from annotated_types import Ge, Gt, Interval
+from annotated_types import Gt, Interval
 
+from topology.field_types import AtLeastOne, Seed
 from topology.json_record import FloatOrInfinity, JsonRecord
 from topology.plugins import PluginGroup
 
@@ -35,7 +36,7 @@ class Limits:
 
     seconds: Annotated[float, Gt(0)] = field(default=10.0, metadata={"option": "--time-limit", "metavar": "SECONDS"})
     """Wall time in seconds; then the best placement so far and its bound."""
-    seed: Annotated[int, Interval(ge=0, le=2**31 - 1)] = field(default=0, metadata={"metavar": "N"})
+    seed: Seed = field(default=0, metadata={"metavar": "N"})
     """Same seed, same answer, as long as time does not run out."""
     workers: Annotated[int, Interval(ge=1, le=1024)] = field(default=2, metadata={"metavar": "N"})
     """Threads that a solver may use."""
@@ -69,9 +70,9 @@ class Refutation:
 class ParetoPoint(JsonRecord):
     """A corner of the trade between DP and PP spread; it does not depend on alpha."""
 
-    dp: Annotated[int, Ge(1)]
+    dp: AtLeastOne
     """Over all DP groups: S."""
-    pp: Annotated[int, Ge(1)]
+    pp: AtLeastOne
     """Over all PP groups: R."""
     proved: bool
     """No placement is at least as good in both and better in one."""

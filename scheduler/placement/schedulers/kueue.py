@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from scheduler.placement.heuristic import Heuristic, RankOrder, Request, by_rank
+from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import by_path, domain_ranks
 from topology.capacity import count_nodes
 from topology.cluster import IntArray
@@ -47,17 +47,13 @@ def kueue(*, required: bool = False, slices: SliceOf = "none", order: RankOrder 
     asked = "the whole job in one domain" if required else "few domains, best fit for the last"
     if slices != "none":
         asked = f"{slices.upper()} consecutive ranks share a domain"
-    return Heuristic(name, f"Kueue 0.15 TAS: {asked}", by_rank(choose, order))
+    return Heuristic(name, f"Kueue 0.15 TAS: {asked}", choose, order)
 
 
 required = partial(kueue, required=True)
-"""Entry point ``kueue-required``."""
-
+# consecutive ranks are PP groups along the rows, DP groups down the columns
 slice_p = partial(kueue, slices="p", order="rows")
-"""Entry point ``kueue-slice-p``; ranks along the rows, so that a slice is a PP group."""
-
 slice_d = partial(kueue, slices="d", order="columns")
-"""Entry point ``kueue-slice-d``; ranks down the columns, so that a slice is a DP group."""
 
 
 @dataclass(frozen=True, slots=True)

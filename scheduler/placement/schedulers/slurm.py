@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from scheduler.placement.admission import BoolArray
-from scheduler.placement.heuristic import Heuristic, RankOrder, Request, by_rank
+from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import by_natural_name
 from topology.capacity import count_nodes
 from topology.cluster import IntArray, Level
@@ -33,11 +33,6 @@ Segment = Literal["none", "p", "d"]
 """``--segment``: none, as many nodes as a PP group has, as many as a DP group has."""
 
 
-def slurm_tree(*, order: RankOrder = "job") -> Heuristic:
-    """Make the algorithm of the entry point ``slurm-tree``."""
-    return Heuristic("slurm-tree", "Slurm topology/tree: leaf switch by leaf switch, best fit", by_rank(_tree, order))
-
-
 def slurm_block(*, segment: Segment = "none", order: RankOrder = "job") -> Heuristic:
     """Make Slurm with the domains of the job's level as base blocks; as it is, entry point ``slurm-block``."""
 
@@ -48,14 +43,7 @@ def slurm_block(*, segment: Segment = "none", order: RankOrder = "job") -> Heuri
     name, what = "slurm-block", "the fewest blocks, the last by best fit"
     if segment != "none":
         name, what = f"slurm-segment-{segment}", f"segments of {segment.upper()} nodes, each in the tightest block"
-    return Heuristic(name, f"Slurm topology/block: {what}", by_rank(choose, order))
-
-
-segment_p = partial(slurm_block, segment="p", order="rows")
-"""Entry point ``slurm-segment-p``; ranks along the rows, so that a segment is a PP group."""
-
-segment_d = partial(slurm_block, segment="d", order="columns")
-"""Entry point ``slurm-segment-d``; ranks down the columns, so that a segment is a DP group."""
+    return Heuristic(name, f"Slurm topology/block: {what}", choose, order)
 
 
 def _tree(request: Request) -> IntArray:
@@ -234,3 +222,9 @@ def _paths(levels: tuple[Level, ...]) -> list[tuple[int, ...]]:
         column = level.parent_of[column]
         columns.append(column)
     return list(zip(*(c.tolist() for c in reversed(columns)), strict=True))
+
+
+slurm_tree = partial(Heuristic, "slurm-tree", "Slurm topology/tree: leaf switch by leaf switch, best fit", _tree)
+# consecutive ranks are PP groups along the rows, DP groups down the columns
+segment_p = partial(slurm_block, segment="p", order="rows")
+segment_d = partial(slurm_block, segment="d", order="columns")

@@ -28,7 +28,7 @@ from typing import Literal
 
 import numpy as np
 
-from scheduler.placement.heuristic import Heuristic, RankOrder, Request, by_rank
+from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import by_name
 from scheduler.placement.schedulers.kube import Window
 from topology.cluster import FloatArray, IntArray
@@ -36,20 +36,6 @@ from topology.errors import Infeasible
 
 TIE = 1e-9
 """Scores closer than this are equal."""
-
-
-def volcano_hard(*, order: RankOrder = "job") -> Heuristic:
-    """Make the algorithm of the entry point ``volcano-hard``."""
-    return Heuristic(
-        "volcano-hard", "Volcano 1.14 hard mode: the closest HyperNode with room, bin-packed", by_rank(_hard, order)
-    )
-
-
-def volcano_soft(*, order: RankOrder = "job") -> Heuristic:
-    """Make the algorithm of the entry point ``volcano-soft``."""
-    return Heuristic(
-        "volcano-soft", "Volcano 1.14 soft mode: pod by pod, close to the pods before", by_rank(_soft, order)
-    )
 
 
 def volcano_partitions(*, of: Literal["p", "d"], order: RankOrder) -> Heuristic:
@@ -61,15 +47,9 @@ def volcano_partitions(*, of: Literal["p", "d"], order: RankOrder) -> Heuristic:
     return Heuristic(
         f"volcano-partition-{of}",
         f"Volcano 1.14 partitions: {of.upper()} consecutive ranks share a domain, bin-packed",
-        by_rank(choose, order),
+        choose,
+        order,
     )
-
-
-partition_p = partial(volcano_partitions, of="p", order="rows")
-"""Entry point ``volcano-partition-p``; ranks along the rows, so that a partition is a PP group."""
-
-partition_d = partial(volcano_partitions, of="d", order="columns")
-"""Entry point ``volcano-partition-d``; ranks down the columns, so that a partition is a DP group."""
 
 
 def _soft(request: Request) -> IntArray:
@@ -154,3 +134,12 @@ def _common_tier(tiers: list[IntArray], nodes: IntArray, first: int, gang_tier: 
     for tier in range(len(tiers) - 1, gang_tier - 1, -1):
         common[tiers[tier][nodes] == tiers[tier][first]] = tier
     return common
+
+
+volcano_hard = partial(
+    Heuristic, "volcano-hard", "Volcano 1.14 hard mode: the closest HyperNode with room, bin-packed", _hard
+)
+volcano_soft = partial(Heuristic, "volcano-soft", "Volcano 1.14 soft mode: pod by pod, close to the pods before", _soft)
+# consecutive ranks are PP groups along the rows, DP groups down the columns
+partition_p = partial(volcano_partitions, of="p", order="rows")
+partition_d = partial(volcano_partitions, of="d", order="columns")

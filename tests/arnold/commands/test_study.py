@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.placement.baselines.fits import gpu_packing
+from scheduler.placement.baselines import gpu_packing
 from scheduler.study import table1
 
 Arnold = Callable[..., Any]
