@@ -15,8 +15,6 @@ from scheduler.job import Family
 from scheduler.placement.seating.parcel import Parcel
 from topology.cluster import IntArray
 
-Score = tuple[float, ...]
-
 _ROUNDS = 3
 """Rounds of improvement; two settle nearly all instances."""
 
@@ -49,16 +47,12 @@ class Filling:
 
 def measure(parcel: Parcel, child: IntArray) -> Filling:
     """Measure the spread of a filling."""
-    child_of_cell = child[parcel.block_of_cell]
-    children = len(parcel.capacities)
-    return Filling(
-        child,
-        {family: groups.touched(child_of_cell, children) for family, groups in parcel.groups.items()},
-        len(np.unique(child)),
-    )
+    child_of_cell, children = child[parcel.block_of_cell], len(parcel.capacities)
+    touched = {family: groups.touched(child_of_cell, children) for family, groups in parcel.groups.items()}
+    return Filling(child, touched, len(np.unique(child)))
 
 
-def local_score(filling: Filling, weights: Weights) -> Score:
+def local_score(filling: Filling, weights: Weights) -> tuple[float, ...]:
     """Return how good a filling is when nothing is known of the other domains; less is better."""
     worst = {family: float(touched.max()) for family, touched in filling.touched.items()}
     mean = {family: float(touched.mean()) for family, touched in filling.touched.items()}
@@ -111,7 +105,7 @@ def _add(totals: Mapping[Family, IntArray], parcel: Parcel, filling: Filling, si
 
 def _score(
     totals: Mapping[Family, IntArray], others: Mapping[Family, int], parcel: Parcel, filling: Filling, weights: Weights
-) -> Score:
+) -> tuple[float, ...]:
     """Return the score of the whole job with this filling; ``others`` is the worst spread without the parcel."""
     worst, mean = {}, {}
     for family, total in totals.items():
@@ -121,7 +115,9 @@ def _score(
     return _rated(worst, mean, filling.used, weights)
 
 
-def _rated(worst: Mapping[Family, float], mean: Mapping[Family, float], used: int, weights: Weights) -> Score:
+def _rated(
+    worst: Mapping[Family, float], mean: Mapping[Family, float], used: int, weights: Weights
+) -> tuple[float, ...]:
     """Return the score of spreads: soft terms, Eq. 2 of the worst, then of the mean, then touches and children."""
 
     def weighed(by: Mapping[Family, float], spreads: Mapping[Family, float]) -> float:
