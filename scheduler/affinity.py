@@ -200,3 +200,82 @@ def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) 
 
 def _distance(one: Volumes, other: Volumes) -> float:
     return hypot(log(one.r1 / other.r1), log(one.r2 / other.r2))
+
+
+_GRID, _EXPERT_GRID = Parallelism(tp=4, pp=2, dp=12), Parallelism(tp=4, ep=4, pp=2, dp=12)
+_SHAPES = "the model's shape and the split of 96 GPUs (tp 4, pp 2, dp 12, as in the paper's setting (i))"
+_FROM_ORIGINAL = f"{_SHAPES}; no DP gain, as for the model it was made from"
+
+
+def _gpt(hidden: int, layers: int, vocab: int = 64_000, moe: Experts | None = None) -> Model:
+    return Model(hidden=hidden, layers=layers, vocab=vocab, sequence_length=4096, moe=moe)
+
+
+RECORDS: tuple[Record, ...] = (
+    Record(
+        "24B dense on H800",
+        "H800",
+        _gpt(6144, 52),
+        _GRID,
+        dp_gain=0.0,
+        pp_gain=2.3,
+        published="96 GPUs over 2 minipods: PP-aligned +2.3 %; alpha 0 was used",
+        inferred=f"{_SHAPES}; no DP gain, from alpha 0",
+    ),
+    Record(
+        "24B dense with twice the layers on H800",
+        "H800",
+        _gpt(6144, 104),
+        _GRID,
+        dp_gain=0.0,
+        pp_gain=2.9,
+        published="layers x2: PP-aligned +2.9 %",
+        inferred=_FROM_ORIGINAL,
+    ),
+    Record(
+        "24B dense with 3.5 times the layers on H800",
+        "H800",
+        _gpt(6144, 182),
+        _GRID,
+        dp_gain=0.0,
+        pp_gain=3.4,
+        published="layers x3.5: PP-aligned +3.4 %",
+        inferred=_FROM_ORIGINAL,
+    ),
+    Record(
+        "24B MoE on H800",
+        "H800",
+        _gpt(2560, 28, moe=Experts(experts=16, top_k=2)),
+        _EXPERT_GRID,
+        dp_gain=1.8 * 3 / 7,
+        pp_gain=1.8,
+        published="96 GPUs over 2 minipods: PP-aligned +1.8 %; alpha 0.3 was used",
+        inferred=f"{_SHAPES} with 16 experts, top 2, ep 4; the DP gain, from alpha 0.3",
+    ),
+    Record(
+        "7B dense on L20",
+        "L20",
+        _gpt(4096, 32, vocab=32_000),
+        _GRID,
+        dp_gain=1.4,
+        pp_gain=0.0,
+        published="wants DP alignment, +1.4 %",
+        inferred=f"{_SHAPES}; no PP gain, as none is given",
+    ),
+    Record(
+        "14B dense on L20",
+        "L20",
+        _gpt(5120, 40, vocab=32_000),
+        _GRID,
+        dp_gain=0.0,
+        pp_gain=0.5,
+        published="wants PP alignment, +0.5 %",
+        inferred=f"{_SHAPES}; no DP gain, as none is given",
+    ),
+)
+"""The built-in characterisation table: what aligning DP groups, or PP groups, was measured to bring.
+
+Source of all gains: the Arnold paper, arXiv 2509.15940, and its NeurIPS 2025 camera-ready.  The paper gives sizes and
+gains, not the shapes of its models; each record says what had to be inferred.  Measure your own jobs and add them with
+``--records FILE`` (docs/job.md): a handful of points cannot characterise every model.
+"""

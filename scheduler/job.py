@@ -35,7 +35,7 @@ DEFAULT_ALPHA = 0.5
 
 DEFAULT_SPREAD_COST = 0.023
 """Share of the step time that one unit of the objective costs, where the job does not say it: the gain of aligning PP
-groups that the Arnold paper measured for a dense 24B model (arXiv 2509.15940; ``scheduler.characterisation``)."""
+groups that the Arnold paper measured for a dense 24B model (arXiv 2509.15940; ``scheduler.affinity``)."""
 
 Avoid = Literal["strict", "price", "ignore"]
 

@@ -1,4 +1,4 @@
-"""The outcome of a run: an algorithm's proposal, weighed by the one evaluator.
+"""A placement problem, and the outcome of a run: an algorithm's proposal, weighed by the one evaluator.
 
 Every command, study and service calls algorithms through :func:`run`, so that no algorithm scores itself and no
 placement that breaks a rule is ever shown.
@@ -6,23 +6,56 @@ placement that breaks a rule is ever shown.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from scheduler.job import Job
-from scheduler.objective import Evaluation, Spread, evaluate, objective_of
+from scheduler.objective import Evaluation, Spread, evaluate, job_level, objective_of
 from scheduler.placement.trunks import propose, propose_in_a_trunk
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
-from topology.cluster import Cluster
+from topology.cluster import Cluster, Level
 from topology.errors import InvalidPlacement
+from topology.quantities import decimal
 
 Status = Literal["optimal", "feasible", "infeasible", "timeout", "gave-up", "refused"]
 """``optimal``: proved; ``feasible``: valid, with a gap; ``infeasible``: the algorithm shows that its rule admits no
 placement; ``timeout``: out of time with nothing valid; ``gave-up``: a heuristic ended without a placement and proved
 nothing; ``refused``: the algorithm proposed what the evaluator refuses."""
 
+STATUS: Mapping[Status, str] = {
+    "optimal": "proved optimal",
+    "feasible": "feasible",
+    "infeasible": "infeasible",
+    "timeout": "stopped at its time limit",
+    "gave-up": "gave up",
+    "refused": "refused",
+}
+"""Statuses of an outcome as text and pages show them."""
+
 TOLERANCE = 1e-9
 """Two objectives closer than this are the same: they are sums of a few products of small integers."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A job, the cluster it is to be placed on, and where both come from."""
+
+    cluster: Cluster
+    job: Job
+    source: str = ""
+    """Name of the cluster's file."""
+    notes: tuple[str, ...] = ()
+    """What is worth knowing about how the two were read, a sentence each."""
+
+    @cached_property
+    def level(self) -> Level:
+        """The level whose domains spread counts.
+
+        :raises UnknownName: the job names a level that the cluster does not have.
+        """
+        return job_level(self.cluster, self.job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +90,25 @@ class Outcome:
     def spread(self) -> Spread | None:
         """Spreads of the placement; ``None`` = there is no placement."""
         return None if self.evaluation is None else self.evaluation.spread
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in one sentence: ``proved optimal: DP spread 2, PP spread 4, objective 3.0``."""
+        status, worth = status_words(self.status, self.stopped_at), self.evaluation
+        if worth is None:
+            return f"{status}: {self.reason}"
+        found = f"DP spread {worth.dp}, PP spread {worth.pp}, objective {decimal(worth.objective)}"
+        if self.status == "optimal":
+            return f"{status}: {found}"
+        return f"{status}, gap {self.gap:.1%}: {found}, proved bound {decimal(self.bound or 0.0)}"
+
+
+def status_words(status: Status, stopped_at: float | None = None) -> str:
+    """Return a status as text and pages show it: ``proved optimal``, ``feasible``, ``stopped at 5 s``.
+
+    :param stopped_at: seconds of the time limit that stopped the algorithm; ``None`` = none did.
+    """
+    return STATUS[status] if stopped_at is None else f"stopped at {stopped_at:.3g} s"
 
 
 class RefusedPlacement(InvalidPlacement):

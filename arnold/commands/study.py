@@ -184,7 +184,7 @@ def _line(line: AlgorithmLine) -> tuple[str, ...]:
 
 
 def _cell(result: CaseResult) -> str:
-    from scheduler.phrases import STATUS
+    from scheduler.outcome import STATUS
 
     if result.spread is None or result.objective is None:
         return STATUS[result.status]

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scheduler.affinity import Model, affinity
-from scheduler.characterisation import RECORDS
+from scheduler.affinity import RECORDS, Model, affinity
 from scheduler.job import Job, Parallelism
 from scheduler.objective import Evaluation
 from scheduler.outcome import run

@@ -126,7 +126,7 @@ def _supplies(cluster: Cluster, sizes: list[int], depth: int, inside: IntArray) 
         merged = sizes[depth + 1]
     parts.sort(key=lambda supply: (supply.slow, supply.slowness))
     step = sizes[depth] // merged
-    return [_tie(parts[i : i + step]) for i in range(0, len(parts) - step + 1, step)]
+    return parts if step == 1 else [_tie(parts[i : i + step]) for i in range(0, len(parts) - step + 1, step)]
 
 
 def _tie(parts: list[_Supply]) -> _Supply:
