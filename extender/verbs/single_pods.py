@@ -16,7 +16,7 @@ import numpy as np
 from extender.cluster_cache import ClusterCache
 from extender.fleet import Fleet
 from extender.queueing import FleetState, waiting_pod
-from scheduler.placement.node_sharing import tightest
+from scheduler.placement import node_sharing
 from scheduler.queue.candidate import candidate_of
 from scheduler.queue.types import Keep, QueuePolicy
 from topology.readers.kubernetes_pods import Pod
@@ -71,7 +71,7 @@ def tightest(
             break
     for i in np.flatnonzero(fits & ~opened).tolist():
         refused.setdefault(names[position[i]], RESERVED)
-    best = tightest(
+    best = node_sharing.tightest(
         rows[fits & opened], free=occupancy.free, idle=occupancy.idle, idle_in_domain=occupancy.idle_in_domain
     )
     chosen = position[np.isin(rows, best)].tolist()

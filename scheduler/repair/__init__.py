@@ -34,14 +34,7 @@ Prefer = Literal["moves", "objective"]
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One cell that changes its node.
-
-    :param row: row of the cell: which PP group.
-    :param column: column of the cell: which stage.
-    :param node_rank: rank of the cell among the job's nodes; it does not change.
-    :param source: index of the node it leaves.
-    :param target: index of the node it goes to.
-    """
+    """A cell that goes from one node to another, both by index; row = PP group, column = stage; its rank stays."""
 
     row: int
     column: int
@@ -50,32 +43,20 @@ class Move:
     target: int
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """A placement after a repair, and what is known of it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair(RepairPlan):
+    """A placement after a repair, beside the one before.
 
-    :param nodes: shape [rows, columns], index of the node of each cell.
     :param moves: the cells that change their node, by rank.
     :param before: worth of the placement before nodes were lost.
-    :param after: worth of the placement now.
     :param prefer: the order that was asked for.
-    :param fewest_moves: certified: no valid placement moves fewer cells than this (with the best objective known, when
-        the objective comes first).
-    :param objective_bound: certified: no valid placement has a smaller objective (of those with as few moves, when
-        moves come first).
-    :param notes: what a user should know, one sentence each.
     :param solve_seconds: wall time of the repair.
     """
 
-    nodes: IntArray
     moves: tuple[Move, ...]
     before: Evaluation
-    after: Evaluation
     prefer: Prefer
-    fewest_moves: int
-    objective_bound: float
-    notes: tuple[str, ...] = ()
-    solve_seconds: float = 0.0
+    solve_seconds: float
 
     @property
     def moves_proved(self) -> bool:
@@ -128,14 +109,14 @@ def repair(
     problem = problem_of(cluster, job, nodes, lost)
     plan = _plan(problem, prefer, limits, algorithm)
     return Repair(
-        nodes=plan.nodes,
+        plan.nodes,
+        plan.after,
+        plan.fewest_moves,
+        plan.objective_bound,
+        (*problem.notes, *plan.notes),
         moves=_moves(problem, plan.nodes),
         before=before,
-        after=plan.evaluation,
         prefer=prefer,
-        fewest_moves=plan.fewest_moves,
-        objective_bound=plan.objective_bound,
-        notes=(*problem.notes, *plan.notes),
         solve_seconds=perf_counter() - started,
     )
 
