@@ -1,8 +1,8 @@
 """Alpha and beta from a model description: how much a job gains from aligning its DP groups, and its PP groups.
 
 The Arnold paper (arXiv 2509.15940, section 5.2 and appendix) derives two ratios of a job from its communication volumes
-and looks up the nearest measured job in a characterisation table; alpha is the share that DP alignment has in the gains
-measured there.  There is no interpolation.
+and looks up the nearest measured job in a characterisation table; alpha is the share that DP alignment has in its
+gains.  There is no interpolation.
 
 The paper takes the Euclidean distance of (r1, r2), in which r2, a few hundred times larger, decides alone.  Here the
 distance is taken of (ln r1, ln r2): both are ratios, and twice as much is as far away as half as much.
@@ -92,7 +92,6 @@ class Volumes:
 class Record:
     """One measured job of the characterisation table.
 
-    :param gpu: type of GPU it ran on.
     :param dp_gain: throughput gained by aligning DP groups, percent, at least 0.
     :param pp_gain: the same for PP groups; not both 0.
     :param published: what the source says, and which source.
@@ -116,11 +115,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class DerivedAlpha:
-    """The answer, and where it comes from.
-
-    :param record: the nearest record; ``None`` where the parallelism alone decides.
-    :param reason: one sentence for the user.
-    """
+    """The answer, the nearest record (``None`` where the parallelism alone decides), and a sentence for the user."""
 
     alpha: float
     volumes: Volumes
@@ -150,7 +145,7 @@ def volumes(model: Model, parallelism: Parallelism) -> Volumes:
 
 
 def _mlp(model: Model, ep: int) -> tuple[float, float]:
-    """Return parameters of a layer's MLP: whose gradients a replica reduces, and which compute a token."""
+    """Return parameters of a layer's MLP: those with gradients to reduce, and those that compute a token."""
     h = model.hidden
     if model.moe is None:
         return 8 * h**2 + 7 * h, 8 * h**2 + 7 * h

@@ -51,7 +51,7 @@ class Instance:
 
     @cached_property
     def level(self) -> Level:
-        """The level whose domains spread counts.
+        """The level at which spread counts.
 
         :raises UnknownName: the job names a level that the cluster does not have.
         """
@@ -104,10 +104,7 @@ class Outcome:
 
 
 def status_words(status: Status, stopped_at: float | None = None) -> str:
-    """Return a status as text and pages show it: ``proved optimal``, ``feasible``, ``stopped at 5 s``.
-
-    :param stopped_at: seconds of the time limit that stopped the algorithm; ``None`` = none did.
-    """
+    """Return a status as text and pages show it: ``proved optimal``, ``feasible``, ``stopped at 5 s``."""
     return STATUS[status] if stopped_at is None else f"stopped at {stopped_at:.3g} s"
 
 
@@ -168,9 +165,6 @@ def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
 
 
 def _without_placement(name: str, proposal: Proposal) -> Outcome:
-    if proposal.infeasible:
-        return Outcome(name, "infeasible", proposal, reason=proposal.infeasible, notes=proposal.notes)
-    if not proposal.complete:
-        reason = "time ran out before a valid placement was found"
-        return Outcome(name, "timeout", proposal, reason=reason, notes=proposal.notes)
-    return Outcome(name, "gave-up", proposal, reason=f"{name} found no placement", notes=proposal.notes)
+    status: Status = "infeasible" if proposal.infeasible else "gave-up" if proposal.complete else "timeout"
+    reason = f"{name} found no placement" if proposal.complete else "time ran out before a valid placement was found"
+    return Outcome(name, status, proposal, reason=proposal.infeasible or reason, notes=proposal.notes)

@@ -60,10 +60,9 @@ class Misfit(JsonRecord):
 
 
 def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Misfit:
-    """Return why the job does not fit, and what would help.
+    """Return why the job does not fit, and what would help, each changed instance solved within the limits.
 
     :param outcome: of the solver on this very instance, infeasible.
-    :param limits: for each of the changed instances.
     """
     too_few = shortage(cluster, job)
     binding: Constraint = "nodes" if too_few else "hold" if job.holds else "unknown"
@@ -84,10 +83,7 @@ def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limi
         return False
     if not job.holds:
         return True
-    outcome = run(solver, cluster, job, limits)
-    if outcome.evaluation is not None:
-        return True
-    return False if outcome.status == "infeasible" else None
+    return {"optimal": True, "feasible": True, "infeasible": False}.get(run(solver, cluster, job, limits).status)
 
 
 def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
@@ -209,7 +205,7 @@ def _freeing_level(cluster: Cluster, job: Job) -> str:
 
 
 def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
-    """Return nodes in use whose end would make room, as few as possible, in the domains that need fewest.
+    """Return nodes in use that would make room once they are free, as few as possible, in the domains that need fewest.
 
     Without hard constraints any (cells - free) nodes do, and they are taken where most nodes are free already, so that
     large domains become whole.  Under a hard constraint a domain hosts ``floor(free / g)`` groups of g cells, and nodes

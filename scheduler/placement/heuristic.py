@@ -30,9 +30,8 @@ a DP group, Megatron's own order); along the rows, ``r = d * P + p`` (consecutiv
 class Request:
     """What a rule may look at.
 
-    :param level: counts the job's spread.
-    :param admitted: shape [nodes], the nodes it may use; at least as many as the job has cells.
-    :param seed: for rules that toss a coin.
+    :param level: at which the job's spread counts.
+    :param admitted: shape [nodes], the nodes that may be used; at least as many as the job has cells.
     """
 
     cluster: Cluster
@@ -86,11 +85,7 @@ class Heuristic:
     order: RankOrder = "job"
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-        """Apply the rule to the admitted nodes.
-
-        :raises InvalidJob: the job cannot be cut into nodes.
-        :raises UnknownName: the job names a level that the cluster does not have.
-        """
+        """Apply the rule to the admitted nodes; see :class:`scheduler.placement.types.PlacementAlgorithm`."""
         start = perf_counter()
         try:
             request = Request.of(cluster, job, limits)

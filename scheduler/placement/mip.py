@@ -41,12 +41,7 @@ Solver = Literal["scip", "highs"]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The numbers of one instance.
-
-    :param free: shape [minipods], free nodes of each.
-    :param groups: G, number of PP groups.
-    :param length: L, nodes of a PP group.
-    """
+    """The numbers of one instance: G groups of length L, and the free nodes of each minipod, shape [minipods]."""
 
     free: IntArray
     groups: int
@@ -67,13 +62,9 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What the solver found.
+    """What the solver found, with objective and bound in the program's own terms, and wall time of model and solver.
 
     :param counts: shape [groups, minipods], nodes of each group in each minipod; ``None`` = nothing in time.
-    :param objective: worth of ``counts`` in the program's own terms.
-    :param bound: the solver's bound on that objective.
-    :param proved: whether the solver ended with a proof.
-    :param seconds: wall time of model and solver.
     """
 
     counts: IntArray | None
@@ -107,10 +98,7 @@ class Solution:
 
 
 def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed: int) -> Solution:
-    """Solve the program with OR-Tools.
-
-    :param seconds: wall-clock limit for building the model and solving it.
-    """
+    """Solve the program with OR-Tools; the wall-clock limit is for building the model too."""
     from ortools.math_opt.python import mathopt
 
     start = perf_counter()
@@ -188,10 +176,7 @@ def _build(mathopt: Any, program: Program, *, cuts: bool, deadline: float) -> tu
 
 @dataclass(frozen=True, slots=True)
 class ArnoldMip:
-    """The paper's mixed-integer program through OR-Tools.
-
-    :param cuts: add the valid cuts that let the solver prove its optimum.
-    """
+    """The paper's mixed-integer program through OR-Tools, if wanted with the cuts that help to prove its optimum."""
 
     name: str
     summary: str
@@ -199,11 +184,7 @@ class ArnoldMip:
     cuts: bool = False
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-        """Solve within the time limit (building the model included), then hand out nodes.
-
-        :raises InvalidJob: the job cannot be cut into nodes.
-        :raises UnknownName: the job names a level that the cluster does not have.
-        """
+        """Solve within the time limit (building the model included), then hand out nodes."""
         start = perf_counter()
         try:
             request = Request.of(cluster, job, limits)

@@ -53,8 +53,8 @@ class Limits:
 class Refutation:
     """Why no placement with (S, R) at most ``pair`` exists.
 
-    :param by: name of the bound or search that refuted it: ``product``, ``coverage``, ``rectangles``, ...
-    :param sentence: the reason in words a platform engineer understands.
+    :param by: the bound or search that refuted it: ``product``, ``coverage``, ``rectangles``, ...
+    :param sentence: the reason in a platform engineer's words.
     """
 
     pair: Pair
@@ -99,13 +99,11 @@ class Proposal:
     """What an algorithm answers.
 
     :param nodes: shape [rows, columns], index of the node each cell goes to; ``None`` = nothing found.
-    :param lower_bound: certified: no valid placement (of the admitted nodes) has a smaller objective; ``None`` = the
-        algorithm makes no such claim.
-    :param complete: whether the algorithm ended by itself; false = time ran out.
+    :param lower_bound: certified: no valid placement (of the admitted nodes) has a smaller objective; ``None`` = no
+        such claim.
+    :param complete: false = time ran out.
     :param infeasible: why no valid placement exists, when the algorithm proved that; else empty.
     :param pareto: corners of the (S, R) trade known so far.
-    :param refutations: pairs that cannot be had and why, for ``explain``.
-    :param prices: how slow nodes were weighed.
     :param solve_seconds: wall time of the search itself, without imports and without seating on nodes.
     :param notes: what a user should know about this run, one sentence each.
     """
@@ -128,9 +126,7 @@ class Proposal:
 
 
 class PlacementAlgorithm(Protocol):
-    """A way to place a job.  Registered as an entry point in the group ``arnold.placement``: a class (or any callable
-    without arguments) that makes an object with this face.
-    """
+    """A way to place a job: what a callable without arguments, an entry point of ``arnold.placement``, makes."""
 
     @property
     def name(self) -> str:

@@ -11,9 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean, median
-from typing import Annotated
-
-from annotated_types import Ge
 
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import TOLERANCE
@@ -21,6 +18,7 @@ from scheduler.placement.types import Limits
 from scheduler.study.placement_sweep import CaseResult, CaseResults
 from scheduler.study.table1 import EXACT, ratio
 from topology.cluster import Cluster
+from topology.field_types import NotNegative
 from topology.generate import fragment, minipods
 from topology.json_record import JsonRecord
 
@@ -83,9 +81,9 @@ class AlgorithmLine(JsonRecord):
     """Largest of the same."""
     level_with_exact: int
     """Clusters on which it is no worse than exact."""
-    mean_seconds: Annotated[float, Ge(0)]
+    mean_seconds: NotNegative
     """Mean wall time of the algorithm alone."""
-    median_seconds: Annotated[float, Ge(0)]
+    median_seconds: NotNegative
     """Median of the same."""
 
 

@@ -130,11 +130,7 @@ def _one_band_each(problem: GridProblem, dp: int, widths: Sequence[int], limit: 
 def ragged_bands(
     problem: GridProblem, *, dp: int, widths: Sequence[int], limit: Slice, params: ExactParams = DEFAULTS
 ) -> IntArray | None:
-    """Return a placement with these bands, ragged, and at most ``dp`` domains in each.
-
-    :param widths: widths of the bands, sum = columns.
-    :returns: shape [rows, columns], the domain of each cell; ``None`` when none was found.
-    """
+    """Return a placement with these bands, ragged, and at most ``dp`` domains in each; see :func:`column_bands`."""
     cells_in = _share_out(problem, dp, widths, limit)
     if cells_in is None:
         return None

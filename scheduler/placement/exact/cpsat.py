@@ -21,7 +21,6 @@ class Slice:
 
     :param effort: limit in CP-SAT's deterministic time, about seconds.
     :param wall: limit in seconds of wall clock.
-    :param seed: random seed.
     :param linearization: CP-SAT's linearization level, 0 (no LP) to 2 (all of it).
     :param light: little presolve, for models that are solved in hundredths of a second.
     """

@@ -26,10 +26,8 @@ from topology.flags import HEALTHY
 
 @dataclass(frozen=True)
 class GridProblem:
-    """Where a grid of cells may go.
+    """Where a grid of D rows (PP groups) and P columns (stages) may go.
 
-    :param rows: D, number of PP groups.
-    :param columns: P, number of pipeline stages.
     :param capacities: free cells of each domain, in descending order, none of them zero.
     """
 
@@ -70,9 +68,8 @@ class GridProblem:
 
 @dataclass(frozen=True)
 class GridReduction:
-    """One job on one cluster, with nodes up to some slowdown admitted, reduced to a grid problem; and the way back.
-
-    :param slowest: slowdown up to which nodes are admitted, 1.0 = no flagged node.
+    """One job on one cluster, with nodes up to some slowdown admitted (1.0 = none that is flagged), reduced to a grid
+    problem; and the way back.
     """
 
     cluster: Cluster

@@ -99,9 +99,9 @@ def _run_by_twos(search: PairSearch, tasks: Sequence[_Task]) -> None:
 class PairProfiles:
     """The width profiles of one pair on one view: each in turn, until one can be built or none is left.
 
-    Keeps its models and its profiles from one slice of time to the next.
+    Models and profiles are kept from one slice of time to the next.
 
-    :param spare_rows: see :class:`scheduler.placement.exact.width_model.WidthModel`; what a refutation must allow.
+    :param spare_rows: as in :class:`scheduler.placement.exact.width_model.WidthModel`; what a refutation must allow.
     """
 
     def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:

@@ -1,9 +1,8 @@
-"""What every domain does in total, for one pair (S, R): columns served (its *width*), rows touched, cells held.
+"""What each domain k does in total, for one pair (S, R): q_k columns served (its *width*), r_k rows touched, n_k cells.
 
-Per domain k: the number of columns q_k it serves, the rows r_k it touches, the cells n_k it holds.  These totals know
-no column and no row by name, and satisfy five families of inequalities that every placement of the pair satisfies.  Two
-models state them: :class:`DomainTotals` domain by domain, to be joined by a model of the columns, and
-:class:`WidthProfiles`, which counts domains of equal capacity together and enumerates the widths.
+These totals know no column and no row by name, and satisfy five families of inequalities that every placement of the
+pair satisfies.  Two models state them: :class:`DomainTotals` domain by domain, to be joined by a model of the columns,
+and :class:`WidthProfiles`, which counts domains of equal capacity together and enumerates the widths.
 """
 
 from __future__ import annotations
@@ -111,10 +110,7 @@ class WidthModel:
 
 
 class DomainTotals(WidthModel):
-    """The totals of every single domain: widths as booleans, so that a model of the columns can speak of each.
-
-    :param spare_rows: see :class:`WidthModel`.
-    """
+    """The totals of every single domain: widths as booleans, so that a model of the columns can speak of each."""
 
     def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:
         super().__init__(problem, pair, spare_rows, params)
@@ -167,8 +163,6 @@ class WidthProfiles(WidthModel):
 
     At the interesting pairs the constraints leave few, and a small model over the distinct capacities finds each in
     hundredths of a second.
-
-    :param spare_rows: see :class:`WidthModel`.
     """
 
     def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:
@@ -219,9 +213,7 @@ class WidthProfiles(WidthModel):
 
     def on_largest(self, widths: IntArray) -> IntArray:
         """Return the same widths in the same order on the largest domains, a profile that dominates this one."""
-        moved = np.zeros_like(widths)
-        used = widths[widths > 0]
-        moved[: len(used)] = used
+        moved = widths[np.argsort(widths == 0, kind="stable")]
         order = np.lexsort((-moved, -np.asarray(self.capacities)))
         return moved[order]
 

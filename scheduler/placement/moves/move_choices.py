@@ -32,8 +32,7 @@ class MoveChoices:
     :param cluster: the job's own nodes are idle in it, lost ones are not.
     :param old: shape [rows, columns], the node of each cell before.
     :param depth: of the level that the domains belong to.
-    :param block_of: shape [rows, columns], the block of each cell.
-    :param size: cells in a block.
+    :param block_of: shape [rows, columns], the block of each cell; each has ``size`` cells.
     :param movers: the blocks that may change their domain.
     :param home: shape [blocks], the domain of each block before.
     :param lost: shape [blocks], cells of each block that need a new node wherever it goes.
@@ -115,10 +114,7 @@ class ObjectiveTerm:
 
 
 def terms_of(cluster: Cluster, job: Job) -> tuple[ObjectiveTerm, ...]:
-    """Return the terms of the objective: Eq. 2 and the soft terms.
-
-    :raises UnknownName: the job names a level that the cluster does not have.
-    """
+    """Return the terms of the objective: Eq. 2 and the soft terms."""
     depth = cluster.level_index(job_level(cluster, job).name)
     soft = (ObjectiveTerm(cluster.level_index(count.level), count.family, count.weight) for count in job.counts)
     return (ObjectiveTerm(depth, "dp", job.alpha), ObjectiveTerm(depth, "pp", job.beta), *soft)

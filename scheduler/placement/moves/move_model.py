@@ -29,22 +29,14 @@ equals blocks that leave their domain."""
 
 @dataclass(frozen=True, slots=True)
 class GoalValue:
-    """How far a goal was reached.
-
-    :param value: its value in the answer.
-    :param bound: certified: no answer as good in the goals before has a smaller value.
-    """
+    """Value of a goal in the answer, and a certified bound: no answer as good in the goals before has a smaller one."""
 
     value: int
     bound: int
 
 
 class MoveModel:
-    """Where movers may go, and what that costs.
-
-    :param choices: the movers and their targets.
-    :param limits: workers and seed of the solver; the deadline is given to :meth:`minimise`.
-    """
+    """Where movers may go, and what that costs; of the limits, workers and seed count."""
 
     def __init__(self, choices: MoveChoices, limits: Limits) -> None:
         from ortools.sat.python import cp_model
@@ -85,7 +77,7 @@ class MoveModel:
         """Meet a goal as well as time allows, and keep it while later goals are met.
 
         :param deadline: by the monotonic clock.
-        :returns: ``None`` when no answer was found in time.
+        :returns: ``None`` = no answer in time.
         """
         from ortools.sat.python import cp_model
 
@@ -103,6 +95,7 @@ class MoveModel:
             return None
         chosen = [[solver.boolean_value(choice) for choice in row] for row in self._x]
         self.answer = np.array(chosen).argmax(axis=1).astype(np.int32)
+        # the bound is a float just below or above a whole number
         step = GoalValue(round(solver.objective_value), int(np.ceil(solver.best_objective_bound - 1e-6)))
         self.at_most(goal, step.value)
         self.suggest(self.answer)

@@ -89,11 +89,7 @@ def _assign(gain: npt.NDArray[np.int64], allowed: BoolArray) -> npt.NDArray[np.i
 
 @dataclass(frozen=True, slots=True)
 class _Segments:
-    """Segments of one band that are alike.
-
-    :param rows: their rows.
-    :param staying: domain -> cells of each that stay when the segment goes, or remains, there.
-    """
+    """Rows of one band with like segments; domain -> cells of each that stay when the segment goes, or is, there."""
 
     band: int
     rows: IntArray
@@ -101,10 +97,7 @@ class _Segments:
 
 
 def bands_of(old: IntArray) -> IntArray:
-    """Return the band of each column, shape [columns].
-
-    :param old: shape [rows, columns], the domain of each cell.
-    """
+    """Return the band of each column, shape [columns], from the domain of each cell, shape [rows, columns]."""
     band_of: list[int] = []
     firsts: list[int] = []
     for column in range(old.shape[1]):
@@ -122,11 +115,10 @@ def move_segments(
     """Find the fewest moves that keep the bands, each in at most so many domains.
 
     :param old: shape [rows, columns], the domain of each cell before.
-    :param stays: same shape, the cells whose node is still good.
+    :param stays: same shape, the cells that may keep their node.
     :param band_of: shape [columns].
     :param room: shape [domains], cells each domain can take.
     :param most: S, domains that a band may use.
-    :param limits: seconds, workers and seed of the solver.
     :returns: shape [rows, columns], the domain of each cell; ``None`` when the bands cannot be kept, or time runs out.
     """
     from ortools.sat.python import cp_model
