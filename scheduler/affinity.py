@@ -65,16 +65,11 @@ class Model(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """What one pipeline stage of one replica holds and sends, in bytes.
+    """What one pipeline stage of one replica holds and sends, in bytes."""
 
-    :param weights: v_w, weights that compute a token.
-    :param dp: v_d, gradients reduced in a step.
-    :param pp: v_p, activations sent to the next stage for one microbatch.
-    """
-
-    weights: float
-    dp: float
-    pp: float
+    weights: float  # v_w, weights that compute a token
+    dp: float  # v_d, gradients reduced in a step
+    pp: float  # v_p, activations sent to the next stage for one microbatch
     micro_batch: int = 1
 
     @property
@@ -90,22 +85,16 @@ class Volumes:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One measured job of the characterisation table.
-
-    :param dp_gain: throughput gained by aligning DP groups, percent, at least 0.
-    :param pp_gain: the same for PP groups; not both 0.
-    :param published: what the source says, and which source.
-    :param inferred: what had to be assumed to make it a record.
-    """
+    """One measured job of the characterisation table."""
 
     name: str
     gpu: str
     model: Model
     parallelism: Parallelism
-    dp_gain: float
-    pp_gain: float
-    published: str
-    inferred: str = ""
+    dp_gain: float  # throughput gained by aligning DP groups, percent, at least 0
+    pp_gain: float  # the same for PP groups; not both 0
+    published: str  # what the source says, and which source
+    inferred: str = ""  # what had to be assumed to make it a record
 
     @property
     def alpha(self) -> float:

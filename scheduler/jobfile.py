@@ -119,12 +119,11 @@ class JobFile:
     """A job with what is worth saying about how it was read.
 
     :param levels: the levels that the job names, with the option or the line of the file that names each.
-    :param notes: one sentence each, for the user.
     """
 
     job: Job
     levels: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # one sentence each, for the user
 
     def check_levels(self, cluster: Cluster) -> None:
         """Make sure that the cluster has every level that the job names.

@@ -141,7 +141,11 @@ def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limit
 def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
     """Weigh a proposal of any algorithm by the one evaluator."""
     if proposal.nodes is None:
-        return _without_placement(name, proposal)
+        status: Status = "infeasible" if proposal.infeasible else "gave-up" if proposal.complete else "timeout"
+        reason = (
+            f"{name} found no placement" if proposal.complete else "time ran out before a valid placement was found"
+        )
+        return Outcome(name, status, proposal, reason=proposal.infeasible or reason, notes=proposal.notes)
     try:
         evaluation = evaluate(cluster, job, proposal.nodes)
     except InvalidPlacement as error:
@@ -162,9 +166,3 @@ def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
         gap=0.0 if proved else (evaluation.objective - bound) / evaluation.objective,
         notes=notes,
     )
-
-
-def _without_placement(name: str, proposal: Proposal) -> Outcome:
-    status: Status = "infeasible" if proposal.infeasible else "gave-up" if proposal.complete else "timeout"
-    reason = f"{name} found no placement" if proposal.complete else "time ran out before a valid placement was found"
-    return Outcome(name, status, proposal, reason=proposal.infeasible or reason, notes=proposal.notes)

@@ -28,16 +28,12 @@ a DP group, Megatron's own order); along the rows, ``r = d * P + p`` (consecutiv
 
 @dataclass(frozen=True)
 class Request:
-    """What a rule may look at.
-
-    :param level: at which the job's spread counts.
-    :param admitted: shape [nodes], the nodes that may be used; at least as many as the job has cells.
-    """
+    """What a rule may look at."""
 
     cluster: Cluster
     job: Job
-    level: Level
-    admitted: BoolArray
+    level: Level  # at which the job's spread counts
+    admitted: BoolArray  # shape [nodes], the nodes that may be used; at least as many as the job has cells
     seed: int
 
     @classmethod

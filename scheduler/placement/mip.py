@@ -62,12 +62,9 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What the solver found, with objective and bound in the program's own terms, and wall time of model and solver.
+    """What the solver found, with objective and bound in the program's own terms, and wall time of model and solver."""
 
-    :param counts: shape [groups, minipods], nodes of each group in each minipod; ``None`` = nothing in time.
-    """
-
-    counts: IntArray | None
+    counts: IntArray | None  # shape [groups, minipods], nodes of each group in each minipod; `None` = nothing in time
     objective: float
     bound: float
     proved: bool

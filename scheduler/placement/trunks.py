@@ -28,15 +28,11 @@ _LEAST_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What an algorithm says of one trunk, with nodes of the whole cluster.
-
-    :param evaluation: ``None`` = no placement, or none that is valid.
-    :param time: predicted step time; ``inf`` without a placement.
-    """
+    """What an algorithm says of one trunk, with nodes of the whole cluster."""
 
     proposal: Proposal
-    evaluation: Evaluation | None
-    time: float
+    evaluation: Evaluation | None  # `None` = no placement, or none that is valid
+    time: float  # predicted step time; `inf` without a placement
 
     @property
     def rank(self) -> tuple[float, float, int, bool]:

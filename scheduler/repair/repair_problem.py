@@ -22,18 +22,15 @@ from topology.flags import FAULTY, HEALTHY
 class RepairProblem:
     """What is left to a job that lost nodes.
 
-    :param cluster: the job's own nodes are idle in it, the lost ones are not.
-    :param old: shape [rows, columns], the node of each cell before.
     :param admitted: shape [nodes], the nodes that may host a cell: those that the job has, and spares no slower than
         they need to be for every cell to find a node.
-    :param notes: what was found out on the way.
     """
 
-    cluster: Cluster
+    cluster: Cluster  # the job's own nodes are idle in it, the lost ones are not
     job: Job
-    old: IntArray
+    old: IntArray  # shape [rows, columns], the node of each cell before
     admitted: BoolArray
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what was found out on the way
 
     @cached_property
     def stays(self) -> BoolArray:

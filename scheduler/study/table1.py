@@ -40,16 +40,12 @@ PUBLISHED_MEAN = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One cell of the table.
-
-    :param unevenness: minipods differ from the mean by up to this share.
-    :param seed: which uneven split.
-    """
+    """One cell of the table."""
 
     setting: str
     alpha: float
-    unevenness: float = 0.0
-    seed: int = 0
+    unevenness: float = 0.0  # minipods differ from the mean by up to this share
+    seed: int = 0  # which uneven split
 
     @property
     def name(self) -> str:

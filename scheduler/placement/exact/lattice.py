@@ -28,14 +28,11 @@ _DRIFT = 1e-6
 
 @dataclass
 class Lattice:
-    """What is known of each pair; grows only.
-
-    :param alpha: weight of S; :param beta: weight of R.
-    """
+    """What is known of each pair; grows only."""
 
     problem: GridProblem
-    alpha: float
-    beta: float
+    alpha: float  # weight of S
+    beta: float  # weight of R
     refutations: list[Refutation] = field(default_factory=list)
     built: dict[Pair, IntArray] = field(default_factory=dict)
     builders: dict[Pair, str] = field(default_factory=dict)
@@ -97,12 +94,10 @@ class Lattice:
 
     def pareto(self) -> tuple[ParetoPoint, ...]:
         """Return the corners built, by S; proved where no undecided pair is better in one and as good in the other."""
-        return tuple(ParetoPoint(dp, pp, self._is_corner(dp, pp)) for dp, pp in corners(self.built))
-
-    def _is_corner(self, dp: int, pp: int) -> bool:
-        left_refuted = dp == 1 or self.is_refuted((dp - 1, pp))
-        below_refuted = pp == 1 or self.is_refuted((dp, pp - 1))
-        return left_refuted and below_refuted
+        return tuple(
+            ParetoPoint(s, r, (s == 1 or self.is_refuted((s - 1, r))) and (r == 1 or self.is_refuted((s, r - 1))))
+            for s, r in corners(self.built)
+        )
 
     def _worth(self, pair: Pair) -> float:
         """Return the cost; where one affinity is zero its spread would be free to drift, so it weighs a little."""

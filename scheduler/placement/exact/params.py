@@ -15,30 +15,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BandSweep:
-    """One sweep of band searches over the open pairs.
+    """One sweep of band searches over the open pairs."""
 
-    :param share: part of the time limit after which the sweep ends.
-    :param effort: limit of one band search.
-    :param partitions: partitions of the columns into bands that are tried for each pair, the most even first.
-    """
-
-    share: float
-    effort: float
-    partitions: int = 1
+    share: float  # part of the time limit after which the sweep ends
+    effort: float  # limit of one band search
+    partitions: int = 1  # partitions of the columns into bands that are tried for each pair, the most even first
 
 
 @dataclass(frozen=True, slots=True)
 class SkeletonAttempt:
-    """One way to look for a skeleton.
+    """One way to look for a skeleton."""
 
-    :param share: part of the effort that a skeleton may take.
-    :param linearization: CP-SAT's linearization level, 0 = no linear program, 2 = all of it.
-    :param light: little presolve.
-    """
-
-    share: float
-    linearization: int
-    light: bool
+    share: float  # part of the effort that a skeleton may take
+    linearization: int  # CP-SAT's linearization level, 0 = no linear program, 2 = all of it
+    light: bool  # little presolve
 
 
 @dataclass(frozen=True, slots=True)

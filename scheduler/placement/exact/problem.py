@@ -26,14 +26,11 @@ from topology.flags import HEALTHY
 
 @dataclass(frozen=True)
 class GridProblem:
-    """Where a grid of D rows (PP groups) and P columns (stages) may go.
-
-    :param capacities: free cells of each domain, in descending order, none of them zero.
-    """
+    """Where a grid of D rows (PP groups) and P columns (stages) may go."""
 
     rows: int
     columns: int
-    capacities: tuple[int, ...]
+    capacities: tuple[int, ...]  # free cells of each domain, in descending order, none of them zero
 
     @property
     def cells(self) -> int:

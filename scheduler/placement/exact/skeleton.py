@@ -30,14 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """A solution.
+    """A solution."""
 
-    :param serves: shape [domains, columns], whether the domain may hold cells of the column.
-    :param cells: shape [rows, columns], the domain of each cell, where the model is exact (R = 2).
-    """
-
-    serves: BoolArray
-    cells: IntArray | None
+    serves: BoolArray  # shape [domains, columns], whether the domain may hold cells of the column
+    cells: IntArray | None  # shape [rows, columns], the domain of each cell, where the model is exact (R = 2)
 
 
 class SkeletonModel:

@@ -209,7 +209,11 @@ class WidthProfiles(WidthModel):
             self.cp.add(count != chosen[key]).only_enforce_if(other)
             differs.append(other)
         self.cp.add_bool_or(differs)
-        return "yes", self._spelled_out(chosen)
+        widths: list[int] = []  # among domains of equal capacity in descending order
+        for capacity, domains in Counter(self.capacities).items():
+            own = [q for q in range(self.problem.columns, 0, -1) for _ in range(chosen.get((capacity, q), 0))]
+            widths += own + [0] * (domains - len(own))
+        return "yes", np.array(widths, dtype=np.int32)
 
     def on_largest(self, widths: IntArray) -> IntArray:
         """Return the same widths in the same order on the largest domains, a profile that dominates this one."""
@@ -243,14 +247,6 @@ class WidthProfiles(WidthModel):
             self.cp.add(larger > count).only_enforce_if(more)
             self.cp.add(larger <= count).only_enforce_if(~more)
         return self._more[key]
-
-    def _spelled_out(self, chosen: dict[tuple[int, int], int]) -> IntArray:
-        """Return one width a domain; among domains of equal capacity in descending order."""
-        widths: list[int] = []
-        for capacity, domains in Counter(self.capacities).items():
-            own = [q for q in range(self.problem.columns, 0, -1) for _ in range(chosen.get((capacity, q), 0))]
-            widths += own + [0] * (domains - len(own))
-        return np.array(widths, dtype=np.int32)
 
 
 def cover_weights(

@@ -58,18 +58,12 @@ slice_d = partial(kueue, slices="d", order="columns")
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """The levels of the cluster with the hosts as the last one.
+    """The levels of the cluster with the hosts as the last one."""
 
-    :param free: for each depth, shape [domains], free hosts.
-    :param slices: for each depth, shape [domains], whole slices; zero below the slice level.
-    :param rank: for each depth, shape [domains], place in the order of names.
-    :param parent: for each depth, shape [domains], domain one level broader.
-    """
-
-    free: list[IntArray]
-    slices: list[IntArray]
-    rank: list[IntArray]
-    parent: list[IntArray]
+    free: list[IntArray]  # for each depth, shape [domains], free hosts
+    slices: list[IntArray]  # for each depth, shape [domains], whole slices; zero below the slice level
+    rank: list[IntArray]  # for each depth, shape [domains], place in the order of names
+    parent: list[IntArray]  # for each depth, shape [domains], domain one level broader
 
     def children(self, depth: int, domains: IntArray) -> IntArray:
         """Return the domains one level closer: most slices first, then fewest free hosts, then by name."""

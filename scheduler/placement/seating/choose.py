@@ -24,25 +24,19 @@ class Weights:
     """What spread at one level costs.
 
     :param soft: family -> weight of the job's soft terms at this level: part of the job's objective, so it comes first.
-    :param affinity: family -> alpha and beta: Eq. 2 one level down.
     """
 
     soft: Mapping[Family, float]
-    affinity: Mapping[Family, float]
+    affinity: Mapping[Family, float]  # family -> alpha and beta: Eq. 2 one level down
 
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """One way to share a parcel out.
+    """One way to share a parcel out."""
 
-    :param child: shape [blocks], the child of each block.
-    :param touched: family -> shape [groups of the parcel], children each group touches.
-    :param used: number of children in use.
-    """
-
-    child: IntArray
-    touched: Mapping[Family, IntArray]
-    used: int
+    child: IntArray  # shape [blocks], the child of each block
+    touched: Mapping[Family, IntArray]  # family -> shape [groups of the parcel], children each group touches
+    used: int  # number of children in use
 
 
 def measure(parcel: Parcel, child: IntArray) -> Filling:

@@ -21,14 +21,10 @@ _MOST_WHOLE = 8
 
 @dataclass(frozen=True, slots=True)
 class ParcelGroups:
-    """The communication groups of one family that have cells in a parcel.
+    """The communication groups of one family that have cells in a parcel."""
 
-    :param ids: shape [groups], their numbers in the whole job.
-    :param of_cell: shape [cells], index into ``ids``.
-    """
-
-    ids: IntArray
-    of_cell: IntArray
+    ids: IntArray  # shape [groups], their numbers in the whole job
+    of_cell: IntArray  # shape [cells], index into `ids`
 
     def touched(self, child_of_cell: IntArray, children: int) -> IntArray:
         """Return how many children each group touches, shape [groups]."""
@@ -40,20 +36,13 @@ class ParcelGroups:
 
 @dataclass(frozen=True)
 class Parcel:
-    """What one domain has to share out among its children.
+    """What one domain has to share out among its children."""
 
-    :param rows: shape [blocks], the block row of each block.
-    :param columns: shape [blocks], the block column of each block.
-    :param capacities: shape [children], blocks each child can take; descending, none of them zero.
-    :param block_of_cell: shape [cells], the block each cell of the parcel belongs to.
-    :param groups: the communication groups whose spread matters.
-    """
-
-    rows: IntArray
-    columns: IntArray
-    capacities: IntArray
-    block_of_cell: IntArray
-    groups: Mapping[Family, ParcelGroups]
+    rows: IntArray  # shape [blocks], the block row of each block
+    columns: IntArray  # shape [blocks], the block column of each block
+    capacities: IntArray  # shape [children], blocks each child can take; descending, none of them zero
+    block_of_cell: IntArray  # shape [cells], the block each cell of the parcel belongs to
+    groups: Mapping[Family, ParcelGroups]  # the communication groups whose spread matters
 
     def __len__(self) -> int:
         return len(self.rows)
