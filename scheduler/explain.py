@@ -59,13 +59,11 @@ def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[Cheaper
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """A pair of spreads that would cost less than the placement found, and why it cannot be had.
-
-    :param with_it: smaller pairs that are ruled out with it, or open as it is; each stands with one pair only.
-    """
+    """A pair of spreads that would cost less than the placement found, and why it cannot be had."""
 
     pair: CheaperPair
     with_it: tuple[CheaperPair, ...]
+    """Smaller pairs that are ruled out with it, or open as it is; each stands with one pair only."""
 
     @property
     def sentence(self) -> str:

@@ -116,10 +116,7 @@ Where = Callable[..., str]
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A job with what is worth saying about how it was read.
-
-    :param levels: the levels that the job names, with the option or the line of the file that names each.
-    """
+    """A job with the levels that it names (and the option or line that names each), and how it was read."""
 
     job: Job
     levels: tuple[tuple[str, str], ...]
@@ -128,7 +125,7 @@ class JobFile:
     def check_levels(self, cluster: Cluster) -> None:
         """Make sure that the cluster has every level that the job names.
 
-        :raises UnknownName: it has not; says where the job names it.
+        :raises UnknownName: a level is missing; says where the job names it.
         """
         known = [level.name for level in cluster.levels]
         for name, where in self.levels:
@@ -141,10 +138,8 @@ class JobFile:
 
 
 def load_job(source: Source, *, overrides: Overrides | None = None, records: Sequence[Record] = ()) -> JobFile:
-    """Read a job.
+    """Read a job; options of the command line win over the file, records add to the built-in characterisation.
 
-    :param overrides: command-line options that win over the file.
-    :param records: characterisation besides the built-in table.
     :raises InvalidInput: not YAML or JSON.
     :raises InvalidJob: unknown keys, impossible values, groups that do not cut into nodes; says the line.
     :raises TooLarge: more than :data:`MAX_CELLS` nodes.

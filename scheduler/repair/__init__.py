@@ -45,18 +45,12 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair(RepairPlan):
-    """A placement after a repair, beside the one before.
+    """A placement after a repair, beside the one before."""
 
-    :param moves: the cells that change their node, by rank.
-    :param before: worth of the placement before nodes were lost.
-    :param prefer: the order that was asked for.
-    :param solve_seconds: wall time of the repair.
-    """
-
-    moves: tuple[Move, ...]
-    before: Evaluation
-    prefer: Prefer
-    solve_seconds: float
+    moves: tuple[Move, ...]  # the cells that change their node, by rank
+    before: Evaluation  # worth of the placement before nodes were lost
+    prefer: Prefer  # the order that was asked for
+    solve_seconds: float  # wall time
 
     @property
     def moves_proved(self) -> bool:
@@ -96,8 +90,7 @@ def repair(
 
     :param cluster: the cluster now; whether it shows the job's own nodes as in use makes no difference.
     :param nodes: shape [rows, columns], the placement before.
-    :param lost: names of the lost nodes.
-    :param prefer: what comes first, ``moves`` or ``objective``.
+    :param lost: names of nodes.
     :param algorithm: for ``objective``, finds the best placement when all may move; default ``exact``.
     :raises UnknownName: a lost node is not in the cluster.
     :raises InvalidPlacement: the placement before was not valid, lost nodes apart.
@@ -140,10 +133,7 @@ def _plan(problem: RepairProblem, prefer: Prefer, limits: Limits, algorithm: Pla
 
 
 def _moves(problem: RepairProblem, nodes: IntArray) -> tuple[Move, ...]:
-    rank = problem.job.grid.node_rank
-    rows, columns = np.nonzero(nodes != problem.old)
-    moves = (
-        Move(int(r), int(c), int(rank[r, c]), int(problem.old[r, c]), int(nodes[r, c]))
-        for r, c in zip(rows, columns, strict=True)
-    )
+    cells = np.nonzero(nodes != problem.old)
+    facts = (*cells, problem.job.grid.node_rank[cells], problem.old[cells], nodes[cells])
+    moves = (Move(*map(int, of_cell)) for of_cell in zip(*facts, strict=True))
     return tuple(sorted(moves, key=lambda move: move.node_rank))

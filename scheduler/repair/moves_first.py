@@ -106,9 +106,9 @@ def nearest_nodes(problem: RepairProblem, depth: int, domain_of_cell: IntArray) 
 
     Of the nodes of a domain, healthy spares go first, then healthy nodes that other cells of the job left, then slow
     ones, the least slow first.  A cell takes one in the closest domain it shares with its old node; where there are
-    several, one whose closer domains its groups already touch, then the nearest by name.
+    several, one in closer domains that its groups already touch, then the nearest by name.
 
-    :param depth: of the level that ``domain_of_cell`` speaks of.
+    :param depth: of the level of the domains.
     :param domain_of_cell: shape [rows, columns]; no domain has more cells than nodes that may be used.
     :returns: shape [rows, columns].
     """

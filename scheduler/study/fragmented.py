@@ -116,10 +116,7 @@ class FragmentedStudy(JsonRecord):
 
 
 def fragmented_study(cases: Sequence[Fragmented], results: Sequence[CaseResults], limits: Limits) -> FragmentedStudy:
-    """Return what the results of a sweep say.
-
-    :param limits: of the sweep, with the seed of the cases.
-    """
+    """Return what the results of a sweep say; its limits have the seed of the cases."""
     return FragmentedStudy(
         seed=limits.seed,
         clusters=len(cases),
@@ -148,19 +145,13 @@ def _best_modes(results: CaseResults) -> Iterator[CaseResult]:
 
 
 def lines(results: Sequence[CaseResults], all_results: Sequence[CaseResults]) -> tuple[AlgorithmLine, ...]:
-    """Return one line for each algorithm, in the order of the results.
-
-    :param all_results: of the same cases, with those of ``exact``.
-    """
+    """Return one line for each algorithm, in the order of the results; ``all_results`` has those of ``exact`` too."""
     exact = [next((one.objective for one in found if one.algorithm == EXACT), None) for found in all_results]
     return tuple(_line(of_one, exact) for of_one in zip(*results, strict=True))
 
 
 def _line(results: Sequence[CaseResult], exact: Sequence[float | None]) -> AlgorithmLine:
-    """Return the line of one algorithm.
-
-    :param exact: objective of ``exact`` on each case.
-    """
+    """Return the line of one algorithm, given the objective of ``exact`` on each case."""
     worth = [result.objective for result in results if result.objective is not None]
     pairs = zip(results, exact, strict=True)
     ratios = [value for result, best in pairs if (value := ratio(result.objective, best)) is not None]
