@@ -91,10 +91,10 @@ class Record:
     gpu: str
     model: Model
     parallelism: Parallelism
-    dp_gain: float  # throughput gained by aligning DP groups, percent, at least 0
-    pp_gain: float  # the same for PP groups; not both 0
     published: str  # what the source says, and which source
     inferred: str = ""  # what had to be assumed to make it a record
+    dp_gain: float = 0.0  # throughput gained by aligning DP groups, percent, at least 0
+    pp_gain: float = 0.0  # the same for PP groups; not both 0
 
     @property
     def alpha(self) -> float:
@@ -163,10 +163,7 @@ def microbatches(model: Model, parallelism: Parallelism) -> int | None:
 
 
 def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) -> DerivedAlpha:
-    """Return the DP affinity of a job.
-
-    Records of the model's own GPU type are preferred; of another type only when there are none.
-    """
+    """Return the DP affinity of a job by the nearest record: of the model's own GPU type where there is one."""
     own = volumes(model, parallelism)
     if parallelism.pp == 1:
         return DerivedAlpha(1.0, own, None, "alpha 1: without pipeline stages there are only DP groups to align")
@@ -201,7 +198,6 @@ RECORDS: tuple[Record, ...] = (
         "H800",
         _gpt(6144, 52),
         _GRID,
-        dp_gain=0.0,
         pp_gain=2.3,
         published="96 GPUs over 2 minipods: PP-aligned +2.3 %; alpha 0 was used",
         inferred=f"{_SHAPES}; no DP gain, from alpha 0",
@@ -211,7 +207,6 @@ RECORDS: tuple[Record, ...] = (
         "H800",
         _gpt(6144, 104),
         _GRID,
-        dp_gain=0.0,
         pp_gain=2.9,
         published="layers x2: PP-aligned +2.9 %",
         inferred=_FROM_ORIGINAL,
@@ -221,7 +216,6 @@ RECORDS: tuple[Record, ...] = (
         "H800",
         _gpt(6144, 182),
         _GRID,
-        dp_gain=0.0,
         pp_gain=3.4,
         published="layers x3.5: PP-aligned +3.4 %",
         inferred=_FROM_ORIGINAL,
@@ -242,7 +236,6 @@ RECORDS: tuple[Record, ...] = (
         _gpt(4096, 32, vocab=32_000),
         _GRID,
         dp_gain=1.4,
-        pp_gain=0.0,
         published="wants DP alignment, +1.4 %",
         inferred=f"{_SHAPES}; no PP gain, as none is given",
     ),
@@ -251,7 +244,6 @@ RECORDS: tuple[Record, ...] = (
         "L20",
         _gpt(5120, 40, vocab=32_000),
         _GRID,
-        dp_gain=0.0,
         pp_gain=0.5,
         published="wants PP alignment, +0.5 %",
         inferred=f"{_SHAPES}; no DP gain, as none is given",

@@ -82,10 +82,7 @@ class WhyNot:
 
 
 def why_not(pairs: Sequence[CheaperPair]) -> list[WhyNot]:
-    """Return every cheaper pair once, with the reason: first those that no other exceeds, by DP spread.
-
-    :param pairs: of :func:`cheaper_pairs`, dearest first.
-    """
+    """Return every cheaper pair (given dearest first) with the reason: first those that none exceeds, by DP spread."""
     first = sorted((pair for pair in pairs if pair.maximal), key=lambda pair: pair.dp)
     heads: dict[CheaperPair, list[CheaperPair]] = {pair: [] for pair in first}
     for pair in pairs:

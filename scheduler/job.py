@@ -137,10 +137,7 @@ class Parallelism:
         return Grid(rows, columns, node_rank, groups)
 
     def shape(self, gpus_per_node: int) -> tuple[int, int]:
-        """Return rows and columns of the grid, without building it.
-
-        :raises InvalidJob: as :meth:`grid`.
-        """
+        """Return rows and columns of the grid without building it; raises as :meth:`grid`."""
         inside, degree = self._split(gpus_per_node)
         self._expert_rows(inside["cp"] * inside["dp"])
         return degree["cp"] * degree["dp"], degree["pp"]
@@ -261,10 +258,9 @@ def stage_slowdown(slowdown: npt.ArrayLike, *, stages: int, microbatches: int | 
     """Return how much one slow worker slows its whole job: ``1 + (f - 1) * m / (m + p - 1)``.
 
     Source: what-if replay of pipelines (arXiv 2505.05713): the slow stage delays each of the m microbatches, the fill
-    and drain of the pipeline (p - 1 slots) are not affected.
+    and drain of the pipeline (p stages, p - 1 slots) are not affected.
 
     :param slowdown: factor f of the worker, at least 1; any shape.
-    :param stages: pipeline depth p.
     :param microbatches: m; ``None`` = unknown, taken as very many, the full price.
     """
     import numpy as np

@@ -235,9 +235,8 @@ def load_records(source: Source) -> tuple[Record, ...]:
         except InvalidJob as error:
             where = document.where("records", i, *error.where.split("."))
             raise InvalidInput(error.message, where=where, fix=error.fix) from None
-        records.append(
-            Record(row.name, row.gpu, row.model, parallelism, row.dp_gain, row.pp_gain, published=row.published)
-        )
+        gains = row.dp_gain, row.pp_gain
+        records.append(Record(row.name, row.gpu, row.model, parallelism, row.published, "", *gains))
     return tuple(records)
 
 

@@ -51,7 +51,10 @@ class Evaluation:
 
     @property
     def spread(self) -> Spread:
-        """S and R together."""
+        """Return the largest number of distinct domains that a group touches.
+
+        :param groups: any shape, the group of each cell, numbered from 0; ``domains``: its domain, same shape.
+        """
         return Spread(self.dp, self.pp)
 
 
@@ -64,10 +67,9 @@ def job_level(cluster: Cluster, job: Job) -> Level:
 
 
 def spread(groups: IntArray, domains: IntArray) -> int:
-    """Return largest number of distinct domains that a group touches.
+    """Return the largest number of distinct domains that a group touches.
 
-    :param groups: any shape, the group of each cell, 0 .. number of groups - 1.
-    :param domains: same shape, the domain of each cell.
+    :param groups: any shape, the group of each cell, numbered from 0; ``domains``: its domain, same shape.
     """
     width = int(domains.max()) + 1
     touched = np.unique(groups.ravel().astype(np.int64) * width + domains.ravel())

@@ -74,8 +74,7 @@ def load_placement(source: Source, cluster: Cluster) -> SavedPlacement:
 def load_names(source: Source) -> NamedPlacement:
     """Read the names of a placement's nodes; no cluster is needed for that.
 
-    :raises InvalidInput: not YAML or JSON, or not a placement.
-    :raises InvalidJob: its job cannot be.
+    :raises InvalidInput: as :func:`load_placement`, and InvalidJob.
     :raises InvalidPlacement: a cell is missing or there twice, or a node is.
     """
     document, saved, file = _load(source)
@@ -107,10 +106,7 @@ def _load(source: Source) -> tuple[Document, _Saved, JobFile]:
 
 
 def _cells(cells: list[_Cell], document: Document, job: Job, cluster: Cluster | None) -> IntArray:
-    """Return which row of the assignment each cell is, shape [rows, columns].
-
-    :param cluster: ``None`` = nodes may be called anything.
-    """
+    """Return which row of the assignment each cell is, shape [rows, columns]; without a cluster nodes have any name."""
     grid = job.grid
     which = np.full((grid.rows, grid.columns), -1, dtype=np.int32)
     for i, cell in enumerate(cells):

@@ -75,10 +75,7 @@ def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementA
 
 
 def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:
-    """Return whether a job has any placement; ``None`` = not settled in time.
-
-    Without hard constraints any choice of enough admissible nodes is a placement.
-    """
+    """Return whether a job has any placement; ``None`` = not settled in time."""
     if shortage(cluster, job):
         return False
     if not job.holds:
@@ -115,8 +112,7 @@ def _change(
 def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     if job.avoid != "strict":
         return
-    worth = _solved(cluster, job.replace(avoid="price"), solver, limits)
-    if worth is not None:
+    if (worth := _solved(cluster, job.replace(avoid="price"), solver, limits)) is not None:
         sentence = f"Admit slow nodes (avoid: price): {len(worth.flagged)} of them would be used"
         yield _change("admit-flagged", sentence, worth)
 
@@ -124,8 +120,7 @@ def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limit
 def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     for hold in job.holds:
         others = tuple(other for other in job.holds if other != hold)
-        worth = _solved(cluster, job.replace(holds=others), solver, limits)
-        if worth is not None:
+        if (worth := _solved(cluster, job.replace(holds=others), solver, limits)) is not None:
             sentence = (
                 f"Drop the constraint that every {hold.family.upper()} group stays in one {hold.level}, or make it "
                 f"soft: a group would touch up to {worth.by_level[hold.level][hold.family]}"
@@ -136,18 +131,18 @@ def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
 def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     """Yield the largest dp that fits: what holds a job holds it with fewer replicas, so bisection finds it."""
     candidates = list(_smaller_jobs(job, int(admissible(cluster, job).sum())))
-    found: tuple[int, Evaluation] | None = None
+    best: Evaluation | None = None
     low, high = 0, len(candidates)
     while low < high:
+        # without holds the largest that has nodes enough fits
         middle = (low + high) // 2 if job.holds else low
-        worth = _solved(cluster, candidates[middle], solver, limits)
-        if worth is None:
+        if (worth := _solved(cluster, candidates[middle], solver, limits)) is None:
             low = middle + 1
         else:
-            found, high = (candidates[middle].parallelism.dp, worth), middle
-    if found is not None:
-        dp, worth = found
-        yield _change("smaller-dp", f"Lower dp from {job.parallelism.dp} to {dp}", worth, dp=dp)
+            best, high = worth, middle
+    if best is not None:
+        dp = candidates[high].parallelism.dp
+        yield _change("smaller-dp", f"Lower dp from {job.parallelism.dp} to {dp}", best, dp=dp)
 
 
 def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
@@ -170,8 +165,7 @@ def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
             job.parallelism.shape(size)
         except InvalidJob:
             continue
-        worth = _solved(cluster, job.replace(gpus_per_node=size), solver, limits)
-        if worth is not None:
+        if (worth := _solved(cluster, job.replace(gpus_per_node=size), solver, limits)) is not None:
             nodes = f"Use the nodes of {size} GPUs (gpus_per_node: {size}"
             if cluster.gpus_assumed:
                 nodes += (
@@ -182,13 +176,11 @@ def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
 
 
 def _free_nodes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
-    freed = nodes_to_free(cluster, job)
-    if not len(freed):
+    if not len(freed := nodes_to_free(cluster, job)):
         return
     free_gpus = cluster.free_gpus.copy()
     free_gpus[freed] = cluster.gpus[freed]
-    worth = _solved(cluster.replace(free_gpus=free_gpus), job, solver, limits)
-    if worth is not None:
+    if (worth := _solved(cluster.replace(free_gpus=free_gpus), job, solver, limits)) is not None:
         sentence = f"Free {len(freed)} of the nodes in use: {shares(cluster, job, freed)}"
         yield _change("free-nodes", sentence, worth, free=tuple(cluster.names[i] for i in freed))
 
@@ -242,8 +234,7 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 def _for_groups(free: IntArray, room: IntArray, job: Job, hold: Hold) -> IntArray:
     """Return how many nodes to free in each domain so that enough whole groups fit, cheapest next group first.
 
-    :param free: shape [domains], admissible nodes.
-    :param room: shape [domains], nodes that could be freed.
+    :param free: shape [domains], admissible nodes; ``room``: same shape, nodes that could be freed.
     """
     sizes = np.bincount(job.grid.groups[hold.family].ravel())
     size = int(sizes.max())
@@ -260,7 +251,7 @@ def _for_groups(free: IntArray, room: IntArray, job: Job, hold: Hold) -> IntArra
 
 
 def _choose(cluster: Cluster, domain_of: IntArray, freeable: BoolArray, take: IntArray) -> IntArray:
-    """Of each domain the nodes with most GPUs free already: they disturb fewest jobs."""
+    """Return of each domain the nodes with most GPUs free already: they disturb fewest jobs."""
     chosen: list[int] = []
     left = take.copy()
     candidates = np.flatnonzero(freeable)

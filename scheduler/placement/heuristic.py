@@ -70,14 +70,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Heuristic:
-    """A placement algorithm made of one quick rule, which lists nodes; ranks 0, 1, 2, ... take them one after another.
-
-    :param rule: nodes in the order of ranks, shape [cells] or longer; raises Infeasible when it admits no placement.
-    """
+    """A placement algorithm made of one quick rule, which lists nodes; ranks 0, 1, 2, ... take them in order."""
 
     name: str
     summary: str
     rule: Callable[[Request], IntArray]
+    """Returns shape [cells] or longer; raises Infeasible when it admits no placement."""
     order: RankOrder = "job"
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:

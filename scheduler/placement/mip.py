@@ -203,12 +203,10 @@ class ArnoldMip:
 
 
 def hand_out(counts: IntArray, pools: list[IntArray], ranks: IntArray) -> IntArray:
-    """Hand nodes to every cell.
+    """Hand the nodes of each pool, in the order of ranks within it, to every cell; return shape [rows, columns].
 
     :param counts: shape [rows, domains], nodes of each PP group in each domain.
-    :param pools: free nodes of each domain.
-    :param ranks: shape [rows, columns], rank of each cell; within a domain nodes are taken in this order.
-    :returns: shape [rows, columns].
+    :param ranks: shape [rows, columns], rank of each cell.
     """
     alike = np.lexsort(tuple(-counts[:, k] for k in reversed(range(counts.shape[1]))))
     domains = np.arange(counts.shape[1])

@@ -54,9 +54,7 @@ def _least(rows: Rows, values: IntArray) -> Rows:
 def fewest_domains(rows: Rows, count: int, *, free: IntArray, idle: BoolArray, domain_of: Sequence[IntArray]) -> Rows:
     """Choose nodes for a gang in as few domains as the greedy rule finds.
 
-    :param rows: shape [fitting], the nodes with room; at least ``count``.
-    :param free: shape [nodes], what is free on each.
-    :param idle: shape [nodes], whether nothing of it is in use.
+    :param rows: shape [fitting], the nodes with room; at least ``count``; ``free`` and ``idle`` as in :func:`tightest`.
     :param domain_of: for each level from broad to close: shape [nodes], the node's domain.
     :returns: shape [count], those in use before idle ones, the fullest first, then by number.
     """

@@ -51,11 +51,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Refutation:
-    """Why no placement with (S, R) at most ``pair`` exists.
-
-    :param by: the bound or search that refuted it: ``product``, ``coverage``, ``rectangles``, ...
-    :param sentence: the reason in a platform engineer's words.
-    """
+    """Why no placement with (S, R) at most ``pair`` exists: in words, and ``by`` which bound or search."""
 
     pair: Pair
     by: str

@@ -136,10 +136,9 @@ def _by_preference(problem: RepairProblem, inside: Cells) -> Iterator[Cells]:
 
 
 def _match(problem: RepairProblem, depth: int, nodes: IntArray, *, cells: Cells, offered: Cells) -> Cells:
-    """Seat as many cells as there are nodes, those first that find one close to their old node.
+    """Seat as many cells as there are nodes, those first that find one close to their old node; return the others.
 
     :param nodes: shape [rows, columns], filled in.
-    :returns: the cells that are left.
     """
     levels, names = problem.cluster.levels, problem.cluster.names
     nodes_by_name = sorted({*offered.tolist(), *problem.old.ravel()[cells].tolist()}, key=lambda i: natural(names[i]))

@@ -114,13 +114,10 @@ def _bare(job: Job) -> bool:
 def _fewest_moves_for(
     problem: RepairProblem, start: RepairPlan, near: RepairPlan, limits: Limits, deadline: float
 ) -> RepairPlan:
-    """Move as few cells as possible for the objective of a placement.
+    """Move as few cells as possible for the objective of ``start``, which the repair with the fewest moves misses.
 
     Few moves lie near the lost nodes: first the lines that lost one may change and a few others, then ever more, until
     the objective can be had.  Then all cells may: that finds the rest, or proves that there is none.
-
-    :param start: the placement.
-    :param near: the repair with the fewest moves, which misses the objective.
     """
     plan, begun = start, monotonic()
     for movable in _widening(problem, limits.seed):

@@ -65,12 +65,10 @@ def sweep_placements(
     *,
     step: Callable[[str], None] = lambda _: None,
 ) -> list[CaseResults]:
-    """Run every algorithm on every case.
+    """Run every algorithm on every case, each within the limits; return the results of each case.
 
-    :param limits: of each run.
     :param executor: with several processes, runs share the cores, and times and time limits feel it.
     :param step: called after each run with a short sentence.
-    :returns: the results of each case.
     :raises UnknownName: an algorithm is not installed.
     :raises WorkerLost: a process died.
     """

@@ -7,9 +7,8 @@ from functools import partial
 from itertools import islice
 from typing import Literal
 
-from scheduler.placement.exact.bands import column_bands, partitions, ragged_bands
+from scheduler.placement.exact.bands import column_bands, cut_rows, partitions, ragged_bands
 from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.exact.cuts import cut_rows
 from scheduler.placement.exact.lattice import GridView, PairSearch
 from scheduler.placement.exact.params import BandSweep
 from scheduler.placement.types import Pair

@@ -55,10 +55,7 @@ class Lattice:
             self.refutations.append(Refutation(pair, by, sentence))
 
     def build(self, cells: IntArray, by: str) -> Pair:
-        """Take in a placement; its pair is counted here, not believed.
-
-        :raises AssertionError: the placement does not fit the capacities, a fault of its maker.
-        """
+        """Take in a placement, which must fit the capacities; its pair is counted here, not believed."""
         if not self.problem.fits(cells):
             raise AssertionError(f"{by} made a placement that does not fit")
         pair = self.problem.pair_of(cells)
@@ -153,17 +150,15 @@ class PairSearch:
         self._end = perf_counter() + seconds
 
     def build(self, view: GridView, cells: IntArray, by: str) -> None:
-        """Take in a placement made on one of the views."""
+        """Take in a placement, which must fit the capacities; its pair is counted here, not believed."""
         self.lattice.build(view.back(cells), f"{by}, transposed" if view.transposed else by)
 
     def side_by_side(self, searches: Sequence[Callable[[], T]]) -> list[T]:
-        """Run searches at once, as many as ``limits.workers`` allows up to two; results in the order of the searches.
-
-        A solve releases the interpreter lock, so threads are enough.
-        """
+        """Run searches at once, up to two where ``limits.workers`` allows; results in the order of the searches."""
         together = min(2, self.limits.workers, len(searches))
         if together < 2:
             return [search() for search in searches]
+        # a solve releases the interpreter lock, so threads are enough
         with ThreadPoolExecutor(max_workers=together) as pool:
             return list(pool.map(lambda search: search(), searches))
 

@@ -48,10 +48,7 @@ class GridProblem:
         return GridProblem(self.columns, self.rows, self.capacities)
 
     def pair_of(self, cells: IntArray) -> Pair:
-        """Return (S, R) of an assignment, as the evaluator counts spread.
-
-        :param cells: shape [rows, columns], the domain of each cell.
-        """
+        """Return (S, R) of an assignment, shape [rows, columns], as the evaluator counts spread."""
         position = np.indices(cells.shape, dtype=np.int32)
         return spread(position[1], cells), spread(position[0], cells)
 

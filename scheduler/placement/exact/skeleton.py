@@ -64,11 +64,7 @@ class SkeletonModel:
         self._columns.add_row([int(price) for price in prices], most)
 
     def find(self, limit: Slice, widths: IntArray | None = None) -> tuple[Answer, Skeleton | None]:
-        """Search for a skeleton.
-
-        :param widths: shape [usable domains], the number of columns each domain serves; ``None`` = any.
-        :returns: ``"no"``, or ``"yes"`` with the skeleton.
-        """
+        """Search for a skeleton; shape of widths [usable domains], the columns each domain serves, ``None`` = any."""
         if not self._fits:
             return "no", None
         cp = self._totals.cp
@@ -145,10 +141,7 @@ class RowPairs:
         self._cells_of_first[pair] = cells[pair[0]]
 
     def placement(self, solver: cp_model.CpSolver, serves: BoolArray) -> IntArray:
-        """Return the placement that a solution is: shape [rows, columns], the domain of each cell.
-
-        :param serves: shape [domains, columns], of the same solution.
-        """
+        """Return the placement that a solution is, shape [rows, columns]; ``serves`` is of the same solution."""
         blocks = []
         for on, count in self._rows_on.items():
             first, second = on[0], on[-1]

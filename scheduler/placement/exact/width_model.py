@@ -55,7 +55,6 @@ class WidthModel:
         """Add the rows of a class at a width, and return two bounds on the cells that its domains hold.
 
         :param key: class and width q; the count is there already.
-        :param domains: domains of the class.
         """
         q, count, rows = key[1], self.count[key], self.problem.rows
         height, rest = divmod(capacity, q)
@@ -194,10 +193,9 @@ class WidthProfiles(WidthModel):
         return cells
 
     def next(self, limit: Slice) -> tuple[Answer, IntArray | None]:
-        """Find a profile not given before and not excluded.
+        """Find a profile not given before and not excluded; ``"no"`` = none is left.
 
-        :returns: ``"yes"`` with the columns that each domain serves, shape [usable domains], in the order of the
-            problem's domains; ``"no"`` when there is none left.
+        :returns: with ``"yes"`` the columns that each domain serves, shape [usable domains], in the problem's order.
         """
         answer, solver = solve(self.cp, limit)
         if answer != "yes":

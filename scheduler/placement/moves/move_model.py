@@ -74,10 +74,9 @@ class MoveModel:
                 self._model.add_hint(choice, j == target)
 
     def minimise(self, goal: Goal, deadline: float) -> GoalValue | None:
-        """Meet a goal as well as time allows, and keep it while later goals are met.
+        """Meet a goal as well as time allows, and keep it while later goals are met; ``None`` = no answer in time.
 
         :param deadline: by the monotonic clock.
-        :returns: ``None`` = no answer in time.
         """
         from ortools.sat.python import cp_model
 

@@ -43,11 +43,7 @@ def sample_size(nodes: int) -> int:
 
 
 class Window:
-    """The moving view of a list of nodes.
-
-    :param nodes: all nodes in the order of the scheduler's list, shape [listed].
-    :param admitted: shape [nodes of the cluster].
-    """
+    """The moving view of a list of nodes, which has those of the cluster in the scheduler's order."""
 
     def __init__(self, nodes: IntArray, admitted: BoolArray) -> None:
         self._nodes = nodes

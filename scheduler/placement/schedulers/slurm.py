@@ -111,10 +111,8 @@ def place_segment(free: IntArray, need: int, base: int) -> dict[int, int]:
 def _fill(free: IntArray, blocks: range, need: int, *, inner: int, budget: int) -> dict[int, int]:
     """Take base blocks one after another: next to blocks in use, then best fit, of the aggregate before the block.
 
-    Best fit = the fewest free nodes that hold the rest, else the most; of equal ones the last.
-
-    :param inner: blocks of an aggregate.
-    :param budget: aggregates that may be touched.
+    Best fit = the fewest free nodes that hold the rest, else the most; of equal ones the last.  An aggregate has
+    ``inner`` blocks, and ``budget`` of them may be touched.
     """
     around = dict.fromkeys({block // inner for block in blocks}, 0)
     for block in blocks:

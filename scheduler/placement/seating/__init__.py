@@ -33,11 +33,9 @@ def seat(
     solve_grid: GridSolver | None = None,
     seconds: float = 0.5,
 ) -> IntArray:
-    """Turn an assignment of cells to domains into nodes.
+    """Turn an assignment of cells to domains into nodes; deterministic, as long as ``solve_grid`` is and time suffices.
 
-    Deterministic, as long as ``solve_grid`` is and time does not run out.
-
-    :param level: the level that ``domain_of_cell`` speaks of.
+    :param level: of the domains.
     :param domain_of_cell: shape [rows, columns], index of a domain of ``level``; cells that holds tie together at this
         level or a closer one lie in one domain, and no domain is given more than it can take in whole blocks
         (:func:`scheduler.placement.blocks.capacity_by_level`).
@@ -46,7 +44,6 @@ def seat(
     :param seconds: wall-clock limit of all exact searches together.
     :returns: shape [rows, columns], index of the node of each cell.
     :raises ValueError: a domain was given more cells than it can take; a fault of the caller.
-    :raises UnknownName: a hold names a level that the cluster does not have.
     """
     depth = cluster.level_index(level.name)
     needed = np.bincount(domain_of_cell.ravel(), minlength=len(level)).astype(np.int32)
@@ -83,9 +80,7 @@ def _choose_pool(cluster: Cluster, job: Job, *, depth: int, needed: IntArray, ad
     The cheapest blocks of a domain therefore use the fewest slow nodes of all ways to seat that many.  Under ``avoid:
     ignore`` slow nodes are like any other.
 
-    :param depth: of the level of the domains.
-    :param needed: shape [domains], cells of each domain.
-    :param admitted: shape [nodes].
+    :param needed: shape [domains of the level of that depth], cells of each.
     :returns: shape [nodes], a subset of ``admitted``: the healthy nodes of a domain that has enough of them, else
         exactly as many as it needs.
     :raises ValueError: a domain was given more cells than it can take in whole blocks.
@@ -110,10 +105,9 @@ def _choose_pool(cluster: Cluster, job: Job, *, depth: int, needed: IntArray, ad
 
 
 def _supplies(cluster: Cluster, sizes: list[int], depth: int, inside: IntArray) -> list[_Supply]:
-    """Return nodes for each block that one domain can take, from the cheapest on.
+    """Return nodes for each block that a domain (its nodes ``inside``) can take, from the cheapest on.
 
     :param sizes: cells of a block at each level.
-    :param inside: the domain's nodes.
     """
     if depth + 1 == len(sizes):
         slowdown = cluster.slowdown[inside]
@@ -140,8 +134,7 @@ def _tie(parts: list[_Supply]) -> _Supply:
 def _seat_on_nodes(cluster: Cluster, domain_of_cell: IntArray, *, node_rank: IntArray, pool: BoolArray) -> IntArray:
     """Give every cell a node of its domain: ranks in order of names, on the closest run of free nodes.
 
-    :param domain_of_cell: shape [rows, columns], domain of the closest level.
-    :param node_rank: shape [rows, columns].
+    :param domain_of_cell: shape [rows, columns], domain of the closest level; ``node_rank``: same shape.
     :param pool: shape [nodes], nodes that may be used.
     :returns: shape [rows, columns], index of the node of each cell.
     """

@@ -100,11 +100,7 @@ class Parcel:
 
 
 def _extent(piece: IntArray, position: IntArray) -> IntArray:
-    """Return the rows (or columns) of the piece of each block, shape [blocks].
-
-    :param piece: shape [blocks].
-    :param position: shape [blocks], row (or column) of each block within its piece.
-    """
+    """Return the rows (or columns) of the piece of each block, given its row (or column) within it; shapes [blocks]."""
     most = np.zeros(int(piece.max()) + 1, dtype=np.int32)
     np.maximum.at(most, piece, position + 1)
     return most[piece]

@@ -49,11 +49,10 @@ def refine(
 ) -> IntArray:
     """Share the cells of every domain of one level out among its children.
 
-    :param depth: index of the level that ``domain_of_cell`` speaks of.
+    :param depth: of the level of the domains.
     :param domain_of_cell: shape [rows, columns].
     :param pool: shape [nodes], the nodes that may be used; they have room for all cells in whole blocks.
-    :param solve_grid: exact search for one rectangle; ``None`` = none.
-    :param seconds: wall-clock limit of all exact searches together.
+    :param solve_grid: exact search for one rectangle; ``None`` = none; ``seconds``: limit of all of them together.
     :returns: shape [rows, columns], the domain of the next level.
     """
     closer = cluster.levels[depth + 1]
@@ -170,8 +169,7 @@ def _best_fit(child: IntArray, capacities: IntArray, total: IntArray) -> IntArra
     the least room left over, and a child that is all free is not broken into while another fits.
 
     :param child: shape [blocks].
-    :param capacities: shape [children], descending.
-    :param total: shape [children], blocks the child could take if no node of it were in use.
+    :param capacities: shape [children], descending; ``total``: the same if no node were in use.
     """
     loads = np.bincount(child, minlength=len(capacities))
     free = np.ones(len(capacities), dtype=np.bool_)
