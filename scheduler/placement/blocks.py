@@ -79,6 +79,7 @@ def capacity_by_level(cluster: Cluster, job: Job, usable: npt.NDArray[np.bool_])
         else:
             cells = count_nodes(level, usable)
         size = blocks_at(cluster, job, depth).size
+        # whole blocks alone: what is left over of a domain takes none
         capacities.append(cells // size * size)
     return tuple(reversed(capacities))
 

@@ -1,7 +1,7 @@
 """Jobs that share nodes with others: they go where they do the least harm to gangs of whole nodes.
 
 One rule for the extender and the simulator.  A job inside one node goes to a node that is in use anyway, the fullest
-with room; an idle node is broken into last, and then one whose domains have the fewest idle nodes left, the broadest
+with room; an idle node is broken into last, and then one in the domains with the fewest idle nodes left, the broadest
 level first, so that large free domains stay whole.  A gang that takes a part of each of its nodes (say 4 of 8 GPUs on
 two) goes into the fewest domains, found greedily level by level: the domain with the least room that holds all of it,
 else the one with the most room, and the rest as if it were a gang of its own.

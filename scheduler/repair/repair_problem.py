@@ -126,6 +126,7 @@ def _admitted(cluster: Cluster, job: Job, old: IntArray) -> BoolArray:
     def no_slower(slowest: float) -> BoolArray:
         return admitted & ~(spare & (cluster.slowdown > slowest))
 
+    # room only grows with the slowdown admitted, so bisection finds the least that suffices
     steps = sorted({HEALTHY, *cluster.slowdown[spare].tolist()})
     enough = bisect_left(steps, True, key=lambda slowest: _room(cluster, job, no_slower(slowest)) >= job.grid.cells)
     return no_slower(steps[min(enough, len(steps) - 1)])

@@ -51,7 +51,7 @@ def contiguous(problem: GridProblem) -> IntArray:
 
 
 def fewest_domains(wanted: int, capacities: npt.ArrayLike) -> int | None:
-    """Return the fewest domains whose capacities reach a number; ``None`` when all together do not."""
+    """Return the fewest domains with capacities that reach a number; ``None`` when all together do not."""
     reached = np.cumsum(np.sort(np.asarray(capacities))[::-1])
     enough = int(np.searchsorted(reached, wanted)) + 1
     return enough if enough <= len(reached) else None

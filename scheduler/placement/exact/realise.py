@@ -111,7 +111,7 @@ def _cheapest_patterns(serves: BoolArray, covers: BoolArray, price: FloatArray) 
 def _column_generation(
     problem: GridProblem, serves: BoolArray, covers: BoolArray, pp: int, params: ExactParams
 ) -> tuple[BoolArray | None, FloatArray]:
-    """Return covers whose rows can reach D under the capacities, in fractions, or ``None``; and the last prices.
+    """Return covers with rows that can reach D under the capacities, in fractions, or ``None``; and the last prices.
 
     Master: max sum y_t over patterns t, with sum_t n_tk * y_t <= c_k for each domain and sum y_t <= D.  Pricing: a new
     pattern improves it when its cells, at the dual prices of the domains, cost less than 1 minus the dual of D.

@@ -151,6 +151,7 @@ def greedy_targets(choices: MoveChoices) -> IntArray:
         for weight, group_of, touched, places, spread in tables:
             groups = np.unique(group_of[members])
             added = ~touched[np.ix_(groups, places)]
+            # what the largest spread grows by, if it grows at all
             raised += weight * np.maximum((spread[groups, None] + added).max(axis=0) - spread.max(), 0)
             new += added.sum(axis=0)
         answer[i] = np.lexsort((-room, new, raised, room <= 0))[0]

@@ -152,11 +152,8 @@ class MoveModel:
 
     def _spreads(self) -> tuple[cp_model.LinearExpr, cp_model.LinearExpr]:
         """Return the objective, and all touches."""
-        spreads, touches = [], []
-        for term in self.terms:
-            spread, touched = self._spread(term)
-            spreads.append(spread)
-            touches += touched
+        spreads, added = zip(*map(self._spread, self.terms), strict=True)
+        touches = [touch for of_term in added for touch in of_term]
         weighted = (weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
         homes = zip(self._x, self._choices.target_at_home, strict=True)
         stay = _sum(row[home] for row, home in homes if home >= 0)
@@ -201,9 +198,9 @@ class MoveModel:
         index = np.full(len(choices.home), -1, dtype=np.int32)
         index[choices.movers] = np.arange(len(choices.movers))
         mover_of = index[choices.block_of]
-        pairs = np.unique(np.stack([group_of[mover_of >= 0], mover_of[mover_of >= 0]], axis=1), axis=0)
+        moving = mover_of >= 0
         groups: dict[int, list[int]] = {}
-        for group, mover in pairs.tolist():
+        for group, mover in np.unique([group_of[moving], mover_of[moving]], axis=1).T.tolist():
             groups.setdefault(group, []).append(mover)
         return groups
 

@@ -142,6 +142,7 @@ def move_segments(
         model.add(sum(used) <= most)  # a column touches the domains of its band
         model.add(sum(counts) == rows)  # every row of the band lies in one domain
     for k in domains:
+        # segments of all bands within what the domain can take
         model.add(sum(width * counts[k] for width, counts in zip(widths, held, strict=True)) <= int(room[k]))
     pairs = list(zip(segments, kept, strict=True))
     model.maximize(sum(one.staying[k] * count for one, at in pairs for k, count in at.items()))

@@ -109,6 +109,7 @@ def _grow(request: Request, hosts: IntArray, slice_size: int, slice_depth: int) 
     parent = [level.parent_of for level in levels] + [levels[-1].domain_of[hosts]]
     rank = [*domain_ranks(levels), np.arange(len(hosts), dtype=np.int32)]
     free = [*(count_nodes(level, request.admitted) for level in levels), np.ones_like(hosts)]
+    # slices are counted at their own level and summed up above it; below it none is
     slices = [np.zeros_like(count) for count in free]
     slices[slice_depth] = free[slice_depth] // slice_size
     for depth in range(slice_depth, 0, -1):

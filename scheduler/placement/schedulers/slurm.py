@@ -93,6 +93,7 @@ def place_segment(free: IntArray, need: int, base: int) -> dict[int, int]:
     :param base: nodes of a base block, the same for all (of uneven blocks, the smallest).
     :returns: block -> nodes; empty = no aggregate has room.
     """
+    # the smallest aggregate, of 2 to this power, that could hold the segment
     size = ceil(log2(ceil(need / base)))
     width = 1 << size if size <= BLOCK_LEVELS else len(free)
     inner = 1 << min(size - 1, BLOCK_LEVELS) if size > 0 else 1
@@ -142,8 +143,8 @@ def _fit(room: int, need: int) -> tuple[bool, int]:
 class LeafSwitches:
     """Free nodes below every switch, which leaf switches are in use, and the choice of the next one in topology/tree.
 
-    Of two leaf switches, climbing from them to where their paths meet: the one whose switch holds what is left of the
-    job is better, of two that do the one with fewer free nodes, and where neither does the one with more.  A leaf
+    Of two leaf switches, climbing from them to where their paths meet: the one with a switch that holds what is left of
+    the job is better, of two that do the one with fewer free nodes, and where neither does the one with more.  A leaf
     replaces the best one so far if it is as far from the leaves in use and better, or closer and under a switch that
     holds the rest.  Leaves are tried in the order of the cluster.
 

@@ -9,7 +9,7 @@ HyperNodes are the domains of the levels, tier 1 the closest, below one HyperNod
   (bin-packing).  Inside, pods are placed one by one.
 - **soft**: pods are placed one by one on the whole cluster.
 - *One by one*: a pod sees a sample of the free nodes (:mod:`scheduler.placement.schedulers.kube`).  Best is the node
-  whose tier-1 HyperNode is closest to the HyperNode that holds the gang so far (lowest tier of the lowest common one);
+  with its tier-1 HyperNode closest to the HyperNode that holds the gang so far (lowest tier of the lowest common one);
   among equals the one with most pods of the gang in its tier-1 HyperNode; among those one at random.  The sample moves
   on with each pod: a gang that has left its first domain is at the mercy of what the next pod happens to see.
 - **partitions**: groups of consecutive ranks, each held to one domain, placed one after another into the domain that
@@ -114,6 +114,7 @@ def _one_by_one(request: Request, tiers: list[IntArray], listed: IntArray, rng: 
     for rank in range(request.grid.cells):
         seen = window.look()
         tier = _common_tier(tiers, seen, int(chosen[0]), gang_tier) if rank else np.zeros(len(seen), dtype=np.int32)
+        # closeness counts first: pods of the gang nearby add at most 1 to the score of the nearest
         score = -tier.astype(np.float64)
         nearest = score == score.max()
         score[nearest] += pods_in[tiers[0][seen[nearest]]] / request.grid.cells

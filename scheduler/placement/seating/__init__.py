@@ -154,6 +154,7 @@ def _seat_on_nodes(cluster: Cluster, domain_of_cell: IntArray, *, node_rank: Int
     offered = np.searchsorted(domain_of_seat, domains, side="right") - first_seat
     for cell, seat, want, offer in zip(first_cell, first_seat, wanted, offered, strict=True):
         places = seats[seat : seat + offer]
+        # the run of so many seats with the fewest nodes between its ends
         start = int((places[want - 1 :] - places[: offer - want + 1]).argmin())
         nodes[cells[cell : cell + want]] = around[places[start : start + want]]
     return nodes.reshape(domain_of_cell.shape)

@@ -82,6 +82,7 @@ def choose_fillings(
         changed = False
         for i in open_parcels:
             _add(totals, parcels[i], chosen[i], -1)
+            # without the parcel: what the other domains cost whatever it does
             worst = {family: int(total.max()) for family, total in totals.items()}
             best = min(options[i], key=lambda filling: _score(totals, worst, parcels[i], filling, weights))
             changed |= best is not chosen[i]

@@ -63,6 +63,7 @@ class Parcel:
         row, column = _number(self.rows), _number(self.columns)
         mask = np.zeros((int(row.max()) + 1, int(column.max()) + 1), dtype=np.bool_)
         mask[row, column] = True
+        # a full rectangle is one piece
         if mask.all():
             return np.zeros_like(row), row, column
         row_piece, column_piece = _number_rows(mask), _number_rows(mask.T)
@@ -79,7 +80,7 @@ class Parcel:
         """Permutations of the blocks that leave the spread of a filling as it is and change which row or column bears
         it: rows, or columns, of every piece mirrored, or moved on by half of them.
 
-        :returns: shape [blocks] each: the block whose place each block takes; the first changes nothing.
+        :returns: shape [blocks] each: each block takes the place of the block named; the first changes nothing.
         """
         piece, row, column = self.pieces
         height, width = _extent(piece, row), _extent(piece, column)
