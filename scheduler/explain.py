@@ -52,8 +52,8 @@ def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[Cheaper
     for (dp, pp), cost in costs.items():
         # the refuted pair closest above (dp, pp)
         known = next((known for known in refutations if known.covers(dp, pp)), None) or _by_bound(outcome, (dp, pp))
-        why = (None, None, None) if known is None else (Spread(*known.pair), known.by, known.sentence)
-        pairs.append(CheaperPair(dp, pp, cost, *why, maximal=(dp, pp) in decisive))
+        refuted, by, sentence = (None, None, None) if known is None else (Spread(*known.pair), known.by, known.sentence)
+        pairs.append(CheaperPair(dp, pp, cost, refuted, by, sentence, (dp, pp) in decisive))
     return tuple(sorted(pairs, key=lambda pair: (-pair.objective, pair.dp)))
 
 
