@@ -49,7 +49,7 @@ def report(rows: Sequence[study.Table1Row]) -> str:
         table(header, lines),
         f"Best baseline over the paper's program: {_number(ours.largest)} at most and {_number(ours.mean)} on average; "
         f"best-fit alone: {_number(best_fit.largest)} and {_number(best_fit.mean)}; "
-        f"published: {study.PUBLISHED_BEST} and {study.PUBLISHED_MEAN}.",
+        f"published: {study.PUBLISHED.largest} and {study.PUBLISHED.mean}.",
         promises(
             [
                 Promise("every optimum proved", f"{proved} of {len(rows)}", proved == len(rows)),

@@ -1,8 +1,8 @@
 """Alpha and beta from a model description: how much a job gains from aligning its DP groups, and its PP groups.
 
 The Arnold paper (arXiv 2509.15940, section 5.2 and appendix) derives two ratios of a job from its communication volumes
-and looks up the nearest measured job in a characterisation table; alpha is the share that DP alignment has in the gains
-measured there.  There is no interpolation.
+and looks up the nearest measured job in a characterisation table; alpha is the share that DP alignment has in its
+gains.  There is no interpolation.
 
 The paper takes the Euclidean distance of (r1, r2), in which r2, a few hundred times larger, decides alone.  Here the
 distance is taken of (ln r1, ln r2): both are ratios, and twice as much is as far away as half as much.
@@ -65,16 +65,11 @@ class Model(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """What one pipeline stage of one replica holds and sends, in bytes.
+    """What one pipeline stage of one replica holds and sends, in bytes."""
 
-    :param weights: v_w, weights that compute a token.
-    :param dp: v_d, gradients reduced in a step.
-    :param pp: v_p, activations sent to the next stage for one microbatch.
-    """
-
-    weights: float
-    dp: float
-    pp: float
+    weights: float  # v_w, weights that compute a token
+    dp: float  # v_d, gradients reduced in a step
+    pp: float  # v_p, activations sent to the next stage for one microbatch
     micro_batch: int = 1
 
     @property
@@ -90,23 +85,16 @@ class Volumes:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One measured job of the characterisation table.
-
-    :param gpu: type of GPU it ran on.
-    :param dp_gain: throughput gained by aligning DP groups, percent, at least 0.
-    :param pp_gain: the same for PP groups; not both 0.
-    :param published: what the source says, and which source.
-    :param inferred: what had to be assumed to make it a record.
-    """
+    """One measured job of the characterisation table."""
 
     name: str
     gpu: str
     model: Model
     parallelism: Parallelism
-    dp_gain: float
-    pp_gain: float
-    published: str
-    inferred: str = ""
+    published: str  # what the source says, and which source
+    inferred: str = ""  # what had to be assumed to make it a record
+    dp_gain: float = 0.0  # throughput gained by aligning DP groups, percent, at least 0
+    pp_gain: float = 0.0  # the same for PP groups; not both 0
 
     @property
     def alpha(self) -> float:
@@ -116,11 +104,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class DerivedAlpha:
-    """The answer, and where it comes from.
-
-    :param record: the nearest record; ``None`` where the parallelism alone decides.
-    :param reason: one sentence for the user.
-    """
+    """The answer, the nearest record (``None`` where the parallelism alone decides), and a sentence for the user."""
 
     alpha: float
     volumes: Volumes
@@ -150,7 +134,7 @@ def volumes(model: Model, parallelism: Parallelism) -> Volumes:
 
 
 def _mlp(model: Model, ep: int) -> tuple[float, float]:
-    """Return parameters of a layer's MLP: whose gradients a replica reduces, and which compute a token."""
+    """Return parameters of a layer's MLP: those with gradients to reduce, and those that compute a token."""
     h = model.hidden
     if model.moe is None:
         return 8 * h**2 + 7 * h, 8 * h**2 + 7 * h
@@ -179,10 +163,7 @@ def microbatches(model: Model, parallelism: Parallelism) -> int | None:
 
 
 def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) -> DerivedAlpha:
-    """Return the DP affinity of a job.
-
-    Records of the model's own GPU type are preferred; of another type only when there are none.
-    """
+    """Return the DP affinity of a job by the nearest record: of the model's own GPU type where there is one."""
     own = volumes(model, parallelism)
     if parallelism.pp == 1:
         return DerivedAlpha(1.0, own, None, "alpha 1: without pipeline stages there are only DP groups to align")
@@ -200,3 +181,77 @@ def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) 
 
 def _distance(one: Volumes, other: Volumes) -> float:
     return hypot(log(one.r1 / other.r1), log(one.r2 / other.r2))
+
+
+_GRID, _EXPERT_GRID = Parallelism(tp=4, pp=2, dp=12), Parallelism(tp=4, ep=4, pp=2, dp=12)
+_SHAPES = "the model's shape and the split of 96 GPUs (tp 4, pp 2, dp 12, as in the paper's setting (i))"
+_FROM_ORIGINAL = f"{_SHAPES}; no DP gain, as for the model it was made from"
+
+
+def _gpt(hidden: int, layers: int, vocab: int = 64_000, moe: Experts | None = None) -> Model:
+    return Model(hidden=hidden, layers=layers, vocab=vocab, sequence_length=4096, moe=moe)
+
+
+RECORDS: tuple[Record, ...] = (
+    Record(
+        "24B dense on H800",
+        "H800",
+        _gpt(6144, 52),
+        _GRID,
+        pp_gain=2.3,
+        published="96 GPUs over 2 minipods: PP-aligned +2.3 %; alpha 0 was used",
+        inferred=f"{_SHAPES}; no DP gain, from alpha 0",
+    ),
+    Record(
+        "24B dense with twice the layers on H800",
+        "H800",
+        _gpt(6144, 104),
+        _GRID,
+        pp_gain=2.9,
+        published="layers x2: PP-aligned +2.9 %",
+        inferred=_FROM_ORIGINAL,
+    ),
+    Record(
+        "24B dense with 3.5 times the layers on H800",
+        "H800",
+        _gpt(6144, 182),
+        _GRID,
+        pp_gain=3.4,
+        published="layers x3.5: PP-aligned +3.4 %",
+        inferred=_FROM_ORIGINAL,
+    ),
+    Record(
+        "24B MoE on H800",
+        "H800",
+        _gpt(2560, 28, moe=Experts(experts=16, top_k=2)),
+        _EXPERT_GRID,
+        dp_gain=1.8 * 3 / 7,
+        pp_gain=1.8,
+        published="96 GPUs over 2 minipods: PP-aligned +1.8 %; alpha 0.3 was used",
+        inferred=f"{_SHAPES} with 16 experts, top 2, ep 4; the DP gain, from alpha 0.3",
+    ),
+    Record(
+        "7B dense on L20",
+        "L20",
+        _gpt(4096, 32, vocab=32_000),
+        _GRID,
+        dp_gain=1.4,
+        published="wants DP alignment, +1.4 %",
+        inferred=f"{_SHAPES}; no PP gain, as none is given",
+    ),
+    Record(
+        "14B dense on L20",
+        "L20",
+        _gpt(5120, 40, vocab=32_000),
+        _GRID,
+        pp_gain=0.5,
+        published="wants PP alignment, +0.5 %",
+        inferred=f"{_SHAPES}; no DP gain, as none is given",
+    ),
+)
+"""The built-in characterisation table: what aligning DP groups, or PP groups, was measured to bring.
+
+Source of all gains: the Arnold paper, arXiv 2509.15940, and its NeurIPS 2025 camera-ready.  The paper gives sizes and
+gains, not the shapes of its models; each record says what had to be inferred.  Measure your own jobs and add them with
+``--records FILE`` (docs/job.md): a handful of points cannot characterise every model.
+"""

@@ -15,7 +15,6 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import Spread
 from scheduler.outcome import Outcome, Status, run
-from scheduler.phrases import verdict
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.step_time import slowest_in_use, step_time
@@ -109,7 +108,7 @@ def _option(cluster: Cluster, job: Job, way: Way, outcome: Outcome, *, slow: set
     evaluation = outcome.evaluation
     used = () if evaluation is None else evaluation.flagged
     slowest = time = None
-    sentence = f"{WORDS[way]}: {verdict(outcome)}"
+    sentence = f"{WORDS[way]}: {outcome.verdict}"
     if evaluation is not None:
         slowest = slowest_in_use(cluster, evaluation)
         time = step_time(job.replace(avoid="price"), objective=evaluation.objective, slowest=slowest)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
-
-from annotated_types import Ge
 
 from scheduler.job import Job
 from scheduler.objective import Spread, job_level, objective_of
 from scheduler.outcome import TOLERANCE, Outcome
 from scheduler.placement.types import Pair, Refutation
 from topology.cluster import Cluster
+from topology.field_types import AtLeastOne
 from topology.json_record import JsonRecord
 
 
@@ -20,9 +18,9 @@ from topology.json_record import JsonRecord
 class CheaperPair(JsonRecord):
     """A pair of spreads that would cost less than the placement found."""
 
-    dp: Annotated[int, Ge(1)]
+    dp: AtLeastOne
     """DP spread S."""
-    pp: Annotated[int, Ge(1)]
+    pp: AtLeastOne
     """PP spread R."""
     objective: float
     """What it would cost, with the least that soft constraints can add."""
@@ -52,7 +50,8 @@ def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[Cheaper
     decisive = _antichain(costs)
     pairs = []
     for (dp, pp), cost in costs.items():
-        known = _covering(refutations, dp, pp) or _by_bound(outcome, (dp, pp))
+        # the refuted pair closest above (dp, pp)
+        known = next((known for known in refutations if known.covers(dp, pp)), None) or _by_bound(outcome, (dp, pp))
         refuted, by, sentence = (None, None, None) if known is None else (Spread(*known.pair), known.by, known.sentence)
         pairs.append(CheaperPair(dp, pp, cost, refuted, by, sentence, (dp, pp) in decisive))
     return tuple(sorted(pairs, key=lambda pair: (-pair.objective, pair.dp)))
@@ -60,13 +59,11 @@ def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[Cheaper
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """A pair of spreads that would cost less than the placement found, and why it cannot be had.
-
-    :param with_it: smaller pairs that are ruled out with it, or open as it is; each stands with one pair only.
-    """
+    """A pair of spreads that would cost less than the placement found, and why it cannot be had."""
 
     pair: CheaperPair
     with_it: tuple[CheaperPair, ...]
+    """Smaller pairs that are ruled out with it, or open as it is; each stands with one pair only."""
 
     @property
     def sentence(self) -> str:
@@ -85,10 +82,7 @@ class WhyNot:
 
 
 def why_not(pairs: Sequence[CheaperPair]) -> list[WhyNot]:
-    """Return every cheaper pair once, with the reason: first those that no other exceeds, by DP spread.
-
-    :param pairs: of :func:`cheaper_pairs`, dearest first.
-    """
+    """Return every cheaper pair (given dearest first) with the reason: first those that none exceeds, by DP spread."""
     first = sorted((pair for pair in pairs if pair.maximal), key=lambda pair: pair.dp)
     heads: dict[CheaperPair, list[CheaperPair]] = {pair: [] for pair in first}
     for pair in pairs:
@@ -120,15 +114,9 @@ def _costs(cluster: Cluster, job: Job) -> Iterator[tuple[Pair, float]]:
             yield (dp, pp), objective_of(job, dp, pp, soft)
 
 
-def _covering(refutations: Sequence[Refutation], dp: int, pp: int) -> Refutation | None:
-    """Return the refuted pair closest above (dp, pp)."""
-    return next((known for known in refutations if known.covers(dp, pp)), None)
-
-
 def _by_bound(outcome: Outcome, pair: Pair) -> Refutation | None:
     """Return the certified bound as what rules out a pair that is said to cost less."""
     if outcome.status != "optimal":
         return None
-    return Refutation(
-        pair, "bound", f"no placement can have an objective below {outcome.objective:.4g}, all terms counted"
-    )
+    sentence = f"no placement can have an objective below {outcome.objective:.4g}, all terms counted"
+    return Refutation(pair, "bound", sentence)

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 from topology.errors import InvalidJob
@@ -35,17 +34,15 @@ DEFAULT_ALPHA = 0.5
 
 DEFAULT_SPREAD_COST = 0.023
 """Share of the step time that one unit of the objective costs, where the job does not say it: the gain of aligning PP
-groups that the Arnold paper measured for a dense 24B model (arXiv 2509.15940; ``scheduler.characterisation``)."""
+groups that the Arnold paper measured for a dense 24B model (arXiv 2509.15940; ``scheduler.affinity``)."""
 
 Avoid = Literal["strict", "price", "ignore"]
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The cells of a job and their communication groups at node level.
+    """The cells of a job, a row for each PP group and a column for each pipeline stage at node level.
 
-    :param rows: number of PP groups.
-    :param columns: number of pipeline stages at node level.
     :param node_rank: shape [rows, columns], the rank of each cell among the job's nodes.
     :param groups: for each family, shape [rows, columns], the number of the group each cell belongs to.
     """
@@ -117,24 +114,18 @@ class Parallelism:
         import numpy as np
 
         inside, degree = self._split(gpus_per_node)
-        axes = [axis for axis in self.order.split("-") if axis != "ep"]
-        shape = tuple(degree[axis] for axis in reversed(axes))
-        position = np.indices(shape, dtype=np.int32)
-        coordinate = {axis: position[len(axes) - 1 - i].ravel() for i, axis in enumerate(axes)}
-        row = np.zeros(prod(shape), dtype=np.int32)
-        stride = 1
-        for axis in axes:
-            if axis in ("cp", "dp"):
-                row += coordinate[axis] * stride
-                stride *= degree[axis]
-        column = coordinate["pp"]
+        # the axes from the slowest to the fastest: ranks count the cells in this order
+        axes = [axis for axis in reversed(self.order.split("-")) if axis != "ep"]
+        coordinate = dict(zip(axes, np.indices([degree[axis] for axis in axes], dtype=np.int32), strict=True))
+        cp_first = axes.index("cp") > axes.index("dp")
+        fast, slow = ("cp", "dp") if cp_first else ("dp", "cp")
+        row = coordinate[fast] + coordinate[slow] * degree[fast]
         rows, columns = degree["cp"] * degree["dp"], degree["pp"]
         node_rank = np.empty((rows, columns), dtype=np.int32)
-        node_rank[row, column] = np.arange(len(row), dtype=np.int32)
+        node_rank[row.ravel(), coordinate["pp"].ravel()] = np.arange(rows * columns, dtype=np.int32)
 
         r, c = np.indices((rows, columns), dtype=np.int32)
-        cp_stride = 1 if axes.index("cp") < axes.index("dp") else degree["dp"]
-        cp_group = r // degree["cp"] if cp_stride == 1 else r % cp_stride
+        cp_group = r // degree["cp"] if cp_first else r % degree["dp"]
         expert_rows = self._expert_rows(inside["cp"] * inside["dp"])
         groups: dict[Family, IntArray] = {
             "tp": r * columns + c,
@@ -146,10 +137,7 @@ class Parallelism:
         return Grid(rows, columns, node_rank, groups)
 
     def shape(self, gpus_per_node: int) -> tuple[int, int]:
-        """Return rows and columns of the grid, without building it.
-
-        :raises InvalidJob: as :meth:`grid`.
-        """
+        """Return rows and columns of the grid without building it; raises as :meth:`grid`."""
         inside, degree = self._split(gpus_per_node)
         self._expert_rows(inside["cp"] * inside["dp"])
         return degree["cp"] * degree["dp"], degree["pp"]
@@ -215,10 +203,8 @@ class Job:
     """A gang that starts whole or not at all.
 
     :param alpha: DP affinity in [0, 1]; beta = 1 - alpha is the PP affinity (Eq. 2).
-    :param level: the level whose domains spread counts; ``None`` = the broadest with more than one domain.
+    :param level: at which spread counts; ``None`` = the broadest with more than one domain.
     :param avoid: what to do about slow nodes: never use them, weigh them against spread, or take no notice.
-    :param holds: hard constraints.
-    :param counts: soft terms.
     :param microbatches: microbatches a step, for the price of a slow node; ``None`` = unknown, the full price.
     :param spread_cost: share of the step time that one unit of the objective costs, for weighing slow nodes.
     """
@@ -229,8 +215,8 @@ class Job:
     gpus_per_node: int = 8
     level: str | None = None
     avoid: Avoid = "price"
-    holds: tuple[Hold, ...] = field(default=())
-    counts: tuple[Count, ...] = field(default=())
+    holds: tuple[Hold, ...] = ()
+    counts: tuple[Count, ...] = ()
     microbatches: int | None = None
     spread_cost: float = DEFAULT_SPREAD_COST
 
@@ -272,10 +258,9 @@ def stage_slowdown(slowdown: npt.ArrayLike, *, stages: int, microbatches: int | 
     """Return how much one slow worker slows its whole job: ``1 + (f - 1) * m / (m + p - 1)``.
 
     Source: what-if replay of pipelines (arXiv 2505.05713): the slow stage delays each of the m microbatches, the fill
-    and drain of the pipeline (p - 1 slots) are not affected.
+    and drain of the pipeline (p stages, p - 1 slots) are not affected.
 
     :param slowdown: factor f of the worker, at least 1; any shape.
-    :param stages: pipeline depth p.
     :param microbatches: m; ``None`` = unknown, taken as very many, the full price.
     """
     import numpy as np

@@ -1,24 +1,114 @@
-"""The job file: YAML (or JSON) in, :class:`~scheduler.job.Job` out, every mistake named with its line.
+"""Job files and characterisation files (docs/job.md): YAML (or JSON) in, jobs out, every mistake named with its line.
 
-The format is described for users in docs/job.md.  A job file may leave alpha to a model description; what was derived
-or assumed is said in ``notes``, which commands pass on to the user.
+A job file may leave alpha to a model description; what was derived or assumed is said in ``notes``, for the user.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from scheduler.affinity import DerivedAlpha, Model, Record, affinity, microbatches
-from scheduler.job import DEFAULT_ALPHA, DEFAULT_SPREAD_COST, MEGATRON_ORDER, Count, Hold, Job, Overrides, Parallelism
-from scheduler.job_document import JobDocument, RecordsDocument
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from scheduler.affinity import RECORDS, Model, Record, Size, affinity, microbatches
+from scheduler.job import (
+    DEFAULT_ALPHA,
+    DEFAULT_SPREAD_COST,
+    MEGATRON_ORDER,
+    Avoid,
+    Count,
+    Family,
+    Hold,
+    Job,
+    Overrides,
+    Parallelism,
+)
+from scheduler.outcome import Instance
 from topology.cluster import Cluster
 from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob, TooLarge, UnknownName, did_you_mean
+from topology.field_types import AtLeastOne, Share
 from topology.files import Source
 
 MAX_CELLS = 1_000_000
 """Most nodes of one job; ten times the largest cluster that is known."""
+
+Factor = Annotated[float, Field(ge=0.0, le=1e6)]
+
+
+class _Strict(BaseModel):
+    """Unknown keys, text for numbers, NaN and infinities are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class ParallelismFile(_Strict):
+    """Degrees of parallelism."""
+
+    tp: AtLeastOne = 1
+    cp: AtLeastOne = 1
+    ep: AtLeastOne = 1
+    dp: AtLeastOne = 1
+    pp: AtLeastOne = 1
+    order: str | None = None
+
+
+class ConstraintFile(_Strict):
+    """A hard constraint (``within``) or a soft one (``level`` and ``weight``)."""
+
+    family: Family
+    within: str | None = None
+    level: str | None = None
+    weight: Factor | None = None
+
+    @model_validator(mode="after")
+    def _hard_or_soft(self) -> ConstraintFile:
+        soft = self.level is not None and self.weight is not None
+        if (self.within is None) != soft or (self.within is not None and (self.level or self.weight is not None)):
+            raise ValueError("give either within (hard), or level and weight (soft)")
+        return self
+
+
+class JobDocument(_Strict):
+    """The whole file."""
+
+    parallelism: ParallelismFile
+    name: Annotated[str, Field(min_length=1, max_length=253)] = "job"
+    gpus_per_node: Size = 8
+    order: str | None = None
+    alpha: Share | None = None
+    model: Model | None = None
+    level: str | None = None
+    avoid: Avoid = "price"
+    constraints: tuple[ConstraintFile, ...] = Field(default=(), strict=False)
+    microbatches: Size | None = None
+    spread_cost: Factor | None = None
+
+
+class RecordFile(_Strict):
+    """One measurement of a characterisation file."""
+
+    name: str
+    gpu: str
+    model: Model
+    parallelism: ParallelismFile
+    dp_gain: Factor
+    pp_gain: Factor
+    published: str = ""
+
+    @model_validator(mode="after")
+    def _some_gain(self) -> RecordFile:
+        if self.dp_gain == self.pp_gain == 0.0:
+            raise ValueError("one of dp_gain and pp_gain must be above 0; such a job tells nothing about alpha")
+        return self
+
+
+class RecordsDocument(_Strict):
+    """A characterisation file."""
+
+    records: tuple[RecordFile, ...] = Field(min_length=1, strict=False)
+
 
 Where = Callable[..., str]
 """File and line of a key: ``where("parallelism", "tp")`` is ``"job.yaml:3"``."""
@@ -26,20 +116,16 @@ Where = Callable[..., str]
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A job with what is worth saying about how it was read.
-
-    :param levels: the levels that the job names, with the option or the line of the file that names each.
-    :param notes: one sentence each, for the user.
-    """
+    """A job with the levels that it names (and the option or line that names each), and how it was read."""
 
     job: Job
     levels: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # one sentence each, for the user
 
     def check_levels(self, cluster: Cluster) -> None:
         """Make sure that the cluster has every level that the job names.
 
-        :raises UnknownName: it has not; says where the job names it.
+        :raises UnknownName: a level is missing; says where the job names it.
         """
         known = [level.name for level in cluster.levels]
         for name, where in self.levels:
@@ -52,10 +138,8 @@ class JobFile:
 
 
 def load_job(source: Source, *, overrides: Overrides | None = None, records: Sequence[Record] = ()) -> JobFile:
-    """Read a job.
+    """Read a job; options of the command line win over the file, records add to the built-in characterisation.
 
-    :param overrides: command-line options that win over the file.
-    :param records: characterisation besides the built-in table.
     :raises InvalidInput: not YAML or JSON.
     :raises InvalidJob: unknown keys, impossible values, groups that do not cut into nodes; says the line.
     :raises TooLarge: more than :data:`MAX_CELLS` nodes.
@@ -75,12 +159,15 @@ def job_of(
         parallelism = _parallelism(content, where)
         alpha = content.alpha if overrides.alpha is None else overrides.alpha
         if alpha is None and content.model is not None:
-            derived = _derived(content.model, parallelism, records)
+            derived = affinity(content.model, parallelism, (*records, *RECORDS))
             alpha = derived.alpha
             notes.append(f"{derived.reason}.")
         elif alpha is None:
             alpha = DEFAULT_ALPHA
             notes.append(f"alpha {DEFAULT_ALPHA} by default: the job gives neither alpha nor model.")
+        steps = content.microbatches
+        if steps is None and content.model is not None:
+            steps = microbatches(content.model, parallelism)
         job = Job(
             name=content.name,
             parallelism=parallelism,
@@ -94,7 +181,7 @@ def job_of(
                 for c in content.constraints
                 if c.level is not None and c.weight is not None
             ),
-            microbatches=_microbatches(content, parallelism),
+            microbatches=steps,
             spread_cost=DEFAULT_SPREAD_COST if content.spread_cost is None else content.spread_cost,
         )
         _ = job.grid
@@ -115,6 +202,26 @@ def _named_levels(content: JobDocument, where: Where, overrides: Overrides) -> I
                 yield name, where("constraints", i, key)
 
 
+def job_document(instance: Instance) -> JobDocument:
+    """Return the job as a file that says everything: defaults, overrides and derived values filled in."""
+    job = instance.job
+    degrees = job.parallelism
+    hard = [ConstraintFile(family=hold.family, within=hold.level) for hold in job.holds]
+    soft = [ConstraintFile(family=count.family, level=count.level, weight=count.weight) for count in job.counts]
+    return JobDocument(
+        name=job.name,
+        gpus_per_node=job.gpus_per_node,
+        parallelism=ParallelismFile(tp=degrees.tp, cp=degrees.cp, ep=degrees.ep, dp=degrees.dp, pp=degrees.pp),
+        order=degrees.order,
+        alpha=job.alpha,
+        level=instance.level.name,
+        avoid=job.avoid,
+        constraints=(*hard, *soft),
+        microbatches=job.microbatches,
+        spread_cost=job.spread_cost,
+    )
+
+
 def load_records(source: Source) -> tuple[Record, ...]:
     """Read a characterisation file: measurements that extend the built-in table.
 
@@ -128,17 +235,8 @@ def load_records(source: Source) -> tuple[Record, ...]:
         except InvalidJob as error:
             where = document.where("records", i, *error.where.split("."))
             raise InvalidInput(error.message, where=where, fix=error.fix) from None
-        records.append(
-            Record(
-                name=row.name,
-                gpu=row.gpu,
-                model=row.model,
-                parallelism=parallelism,
-                dp_gain=row.dp_gain,
-                pp_gain=row.pp_gain,
-                published=row.published,
-            )
-        )
+        gains = row.dp_gain, row.pp_gain
+        records.append(Record(row.name, row.gpu, row.model, parallelism, row.published, "", *gains))
     return tuple(records)
 
 
@@ -155,18 +253,6 @@ def _parallelism(content: JobDocument, where: Where) -> Parallelism:
             fix="lower dp or pp, or check the degrees for a slip",
         )
     return parallelism
-
-
-def _derived(model: Model, parallelism: Parallelism, records: Sequence[Record]) -> DerivedAlpha:
-    from scheduler.characterisation import RECORDS
-
-    return affinity(model, parallelism, (*records, *RECORDS))
-
-
-def _microbatches(content: JobDocument, parallelism: Parallelism) -> int | None:
-    if content.microbatches is not None or content.model is None:
-        return content.microbatches
-    return microbatches(content.model, parallelism)
 
 
 def _place(key: str, content: JobDocument, where: Where, overrides: Overrides) -> str:

@@ -1,6 +1,6 @@
 """The one evaluator: whether a placement is valid and what it is worth.
 
-The evaluator knows no algorithm.  Every algorithm's result passes through :func:`evaluate` before anyone sees it.
+The evaluator knows no algorithm.  Every algorithm's result passes through :func:`evaluate` before it is shown.
 
 Spread of a group = number of distinct domains its cells touch.  The objective is Eq. 2 of the Arnold paper
 (arXiv 2509.15940): ``alpha * max over DP groups + beta * max over PP groups`` of spread, plus the soft terms that a
@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
-from annotated_types import Ge
 
 from scheduler.job import FAMILIES, Family, Grid, Job
 from topology.cluster import Cluster, IntArray, Level
 from topology.errors import InvalidPlacement
+from topology.field_types import AtLeastOne
 from topology.json_record import JsonRecord
 
 
@@ -26,9 +25,9 @@ from topology.json_record import JsonRecord
 class Spread(JsonRecord):
     """Largest number of domains that a group touches."""
 
-    dp: Annotated[int, Ge(1)]
+    dp: AtLeastOne
     """Over all DP groups: S."""
-    pp: Annotated[int, Ge(1)]
+    pp: AtLeastOne
     """Over all PP groups: R."""
 
 
@@ -36,8 +35,7 @@ class Spread(JsonRecord):
 class Evaluation:
     """What a valid placement is worth.
 
-    :param dp: S, largest number of domains a DP group (column) touches at the job's level.
-    :param pp: R, the same for PP groups (rows).
+    :param dp: S, largest number of domains a DP group (column) touches at the job's level; pp: R, the same for rows.
     :param objective: ``alpha * S + beta * R`` plus soft terms.
     :param by_level: level -> family -> largest spread of a group of that family.
     :param domains: cells in each domain of the job's level, domains without cells left out.
@@ -53,7 +51,10 @@ class Evaluation:
 
     @property
     def spread(self) -> Spread:
-        """S and R together."""
+        """Return the largest number of distinct domains that a group touches.
+
+        :param groups: any shape, the group of each cell, numbered from 0; ``domains``: its domain, same shape.
+        """
         return Spread(self.dp, self.pp)
 
 
@@ -66,10 +67,9 @@ def job_level(cluster: Cluster, job: Job) -> Level:
 
 
 def spread(groups: IntArray, domains: IntArray) -> int:
-    """Return largest number of distinct domains that a group touches.
+    """Return the largest number of distinct domains that a group touches.
 
-    :param groups: any shape, the group of each cell, 0 .. number of groups - 1.
-    :param domains: same shape, the domain of each cell.
+    :param groups: any shape, the group of each cell, numbered from 0; ``domains``: its domain, same shape.
     """
     width = int(domains.max()) + 1
     touched = np.unique(groups.ravel().astype(np.int64) * width + domains.ravel())
@@ -92,7 +92,10 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     """
     grid = job.grid
     _check_nodes(cluster, job, grid, nodes)
-    by_level = {level.name: _spread_of_families(grid, level, nodes) for level in cluster.levels}
+    by_level: dict[str, Mapping[Family, int]] = {}
+    for level in cluster.levels:
+        domains = level.domain_of[nodes]
+        by_level[level.name] = {family: spread(grid.groups[family], domains) for family in FAMILIES}
     for hold in job.holds:
         if by_level[cluster.level(hold.level).name][hold.family] > 1:
             raise InvalidPlacement(
@@ -110,11 +113,6 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
         domains={level.domains[k]: int(cells[k]) for k in np.flatnonzero(cells)},
         flagged=tuple(int(i) for i in np.sort(nodes.ravel()) if cluster.slowdown[i] > 1.0),
     )
-
-
-def _spread_of_families(grid: Grid, level: Level, nodes: IntArray) -> dict[Family, int]:
-    domains = level.domain_of[nodes]
-    return {family: spread(grid.groups[family], domains) for family in FAMILIES}
 
 
 def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> None:

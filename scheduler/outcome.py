@@ -1,4 +1,4 @@
-"""The outcome of a run: an algorithm's proposal, weighed by the one evaluator.
+"""A placement problem, and the outcome of a run: an algorithm's proposal, weighed by the one evaluator.
 
 Every command, study and service calls algorithms through :func:`run`, so that no algorithm scores itself and no
 placement that breaks a rule is ever shown.
@@ -6,23 +6,56 @@ placement that breaks a rule is ever shown.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from scheduler.job import Job
-from scheduler.objective import Evaluation, Spread, evaluate, objective_of
+from scheduler.objective import Evaluation, Spread, evaluate, job_level, objective_of
 from scheduler.placement.trunks import propose, propose_in_a_trunk
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
-from topology.cluster import Cluster
+from topology.cluster import Cluster, Level
 from topology.errors import InvalidPlacement
+from topology.quantities import decimal
 
 Status = Literal["optimal", "feasible", "infeasible", "timeout", "gave-up", "refused"]
 """``optimal``: proved; ``feasible``: valid, with a gap; ``infeasible``: the algorithm shows that its rule admits no
 placement; ``timeout``: out of time with nothing valid; ``gave-up``: a heuristic ended without a placement and proved
 nothing; ``refused``: the algorithm proposed what the evaluator refuses."""
 
+STATUS: Mapping[Status, str] = {
+    "optimal": "proved optimal",
+    "feasible": "feasible",
+    "infeasible": "infeasible",
+    "timeout": "stopped at its time limit",
+    "gave-up": "gave up",
+    "refused": "refused",
+}
+"""Statuses of an outcome as text and pages show them."""
+
 TOLERANCE = 1e-9
 """Two objectives closer than this are the same: they are sums of a few products of small integers."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A job, the cluster it is to be placed on, and where both come from."""
+
+    cluster: Cluster
+    job: Job
+    source: str = ""
+    """Name of the cluster's file."""
+    notes: tuple[str, ...] = ()
+    """What is worth knowing about how the two were read, a sentence each."""
+
+    @cached_property
+    def level(self) -> Level:
+        """The level at which spread counts.
+
+        :raises UnknownName: the job names a level that the cluster does not have.
+        """
+        return job_level(self.cluster, self.job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +91,22 @@ class Outcome:
         """Spreads of the placement; ``None`` = there is no placement."""
         return None if self.evaluation is None else self.evaluation.spread
 
+    @property
+    def verdict(self) -> str:
+        """The outcome in one sentence: ``proved optimal: DP spread 2, PP spread 4, objective 3.0``."""
+        status, worth = status_words(self.status, self.stopped_at), self.evaluation
+        if worth is None:
+            return f"{status}: {self.reason}"
+        found = f"DP spread {worth.dp}, PP spread {worth.pp}, objective {decimal(worth.objective)}"
+        if self.status == "optimal":
+            return f"{status}: {found}"
+        return f"{status}, gap {self.gap:.1%}: {found}, proved bound {decimal(self.bound or 0.0)}"
+
+
+def status_words(status: Status, stopped_at: float | None = None) -> str:
+    """Return a status as text and pages show it: ``proved optimal``, ``feasible``, ``stopped at 5 s``."""
+    return STATUS[status] if stopped_at is None else f"stopped at {stopped_at:.3g} s"
+
 
 class RefusedPlacement(InvalidPlacement):
     """An algorithm proposed what the evaluator refuses: the algorithm's doing, not the user's."""
@@ -92,7 +141,11 @@ def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limit
 def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
     """Weigh a proposal of any algorithm by the one evaluator."""
     if proposal.nodes is None:
-        return _without_placement(name, proposal)
+        status: Status = "infeasible" if proposal.infeasible else "gave-up" if proposal.complete else "timeout"
+        reason = (
+            f"{name} found no placement" if proposal.complete else "time ran out before a valid placement was found"
+        )
+        return Outcome(name, status, proposal, reason=proposal.infeasible or reason, notes=proposal.notes)
     try:
         evaluation = evaluate(cluster, job, proposal.nodes)
     except InvalidPlacement as error:
@@ -113,12 +166,3 @@ def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
         gap=0.0 if proved else (evaluation.objective - bound) / evaluation.objective,
         notes=notes,
     )
-
-
-def _without_placement(name: str, proposal: Proposal) -> Outcome:
-    if proposal.infeasible:
-        return Outcome(name, "infeasible", proposal, reason=proposal.infeasible, notes=proposal.notes)
-    if not proposal.complete:
-        reason = "time ran out before a valid placement was found"
-        return Outcome(name, "timeout", proposal, reason=reason, notes=proposal.notes)
-    return Outcome(name, "gave-up", proposal, reason=f"{name} found no placement", notes=proposal.notes)

@@ -6,46 +6,43 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from scheduler.job import Job
-from scheduler.job_document import JobDocument
-from scheduler.jobfile import JobFile, job_of
+from scheduler.jobfile import JobDocument, JobFile, job_of
 from topology.cluster import Cluster, IntArray
 from topology.documents import Document, load_document
 from topology.errors import InvalidInput, InvalidPlacement
+from topology.field_types import Count
 from topology.files import Source
 
 
-class _Cell(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
-
-    node: str
-    dp: int = Field(ge=0)
-    pp: int = Field(ge=0)
-
-
-class _Saved(BaseModel):
+class _Part(BaseModel):
     """What of the document is needed; the rest is for people."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
+
+class _Cell(_Part):
+    node: str
+    dp: Count
+    pp: Count
+
+
+class _Saved(_Part):
     job: JobDocument
     assignment: list[_Cell]
 
 
 @dataclass(frozen=True, slots=True)
 class SavedPlacement:
-    """A placement that was saved.
-
-    :param nodes: shape [rows, columns], index of the node of each cell.
-    """
+    """A placement that was saved: the node of each cell, shape [rows, columns]."""
 
     job: Job
     nodes: IntArray
 
     def by_node_rank(self) -> IntArray:
-        """Shape [machines]: index of the node of each machine, by node rank."""
+        """Return the node of each machine by node rank, shape [machines]."""
         ordered = np.empty(self.nodes.size, dtype=np.int32)
         ordered[self.job.grid.node_rank.ravel()] = self.nodes.ravel()
         return ordered
@@ -53,10 +50,7 @@ class SavedPlacement:
 
 @dataclass(frozen=True, slots=True)
 class NamedPlacement:
-    """A placement that was saved, without the cluster it was made for.
-
-    :param names: name of the node of each machine of the job, by node rank.
-    """
+    """A placement that was saved, without the cluster it was made for: names of nodes, by node rank."""
 
     job: Job
     names: tuple[str, ...]
@@ -80,8 +74,7 @@ def load_placement(source: Source, cluster: Cluster) -> SavedPlacement:
 def load_names(source: Source) -> NamedPlacement:
     """Read the names of a placement's nodes; no cluster is needed for that.
 
-    :raises InvalidInput: not YAML or JSON, or not a placement.
-    :raises InvalidJob: its job cannot be.
+    :raises InvalidInput: as :func:`load_placement`, and InvalidJob.
     :raises InvalidPlacement: a cell is missing or there twice, or a node is.
     """
     document, saved, file = _load(source)
@@ -113,10 +106,7 @@ def _load(source: Source) -> tuple[Document, _Saved, JobFile]:
 
 
 def _cells(cells: list[_Cell], document: Document, job: Job, cluster: Cluster | None) -> IntArray:
-    """Shape [rows, columns]: which row of the assignment each cell is.
-
-    :param cluster: ``None`` = nodes may be called anything.
-    """
+    """Return which row of the assignment each cell is, shape [rows, columns]; without a cluster nodes have any name."""
     grid = job.grid
     which = np.full((grid.rows, grid.columns), -1, dtype=np.int32)
     for i, cell in enumerate(cells):

@@ -60,10 +60,9 @@ class Misfit(JsonRecord):
 
 
 def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Misfit:
-    """Return why the job does not fit, and what would help.
+    """Return why the job does not fit, and what would help, each changed instance solved within the limits.
 
     :param outcome: of the solver on this very instance, infeasible.
-    :param limits: for each of the changed instances.
     """
     too_few = shortage(cluster, job)
     binding: Constraint = "nodes" if too_few else "hold" if job.holds else "unknown"
@@ -76,18 +75,12 @@ def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementA
 
 
 def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:
-    """Return whether a job has any placement; ``None`` = not settled in time.
-
-    Without hard constraints any choice of enough admissible nodes is a placement.
-    """
+    """Return whether a job has any placement; ``None`` = not settled in time."""
     if shortage(cluster, job):
         return False
     if not job.holds:
         return True
-    outcome = run(solver, cluster, job, limits)
-    if outcome.evaluation is not None:
-        return True
-    return False if outcome.status == "infeasible" else None
+    return {"optimal": True, "feasible": True, "infeasible": False}.get(run(solver, cluster, job, limits).status)
 
 
 def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
@@ -119,8 +112,7 @@ def _change(
 def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     if job.avoid != "strict":
         return
-    worth = _solved(cluster, job.replace(avoid="price"), solver, limits)
-    if worth is not None:
+    if (worth := _solved(cluster, job.replace(avoid="price"), solver, limits)) is not None:
         sentence = f"Admit slow nodes (avoid: price): {len(worth.flagged)} of them would be used"
         yield _change("admit-flagged", sentence, worth)
 
@@ -128,8 +120,7 @@ def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limit
 def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     for hold in job.holds:
         others = tuple(other for other in job.holds if other != hold)
-        worth = _solved(cluster, job.replace(holds=others), solver, limits)
-        if worth is not None:
+        if (worth := _solved(cluster, job.replace(holds=others), solver, limits)) is not None:
             sentence = (
                 f"Drop the constraint that every {hold.family.upper()} group stays in one {hold.level}, or make it "
                 f"soft: a group would touch up to {worth.by_level[hold.level][hold.family]}"
@@ -140,18 +131,18 @@ def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
 def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     """Yield the largest dp that fits: what holds a job holds it with fewer replicas, so bisection finds it."""
     candidates = list(_smaller_jobs(job, int(admissible(cluster, job).sum())))
-    found: tuple[int, Evaluation] | None = None
+    best: Evaluation | None = None
     low, high = 0, len(candidates)
     while low < high:
+        # without holds the largest that has nodes enough fits
         middle = (low + high) // 2 if job.holds else low
-        worth = _solved(cluster, candidates[middle], solver, limits)
-        if worth is None:
+        if (worth := _solved(cluster, candidates[middle], solver, limits)) is None:
             low = middle + 1
         else:
-            found, high = (candidates[middle].parallelism.dp, worth), middle
-    if found is not None:
-        dp, worth = found
-        yield _change("smaller-dp", f"Lower dp from {job.parallelism.dp} to {dp}", worth, dp=dp)
+            best, high = worth, middle
+    if best is not None:
+        dp = candidates[high].parallelism.dp
+        yield _change("smaller-dp", f"Lower dp from {job.parallelism.dp} to {dp}", best, dp=dp)
 
 
 def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
@@ -174,8 +165,7 @@ def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
             job.parallelism.shape(size)
         except InvalidJob:
             continue
-        worth = _solved(cluster, job.replace(gpus_per_node=size), solver, limits)
-        if worth is not None:
+        if (worth := _solved(cluster, job.replace(gpus_per_node=size), solver, limits)) is not None:
             nodes = f"Use the nodes of {size} GPUs (gpus_per_node: {size}"
             if cluster.gpus_assumed:
                 nodes += (
@@ -186,13 +176,11 @@ def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
 
 
 def _free_nodes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
-    freed = nodes_to_free(cluster, job)
-    if not len(freed):
+    if not len(freed := nodes_to_free(cluster, job)):
         return
     free_gpus = cluster.free_gpus.copy()
     free_gpus[freed] = cluster.gpus[freed]
-    worth = _solved(cluster.replace(free_gpus=free_gpus), job, solver, limits)
-    if worth is not None:
+    if (worth := _solved(cluster.replace(free_gpus=free_gpus), job, solver, limits)) is not None:
         sentence = f"Free {len(freed)} of the nodes in use: {shares(cluster, job, freed)}"
         yield _change("free-nodes", sentence, worth, free=tuple(cluster.names[i] for i in freed))
 
@@ -209,7 +197,7 @@ def _freeing_level(cluster: Cluster, job: Job) -> str:
 
 
 def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
-    """Return nodes in use whose end would make room, as few as possible, in the domains that need fewest.
+    """Return nodes in use that would make room once they are free, as few as possible, in the domains that need fewest.
 
     Without hard constraints any (cells - free) nodes do, and they are taken where most nodes are free already, so that
     large domains become whole.  Under a hard constraint a domain hosts ``floor(free / g)`` groups of g cells, and nodes
@@ -246,8 +234,7 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 def _for_groups(free: IntArray, room: IntArray, job: Job, hold: Hold) -> IntArray:
     """Return how many nodes to free in each domain so that enough whole groups fit, cheapest next group first.
 
-    :param free: shape [domains], admissible nodes.
-    :param room: shape [domains], nodes that could be freed.
+    :param free: shape [domains], admissible nodes; ``room``: same shape, nodes that could be freed.
     """
     sizes = np.bincount(job.grid.groups[hold.family].ravel())
     size = int(sizes.max())
@@ -264,7 +251,7 @@ def _for_groups(free: IntArray, room: IntArray, job: Job, hold: Hold) -> IntArra
 
 
 def _choose(cluster: Cluster, domain_of: IntArray, freeable: BoolArray, take: IntArray) -> IntArray:
-    """Of each domain the nodes with most GPUs free already: they disturb fewest jobs."""
+    """Return of each domain the nodes with most GPUs free already: they disturb fewest jobs."""
     chosen: list[int] = []
     left = take.copy()
     candidates = np.flatnonzero(freeable)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.compare_answer import CompareDocument
-    from scheduler.instance import Instance
-    from scheduler.outcome import Outcome
+    from scheduler.outcome import Instance, Outcome
     from scheduler.placement.types import PlacementAlgorithm
 
 EXAMPLES = """\b
@@ -95,7 +94,7 @@ def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits
 def print_results(out: Console, document: CompareDocument) -> None:
     """Print the table, best objective first; below it those that found no placement, with the reason."""
     from arnold.commands.place_text import print_sentences
-    from scheduler.phrases import status_words
+    from scheduler.outcome import status_words
     from topology.quantities import decimal
 
     headers = ("algorithm", "objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds", "status")

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.compare_answer import DemoDocument
-    from scheduler.instance import Instance
     from scheduler.job import Job
-    from scheduler.outcome import Outcome
+    from scheduler.outcome import Instance, Outcome
     from topology.cluster import Cluster
 
 PAGE = "arnold-demo.html"
@@ -55,7 +54,7 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
     from arnold.demo_instance import demo_instance
     from arnold.documents.compare_answer import DemoDocument, compare_document
     from arnold.pages.placement import placement_page
-    from scheduler.instance import Instance
+    from scheduler.outcome import Instance
     from scheduler.placement.types import ALGORITHMS
 
     limits = take(Limits, options)
@@ -119,11 +118,10 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDocument) -> None:
     from arnold.commands.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
-    from scheduler.phrases import verdict
 
     print_head(out, instance)
     out.print()
-    out.print(f"{outcome.algorithm}: {verdict(outcome)}", style=COLOURS.get(outcome.status, BAD))
+    out.print(f"{outcome.algorithm}: {outcome.verdict}", style=COLOURS.get(outcome.status, BAD))
     print_results(out, document.comparison)
     print_pareto(out, instance, outcome)
     print_sentences(out, "Slow nodes", [price.sentence for price in outcome.proposal.prices])

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from arnold.documents.explain_answer import ExplainDocument
     from scheduler.explain import CheaperPair
-    from scheduler.instance import Instance
-    from scheduler.outcome import Outcome
+    from scheduler.outcome import Instance, Outcome
 
 
 EXAMPLES = """\b

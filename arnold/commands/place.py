@@ -17,8 +17,7 @@ from topology.files import write_file
 
 if TYPE_CHECKING:
     from arnold.documents.place_answer import PlaceDocument
-    from scheduler.instance import Instance
-    from scheduler.outcome import Outcome
+    from scheduler.outcome import Instance, Outcome
 
 EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
 OUT_OF_TIME = 4

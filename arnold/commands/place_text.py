@@ -13,7 +13,7 @@ from rich.text import Text
 from arnold.commands.output import plain, table
 from scheduler.job import FAMILIES
 from scheduler.objective import objective_of
-from scheduler.phrases import verdict
+from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible
 from topology.capacity import count_nodes
 from topology.hostlist import spell_names
@@ -21,8 +21,7 @@ from topology.quantities import decimal, plural
 
 if TYPE_CHECKING:
     from arnold.documents.place_answer import PlaceDocument
-    from scheduler.instance import Instance
-    from scheduler.outcome import Outcome
+    from scheduler.outcome import Instance, Outcome
     from topology.flags import NodeFlag
 
 LONGEST = 40
@@ -43,7 +42,7 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
     print_head(out, instance)
     seconds = f"  ({outcome.algorithm}, {document.solve_seconds:.2f} s)"
     out.print()
-    out.print(Text(verdict(outcome), COLOURS.get(outcome.status, BAD)) + Text(seconds, "dim"))
+    out.print(Text(outcome.verdict, COLOURS.get(outcome.status, BAD)) + Text(seconds, "dim"))
     if outcome.evaluation is None:
         _print_way_out(out, document)
     else:

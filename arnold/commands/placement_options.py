@@ -12,7 +12,7 @@ from scheduler.job import Overrides
 from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
-    from scheduler.instance import Instance
+    from scheduler.outcome import Instance
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,8 +39,8 @@ def read_instance(options: dict[str, Any]) -> Instance:
 
     :raises ArnoldError: a file is unusable, or the job names a level that the cluster does not have.
     """
-    from scheduler.instance import Instance
     from scheduler.jobfile import load_job, load_records
+    from scheduler.outcome import Instance
     from topology.files import read_source
 
     files, overrides = take(JobFiles, options), take(Overrides, options)

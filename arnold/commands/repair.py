@@ -64,7 +64,7 @@ def command(
     nodes as in use makes no difference. Exits 3 if too few nodes are left.
     """
     from arnold.documents.repair_answer import repair_document
-    from scheduler.instance import Instance
+    from scheduler.outcome import Instance
     from scheduler.placementfile import load_placement
     from scheduler.repair import repair
     from topology.files import read_source

@@ -14,8 +14,8 @@ from topology.errors import UnknownName, did_you_mean
 
 OTHERS: Mapping[str, str] = {
     "error": "arnold.documents.error:ErrorDocument",
-    "job": "scheduler.job_document:JobDocument",
-    "records": "scheduler.job_document:RecordsDocument",
+    "job": "scheduler.jobfile:JobDocument",
+    "records": "scheduler.jobfile:RecordsDocument",
     "workload": "simulator.traces.workload_file:WorkloadDocument",
 }
 """Documents that belong to no command: errors, and the files that users write."""

@@ -36,6 +36,8 @@ Examples:
 """
 
 
+TIME_LIMIT = "Seconds for each algorithm on each cluster; then its best placement so far and its bound."
+
 STUDIES: Mapping[str, CommandRow] = {
     "table1": CommandRow("arnold.commands.study:table1", "The paper's Table 1, and what is optimal."),
     "fragmented": CommandRow("arnold.commands.study:fragmented", "Fragmented clusters, all algorithms side by side."),
@@ -59,7 +61,8 @@ def run_options(*, seconds: float) -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         processes = click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
-        return options_of(Limits, defaults={"seconds": seconds})(processes(command))
+        limits = options_of(Limits, defaults={"seconds": seconds}, helps={"seconds": TIME_LIMIT})
+        return limits(processes(command))
 
     return decorate
 
@@ -184,7 +187,7 @@ def _line(line: AlgorithmLine) -> tuple[str, ...]:
 
 
 def _cell(result: CaseResult) -> str:
-    from scheduler.phrases import STATUS
+    from scheduler.outcome import STATUS
 
     if result.spread is None or result.objective is None:
         return STATUS[result.status]

@@ -9,10 +9,9 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from scheduler.instance import Instance
-from scheduler.job_document import JobDocument, job_document
+from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
-from scheduler.outcome import Outcome, Status
+from scheduler.outcome import Instance, Outcome, Status
 from topology.json_record import JsonRecord
 from topology.validate import ClusterSummary, summarise_cluster
 

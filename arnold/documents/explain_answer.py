@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from scheduler.avoidance import AvoidanceOption
 from scheduler.explain import CheaperPair
-from scheduler.instance import Instance
-from scheduler.job_document import JobDocument, job_document
+from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
-from scheduler.outcome import Outcome, Status
-from scheduler.phrases import verdict
+from scheduler.outcome import Instance, Outcome, Status
 from scheduler.placement.admission import flags_of_usable
 from scheduler.placement.types import ParetoPoint, PriceOption
 from scheduler.remedies import Misfit
@@ -75,7 +73,7 @@ def explain_document(
     """Return the document of an explanation."""
     return ExplainDocument(
         status=outcome.status,
-        verdict=verdict(outcome),
+        verdict=outcome.verdict,
         alpha=instance.job.alpha,
         beta=instance.job.beta,
         level=instance.level.name,

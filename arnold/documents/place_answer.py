@@ -9,11 +9,10 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Interval
 
-from scheduler.instance import Instance
 from scheduler.job import Family
-from scheduler.job_document import JobDocument, job_document
+from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
-from scheduler.outcome import Outcome, RefusedPlacement
+from scheduler.outcome import Instance, Outcome, RefusedPlacement
 from scheduler.placement.admission import flags_of_usable
 from scheduler.placement.types import ParetoPoint, PriceOption
 from topology.cluster import IntArray

@@ -9,10 +9,10 @@ from typing import Annotated
 from annotated_types import Ge
 
 from arnold.documents.place_answer import PlacedCell, placed_cells
-from scheduler.instance import Instance
 from scheduler.job import Family
-from scheduler.job_document import JobDocument, job_document
+from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
+from scheduler.outcome import Instance
 from scheduler.repair import Prefer, Repair
 from topology.json_record import JsonRecord
 from topology.validate import ClusterSummary, summarise_cluster

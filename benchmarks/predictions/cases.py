@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scheduler.affinity import Model, affinity
-from scheduler.characterisation import RECORDS
+from scheduler.affinity import RECORDS, Model, affinity
 from scheduler.job import Job, Parallelism
 from scheduler.objective import Evaluation
 from scheduler.outcome import run
-from scheduler.placement.baselines.fits import tightest_first
-from scheduler.placement.heuristic import Heuristic, by_rank
+from scheduler.placement.baselines import tightest_first
+from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from simulator.cost.types import PlacedJob
 from topology.build import build_cluster
@@ -31,7 +30,7 @@ ON_96 = "12 nodes in 2 minipods of 6; tp 4, pp 2, dp 12"
 RANK_ORDER = Heuristic(
     "bin-pack",
     "best-fit that hands its nodes to the job's ranks in order, blind to groups",
-    by_rank(tightest_first, "job"),
+    tightest_first,
 )
 
 

@@ -18,8 +18,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from benchmarks.predictions.cases import LEVEL, ON_96, Case, Pair, Placed, on_9600, place
-from scheduler.affinity import Model
-from scheduler.characterisation import RECORDS
+from scheduler.affinity import RECORDS, Model
 from scheduler.job import Job
 from scheduler.objective import evaluate
 from scheduler.placement.types import ALGORITHMS, Limits

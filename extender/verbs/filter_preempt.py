@@ -2,7 +2,7 @@
 
 A member of a gang may use the one node that its gang's plan gives to it; all others go to
 ``FailedAndUnresolvableNodes``, or kube-scheduler would look for pods to preempt there.  A pod with GPUs and without a
-gang gets what is not promised (see ``single_pods``).  A pod without GPUs is none of our business.
+gang gets what is not promised (see :func:`tightest`).  A pod without GPUs is none of our business.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from extender.queueing.fleet_state import FleetState
 from extender.queueing.queue_entries import waiting_pod
 from extender.texts import clip
 from extender.verbs.protocol import FilterArgs, FilterResult, PreemptArgs, PreemptResult, RawNodeList
-from scheduler.placement import singles
+from scheduler.placement import node_sharing
 from scheduler.queue.candidate import candidate_of
 from scheduler.queue.types import Keep, QueuePolicy
 from topology.readers.kubernetes_pods import Pod
@@ -234,7 +234,7 @@ def tightest(
             break
     for i in np.flatnonzero(fits & ~opened).tolist():
         refused.setdefault(names[position[i]], RESERVED)
-    best = singles.tightest(
+    best = node_sharing.tightest(
         rows[fits & opened], free=occupancy.free, idle=occupancy.idle, idle_in_domain=occupancy.idle_in_domain
     )
     chosen = position[np.isin(rows, best)].tolist()

@@ -20,11 +20,7 @@ from topology.cluster import Cluster, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The grid of blocks of one level: the block of cell (r, c) is ``(row_of[r], column_of[c])``.
-
-    :param row_of: shape [rows], the block row of each row of cells.
-    :param column_of: shape [columns], the block column of each column of cells.
-    """
+    """The grid of blocks of one level: cell (r, c) is in block row ``row_of[r]`` and block column ``column_of[c]``."""
 
     row_of: IntArray
     column_of: IntArray
@@ -73,7 +69,6 @@ def capacity_by_level(cluster: Cluster, job: Job, usable: npt.NDArray[np.bool_])
 
     :param usable: shape [nodes].
     :returns: for each level shape [domains]: a multiple of the size of the level's blocks, at most the usable nodes.
-    :raises UnknownName: a hold names a level that the cluster does not have.
     """
     capacities: list[IntArray] = []
     for depth in reversed(range(len(cluster.levels))):
@@ -84,6 +79,7 @@ def capacity_by_level(cluster: Cluster, job: Job, usable: npt.NDArray[np.bool_])
         else:
             cells = count_nodes(level, usable)
         size = blocks_at(cluster, job, depth).size
+        # whole blocks alone: what is left over of a domain takes none
         capacities.append(cells // size * size)
     return tuple(reversed(capacities))
 

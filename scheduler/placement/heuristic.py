@@ -1,8 +1,7 @@
 """The frame that all quick rules share: admit, apply the rule, time it.
 
-A rule sees a :class:`Request` and answers with nodes, or raises :class:`~topology.errors.Infeasible` when it admits no
-placement.  It never scores itself, and it knows nothing of a job's hard constraints (``holds``): the evaluator refuses
-what breaks them.
+A rule never scores itself, and it knows nothing of a job's hard constraints (``holds``): the evaluator refuses what
+breaks them.
 """
 
 from __future__ import annotations
@@ -29,18 +28,25 @@ a DP group, Megatron's own order); along the rows, ``r = d * P + p`` (consecutiv
 
 @dataclass(frozen=True)
 class Request:
-    """What a rule may look at.
-
-    :param level: the level whose domains the job's spread counts.
-    :param admitted: shape [nodes], the nodes it may use; at least as many as the job has cells.
-    :param seed: for rules that toss a coin.
-    """
+    """What a rule may look at."""
 
     cluster: Cluster
     job: Job
-    level: Level
-    admitted: BoolArray
+    level: Level  # at which the job's spread counts
+    admitted: BoolArray  # shape [nodes], the nodes that may be used; at least as many as the job has cells
     seed: int
+
+    @classmethod
+    def of(cls, cluster: Cluster, job: Job, limits: Limits) -> Request:
+        """Return what a rule may look at for a job.
+
+        :raises UnknownName: the job names a level that the cluster does not have.
+        :raises Infeasible: fewer nodes are admitted than the job has cells.
+        """
+        level = job_level(cluster, job)
+        if reason := shortage(cluster, job):
+            raise Infeasible(reason)
+        return cls(cluster, job, level, admissible(cluster, job), limits.seed)
 
     @property
     def grid(self) -> Grid:
@@ -62,52 +68,33 @@ class Request:
         return tuple(np.split(order, ends[:-1]))
 
 
-Rule = Callable[[Request], IntArray]
-"""Nodes for every cell, shape [rows, columns].  Raises Infeasible when the rule admits no placement."""
-
-
 @dataclass(frozen=True, slots=True)
 class Heuristic:
-    """A placement algorithm made of one quick rule."""
+    """A placement algorithm made of one quick rule, which lists nodes; ranks 0, 1, 2, ... take them in order."""
 
     name: str
     summary: str
-    rule: Rule
+    rule: Callable[[Request], IntArray]
+    """Returns shape [cells] or longer; raises Infeasible when it admits no placement."""
+    order: RankOrder = "job"
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-        """Apply the rule to the admitted nodes.
-
-        :raises InvalidJob: the job cannot be cut into nodes.
-        :raises UnknownName: the job names a level that the cluster does not have.
-        """
+        """Apply the rule to the admitted nodes; see :class:`scheduler.placement.types.PlacementAlgorithm`."""
         start = perf_counter()
-        level = job_level(cluster, job)
-        if reason := shortage(cluster, job):
-            return Proposal(None, infeasible=reason, solve_seconds=perf_counter() - start)
-        request = Request(cluster, job, level, admissible(cluster, job), limits.seed)
         try:
-            nodes = self.rule(request)
+            request = Request.of(cluster, job, limits)
+            nodes = self.rule(request)[self._rank_of_cell(request.grid)].astype(np.int32)
         except Infeasible as refusal:
             return Proposal(None, infeasible=refusal.message, solve_seconds=perf_counter() - start)
         return Proposal(nodes, solve_seconds=perf_counter() - start)
 
-
-def by_rank(choose: Callable[[Request], IntArray], order: RankOrder) -> Rule:
-    """Make the rule of a system that lists nodes and hands them to ranks 0, 1, 2, ... one after another.
-
-    :param choose: nodes in the order of ranks, shape [cells] or longer.
-    """
-
-    def rule(request: Request) -> IntArray:
-        nodes: IntArray = choose(request)[rank_of_cell(request.grid, order)].astype(np.int32)
-        return nodes
-
-    return rule
-
-
-def rank_of_cell(grid: Grid, order: RankOrder) -> IntArray:
-    """Return the rank of each cell, shape [rows, columns]."""
-    if order == "job":
-        return grid.node_rank
-    ranks = np.arange(grid.cells, dtype=np.int32)
-    return ranks.reshape(grid.columns, grid.rows).T if order == "columns" else ranks.reshape(grid.rows, grid.columns)
+    def _rank_of_cell(self, grid: Grid) -> IntArray:
+        """Return the rank of each cell, shape [rows, columns]."""
+        ranks = np.arange(grid.cells, dtype=np.int32)
+        match self.order:
+            case "job":
+                return grid.node_rank
+            case "columns":
+                return ranks.reshape(grid.columns, grid.rows).T
+            case "rows":
+                return ranks.reshape(grid.rows, grid.columns)

@@ -9,17 +9,15 @@ A unit i is a PP group of L nodes, a bin j a minipod with ``free_j`` free nodes,
     n_ij <= L * s_ij             for all i, j   s_ij says that group i touches minipod j
 
 The paper counts a fraction p_ij of a unit; half a node does not exist, so this counts nodes, n_ij = L * p_ij, integer.
-``sum_j y_j`` stands in for the DP spread of Eq. 2: equal to it when T = 1, else an upper bound of it.  What this
-program proves is therefore about its own objective.
+``sum_j y_j`` stands in for the DP spread of Eq. 2: equal to it when T = 1, else an upper bound of it.  The program's
+bound is therefore about its own objective: a proposal carries it in its statistics and claims no lower bound of Eq. 2.
 
 Cuts (valid, not in the paper): ``sum free_j * y_j >= G * L``; with a binary t1 and ``T >= 2 - t1``, ``sum
 floor(free_j / L) * y_j >= G * t1``: T = 1 only if the minipods in use hold all groups whole.
 
 After solving, contiguous ranks go to the nodes of one minipod: groups are ordered so that those in the same minipods
-follow each other, and a group split across minipods is cut into runs of neighbouring stages.
-
-The program's bound is about ``alpha * sum y + beta * T``, not about Eq. 2, so a proposal carries it in its statistics
-and claims no lower bound.  The Arnold paper solves with SCIP.
+follow each other, and a group split across minipods is cut into runs of neighbouring stages.  The paper solves with
+SCIP.
 """
 
 from __future__ import annotations
@@ -33,23 +31,17 @@ from typing import Any, Literal
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import job_level
-from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.heuristic import Request
 from scheduler.placement.types import Limits, Proposal
 from topology.cluster import Cluster, IntArray
+from topology.errors import Infeasible
 
 Solver = Literal["scip", "highs"]
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The numbers of one instance.
-
-    :param free: shape [minipods], free nodes of each.
-    :param groups: G, number of PP groups.
-    :param length: L, nodes of a PP group.
-    """
+    """The numbers of one instance: G groups of length L, and the free nodes of each minipod, shape [minipods]."""
 
     free: IntArray
     groups: int
@@ -70,27 +62,40 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What the solver found.
+    """What the solver found, with objective and bound in the program's own terms, and wall time of model and solver."""
 
-    :param counts: shape [groups, minipods], nodes of each group in each minipod; ``None`` = nothing in time.
-    :param objective: worth of ``counts`` in the program's own terms.
-    :param bound: the solver's bound on that objective.
-    :param proved: whether the solver ended with a proof.
-    :param seconds: wall time of model and solver.
-    """
-
-    counts: IntArray | None
+    counts: IntArray | None  # shape [groups, minipods], nodes of each group in each minipod; `None` = nothing in time
     objective: float
     bound: float
     proved: bool
     seconds: float
 
+    @property
+    def statistics(self) -> dict[str, float]:
+        """The numbers that are known, by name."""
+        values = {
+            "mip_objective": self.objective,
+            "mip_bound": self.bound,
+            "mip_proved": float(self.proved),
+            "mip_seconds": self.seconds,
+        }
+        return {key: value for key, value in values.items() if np.isfinite(value)}
+
+    def note(self, solver: Solver) -> str:
+        """Return the answer in a sentence."""
+        name = {"scip": "SCIP", "highs": "HiGHS"}[solver]
+        own = "its own objective (alpha * domains used + beta * most domains of a PP group)"
+        if self.counts is None:
+            return f"{name} found no placement in {self.seconds:.1f} s"
+        if self.proved:
+            found = f"proved {own} to be {self.objective:g} in {self.seconds:.2f} s"
+        else:
+            found = f"stopped after {self.seconds:.1f} s with {own} between {self.bound:g} and {self.objective:g}"
+        return f"{name} {found}; that is no bound on Eq. 2"
+
 
 def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed: int) -> Solution:
-    """Solve the program with OR-Tools.
-
-    :param seconds: wall-clock limit for building the model and solving it.
-    """
+    """Solve the program with OR-Tools; the wall-clock limit is for building the model too."""
     from ortools.math_opt.python import mathopt
 
     start = perf_counter()
@@ -143,23 +148,24 @@ def _build(mathopt: Any, program: Program, *, cuts: bool, deadline: float) -> tu
             model.add_integer_variable(lb=0, ub=min(length, room), name=f"n{i}_{j}") for j, room in enumerate(free)
         ]
         touches = [model.add_binary_variable(name=f"s{i}_{j}") for j in range(len(free))]
+        # no group touches more than T minipods, every group is placed, and nodes lie only where it touches
         model.add_linear_constraint(mathopt.fast_sum(touches) <= widest)
         model.add_linear_constraint(mathopt.fast_sum(nodes) == length)
         for count, touch in zip(nodes, touches, strict=True):
             model.add_linear_constraint(count <= length * touch)
         counts.append(nodes)
     for j, room in enumerate(free):
+        # room, and only in minipods that are in use
         model.add_linear_constraint(mathopt.fast_sum([row[j] for row in counts]) <= room * used[j])
     if cuts:
+        # the minipods in use hold all nodes; with T = 1 (t1 is true) they hold all groups whole
         whole = model.add_binary_variable(name="t1")
-        held = [room // length for room in free]
-        model.add_linear_constraint(
-            mathopt.fast_sum([room * y for room, y in zip(free, used, strict=True)]) >= program.groups * length
-        )
+        in_use = list(zip(free, used, strict=True))
+        nodes_held = mathopt.fast_sum([room * y for room, y in in_use])
+        groups_held = mathopt.fast_sum([room // length * y for room, y in in_use])
+        model.add_linear_constraint(nodes_held >= program.groups * length)
         model.add_linear_constraint(widest >= 2 - whole)
-        model.add_linear_constraint(
-            mathopt.fast_sum([room * y for room, y in zip(held, used, strict=True)]) >= program.groups * whole
-        )
+        model.add_linear_constraint(groups_held >= program.groups * whole)
     wide, deep = program.weights
     model.minimize(wide * mathopt.fast_sum(used) + deep * widest)
     return model, counts
@@ -167,10 +173,7 @@ def _build(mathopt: Any, program: Program, *, cuts: bool, deadline: float) -> tu
 
 @dataclass(frozen=True, slots=True)
 class ArnoldMip:
-    """The paper's mixed-integer program through OR-Tools.
-
-    :param cuts: add the valid cuts that let the solver prove its optimum.
-    """
+    """The paper's mixed-integer program through OR-Tools, if wanted with the cuts that help to prove its optimum."""
 
     name: str
     summary: str
@@ -178,16 +181,12 @@ class ArnoldMip:
     cuts: bool = False
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-        """Solve within the time limit (building the model included), then hand out nodes.
-
-        :raises InvalidJob: the job cannot be cut into nodes.
-        :raises UnknownName: the job names a level that the cluster does not have.
-        """
+        """Solve within the time limit (building the model included), then hand out nodes."""
         start = perf_counter()
-        level = job_level(cluster, job)
-        if reason := shortage(cluster, job):
-            return Proposal(None, infeasible=reason, solve_seconds=perf_counter() - start)
-        request = Request(cluster, job, level, admissible(cluster, job), limits.seed)
+        try:
+            request = Request.of(cluster, job, limits)
+        except Infeasible as refusal:
+            return Proposal(None, infeasible=refusal.message, solve_seconds=perf_counter() - start)
         pools = [pool for pool in request.pools if len(pool)]
         free = np.array([len(pool) for pool in pools], dtype=np.int32)
         program = Program(free, groups=job.grid.rows, length=job.grid.columns, alpha=job.alpha, beta=job.beta)
@@ -198,18 +197,16 @@ class ArnoldMip:
             nodes,
             complete=solution.proved,
             solve_seconds=perf_counter() - start,
-            notes=(_note(self.solver, solution),),
-            statistics=_statistics(solution),
+            notes=(solution.note(self.solver),),
+            statistics=solution.statistics,
         )
 
 
 def hand_out(counts: IntArray, pools: list[IntArray], ranks: IntArray) -> IntArray:
-    """Hand nodes to every cell.
+    """Hand the nodes of each pool, in the order of ranks within it, to every cell; return shape [rows, columns].
 
     :param counts: shape [rows, domains], nodes of each PP group in each domain.
-    :param pools: free nodes of each domain.
-    :param ranks: shape [rows, columns], rank of each cell; within a domain nodes are taken in this order.
-    :returns: shape [rows, columns].
+    :param ranks: shape [rows, columns], rank of each cell.
     """
     alike = np.lexsort(tuple(-counts[:, k] for k in reversed(range(counts.shape[1]))))
     domains = np.arange(counts.shape[1])
@@ -222,40 +219,10 @@ def hand_out(counts: IntArray, pools: list[IntArray], ranks: IntArray) -> IntArr
     return nodes
 
 
-def _statistics(solution: Solution) -> dict[str, float]:
-    values = {
-        "mip_objective": solution.objective,
-        "mip_bound": solution.bound,
-        "mip_proved": float(solution.proved),
-        "mip_seconds": solution.seconds,
-    }
-    return {key: value for key, value in values.items() if np.isfinite(value)}
-
-
-def _note(solver: Solver, solution: Solution) -> str:
-    name = {"scip": "SCIP", "highs": "HiGHS"}[solver]
-    own = "its own objective (alpha * domains used + beta * most domains of a PP group)"
-    if solution.counts is None:
-        return f"{name} found no placement in {solution.seconds:.1f} s"
-    if solution.proved:
-        return (
-            f"{name} proved {own} to be {solution.objective:g} in {solution.seconds:.2f} s; that is no bound on Eq. 2"
-        )
-    return (
-        f"{name} stopped after {solution.seconds:.1f} s with {own} between {solution.bound:g} and "
-        f"{solution.objective:g}; that is no bound on Eq. 2"
-    )
-
-
 arnold_mip = partial(ArnoldMip, "arnold-mip", "the Arnold paper's MIP (Eq. 4-10), solved by SCIP")
-"""Entry point ``arnold-mip``: the paper's algorithm."""
-
 arnold_mip_highs = partial(
     ArnoldMip, "arnold-mip-highs", "the Arnold paper's MIP (Eq. 4-10), solved by HiGHS", solver="highs"
 )
-"""Entry point ``arnold-mip-highs``."""
-
 arnold_mip_cuts = partial(
     ArnoldMip, "arnold-mip-cuts", "the Arnold paper's MIP with three valid cuts, solved by SCIP", cuts=True
 )
-"""Entry point ``arnold-mip-cuts``."""

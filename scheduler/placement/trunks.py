@@ -28,16 +28,11 @@ _LEAST_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What an algorithm says of one trunk.
-
-    :param proposal: with nodes of the whole cluster.
-    :param evaluation: ``None`` = no placement, or none that is valid.
-    :param time: predicted step time; ``inf`` without a placement.
-    """
+    """What an algorithm says of one trunk, with nodes of the whole cluster."""
 
     proposal: Proposal
-    evaluation: Evaluation | None
-    time: float
+    evaluation: Evaluation | None  # `None` = no placement, or none that is valid
+    time: float  # predicted step time; `inf` without a placement
 
     @property
     def rank(self) -> tuple[float, float, int, bool]:
@@ -50,11 +45,7 @@ class _Answer:
 
 
 def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-    """Return what an algorithm proposes; that nothing fits, or that time ran out, is a proposal too.
-
-    :raises InvalidJob: the job cannot be cut into nodes.
-    :raises UnknownName: the job names a level that the cluster does not have.
-    """
+    """Return what an algorithm proposes; that nothing fits, or that time ran out, is a proposal too."""
     try:
         return algorithm.place(cluster, job, limits)
     except Infeasible as error:
@@ -64,12 +55,7 @@ def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: L
 
 
 def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-    """Return the best proposal over all trunks with enough nodes; of equal ones, that in the tightest trunk.
-
-    :param cluster: with trunks.
-    :raises InvalidJob: the job cannot be cut into nodes.
-    :raises UnknownName: the job names a level that the cluster does not have.
-    """
+    """Return the best proposal over all trunks with enough nodes; of equal ones, that in the tightest trunk."""
     trunks = cluster.levels[0]
     # the level is the cluster's: a trunk by itself might count its spread elsewhere
     job = job.replace(level=job_level(cluster, job).name)
@@ -88,10 +74,7 @@ def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job
 
 
 def _weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) -> _Answer:
-    """Return a proposal for some nodes of the cluster as one for the cluster.
-
-    :param nodes: indices of the trunk's nodes in the cluster.
-    """
+    """Return a proposal for some nodes (a trunk's, by their indices in the cluster) as one for the cluster."""
     if proposal.nodes is None:
         return _Answer(proposal, None, inf)
     chosen = nodes[proposal.nodes]

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Protocol
 
-from annotated_types import Ge, Gt, Interval
+from annotated_types import Gt, Interval
 
+from topology.field_types import AtLeastOne, Seed
 from topology.json_record import FloatOrInfinity, JsonRecord
 from topology.plugins import PluginGroup
 
@@ -35,7 +36,7 @@ class Limits:
 
     seconds: Annotated[float, Gt(0)] = field(default=10.0, metadata={"option": "--time-limit", "metavar": "SECONDS"})
     """Wall time in seconds; then the best placement so far and its bound."""
-    seed: Annotated[int, Interval(ge=0, le=2**31 - 1)] = field(default=0, metadata={"metavar": "N"})
+    seed: Seed = field(default=0, metadata={"metavar": "N"})
     """Same seed, same answer, as long as time does not run out."""
     workers: Annotated[int, Interval(ge=1, le=1024)] = field(default=2, metadata={"metavar": "N"})
     """Threads that a solver may use."""
@@ -50,11 +51,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Refutation:
-    """Why no placement with (S, R) at most ``pair`` exists.
-
-    :param by: name of the bound or search that refuted it: ``product``, ``coverage``, ``rectangles``, ...
-    :param sentence: the reason in words a platform engineer understands.
-    """
+    """Why no placement with (S, R) at most ``pair`` exists: in words, and ``by`` which bound or search."""
 
     pair: Pair
     by: str
@@ -69,9 +66,9 @@ class Refutation:
 class ParetoPoint(JsonRecord):
     """A corner of the trade between DP and PP spread; it does not depend on alpha."""
 
-    dp: Annotated[int, Ge(1)]
+    dp: AtLeastOne
     """Over all DP groups: S."""
-    pp: Annotated[int, Ge(1)]
+    pp: AtLeastOne
     """Over all PP groups: R."""
     proved: bool
     """No placement is at least as good in both and better in one."""
@@ -98,13 +95,11 @@ class Proposal:
     """What an algorithm answers.
 
     :param nodes: shape [rows, columns], index of the node each cell goes to; ``None`` = nothing found.
-    :param lower_bound: certified: no valid placement (of the admitted nodes) has a smaller objective; ``None`` = the
-        algorithm makes no such claim.
-    :param complete: whether the algorithm ended by itself; false = time ran out.
+    :param lower_bound: certified: no valid placement (of the admitted nodes) has a smaller objective; ``None`` = no
+        such claim.
+    :param complete: false = time ran out.
     :param infeasible: why no valid placement exists, when the algorithm proved that; else empty.
     :param pareto: corners of the (S, R) trade known so far.
-    :param refutations: pairs that cannot be had and why, for ``explain``.
-    :param prices: how slow nodes were weighed.
     :param solve_seconds: wall time of the search itself, without imports and without seating on nodes.
     :param notes: what a user should know about this run, one sentence each.
     """
@@ -127,9 +122,7 @@ class Proposal:
 
 
 class PlacementAlgorithm(Protocol):
-    """A way to place a job.  Registered as an entry point in the group ``arnold.placement``: a class (or any callable
-    without arguments) that makes an object with this face.
-    """
+    """A way to place a job: what a callable without arguments, an entry point of ``arnold.placement``, makes."""
 
     @property
     def name(self) -> str:

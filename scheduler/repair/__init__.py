@@ -34,14 +34,7 @@ Prefer = Literal["moves", "objective"]
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One cell that changes its node.
-
-    :param row: row of the cell: which PP group.
-    :param column: column of the cell: which stage.
-    :param node_rank: rank of the cell among the job's nodes; it does not change.
-    :param source: index of the node it leaves.
-    :param target: index of the node it goes to.
-    """
+    """A cell that goes from one node to another, both by index; row = PP group, column = stage; its rank stays."""
 
     row: int
     column: int
@@ -50,32 +43,14 @@ class Move:
     target: int
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """A placement after a repair, and what is known of it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair(RepairPlan):
+    """A placement after a repair, beside the one before."""
 
-    :param nodes: shape [rows, columns], index of the node of each cell.
-    :param moves: the cells that change their node, by rank.
-    :param before: worth of the placement before nodes were lost.
-    :param after: worth of the placement now.
-    :param prefer: the order that was asked for.
-    :param fewest_moves: certified: no valid placement moves fewer cells than this (with the best objective known, when
-        the objective comes first).
-    :param objective_bound: certified: no valid placement has a smaller objective (of those with as few moves, when
-        moves come first).
-    :param notes: what a user should know, one sentence each.
-    :param solve_seconds: wall time of the repair.
-    """
-
-    nodes: IntArray
-    moves: tuple[Move, ...]
-    before: Evaluation
-    after: Evaluation
-    prefer: Prefer
-    fewest_moves: int
-    objective_bound: float
-    notes: tuple[str, ...] = ()
-    solve_seconds: float = 0.0
+    moves: tuple[Move, ...]  # the cells that change their node, by rank
+    before: Evaluation  # worth of the placement before nodes were lost
+    prefer: Prefer  # the order that was asked for
+    solve_seconds: float  # wall time
 
     @property
     def moves_proved(self) -> bool:
@@ -115,8 +90,7 @@ def repair(
 
     :param cluster: the cluster now; whether it shows the job's own nodes as in use makes no difference.
     :param nodes: shape [rows, columns], the placement before.
-    :param lost: names of the lost nodes.
-    :param prefer: what comes first, ``moves`` or ``objective``.
+    :param lost: names of nodes.
     :param algorithm: for ``objective``, finds the best placement when all may move; default ``exact``.
     :raises UnknownName: a lost node is not in the cluster.
     :raises InvalidPlacement: the placement before was not valid, lost nodes apart.
@@ -128,14 +102,14 @@ def repair(
     problem = problem_of(cluster, job, nodes, lost)
     plan = _plan(problem, prefer, limits, algorithm)
     return Repair(
-        nodes=plan.nodes,
+        plan.nodes,
+        plan.after,
+        plan.fewest_moves,
+        plan.objective_bound,
+        (*problem.notes, *plan.notes),
         moves=_moves(problem, plan.nodes),
         before=before,
-        after=plan.evaluation,
         prefer=prefer,
-        fewest_moves=plan.fewest_moves,
-        objective_bound=plan.objective_bound,
-        notes=(*problem.notes, *plan.notes),
         solve_seconds=perf_counter() - started,
     )
 
@@ -159,10 +133,7 @@ def _plan(problem: RepairProblem, prefer: Prefer, limits: Limits, algorithm: Pla
 
 
 def _moves(problem: RepairProblem, nodes: IntArray) -> tuple[Move, ...]:
-    rank = problem.job.grid.node_rank
-    rows, columns = np.nonzero(nodes != problem.old)
-    moves = (
-        Move(int(r), int(c), int(rank[r, c]), int(problem.old[r, c]), int(nodes[r, c]))
-        for r, c in zip(rows, columns, strict=True)
-    )
+    cells = np.nonzero(nodes != problem.old)
+    facts = (*cells, problem.job.grid.node_rank[cells], problem.old[cells], nodes[cells])
+    moves = (Move(*map(int, of_cell)) for of_cell in zip(*facts, strict=True))
     return tuple(sorted(moves, key=lambda move: move.node_rank))

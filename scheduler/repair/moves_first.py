@@ -1,33 +1,44 @@
-"""Fewest moves first, then the best objective among those; and what both orders share."""
+"""Fewest moves first, then the best objective among those; and what both orders share: from domains to nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from time import monotonic
+
+import numpy as np
+import numpy.typing as npt
 
 from scheduler.objective import Evaluation, evaluate
 from scheduler.outcome import trivial_bound
 from scheduler.placement.moves.move_choices import greedy_targets, trimmed
 from scheduler.placement.moves.move_model import Goal, GoalValue, MoveModel
+from scheduler.placement.node_order import natural
 from scheduler.placement.types import Limits
-from scheduler.repair.nearest import nearest_nodes
 from scheduler.repair.repair_problem import RepairProblem, choices
-from topology.cluster import IntArray
+from topology.cluster import FloatArray, IntArray
 from topology.errors import InvalidPlacement, SolverTimeout
 from topology.flags import HEALTHY
+
+Cells = npt.NDArray[np.int64]
+"""Flat numbers of cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
     """A repaired placement with what is certified about it.
 
-    :param nodes: shape [rows, columns].
-    :param fewest_moves: see :class:`~scheduler.repair.Repair`.
-    :param objective_bound: see :class:`~scheduler.repair.Repair`.
+    :param nodes: shape [rows, columns], index of the node of each cell.
+    :param after: worth of the placement now.
+    :param fewest_moves: certified: no valid placement moves fewer cells than this (with the best objective known, when
+        the objective comes first).
+    :param objective_bound: certified: no valid placement has a smaller objective (of those with as few moves, when
+        moves come first).
+    :param notes: what a user should know, one sentence each.
     """
 
     nodes: IntArray
-    evaluation: Evaluation
+    after: Evaluation
     fewest_moves: int
     objective_bound: float
     notes: tuple[str, ...] = ()
@@ -59,7 +70,7 @@ def fewest_moves(problem: RepairProblem, limits: Limits) -> RepairPlan:
     return replace(
         plan,
         fewest_moves=max(plan.fewest_moves, steps["moves"].bound if "moves" in steps else 0),
-        objective_bound=min(max(bound, plan.objective_bound), plan.evaluation.objective),
+        objective_bound=min(max(bound, plan.objective_bound), plan.after.objective),
     )
 
 
@@ -88,3 +99,75 @@ def cost_of(problem: RepairProblem, plan: RepairPlan) -> tuple[int, int]:
     """Return slow nodes newly taken, and moved cells."""
     slow = problem.spare[plan.nodes] & (problem.slowdown[plan.nodes] > HEALTHY)
     return int(slow.sum()), int((plan.nodes != problem.old).sum())
+
+
+def nearest_nodes(problem: RepairProblem, depth: int, domain_of_cell: IntArray) -> IntArray:
+    """Give every cell a node of its domain.
+
+    Of the nodes of a domain, healthy spares go first, then healthy nodes that other cells of the job left, then slow
+    ones, the least slow first.  A cell takes one in the closest domain it shares with its old node; where there are
+    several, one in closer domains that its groups already touch, then the nearest by name.
+
+    :param depth: of the level of the domains.
+    :param domain_of_cell: shape [rows, columns]; no domain has more cells than nodes that may be used.
+    :returns: shape [rows, columns].
+    """
+    domain_of = problem.cluster.levels[depth].domain_of
+    keeps = problem.stays & (domain_of[problem.old] == domain_of_cell)
+    nodes = np.where(keeps, problem.old, -1).astype(np.int32)
+    free = problem.admitted.copy()
+    free[problem.old[keeps]] = False
+    moving = np.flatnonzero(~keeps)
+    moving = moving[np.argsort(problem.job.grid.node_rank.ravel()[moving], kind="stable")]
+    wanted = domain_of_cell.ravel()[moving]
+    for domain in np.unique(wanted):
+        cells = moving[wanted == domain]
+        for offered in _by_preference(problem, np.flatnonzero(free & (domain_of == domain))):
+            cells = _match(problem, depth, nodes, cells=cells, offered=offered)
+    return nodes
+
+
+def _by_preference(problem: RepairProblem, inside: Cells) -> Iterator[Cells]:
+    """Yield the nodes in classes, the best first."""
+    slowdown, left = problem.slowdown[inside], ~problem.spare[inside]
+    order = np.lexsort((left, slowdown))
+    ends = np.flatnonzero((np.diff(slowdown[order]) != 0) | (np.diff(left[order].astype(np.int8)) != 0)) + 1
+    yield from (inside[part] for part in np.split(order, ends))
+
+
+def _match(problem: RepairProblem, depth: int, nodes: IntArray, *, cells: Cells, offered: Cells) -> Cells:
+    """Seat as many cells as there are nodes, those first that find one close to their old node; return the others.
+
+    :param nodes: shape [rows, columns], filled in.
+    """
+    levels, names = problem.cluster.levels, problem.cluster.names
+    nodes_by_name = sorted({*offered.tolist(), *problem.old.ravel()[cells].tolist()}, key=lambda i: natural(names[i]))
+    place = {node: position for position, node in enumerate(nodes_by_name)}
+    for closeness in range(len(levels) - 1, depth - 2, -1):
+        left = []
+        for cell in cells:
+            old = problem.old.ravel()[cell]
+            near = offered
+            if closeness >= depth:
+                domain_of = levels[closeness].domain_of
+                near = offered[domain_of[offered] == domain_of[old]]
+            if not near.size:
+                left.append(cell)
+                continue
+            distance = np.array([abs(place[int(i)] - place[int(old)]) for i in near])
+            best = near[np.lexsort((near, distance, -_touched(problem, depth, nodes, cell, near)))[0]]
+            nodes.ravel()[cell] = best
+            offered = offered[offered != best]
+        cells = np.array(left, dtype=np.int64)
+    return cells
+
+
+def _touched(problem: RepairProblem, depth: int, nodes: IntArray, cell: int, near: Cells) -> FloatArray:
+    """Return how much of the cell's groups already touches the closer domains of each node, weighed by affinity."""
+    row, column = divmod(int(cell), nodes.shape[1])
+    score = np.zeros(len(near))
+    for weight, group in ((problem.job.alpha, nodes[:, column]), (problem.job.beta, nodes[row])):
+        seated = group[group >= 0]
+        for level in problem.cluster.levels[depth + 1 :]:
+            score += weight * np.isin(level.domain_of[near], level.domain_of[seated])
+    return score

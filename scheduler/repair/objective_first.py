@@ -18,11 +18,9 @@ from scheduler.outcome import TOLERANCE, run, trivial_bound
 from scheduler.placement.admission import BoolArray
 from scheduler.placement.moves.move_choices import closest_depth
 from scheduler.placement.moves.move_model import MoveModel
-from scheduler.placement.moves.relabel import relabel
-from scheduler.placement.moves.segments import bands_of, move_segments
+from scheduler.placement.moves.renamed_bands import bands_of, move_segments, relabel
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.repair.moves_first import RepairPlan, climb, cost_of, fewest_moves, plan_of
-from scheduler.repair.nearest import nearest_nodes
+from scheduler.repair.moves_first import RepairPlan, climb, cost_of, fewest_moves, nearest_nodes, plan_of
 from scheduler.repair.repair_problem import RepairProblem, choices
 from topology.capacity import count_nodes
 from topology.cluster import IntArray
@@ -55,20 +53,20 @@ def best_objective(problem: RepairProblem, limits: Limits, algorithm: PlacementA
     cluster, job = problem.cluster.with_busy(others), problem.job.replace(avoid="ignore")
     best = run(algorithm, cluster, job, _part(limits, deadline, _ALGORITHM))
     bound = best.bound if best.bound is not None else trivial_bound(job)
-    near = replace(near, objective_bound=min(bound, near.evaluation.objective))
+    near = replace(near, objective_bound=min(bound, near.after.objective))
     if best.evaluation is None or best.proposal.nodes is None:
         return replace(near, notes=(*near.notes, f"{algorithm.name} found no placement: {best.reason}"))
     nodes = _renamed(problem, best.proposal.nodes)
-    start = replace(near, nodes=nodes, evaluation=evaluate(problem.cluster, problem.job, nodes))
-    better = start.evaluation.objective < near.evaluation.objective - TOLERANCE
+    start = replace(near, nodes=nodes, after=evaluate(problem.cluster, problem.job, nodes))
+    better = start.after.objective < near.after.objective - TOLERANCE
     if not better or cost_of(problem, start)[0] > cost_of(problem, near)[0]:
         return near
     limits.say("searching the fewest moves for it")
-    for nodes in _banded(problem, start.evaluation.objective, _part(limits, deadline, _SEGMENTS)):
-        banded = replace(start, nodes=nodes, evaluation=evaluate(problem.cluster, problem.job, nodes))
+    for nodes in _banded(problem, start.after.objective, _part(limits, deadline, _SEGMENTS)):
+        banded = replace(start, nodes=nodes, after=evaluate(problem.cluster, problem.job, nodes))
         start = min(start, banded, key=lambda one: cost_of(problem, one))
     plan = _fewest_moves_for(problem, start, near, limits, deadline)
-    return replace(plan, objective_bound=min(bound, plan.evaluation.objective))
+    return replace(plan, objective_bound=min(bound, plan.after.objective))
 
 
 def _part(limits: Limits, deadline: float, parts: int) -> Limits:
@@ -116,13 +114,10 @@ def _bare(job: Job) -> bool:
 def _fewest_moves_for(
     problem: RepairProblem, start: RepairPlan, near: RepairPlan, limits: Limits, deadline: float
 ) -> RepairPlan:
-    """Move as few cells as possible for the objective of a placement.
+    """Move as few cells as possible for the objective of ``start``, which the repair with the fewest moves misses.
 
     Few moves lie near the lost nodes: first the lines that lost one may change and a few others, then ever more, until
     the objective can be had.  Then all cells may: that finds the rest, or proves that there is none.
-
-    :param start: the placement.
-    :param near: the repair with the fewest moves, which misses the objective.
     """
     plan, begun = start, monotonic()
     for movable in _widening(problem, limits.seed):
@@ -166,7 +161,7 @@ def _search(
         return None
     model = MoveModel(offered, limits)
     model.suggest(offered.target_of_mover(problem.cluster.levels[offered.depth].domain_of[hint.nodes]))
-    model.at_most("objective", model.value_of(target.evaluation))
+    model.at_most("objective", model.value_of(target.after))
     steps = climb(model, ("slow", "moves", "touches"), until)
     if model.answer is None or "moves" not in steps:
         return None

@@ -22,22 +22,19 @@ from topology.flags import FAULTY, HEALTHY
 class RepairProblem:
     """What is left to a job that lost nodes.
 
-    :param cluster: the job's own nodes are idle in it, the lost ones are not.
-    :param old: shape [rows, columns], the node of each cell before.
     :param admitted: shape [nodes], the nodes that may host a cell: those that the job has, and spares no slower than
         they need to be for every cell to find a node.
-    :param notes: what was found out on the way.
     """
 
-    cluster: Cluster
+    cluster: Cluster  # the job's own nodes are idle in it, the lost ones are not
     job: Job
-    old: IntArray
+    old: IntArray  # shape [rows, columns], the node of each cell before
     admitted: BoolArray
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what was found out on the way
 
     @cached_property
     def stays(self) -> BoolArray:
-        """Shape [rows, columns], the cells whose node is still good."""
+        """Shape [rows, columns], the cells that may keep their node."""
         stays: BoolArray = self.admitted[self.old]
         return stays
 
@@ -53,10 +50,9 @@ class RepairProblem:
 
 
 def problem_of(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str]) -> RepairProblem:
-    """Find what is left to the job once nodes are lost.
+    """Find what is left to the job once nodes are lost, which are given by name.
 
     :param nodes: shape [rows, columns], a valid placement.
-    :param lost: names of the lost nodes.
     :raises UnknownName: a name is not a node of the cluster.
     :raises Infeasible: fewer nodes are left than the job has cells.
     """
@@ -70,7 +66,9 @@ def problem_of(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str])
     admitted = _admitted(after, job, nodes)
     unused, refused = np.setdiff1d(gone, nodes), np.setdiff1d(nodes[~admitted[nodes]], gone)
     notes = [f"{cluster.names[i]} is not used by the job; it is not taken as a spare either" for i in unused]
-    notes += [f"{cluster.names[i]} is {_fault(cluster, int(i))}: replaced as if lost" for i in refused]
+    for i in refused:
+        fault = "faulty" if cluster.slowdown[i] == FAULTY else "flagged and the job says avoid: strict"
+        notes.append(f"{cluster.names[i]} is {fault}: replaced as if lost")
     if away.any():
         notes.append(f"no spare is taken from {int(away.sum()):,} nodes that no switch joins to those of the job")
     problem = RepairProblem(after, job, nodes, admitted, tuple(notes))
@@ -128,6 +126,7 @@ def _admitted(cluster: Cluster, job: Job, old: IntArray) -> BoolArray:
     def no_slower(slowest: float) -> BoolArray:
         return admitted & ~(spare & (cluster.slowdown > slowest))
 
+    # room only grows with the slowdown admitted, so bisection finds the least that suffices
     steps = sorted({HEALTHY, *cluster.slowdown[spare].tolist()})
     enough = bisect_left(steps, True, key=lambda slowest: _room(cluster, job, no_slower(slowest)) >= job.grid.cells)
     return no_slower(steps[min(enough, len(steps) - 1)])
@@ -159,10 +158,6 @@ def _index(cluster: Cluster, name: str) -> int:
         raise UnknownName(error.message, where="--lost", fix=error.fix) from None
 
 
-def _fault(cluster: Cluster, node: int) -> str:
-    return "faulty" if cluster.slowdown[node] == FAULTY else "flagged and the job says avoid: strict"
-
-
 def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:
     """Return the error that says why not all cells find a node, and what would help."""
     job, cluster = problem.job, problem.cluster
@@ -174,13 +169,13 @@ def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:
     faulty = others & ~away & (cluster.slowdown == FAULTY)
     used = others & ~away & ~faulty & (cluster.free_gpus < cluster.gpus)
     slow = others & ~away & ~faulty & ~used
-    kinds = (
-        (away, "joined to those of the job by no switch"),
-        (used, "in use"),
-        (slow, "flagged, refused by avoid: strict"),
-        (faulty, "faulty"),
-    )
-    listed = ", ".join(f"{int(nodes.sum())} {kind}" for nodes, kind in kinds if nodes.any())
+    kinds = {
+        "joined to those of the job by no switch": away,
+        "in use": used,
+        "flagged, refused by avoid: strict": slow,
+        "faulty": faulty,
+    }
+    listed = ", ".join(f"{int(nodes.sum())} {kind}" for kind, nodes in kinds.items() if nodes.any())
     block = blocks_at(cluster, job, 0).size
     tied = f"; hard constraints keep {block} cells together, and no domain has room for them" if block > 1 else ""
     remedies = [f"free {missing} more {_nodes(missing)} {size}" + (" in one domain" if tied else "")]

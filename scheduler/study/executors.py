@@ -51,10 +51,7 @@ class Here:
 
 
 class Processes:
-    """Processes of this machine, each started anew: nothing of this one is in them but what they are given.
-
-    :param count: how many.
-    """
+    """Processes of this machine, each started anew: nothing of this one is in them but what they are given."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -141,7 +138,7 @@ def _receive(shared: Any) -> None:
 def _end_with_parent() -> None:
     """Wait for the end of the process that started this one, be it by SIGKILL, and end too.
 
-    A worker waits for work on a pipe whose other end its fellows hold as well: it would never learn of it otherwise.
+    A worker waits for work on a pipe, and its fellows hold the other end as well: the pipe would never tell.
     """
     parent = parent_process()
     if parent is not None:

@@ -11,9 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean, median
-from typing import Annotated
-
-from annotated_types import Ge
 
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import TOLERANCE
@@ -21,6 +18,7 @@ from scheduler.placement.types import Limits
 from scheduler.study.placement_sweep import CaseResult, CaseResults
 from scheduler.study.table1 import EXACT, ratio
 from topology.cluster import Cluster
+from topology.field_types import NotNegative
 from topology.generate import fragment, minipods
 from topology.json_record import JsonRecord
 
@@ -83,9 +81,9 @@ class AlgorithmLine(JsonRecord):
     """Largest of the same."""
     level_with_exact: int
     """Clusters on which it is no worse than exact."""
-    mean_seconds: Annotated[float, Ge(0)]
+    mean_seconds: NotNegative
     """Mean wall time of the algorithm alone."""
-    median_seconds: Annotated[float, Ge(0)]
+    median_seconds: NotNegative
     """Median of the same."""
 
 
@@ -118,10 +116,7 @@ class FragmentedStudy(JsonRecord):
 
 
 def fragmented_study(cases: Sequence[Fragmented], results: Sequence[CaseResults], limits: Limits) -> FragmentedStudy:
-    """Return what the results of a sweep say.
-
-    :param limits: of the sweep, with the seed of the cases.
-    """
+    """Return what the results of a sweep say; its limits have the seed of the cases."""
     return FragmentedStudy(
         seed=limits.seed,
         clusters=len(cases),
@@ -150,19 +145,13 @@ def _best_modes(results: CaseResults) -> Iterator[CaseResult]:
 
 
 def lines(results: Sequence[CaseResults], all_results: Sequence[CaseResults]) -> tuple[AlgorithmLine, ...]:
-    """Return one line for each algorithm, in the order of the results.
-
-    :param all_results: of the same cases, with those of ``exact``.
-    """
+    """Return one line for each algorithm, in the order of the results; ``all_results`` has those of ``exact`` too."""
     exact = [next((one.objective for one in found if one.algorithm == EXACT), None) for found in all_results]
     return tuple(_line(of_one, exact) for of_one in zip(*results, strict=True))
 
 
 def _line(results: Sequence[CaseResult], exact: Sequence[float | None]) -> AlgorithmLine:
-    """Return the line of one algorithm.
-
-    :param exact: objective of ``exact`` on each case.
-    """
+    """Return the line of one algorithm, given the objective of ``exact`` on each case."""
     worth = [result.objective for result in results if result.objective is not None]
     pairs = zip(results, exact, strict=True)
     ratios = [value for result, best in pairs if (value := ratio(result.objective, best)) is not None]

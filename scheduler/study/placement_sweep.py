@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Annotated, Protocol
-
-from annotated_types import Ge
+from typing import Protocol
 
 from scheduler.job import Job
 from scheduler.objective import Spread
-from scheduler.outcome import Outcome, Status, run
+from scheduler.outcome import Status, run
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.study.executors import Executor, Here
 from topology.cluster import Cluster
+from topology.field_types import NotNegative
 from topology.json_record import JsonRecord
 
 
@@ -45,7 +44,7 @@ class CaseResult(JsonRecord):
     """Eq. 2."""
     bound: float | None
     """What this algorithm proved: no placement has a smaller objective."""
-    solve_seconds: Annotated[float, Ge(0)]
+    solve_seconds: NotNegative
     """Wall time of the algorithm alone."""
 
     @property
@@ -66,13 +65,10 @@ def sweep_placements(
     *,
     step: Callable[[str], None] = lambda _: None,
 ) -> list[CaseResults]:
-    """Run every algorithm on every case.
+    """Run every algorithm on every case, each within the limits; return the results of each case.
 
-    :param algorithms: names of installed algorithms.
-    :param limits: hold for each run.
     :param executor: with several processes, runs share the cores, and times and time limits feel it.
     :param step: called after each run with a short sentence.
-    :returns: the results of each case.
     :raises UnknownName: an algorithm is not installed.
     :raises WorkerLost: a process died.
     """
@@ -89,11 +85,8 @@ def sweep_placements(
 def _run(study: tuple[Sequence[Case], Limits], pair: tuple[int, str]) -> tuple[int, CaseResult]:
     (cases, limits), (case, name) = study, pair
     cluster, job = cases[case].instance()
-    return case, _result(run(ALGORITHMS.load(name), cluster, job, limits))
-
-
-def _result(outcome: Outcome) -> CaseResult:
-    return CaseResult(
+    outcome = run(ALGORITHMS.load(name), cluster, job, limits)
+    return case, CaseResult(
         algorithm=outcome.algorithm,
         status=outcome.status,
         reason=outcome.reason or None,

@@ -1,8 +1,7 @@
 """A cluster with nodes and domains, on which production placement decides.
 
-Jobs on one node go where single pods go on Kubernetes (``scheduler.placement.singles``); gangs of whole nodes through
-the placement algorithm and the evaluator of ``arnold place``; gangs that take a part of each node to the fewest domains
-(``scheduler.placement.shares``).
+Jobs on one node, and gangs that take a part of each node, go where ``scheduler.placement.node_sharing`` says, as single
+pods do on Kubernetes; gangs of whole nodes through the placement algorithm and the evaluator of ``arnold place``.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from scheduler.job import Job, Parallelism
 from scheduler.objective import job_level, spread
 from scheduler.occupancy import Occupancy
 from scheduler.outcome import run
-from scheduler.placement.shares import fewest_domains
-from scheduler.placement.singles import Rows, tightest
+from scheduler.placement.node_sharing import Rows, fewest_domains, tightest
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.types import BoolArray, Keep, Waiting
 from scheduler.queue.zone import find_zone

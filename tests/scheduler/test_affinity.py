@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.affinity import Experts, Model, Record, affinity, microbatches, volumes
-from scheduler.characterisation import RECORDS
+from scheduler.affinity import RECORDS, Experts, Model, Record, affinity, microbatches, volumes
 from scheduler.job import Parallelism
 from topology.errors import InvalidJob
 

@@ -15,8 +15,7 @@ from arnold.pages.placement.panel import Panel, panel
 from scheduler.explain import CheaperPair, WhyNot, cheaper_pairs, why_not
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import job_level
-from scheduler.outcome import Outcome
-from scheduler.phrases import status_words
+from scheduler.outcome import Outcome, status_words
 from topology.cluster import Cluster, IntArray
 from topology.drawing.cluster_page import domain_tip, node_data
 from topology.drawing.layout import Layout, layout

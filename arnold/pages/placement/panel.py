@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from scheduler.explain import CheaperPair
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import Evaluation, job_level, objective_of
-from scheduler.outcome import TOLERANCE, Outcome
-from scheduler.phrases import status_words
+from scheduler.outcome import TOLERANCE, Outcome, status_words
 from topology.cluster import Cluster, Level
 from topology.quantities import decimal, fixed, percent, plural, seconds, several
 

@@ -39,10 +39,7 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class _Searched:
-    """One threshold of slowdown, searched.
-
-    :param time: predicted step time of its best pair.
-    """
+    """One threshold of slowdown, searched, with the predicted step time of its best pair."""
 
     reduction: GridReduction
     search: PairSearch
@@ -62,10 +59,7 @@ class _Searched:
 
 @dataclass(frozen=True)
 class Exact:
-    """The exact search as a placement algorithm.
-
-    :param params: its tuning numbers.
-    """
+    """The exact search as a placement algorithm."""
 
     params: ExactParams = DEFAULTS
     name: ClassVar[str] = "exact"
@@ -74,11 +68,7 @@ class Exact:
     )
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-        """Propose the best placement that the time allows.
-
-        :raises InvalidJob: the job cannot be cut into nodes.
-        :raises UnknownName: the job names a level that the cluster does not have.
-        """
+        """Propose the best placement that the time allows."""
         import ortools.sat.python.cp_model  # noqa: F401  (the import is no part of the solve time)
 
         start = perf_counter()

@@ -1,4 +1,4 @@
-"""Bands, the workhorse among the constructions.
+"""Constructions that a small model fills in: bands, the workhorse, and rows cut in two.
 
 **Column bands.**  Cut the columns into b <= R bands of widths w_1 >= ... >= w_b.  In each band every row lies in one
 domain, so a row touches at most b domains; with at most S domains in each band a column touches at most S.  What is
@@ -9,11 +9,20 @@ number of nodes.
 any number of cells, laid row after row, so that two domains may share a row of the band.  Nothing is wasted, at the
 price of one: with b bands a row touches b domains, and one more where a boundary falls into it.  Turning each band's
 rows against the others keeps two boundaries out of one row: R = b + 1.
+
+**Rows cut in two**, each where it suits: for R = 2 on clusters so full that bands leave too many nodes over.  What is
+left of the cut lies in a *left* domain, the rest in a *right* one.  A left domain of width q hosts rows cut at q or at
+q - 1, so that it can use up its nodes whatever their number; it serves columns 0 .. q - 1, a right one the last q.  Any
+rows of equal cut can be put together: what is left to choose is side and width of each domain and its rows at either
+cut, a model of some hundred variables without symmetric columns.  SCIP finds its solutions where CP-SAT does not: the
+linear relaxation is tight, and says which widths to try.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +30,12 @@ from scheduler.placement.exact.cpsat import Slice, solve
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from topology.cluster import IntArray
+
+if TYPE_CHECKING:
+    from ortools.linear_solver import pywraplp
+
+Rows = dict[tuple[int, int], "pywraplp.Variable"]
+"""Rows that a domain hosts on one side, by (domain, how many cells of each)."""
 
 
 def partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -130,11 +145,7 @@ def _one_band_each(problem: GridProblem, dp: int, widths: Sequence[int], limit: 
 def ragged_bands(
     problem: GridProblem, *, dp: int, widths: Sequence[int], limit: Slice, params: ExactParams = DEFAULTS
 ) -> IntArray | None:
-    """Return a placement with these bands, ragged, and at most ``dp`` domains in each.
-
-    :param widths: widths of the bands, sum = columns.
-    :returns: shape [rows, columns], the domain of each cell; ``None`` when none was found.
-    """
+    """Return a placement with these bands, ragged, and at most ``dp`` domains in each; see :func:`column_bands`."""
     cells_in = _share_out(problem, dp, widths, limit)
     if cells_in is None:
         return None
@@ -155,8 +166,7 @@ def ragged_bands(
 def _best_turn(so_far: IntArray, touched: IntArray, params: ExactParams) -> int:
     """Return the rows by which to turn a band so that the fullest row is least full, and few rows are.
 
-    :param so_far: shape [rows], domains that each row touches in the bands before.
-    :param touched: shape [rows], domains that each row of this band touches, before turning.
+    :param so_far: shape [rows], domains that each row touches in the bands before; ``touched``: in this one.
     """
     rows = len(so_far)
     steps = np.unique(np.linspace(0, rows - 1, min(rows, params.ragged_turns)).astype(int))
@@ -184,3 +194,82 @@ def _share_out(problem: GridProblem, dp: int, widths: Sequence[int], limit: Slic
     if answer != "yes":
         return None
     return np.array([[solver.value(cells) for cells in row] for row in gives], dtype=np.int32)
+
+
+def cut_rows(problem: GridProblem, *, dp: int, seconds: float, nodes: int, seed: int) -> IntArray | None:
+    """Return a placement in which every row touches at most two domains and every column at most ``dp``.
+
+    :param nodes: limit in nodes of the branch-and-bound tree, the same whatever the clock says.
+    :returns: shape [rows, columns], the domain of each cell; ``None`` when none was found, which proves nothing.
+    """
+    from ortools.linear_solver import pywraplp
+
+    solver = pywraplp.Solver.CreateSolver("SCIP")
+    left, right = _sides(solver, problem, dp)
+    columns = problem.columns
+    # rows cut at each column, counted by their left parts: as many right parts have the rest of the width
+    at_cut = [sum(rows for (_, width), rows in left.items() if width == cut) for cut in range(1, columns)]
+    for cut, rows in enumerate(at_cut, start=1):
+        solver.Add(rows == sum(v for (_, width), v in right.items() if width == columns - cut))
+    # a row that is not cut lies on a domain of either side
+    whole = sum(rows for side in (left, right) for (_, width), rows in side.items() if width == columns)
+    solver.Add(sum(at_cut) + whole == problem.rows)
+    solver.SetTimeLimit(max(1, int(1000 * seconds)))  # milliseconds, at least one
+    solver.SetSolverSpecificParametersAsString(
+        f"limits/totalnodes = {nodes}\nrandomization/randomseedshift = {seed}\nlimits/solutions = 1"
+    )
+    if solver.Solve() not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
+        return None
+    return _lay_out(problem, *({k: round(v.solution_value()) for k, v in side.items()} for side in (left, right)))
+
+
+def _sides(solver: pywraplp.Solver, problem: GridProblem, dp: int) -> tuple[Rows, Rows]:
+    """Add the rows of each domain and width on either side, within capacities, at most ``dp`` domains in a column.
+
+    ``reaches[side][q - 1]`` says whether the domain lies on the side and serves q columns or more there; so its width
+    is q where that is true for q and false for q + 1.
+    """
+    rows, columns = problem.rows, problem.columns
+    left: Rows = {}
+    right: Rows = {}
+    serving: list[list[pywraplp.Variable]] = [[] for _ in range(columns)]
+    for k, capacity in enumerate(problem.capacities):
+        load = []
+        widest = min(columns, capacity)
+        reaches = [[solver.BoolVar("") for _ in range(widest)] for _ in range(2)]
+        # on one side, or unused
+        solver.Add(reaches[0][0] + reaches[1][0] <= 1)
+        for side, reach in zip((left, right), reaches, strict=True):
+            for width in range(1, widest + 1):
+                if width < widest:
+                    solver.Add(reach[width] <= reach[width - 1])
+                most = min(rows, capacity // width)
+                hosted = side[k, width] = solver.IntVar(0, most, "")
+                # rows with so many cells only where the domain is so wide or wider by one
+                too_wide = reach[width + 1] if width + 1 < widest else 0
+                solver.Add(hosted <= most * (reach[width - 1] - too_wide))
+                load.append(width * hosted)
+                # on the left it serves columns 0 .. q - 1, on the right the last q
+                serving[width - 1 if side is left else columns - width].append(reach[width - 1])
+        solver.Add(sum(load) <= capacity)
+    for domains in serving:
+        solver.Add(sum(domains) <= dp)
+    return left, right
+
+
+def _lay_out(problem: GridProblem, left: dict[tuple[int, int], int], right: dict[tuple[int, int], int]) -> IntArray:
+    """Lay rows of equal cut together, the domains of either side one after another; rows that are not cut come last."""
+    columns = problem.columns
+    cells = np.empty((problem.rows, columns), dtype=np.int32)
+    filled: dict[tuple[bool, int], int] = defaultdict(int)
+    first = np.cumsum([0] + [sum(n for (_, width), n in left.items() if width == cut) for cut in range(1, columns)])
+    for is_left, side in ((True, left), (False, right)):
+        for (k, width), count in side.items():
+            cut = width if is_left else columns - width
+            start = int(first[-1]) if width == columns else int(first[cut - 1])
+            # whole rows of both sides share one block
+            block = (True, columns) if width == columns else (is_left, cut)
+            start += filled[block]
+            filled[block] += count
+            cells[start : start + count, slice(0, cut) if is_left else slice(cut, columns)] = k
+    return cells

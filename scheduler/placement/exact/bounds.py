@@ -42,16 +42,16 @@ def whole_columns(problem: GridProblem) -> IntArray | None:
 
 
 def contiguous(problem: GridProblem) -> IntArray:
-    """Return the cells column by column in the domains, largest first: fewest domains, and few of them in a column.
+    """Return the domain of each cell, shape [rows, columns], filled column by column from the largest domain on.
 
-    :returns: shape [rows, columns], the domain of each cell.
+    So the fewest domains are used, and few of them in a column.
     """
     domains = np.repeat(np.arange(len(problem.capacities), dtype=np.int32), problem.capacities)
     return domains[: problem.cells].reshape(problem.columns, problem.rows).T
 
 
 def fewest_domains(wanted: int, capacities: npt.ArrayLike) -> int | None:
-    """Return the fewest domains whose capacities reach a number; ``None`` when all together do not."""
+    """Return the fewest domains with capacities that reach a number; ``None`` when all together do not."""
     reached = np.cumsum(np.sort(np.asarray(capacities))[::-1])
     enough = int(np.searchsorted(reached, wanted)) + 1
     return enough if enough <= len(reached) else None

@@ -89,18 +89,18 @@ class ColumnPairs:
     def __init__(self, totals: DomainTotals) -> None:
         self._totals = totals
         self._columns_on: dict[tuple[int, ...], cp_model.IntVar] = {}
-        serves: list[list[cp_model.LinearExprT]] = [[] for _ in totals.domains]
-        load: list[list[cp_model.LinearExprT]] = [[] for _ in totals.domains]
+        self._serves: list[list[cp_model.LinearExprT]] = [[] for _ in totals.domains]
+        self._load: list[list[cp_model.LinearExprT]] = [[] for _ in totals.domains]
         for k in totals.domains:
-            self._alone(k, serves, load)
-        for j, k in combinations(totals.domains, 2):
-            self._together(j, k, serves, load)
+            self._alone(k)
+        for pair in combinations(totals.domains, 2):
+            self._together(pair)
         totals.cp.add(sum(self._columns_on.values()) == totals.problem.columns)
         for k in totals.domains:
-            totals.cp.add(sum(serves[k]) == totals.width(k))
-            totals.cp.add(sum(load[k]) == totals.cells[k])
+            totals.cp.add(sum(self._serves[k]) == totals.width(k))
+            totals.cp.add(sum(self._load[k]) == totals.cells[k])
 
-    def _alone(self, k: int, serves: list[list[cp_model.LinearExprT]], load: list[list[cp_model.LinearExprT]]) -> None:
+    def _alone(self, k: int) -> None:
         """Add the columns that lie on one domain whole: each takes D of its cells, and it touches every row."""
         totals, rows = self._totals, self._totals.problem.rows
         if not (top := min(totals.capacities[k] // rows, totals.problem.columns)):
@@ -109,29 +109,27 @@ class ColumnPairs:
         any_here = totals.cp.new_bool_var("")
         totals.cp.add(columns == 0).only_enforce_if(~any_here)
         totals.cp.add(totals.rows(k) == rows).only_enforce_if(any_here)
-        serves[k].append(columns)
-        load[k].append(rows * columns)
+        self._serves[k].append(columns)
+        self._load[k].append(rows * columns)
 
-    def _together(
-        self, j: int, k: int, serves: list[list[cp_model.LinearExprT]], load: list[list[cp_model.LinearExprT]]
-    ) -> None:
+    def _together(self, pair: tuple[int, int]) -> None:
         """Add the columns that lie on two domains."""
         totals, rows = self._totals, self._totals.problem.rows
         cp = totals.cp
-        top = min((totals.capacities[j] + totals.capacities[k]) // rows, totals.problem.columns)
+        top = min(sum(totals.capacities[d] for d in pair) // rows, totals.problem.columns)
         if not top:
             return
-        columns = self._columns_on[j, k] = cp.new_int_var(0, top, "")
+        columns = self._columns_on[pair] = cp.new_int_var(0, top, "")
         # at_least[i]: more than i columns, so that cells <= columns * rows, a product, becomes linear for each number
         at_least = [cp.new_bool_var("") for _ in range(top)]
         cp.add(sum(at_least) == columns)
         for more, fewer in pairwise(reversed(at_least)):
             cp.add_implication(more, fewer)
         # the D cells of a column lie in D rows, each touched by one of the two
-        cp.add(sum(totals.rows(d) for d in (j, k)) >= rows).only_enforce_if(at_least[0])
-        cells = {d: cp.new_int_var(0, min(totals.capacities[d], top * rows), "") for d in (j, k)}
-        cp.add(cells[j] + cells[k] == rows * columns)
-        for d in (j, k):
+        cp.add(sum(totals.rows(d) for d in pair) >= rows).only_enforce_if(at_least[0])
+        cells = {d: cp.new_int_var(0, min(totals.capacities[d], top * rows), "") for d in pair}
+        cp.add(sum(cells.values()) == rows * columns)
+        for d in pair:
             # each of the two gives every column a cell, else the column would lie on the other alone
             cp.add(cells[d] >= columns)
             for count in range(top):
@@ -140,8 +138,8 @@ class ColumnPairs:
                 if count + 1 < top:
                     within.only_enforce_if(~at_least[count + 1])
             cp.add(cells[d] == 0).only_enforce_if(~at_least[0])
-            serves[d].append(columns)
-            load[d].append(cells[d])
+            self._serves[d].append(columns)
+            self._load[d].append(cells[d])
 
     def add_row(self, prices: Sequence[int], most: int) -> None:
         """Ask for a row that touches at most R domains and costs at most so much, by prices of a domain's cells."""

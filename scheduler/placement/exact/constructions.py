@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
+from typing import Literal
 
-from scheduler.placement.exact.bands import column_bands, partitions, ragged_bands
+from scheduler.placement.exact.bands import column_bands, cut_rows, partitions, ragged_bands
 from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.exact.cuts import cut_rows
 from scheduler.placement.exact.lattice import GridView, PairSearch
 from scheduler.placement.exact.params import BandSweep
 from scheduler.placement.types import Pair
 from topology.cluster import IntArray
-
-Built = tuple[str, IntArray]
-"""Name of a construction, and the domain of each cell, shape [rows, columns]."""
 
 
 def build_cheapest(search: PairSearch) -> None:
@@ -23,10 +20,9 @@ def build_cheapest(search: PairSearch) -> None:
     view, params = _narrowest(search), search.params
     quick = BandSweep(share=1.0, effort=params.quick_effort)
     for pair in search.lattice.open()[: params.quick_pairs]:
-        found = _banded(search, view, view.turn(pair), sweep=quick, whole=_many_nodes(search), light=True)
-        if found is not None:
-            name, cells = found
-            search.build(view, cells, name)
+        cells = _column(search, view, view.turn(pair), sweep=quick, whole=_many_nodes(search), light=True)
+        if cells is not None:
+            search.build(view, cells, "column bands")
             return
 
 
@@ -34,12 +30,12 @@ def build_few_bands(search: PairSearch) -> None:
     """Sweep with short band searches; with many nodes first those without the rows of a domain as integers."""
     params = search.params
     if _many_nodes(search):
-        _sweep(search, _ragged, params.ragged_many)
+        _sweep(search, "ragged", params.ragged_many)
         if not _full(search):
-            _sweep(search, partial(_banded, whole=True), params.short_bands)
+            _sweep(search, "column", params.short_bands, whole=True)
     else:
-        _sweep(search, _banded, params.short_bands)
-        _sweep(search, _ragged, params.ragged_few)
+        _sweep(search, "column", params.short_bands)
+        _sweep(search, "ragged", params.ragged_few)
 
 
 def build_more_bands(search: PairSearch) -> None:
@@ -47,11 +43,11 @@ def build_more_bands(search: PairSearch) -> None:
     params = search.params
     if _many_nodes(search):
         if not _full(search):
-            _sweep(search, partial(_banded, whole=True), params.long_whole_bands)
+            _sweep(search, "column", params.long_whole_bands, whole=True)
         for effort in params.pair_efforts:
             _bands_by_pair(search, effort)
     else:
-        _sweep(search, _banded, params.long_bands)
+        _sweep(search, "column", params.long_bands)
 
 
 def build_cut_rows(search: PairSearch) -> None:
@@ -94,27 +90,29 @@ def build_cut_rows(search: PairSearch) -> None:
 
 def build_front(search: PairSearch) -> None:
     """Build pairs that the best one did not need, for the Pareto front."""
-    _sweep(search, _banded, search.params.front_bands, pairs=search.lattice.undecided)
+    _sweep(search, "column", search.params.front_bands, pairs=search.lattice.undecided)
 
 
 def _sweep(
     search: PairSearch,
-    build: Callable[..., Built | None],
+    bands: Literal["column", "ragged"],
     sweep: BandSweep,
     *,
+    whole: bool = False,
     pairs: Callable[[], list[Pair]] | None = None,
 ) -> None:
     """Try to build open pairs: by bisection for the cheapest that can be had, then the others from the dearest down.
 
     One that is built closes all dearer ones at once; one that fails says that cheaper ones will hardly do better.
 
-    :param build: called with the search, a view, a pair as the view sees it, and ``sweep``.
+    :param whole: see :func:`column_bands`.
     :param pairs: which pairs to try; by default the open ones.
     """
     tried: set[Pair] = set()
     failed = 0.0
     until = max(0.0, search.left - sweep.share * search.limits.seconds)
     candidates = pairs or search.lattice.open
+    build = partial(_column, whole=whole) if bands == "column" else _ragged
     while waiting := [pair for pair in candidates() if pair not in tried]:
         dearer = [pair for pair in waiting if search.lattice.cost(pair) > failed]
         pair = dearer[len(dearer) // 2] if dearer else waiting[-1]
@@ -123,10 +121,9 @@ def _sweep(
         if search.left <= until:
             return
         both = [partial(build, search, view, view.turn(pair), sweep=sweep) for view in search.views]
-        for view, result in zip(search.views, search.side_by_side(both), strict=True):
-            if result is not None:
-                name, cells = result
-                search.build(view, cells, name)
+        for view, cells in zip(search.views, search.side_by_side(both), strict=True):
+            if cells is not None:
+                search.build(view, cells, f"{bands} bands")
         if not search.lattice.is_built(pair):
             failed = max(failed, search.lattice.cost(pair))
 
@@ -154,9 +151,9 @@ def _narrowest(search: PairSearch) -> GridView:
     return min(search.views, key=lambda view: view.problem.columns)
 
 
-def _banded(
+def _column(
     search: PairSearch, view: GridView, pair: Pair, *, sweep: BandSweep, whole: bool = False, light: bool = False
-) -> Built | None:
+) -> IntArray | None:
     """Build a pair of the view by column bands."""
     dp, pp = pair
     for widths in _widths(view, pp, sweep.partitions):
@@ -165,11 +162,11 @@ def _banded(
         limit = Slice(sweep.effort, search.left, search.limits.seed, light=light)
         cells = column_bands(view.problem, dp=dp, widths=widths, limit=limit, whole=whole)
         if cells is not None:
-            return "column bands", cells
+            return cells
     return None
 
 
-def _ragged(search: PairSearch, view: GridView, pair: Pair, *, sweep: BandSweep) -> Built | None:
+def _ragged(search: PairSearch, view: GridView, pair: Pair, *, sweep: BandSweep) -> IntArray | None:
     """Build a pair of the view by ragged bands, on the most even partition."""
     dp, pp = pair
     if pp == 1:
@@ -177,8 +174,7 @@ def _ragged(search: PairSearch, view: GridView, pair: Pair, *, sweep: BandSweep)
     # one band fewer than R: a boundary inside a row costs it one domain more
     widths = next(_widths(view, pp - 1, 1))
     limit = Slice(sweep.effort, search.left, search.limits.seed, light=True)
-    cells = ragged_bands(view.problem, dp=dp, widths=widths, limit=limit, params=search.params)
-    return None if cells is None else ("ragged bands", cells)
+    return ragged_bands(view.problem, dp=dp, widths=widths, limit=limit, params=search.params)
 
 
 def _widths(view: GridView, bands: int, most: int) -> Iterator[tuple[int, ...]]:

@@ -17,20 +17,13 @@ Answer = Literal["yes", "no", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """How long one search may run and how it goes about it.
+    """How long one search may run and how it goes about it."""
 
-    :param effort: limit in CP-SAT's deterministic time, about seconds.
-    :param wall: limit in seconds of wall clock.
-    :param seed: random seed.
-    :param linearization: CP-SAT's linearization level, 0 (no LP) to 2 (all of it).
-    :param light: little presolve, for models that are solved in hundredths of a second.
-    """
-
-    effort: float
-    wall: float
+    effort: float  # limit in CP-SAT's deterministic time, about seconds
+    wall: float  # limit in seconds of wall clock
     seed: int = 0
-    linearization: int = 1
-    light: bool = False
+    linearization: int = 1  # CP-SAT's linearization level, 0 (no LP) to 2 (all of it)
+    light: bool = False  # little presolve, for models that are solved in hundredths of a second
 
 
 def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSolver]:

@@ -28,14 +28,11 @@ _DRIFT = 1e-6
 
 @dataclass
 class Lattice:
-    """What is known of each pair; grows only.
-
-    :param alpha: weight of S; :param beta: weight of R.
-    """
+    """What is known of each pair; grows only."""
 
     problem: GridProblem
-    alpha: float
-    beta: float
+    alpha: float  # weight of S
+    beta: float  # weight of R
     refutations: list[Refutation] = field(default_factory=list)
     built: dict[Pair, IntArray] = field(default_factory=dict)
     builders: dict[Pair, str] = field(default_factory=dict)
@@ -58,10 +55,7 @@ class Lattice:
             self.refutations.append(Refutation(pair, by, sentence))
 
     def build(self, cells: IntArray, by: str) -> Pair:
-        """Take in a placement; its pair is counted here, not believed.
-
-        :raises AssertionError: the placement does not fit the capacities, a fault of its maker.
-        """
+        """Take in a placement, which must fit the capacities; its pair is counted here, not believed."""
         if not self.problem.fits(cells):
             raise AssertionError(f"{by} made a placement that does not fit")
         pair = self.problem.pair_of(cells)
@@ -97,12 +91,10 @@ class Lattice:
 
     def pareto(self) -> tuple[ParetoPoint, ...]:
         """Return the corners built, by S; proved where no undecided pair is better in one and as good in the other."""
-        return tuple(ParetoPoint(dp, pp, self._is_corner(dp, pp)) for dp, pp in corners(self.built))
-
-    def _is_corner(self, dp: int, pp: int) -> bool:
-        left_refuted = dp == 1 or self.is_refuted((dp - 1, pp))
-        below_refuted = pp == 1 or self.is_refuted((dp, pp - 1))
-        return left_refuted and below_refuted
+        return tuple(
+            ParetoPoint(s, r, (s == 1 or self.is_refuted((s - 1, r))) and (r == 1 or self.is_refuted((s, r - 1))))
+            for s, r in corners(self.built)
+        )
 
     def _worth(self, pair: Pair) -> float:
         """Return the cost; where one affinity is zero its spread would be free to drift, so it weighs a little."""
@@ -158,17 +150,15 @@ class PairSearch:
         self._end = perf_counter() + seconds
 
     def build(self, view: GridView, cells: IntArray, by: str) -> None:
-        """Take in a placement made on one of the views."""
+        """Take in a placement, which must fit the capacities; its pair is counted here, not believed."""
         self.lattice.build(view.back(cells), f"{by}, transposed" if view.transposed else by)
 
     def side_by_side(self, searches: Sequence[Callable[[], T]]) -> list[T]:
-        """Run searches at once, as many as ``limits.workers`` allows up to two; results in the order of the searches.
-
-        A solve releases the interpreter lock, so threads are enough.
-        """
+        """Run searches at once, up to two where ``limits.workers`` allows; results in the order of the searches."""
         together = min(2, self.limits.workers, len(searches))
         if together < 2:
             return [search() for search in searches]
+        # a solve releases the interpreter lock, so threads are enough
         with ThreadPoolExecutor(max_workers=together) as pool:
             return list(pool.map(lambda search: search(), searches))
 

@@ -15,30 +15,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BandSweep:
-    """One sweep of band searches over the open pairs.
+    """One sweep of band searches over the open pairs."""
 
-    :param share: part of the time limit after which the sweep ends.
-    :param effort: limit of one band search.
-    :param partitions: partitions of the columns into bands that are tried for each pair, the most even first.
-    """
-
-    share: float
-    effort: float
-    partitions: int = 1
+    share: float  # part of the time limit after which the sweep ends
+    effort: float  # limit of one band search
+    partitions: int = 1  # partitions of the columns into bands that are tried for each pair, the most even first
 
 
 @dataclass(frozen=True, slots=True)
 class SkeletonAttempt:
-    """One way to look for a skeleton.
+    """One way to look for a skeleton."""
 
-    :param share: part of the effort that a skeleton may take.
-    :param linearization: CP-SAT's linearization level, 0 = no linear program, 2 = all of it.
-    :param light: little presolve.
-    """
-
-    share: float
-    linearization: int
-    light: bool
+    share: float  # part of the effort that a skeleton may take
+    linearization: int  # CP-SAT's linearization level, 0 = no linear program, 2 = all of it
+    light: bool  # little presolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,117 +37,80 @@ class ExactParams:
 
     coverage_points: int = 24
     """Multipliers on each axis of the coverage bound's table besides zero, spaced geometrically."""
-
     coverage_least: float = 0.02
     """Least multiplier but zero, in cells for one row touched: below it a touch is as good as free."""
-
     coverage_zooms: int = 2
     """Times that the coverage bound zooms in on its best multipliers before a pair counts as not refuted."""
-
     coverage_zoom_points: int = 9
     """Multipliers on each axis of a zoom, so that each is about four times as fine as the one before."""
-
     quick_pairs: int = 3
     """Cheapest open pairs tried first of all: what counting leaves open can often be had at once."""
-
     quick_effort: float = 0.02
     """Effort of each of those, on the most even partition alone: hundredths of a second, as the bounds before it."""
-
     quick_table: float = 1e8
     """Array elements up to which the rectangle table is made before any sweep: 0.4 s by ``table_speed``."""
-
     table_speed: float = 2.5e8
     """Array elements of the rectangle table per second, measured on one core of a 2.x GHz server."""
-
     table_share: float = 0.25
     """Most of the time limit that the rectangle table may take; fewer pairs are asked about where it would be more."""
-
     table_reserve: float = 0.5
     """Seconds that the table leaves to what comes after it."""
-
     many_cells: int = 3000
     """Cells above which a model with the rows of a domain as integers gets slow: each domain in one band goes first."""
-
     full: float = 0.95
     """Part of the free nodes in use from which whole rows of bands waste more nodes than there are to spare."""
-
     short_bands: BandSweep = BandSweep(share=0.15, effort=0.05, partitions=2)
     """First sweep: a band search that succeeds does so in hundredths of a second, mostly on one of the two most even
     partitions (uneven ones first cost a tenth of all proofs)."""
-
     ragged_many: BandSweep = BandSweep(share=0.2, effort=0.1)
     """Ragged bands with many cells, before all others: they have few variables, whatever the number of rows."""
-
     ragged_few: BandSweep = BandSweep(share=0.05, effort=0.1)
     """Ragged bands with few cells, after the short sweep: a quick try before the width profiles."""
-
     long_whole_bands: BandSweep = BandSweep(share=0.4, effort=2.0, partitions=2)
     """Each domain in one band, with many cells and nodes to spare: took 100,000 nodes from a gap of 13 % to a proof."""
-
     long_bands: BandSweep = BandSweep(share=0.2, effort=0.2, partitions=12)
     """Last sweep with few cells: a dozen partitions usually suffice."""
-
     pair_efforts: tuple[float, ...] = (2.0, 8.0)
     """Last searches with many cells, pair by pair: effort of each round, all pairs before the next round."""
-
     pair_partitions: int = 4
     """Partitions of each pair in such a round, two side by side."""
-
     front_bands: BandSweep = BandSweep(share=1.0, effort=0.02, partitions=2)
     """Corners of the Pareto front that the answer did not need: short, as nothing depends on them."""
-
     ragged_turns: int = 64
     """Ways to turn a ragged band against the others that are compared, evenly spread over its rows."""
-
     ragged_rows: int = 8
     """Fullest rows by which two turns are compared: R is the first of them, the others break ties."""
-
     cut_columns: range = range(5, 17)
     """Columns for which rows are cut in two: with fewer, profiles are quicker; with more, no model is quick."""
-
     cut_nodes: int = 4000
     """Limit of a search for cut rows in nodes of SCIP's tree, so that it is the same on every machine."""
-
     cut_share: float = 0.5
     """Part of the time limit after which no more rows are cut."""
-
     cover_offsets: int = 12
     """Offsets d, the largest useful ones, from which weights of column covers are made: each adds four constraints."""
-
     cover_scales: tuple[int, ...] = (1, 2, 3)
     """Numerators m of the rounded weights: 1 counts domains, 2 and 3 see a domain that does half or a third of it."""
-
     ordered_domains: int = 20
     """Domains that enter the lexicographic order of columns: its weights are powers of two, and small integers."""
-
     narrow_columns: int = 20
     """Columns up to which skeleton models are quick; wider views are searched only where no view is narrow."""
-
     widest_columns: int = 40
     """Columns up to which skeleton models are of any use."""
-
     first_effort: float = 0.25
     """Effort of the first round over all open pairs, in the unit of ``profiles_per_effort``."""
-
     effort_growth: float = 2.0
     """Factor on the effort from round to round: all rounds before one cost together no more than it."""
-
     profiles_per_effort: int = 32
     """New profiles looked at for each unit of a round's effort: eight in the first round, with an effort of 0.25 each.
     Of 18 instances left open before, such looks settled eight, shorter ones five."""
-
     profile_effort: float = 4.0
     """Effort of finding the next profile, for each unit of the round's: hardly ever needed, they take hundredths."""
-
     retry_effort: float = 4.0
     """Effort for a profile that was left undecided, for each unit of the round's."""
-
     confirm_effort: float = 16.0
     """Effort of confirming one verdict, for each unit of the round's: a proof that is nearly there should not fail."""
-
     confirm_least: float = 1.0
     """Effort added to that, so that verdicts of the first round are confirmed in it."""
-
     skeleton_attempts: tuple[SkeletonAttempt, ...] = (
         SkeletonAttempt(share=0.2, linearization=0, light=True),
         SkeletonAttempt(share=1.0, linearization=2, light=True),
@@ -165,31 +118,22 @@ class ExactParams:
     )
     """How a skeleton is looked for, one way after another: by search alone, with a linear program, with presolve.  They
     succeed on different instances.  Verdicts are confirmed in the opposite order."""
-
     skeletons_per_profile: int = 12
     """Skeletons that may fail to be realised, each with a row asked for, before the profile is left undecided."""
-
     rounding_effort: float = 0.5
     """Effort of the integer program that makes whole rows of fractions: little, for another skeleton may do as well."""
-
     most_covers: int = 20_000
     """Sets of domains kept for column generation; where there are more a skeleton is realised with some of them."""
-
     pricing_rounds: int = 60
     """Rounds of pricing before column generation gives up."""
-
     patterns_per_round: int = 24
     """Patterns that one round of pricing adds, the cheapest: a few make the prices settle in fewer rounds."""
-
     price_unit: int = 1000
     """Integer price of the dearest cell of a domain: fine enough to tell rows apart, and small integers for CP-SAT."""
-
     seating_share: float = 0.05
     """Part of the time limit that exact searches below the job's level may use."""
-
     front_share: float = 0.05
     """Part of the time limit that corners of the Pareto front may take which the best pair did not need."""
-
     least_seconds: float = 0.05
     """Seconds for the search of one threshold of slowdown, however little time is left: bounds and quick bands."""
 

@@ -26,16 +26,11 @@ from topology.flags import HEALTHY
 
 @dataclass(frozen=True)
 class GridProblem:
-    """Where a grid of cells may go.
-
-    :param rows: D, number of PP groups.
-    :param columns: P, number of pipeline stages.
-    :param capacities: free cells of each domain, in descending order, none of them zero.
-    """
+    """Where a grid of D rows (PP groups) and P columns (stages) may go."""
 
     rows: int
     columns: int
-    capacities: tuple[int, ...]
+    capacities: tuple[int, ...]  # free cells of each domain, in descending order, none of them zero
 
     @property
     def cells(self) -> int:
@@ -53,10 +48,7 @@ class GridProblem:
         return GridProblem(self.columns, self.rows, self.capacities)
 
     def pair_of(self, cells: IntArray) -> Pair:
-        """Return (S, R) of an assignment, as the evaluator counts spread.
-
-        :param cells: shape [rows, columns], the domain of each cell.
-        """
+        """Return (S, R) of an assignment, shape [rows, columns], as the evaluator counts spread."""
         position = np.indices(cells.shape, dtype=np.int32)
         return spread(position[1], cells), spread(position[0], cells)
 
@@ -70,9 +62,8 @@ class GridProblem:
 
 @dataclass(frozen=True)
 class GridReduction:
-    """One job on one cluster, with nodes up to some slowdown admitted, reduced to a grid problem; and the way back.
-
-    :param slowest: slowdown up to which nodes are admitted, 1.0 = no flagged node.
+    """One job on one cluster, with nodes up to some slowdown admitted (1.0 = none that is flagged), reduced to a grid
+    problem; and the way back.
     """
 
     cluster: Cluster

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from time import perf_counter
 
 import numpy as np
 
 from scheduler.placement.exact.cpsat import Answer, Slice
 from scheduler.placement.exact.lattice import GridView, PairSearch
-from scheduler.placement.exact.params import DEFAULTS, ExactParams, SkeletonAttempt
+from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.realise import realise
 from scheduler.placement.exact.skeleton import Skeleton, SkeletonModel
@@ -34,11 +34,16 @@ _SEEDS_OF_A_SEARCH = 10_000
 
 def enumerate_profiles(search: PairSearch) -> None:
     """Search the width profiles of open pairs in growing slices, from the dearest pair down, two at a time."""
-    pair_profiles: dict[tuple[Pair, bool], PairProfiles] = {}
+
+    @cache
+    def profiles_of(pair: Pair, view: GridView) -> PairProfiles:
+        spare = search.spare_rows(view, pair)
+        return PairProfiles(view.problem, view.turn(pair), spare_rows=spare, params=search.params)
+
     effort, turn = search.params.first_effort, 0
     while search.left > 0 and not search.lattice.proved:
         tasks = [
-            _Task(pair, view, partial(_profiles_of(search, view, pair, pair_profiles).search, effort=effort, seed=turn))
+            _Task(pair, view, partial(profiles_of(pair, view).search, effort=effort, seed=turn))
             for pair in reversed(search.lattice.open())
             for view in _narrow_views(search)
         ]
@@ -64,18 +69,6 @@ def _narrow_views(search: PairSearch) -> list[GridView]:
     return narrow or [view for view in search.views if view.problem.columns <= params.widest_columns]
 
 
-def _profiles_of(
-    search: PairSearch, view: GridView, pair: Pair, known: dict[tuple[Pair, bool], PairProfiles]
-) -> PairProfiles:
-    """Return what is kept of a pair on a view from one round to the next."""
-    if (pair, view.transposed) not in known:
-        spare = search.spare_rows(view, pair)
-        known[pair, view.transposed] = PairProfiles(
-            view.problem, view.turn(pair), spare_rows=spare, params=search.params
-        )
-    return known[pair, view.transposed]
-
-
 def _run_by_twos(search: PairSearch, tasks: Sequence[_Task]) -> None:
     """Run searches two at a time; results are taken in the order of the tasks."""
     waiting = list(tasks)
@@ -99,9 +92,9 @@ def _run_by_twos(search: PairSearch, tasks: Sequence[_Task]) -> None:
 class PairProfiles:
     """The width profiles of one pair on one view: each in turn, until one can be built or none is left.
 
-    Keeps its models and its profiles from one slice of time to the next.
+    Models and profiles are kept from one slice of time to the next.
 
-    :param spare_rows: see :class:`scheduler.placement.exact.width_model.WidthModel`; what a refutation must allow.
+    :param spare_rows: as in :class:`scheduler.placement.exact.width_model.WidthModel`; what a refutation must allow.
     """
 
     def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:
@@ -124,8 +117,7 @@ class PairProfiles:
         """
         end = perf_counter() + wall
         go_on = self._undecided_profiles if self._used_up else self._new_profiles
-        cells = go_on(effort, end, seed)
-        if cells is not None:
+        if (cells := go_on(effort, end, seed)) is not None:
             return "yes", cells
         if self._used_up and not self._undecided and self._confirmed(effort, end, seed + _SEEDS_OF_A_SEARCH):
             return "no", None
@@ -139,8 +131,7 @@ class PairProfiles:
             self._used_up = answer == "no"
             if widths is None:
                 return None
-            cells = self._try(widths, effort, end, step_seed)
-            if cells is not None:
+            if (cells := self._try(widths, effort, end, step_seed)) is not None:
                 return cells
         return None
 
@@ -150,8 +141,7 @@ class PairProfiles:
             if perf_counter() > end:
                 self._undecided += waiting[i:]
                 return None
-            cells = self._try(widths, self._params.retry_effort * effort, end, seed)
-            if cells is not None:
+            if (cells := self._try(widths, self._params.retry_effort * effort, end, seed)) is not None:
                 return cells
         return None
 
@@ -180,15 +170,10 @@ class PairProfiles:
         return None
 
     def _skeleton(
-        self,
-        widths: IntArray,
-        effort: float,
-        end: float,
-        seed: int,
-        attempts: Sequence[SkeletonAttempt] | None = None,
+        self, widths: IntArray, effort: float, end: float, seed: int, *, backwards: bool = False
     ) -> tuple[Answer, Skeleton | None]:
         """Look for a skeleton with these widths, in one way after another."""
-        for way in attempts or self._params.skeleton_attempts:
+        for way in self._params.skeleton_attempts[:: -1 if backwards else 1]:
             limit = Slice(way.share * effort, end - perf_counter(), seed, way.linearization, light=way.light)
             answer, skeleton = self._skeletons.find(limit, widths)
             if answer != "unknown":
@@ -213,7 +198,6 @@ class PairProfiles:
         answer, missed = self._profiles.next(Slice(effort, end - perf_counter(), seed))
         if missed is not None:
             self._undecided.append(missed)
-        attempts = self._params.skeleton_attempts[::-1]
         return answer == "no" and all(
-            self._skeleton(widths, effort, end, seed, attempts)[0] == "no" for widths in self._excluded
+            self._skeleton(widths, effort, end, seed, backwards=True)[0] == "no" for widths in self._excluded
         )

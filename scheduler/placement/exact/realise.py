@@ -41,10 +41,7 @@ class Realised:
 def realise(
     problem: GridProblem, serves: BoolArray, *, pp: int, limit: Slice, params: ExactParams = DEFAULTS
 ) -> Realised:
-    """Make a placement in which column p uses only domains k with ``serves[k, p]``, every row at most ``pp`` domains.
-
-    :param serves: shape [domains, columns].
-    """
+    """Place each cell of column p in a domain k with ``serves[k, p]``, in every row at most ``pp`` of them."""
     covers = _covers(serves, pp, params.most_covers)
     if not len(covers):
         # no row at all, so any prices will do
@@ -99,10 +96,7 @@ def _fill_up(serves: BoolArray, covers: BoolArray, pp: int, price: FloatArray) -
 
 
 def _cheapest_patterns(serves: BoolArray, covers: BoolArray, price: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the price of each cover's cheapest row, and the domain of each of its cells.
-
-    :returns: shapes [covers], [covers, columns].
-    """
+    """Return the price of each cover's cheapest row, shape [covers], and its domains, shape [covers, columns]."""
     cost = np.zeros(len(covers))
     domain = np.empty((len(covers), serves.shape[1]), dtype=np.int32)
     for p in range(serves.shape[1]):
@@ -117,7 +111,7 @@ def _cheapest_patterns(serves: BoolArray, covers: BoolArray, price: FloatArray) 
 def _column_generation(
     problem: GridProblem, serves: BoolArray, covers: BoolArray, pp: int, params: ExactParams
 ) -> tuple[BoolArray | None, FloatArray]:
-    """Return covers whose rows can reach D under the capacities, in fractions, or ``None``; and the last prices.
+    """Return covers with rows that can reach D under the capacities, in fractions, or ``None``; and the last prices.
 
     Master: max sum y_t over patterns t, with sum_t n_tk * y_t <= c_k for each domain and sum y_t <= D.  Pricing: a new
     pattern improves it when its cells, at the dual prices of the domains, cost less than 1 minus the dual of D.
@@ -199,10 +193,7 @@ def _round(problem: GridProblem, serves: BoolArray, covers: BoolArray, limit: Sl
 
 
 def _lay_out(problem: GridProblem, rows: Sequence[int], cells_on: dict[tuple[int, int, int], int]) -> IntArray:
-    """Lay the rows of each cover together; in each column its domains follow one another.
-
-    :param cells_on: (cover, column, domain) -> cells.
-    """
+    """Lay the rows of each cover together; in each column its domains follow one another, with so many ``cells_on``."""
     cells = np.empty((problem.rows, problem.columns), dtype=np.int32)
     top = dict.fromkeys(((t, p) for t in range(len(rows)) for p in range(problem.columns)), 0)
     first = [0, *accumulate(rows)]

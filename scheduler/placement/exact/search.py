@@ -125,10 +125,7 @@ STAGES = (
 
 
 def _edge(problem: GridProblem, pair: Pair, *, transposed: bool) -> str:
-    """Return why spread 1 in one family is impossible: whole groups fit into too few domains.
-
-    :param problem: rows and columns exchanged when transposed, like the pair.
-    """
+    """Return why spread 1 in one family is impossible: whole groups fit into too few domains; all may be transposed."""
     family, other = ("PP", "DP") if transposed else ("DP", "PP")
     whole = sum(c // problem.rows for c in problem.capacities)
     if whole < problem.columns:

@@ -1,9 +1,8 @@
 """Which domains serve which column: a relaxation strong enough to refute, and a skeleton to realise.
 
-No solution of :class:`SkeletonModel` refutes a pair; a solution is a *skeleton*, the set of domains of each column, for
-:mod:`scheduler.placement.exact.realise`.  The model has three parts: what every domain does in total
-(:mod:`scheduler.placement.exact.width_model`), which columns it serves
-(:mod:`scheduler.placement.exact.column_model`), and, for R = 2, which two domains each row lies on.
+A pair without a solution of :class:`SkeletonModel` is refuted; a solution is a *skeleton*, the domains of each column,
+for :mod:`scheduler.placement.exact.realise`.  The model has three parts: what every domain does in total, which columns
+it serves, and, for R = 2, which two domains each row lies on.
 """
 
 from __future__ import annotations
@@ -31,21 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """A solution.
+    """A solution."""
 
-    :param serves: shape [domains, columns], whether the domain may hold cells of the column.
-    :param cells: shape [rows, columns], the domain of each cell, where the model is exact (R = 2).
-    """
-
-    serves: BoolArray
-    cells: IntArray | None
+    serves: BoolArray  # shape [domains, columns], whether the domain may hold cells of the column
+    cells: IntArray | None  # shape [rows, columns], the domain of each cell, where the model is exact (R = 2)
 
 
 class SkeletonModel:
-    """The model of one pair, made once and solved as often as wanted.
-
-    :param spare_rows: see :class:`scheduler.placement.exact.width_model.WidthModel`.
-    """
+    """The model of one pair, made once and solved as often as wanted; ``spare_rows`` as in :class:`WidthModel`."""
 
     def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:
         self._fits = sum(problem.capacities[: usable_domains(problem, pair)]) >= problem.cells
@@ -72,11 +64,7 @@ class SkeletonModel:
         self._columns.add_row([int(price) for price in prices], most)
 
     def find(self, limit: Slice, widths: IntArray | None = None) -> tuple[Answer, Skeleton | None]:
-        """Search for a skeleton.
-
-        :param widths: shape [usable domains], the number of columns each domain serves; ``None`` = any.
-        :returns: ``"no"``, or ``"yes"`` with the skeleton.
-        """
+        """Search for a skeleton; shape of widths [usable domains], the columns each domain serves, ``None`` = any."""
         if not self._fits:
             return "no", None
         cp = self._totals.cp
@@ -100,20 +88,21 @@ class RowPairs:
 
     def __init__(self, totals: DomainTotals, serves: Sequence[Sequence[cp_model.IntVar]]) -> None:
         self._totals = totals
+        self._serves = serves
         self._rows_on: dict[tuple[int, ...], cp_model.IntVar] = {}
         self._cells_of_first: dict[tuple[int, ...], cp_model.LinearExprT] = {}
-        rows: list[list[cp_model.IntVar]] = [[] for _ in totals.domains]
-        load: list[list[cp_model.LinearExprT]] = [[] for _ in totals.domains]
+        self._rows: list[list[cp_model.IntVar]] = [[] for _ in totals.domains]
+        self._load: list[list[cp_model.LinearExprT]] = [[] for _ in totals.domains]
         for k in totals.domains:
-            self._alone(k, rows, load)
-        for j, k in combinations(totals.domains, 2):
-            self._together((j, k), serves, rows, load)
+            self._alone(k)
+        for pair in combinations(totals.domains, 2):
+            self._together(pair)
         totals.cp.add(sum(self._rows_on.values()) == totals.problem.rows)
         for k in totals.domains:
-            totals.cp.add(sum(rows[k]) == totals.rows(k))
-            totals.cp.add(sum(load[k]) == totals.cells[k])
+            totals.cp.add(sum(self._rows[k]) == totals.rows(k))
+            totals.cp.add(sum(self._load[k]) == totals.cells[k])
 
-    def _alone(self, k: int, rows: list[list[cp_model.IntVar]], load: list[list[cp_model.LinearExprT]]) -> None:
+    def _alone(self, k: int) -> None:
         """Add the rows that lie on one domain whole: only where it serves every column."""
         totals, columns = self._totals, self._totals.problem.columns
         if totals.capacities[k] < columns:
@@ -122,16 +111,10 @@ class RowPairs:
         totals.cp.add(alone == 0).only_enforce_if(~totals.width_is[k][columns])
         self._rows_on[k,] = alone
         self._cells_of_first[k,] = columns * alone
-        rows[k].append(alone)
-        load[k].append(columns * alone)
+        self._rows[k].append(alone)
+        self._load[k].append(columns * alone)
 
-    def _together(
-        self,
-        pair: tuple[int, int],
-        serves: Sequence[Sequence[cp_model.IntVar]],
-        rows: list[list[cp_model.IntVar]],
-        load: list[list[cp_model.LinearExprT]],
-    ) -> None:
+    def _together(self, pair: tuple[int, int]) -> None:
         """Add the rows that lie on two domains."""
         totals, cp, columns = self._totals, self._totals.cp, self._totals.problem.columns
         top = min(totals.problem.rows, sum(totals.capacities[k] for k in pair) // columns)
@@ -142,7 +125,7 @@ class RowPairs:
         cp.add(together == 0).only_enforce_if(~paired)
         for p in range(columns):
             # every column is served by one of the two
-            cp.add_bool_or(~paired, *(serves[k][p] for k in pair))
+            cp.add_bool_or(~paired, *(self._serves[k][p] for k in pair))
         cells = {k: cp.new_int_var(0, totals.capacities[k], "") for k in pair}
         cp.add(sum(cells.values()) == columns * together)
         for one, other in (pair, pair[::-1]):
@@ -152,16 +135,13 @@ class RowPairs:
                 # implied, and found sooner so: the other serves the P - q columns that this one does not, or more
                 wide = [is_w for w, is_w in totals.width_is[other].items() if w >= columns - q]
                 cp.add_bool_or(~paired, ~is_q, *wide)
-            rows[one].append(together)
-            load[one].append(cells[one])
+            self._rows[one].append(together)
+            self._load[one].append(cells[one])
         self._rows_on[pair] = together
         self._cells_of_first[pair] = cells[pair[0]]
 
     def placement(self, solver: cp_model.CpSolver, serves: BoolArray) -> IntArray:
-        """Return the placement that a solution is: shape [rows, columns], the domain of each cell.
-
-        :param serves: shape [domains, columns], of the same solution.
-        """
+        """Return the placement that a solution is, shape [rows, columns]; ``serves`` is of the same solution."""
         blocks = []
         for on, count in self._rows_on.items():
             first, second = on[0], on[-1]

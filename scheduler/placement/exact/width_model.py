@@ -1,9 +1,8 @@
-"""What every domain does in total, for one pair (S, R): columns served (its *width*), rows touched, cells held.
+"""What each domain k does in total, for one pair (S, R): q_k columns served (its *width*), r_k rows touched, n_k cells.
 
-Per domain k: the number of columns q_k it serves, the rows r_k it touches, the cells n_k it holds.  These totals know
-no column and no row by name, and satisfy five families of inequalities that every placement of the pair satisfies.  Two
-models state them: :class:`DomainTotals` domain by domain, to be joined by a model of the columns, and
-:class:`WidthProfiles`, which counts domains of equal capacity together and enumerates the widths.
+These totals know no column and no row by name, and satisfy five families of inequalities that every placement of the
+pair satisfies.  Two models state them: :class:`DomainTotals` domain by domain, to be joined by a model of the columns,
+and :class:`WidthProfiles`, which counts domains of equal capacity together and enumerates the widths.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ class WidthModel:
         """Add the rows of a class at a width, and return two bounds on the cells that its domains hold.
 
         :param key: class and width q; the count is there already.
-        :param domains: domains of the class.
         """
         q, count, rows = key[1], self.count[key], self.problem.rows
         height, rest = divmod(capacity, q)
@@ -111,10 +109,7 @@ class WidthModel:
 
 
 class DomainTotals(WidthModel):
-    """The totals of every single domain: widths as booleans, so that a model of the columns can speak of each.
-
-    :param spare_rows: see :class:`WidthModel`.
-    """
+    """The totals of every single domain: widths as booleans, so that a model of the columns can speak of each."""
 
     def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:
         super().__init__(problem, pair, spare_rows, params)
@@ -167,8 +162,6 @@ class WidthProfiles(WidthModel):
 
     At the interesting pairs the constraints leave few, and a small model over the distinct capacities finds each in
     hundredths of a second.
-
-    :param spare_rows: see :class:`WidthModel`.
     """
 
     def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:
@@ -200,10 +193,9 @@ class WidthProfiles(WidthModel):
         return cells
 
     def next(self, limit: Slice) -> tuple[Answer, IntArray | None]:
-        """Find a profile not given before and not excluded.
+        """Find a profile not given before and not excluded; ``"no"`` = none is left.
 
-        :returns: ``"yes"`` with the columns that each domain serves, shape [usable domains], in the order of the
-            problem's domains; ``"no"`` when there is none left.
+        :returns: with ``"yes"`` the columns that each domain serves, shape [usable domains], in the problem's order.
         """
         answer, solver = solve(self.cp, limit)
         if answer != "yes":
@@ -215,13 +207,15 @@ class WidthProfiles(WidthModel):
             self.cp.add(count != chosen[key]).only_enforce_if(other)
             differs.append(other)
         self.cp.add_bool_or(differs)
-        return "yes", self._spelled_out(chosen)
+        widths: list[int] = []  # among domains of equal capacity in descending order
+        for capacity, domains in Counter(self.capacities).items():
+            own = [q for q in range(self.problem.columns, 0, -1) for _ in range(chosen.get((capacity, q), 0))]
+            widths += own + [0] * (domains - len(own))
+        return "yes", np.array(widths, dtype=np.int32)
 
     def on_largest(self, widths: IntArray) -> IntArray:
         """Return the same widths in the same order on the largest domains, a profile that dominates this one."""
-        moved = np.zeros_like(widths)
-        used = widths[widths > 0]
-        moved[: len(used)] = used
+        moved = widths[np.argsort(widths == 0, kind="stable")]
         order = np.lexsort((-moved, -np.asarray(self.capacities)))
         return moved[order]
 
@@ -251,14 +245,6 @@ class WidthProfiles(WidthModel):
             self.cp.add(larger > count).only_enforce_if(more)
             self.cp.add(larger <= count).only_enforce_if(~more)
         return self._more[key]
-
-    def _spelled_out(self, chosen: dict[tuple[int, int], int]) -> IntArray:
-        """Return one width a domain; among domains of equal capacity in descending order."""
-        widths: list[int] = []
-        for capacity, domains in Counter(self.capacities).items():
-            own = [q for q in range(self.problem.columns, 0, -1) for _ in range(chosen.get((capacity, q), 0))]
-            widths += own + [0] * (domains - len(own))
-        return np.array(widths, dtype=np.int32)
 
 
 def cover_weights(

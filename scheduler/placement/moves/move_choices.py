@@ -27,33 +27,20 @@ _LARGEST_SCALE = 10**9
 
 @dataclass(frozen=True)
 class MoveChoices:
-    """Blocks on one side, domains on the other.
+    """Blocks on one side, domains on the other."""
 
-    :param cluster: the job's own nodes are idle in it, lost ones are not.
-    :param old: shape [rows, columns], the node of each cell before.
-    :param depth: of the level that the domains belong to.
-    :param block_of: shape [rows, columns], the block of each cell.
-    :param size: cells in a block.
-    :param movers: the blocks that may change their domain.
-    :param home: shape [blocks], the domain of each block before.
-    :param lost: shape [blocks], cells of each block that need a new node wherever it goes.
-    :param targets: the domains with room for a mover.
-    :param room: shape [targets], movers that each can take.
-    :param healthy: shape [targets], cells of movers that each can take without a further slow node.
-    """
-
-    cluster: Cluster
+    cluster: Cluster  # the job's own nodes are idle in it, lost ones are not
     job: Job
-    old: IntArray
-    depth: int
-    block_of: IntArray
+    old: IntArray  # shape [rows, columns], the node of each cell before
+    depth: int  # of the level that the domains belong to
+    block_of: IntArray  # shape [rows, columns], the block of each cell; each has `size` cells
     size: int
-    movers: IntArray
-    home: IntArray
-    lost: IntArray
-    targets: IntArray
-    room: IntArray
-    healthy: IntArray
+    movers: IntArray  # the blocks that may change their domain
+    home: IntArray  # shape [blocks], the domain of each block before
+    lost: IntArray  # shape [blocks], cells of each block that need a new node wherever it goes
+    targets: IntArray  # the domains with room for a mover
+    room: IntArray  # shape [targets], movers that each can take
+    healthy: IntArray  # shape [targets], cells of movers that each can take without a further slow node
 
     def __len__(self) -> int:
         return len(self.movers) * len(self.targets)
@@ -115,10 +102,7 @@ class ObjectiveTerm:
 
 
 def terms_of(cluster: Cluster, job: Job) -> tuple[ObjectiveTerm, ...]:
-    """Return the terms of the objective: Eq. 2 and the soft terms.
-
-    :raises UnknownName: the job names a level that the cluster does not have.
-    """
+    """Return the terms of the objective: Eq. 2 and the soft terms."""
     depth = cluster.level_index(job_level(cluster, job).name)
     soft = (ObjectiveTerm(cluster.level_index(count.level), count.family, count.weight) for count in job.counts)
     return (ObjectiveTerm(depth, "dp", job.alpha), ObjectiveTerm(depth, "pp", job.beta), *soft)
@@ -167,6 +151,7 @@ def greedy_targets(choices: MoveChoices) -> IntArray:
         for weight, group_of, touched, places, spread in tables:
             groups = np.unique(group_of[members])
             added = ~touched[np.ix_(groups, places)]
+            # what the largest spread grows by, if it grows at all
             raised += weight * np.maximum((spread[groups, None] + added).max(axis=0) - spread.max(), 0)
             new += added.sum(axis=0)
         answer[i] = np.lexsort((-room, new, raised, room <= 0))[0]

@@ -29,22 +29,14 @@ equals blocks that leave their domain."""
 
 @dataclass(frozen=True, slots=True)
 class GoalValue:
-    """How far a goal was reached.
-
-    :param value: its value in the answer.
-    :param bound: certified: no answer as good in the goals before has a smaller value.
-    """
+    """Value of a goal in the answer, and a certified bound: no answer as good in the goals before has a smaller one."""
 
     value: int
     bound: int
 
 
 class MoveModel:
-    """Where movers may go, and what that costs.
-
-    :param choices: the movers and their targets.
-    :param limits: workers and seed of the solver; the deadline is given to :meth:`minimise`.
-    """
+    """Where movers may go, and what that costs; of the limits, workers and seed count."""
 
     def __init__(self, choices: MoveChoices, limits: Limits) -> None:
         from ortools.sat.python import cp_model
@@ -82,10 +74,9 @@ class MoveModel:
                 self._model.add_hint(choice, j == target)
 
     def minimise(self, goal: Goal, deadline: float) -> GoalValue | None:
-        """Meet a goal as well as time allows, and keep it while later goals are met.
+        """Meet a goal as well as time allows, and keep it while later goals are met; ``None`` = no answer in time.
 
         :param deadline: by the monotonic clock.
-        :returns: ``None`` when no answer was found in time.
         """
         from ortools.sat.python import cp_model
 
@@ -103,6 +94,7 @@ class MoveModel:
             return None
         chosen = [[solver.boolean_value(choice) for choice in row] for row in self._x]
         self.answer = np.array(chosen).argmax(axis=1).astype(np.int32)
+        # the bound is a float just below or above a whole number
         step = GoalValue(round(solver.objective_value), int(np.ceil(solver.best_objective_bound - 1e-6)))
         self.at_most(goal, step.value)
         self.suggest(self.answer)
@@ -160,11 +152,8 @@ class MoveModel:
 
     def _spreads(self) -> tuple[cp_model.LinearExpr, cp_model.LinearExpr]:
         """Return the objective, and all touches."""
-        spreads, touches = [], []
-        for term in self.terms:
-            spread, touched = self._spread(term)
-            spreads.append(spread)
-            touches += touched
+        spreads, added = zip(*map(self._spread, self.terms), strict=True)
+        touches = [touch for of_term in added for touch in of_term]
         weighted = (weight * spread for weight, spread in zip(self.weights, spreads, strict=True))
         homes = zip(self._x, self._choices.target_at_home, strict=True)
         stay = _sum(row[home] for row, home in homes if home >= 0)
@@ -209,9 +198,9 @@ class MoveModel:
         index = np.full(len(choices.home), -1, dtype=np.int32)
         index[choices.movers] = np.arange(len(choices.movers))
         mover_of = index[choices.block_of]
-        pairs = np.unique(np.stack([group_of[mover_of >= 0], mover_of[mover_of >= 0]], axis=1), axis=0)
+        moving = mover_of >= 0
         groups: dict[int, list[int]] = {}
-        for group, mover in pairs.tolist():
+        for group, mover in np.unique([group_of[moving], mover_of[moving]], axis=1).T.tolist():
             groups.setdefault(group, []).append(mover)
         return groups
 

@@ -16,17 +16,14 @@ nodes).
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from scheduler.placement.heuristic import Heuristic, RankOrder, Request, by_rank
+from scheduler.placement.heuristic import Heuristic, Request
 from scheduler.placement.node_order import domain_ranks, ranks_of
 from topology.capacity import count_nodes
 from topology.cluster import IntArray
-
-
-def kai(*, order: RankOrder = "job") -> Heuristic:
-    """Make the algorithm of the entry point ``kai``."""
-    return Heuristic("kai", "KAI 0.14: tightest domain that fits, else the roomiest first", by_rank(list_nodes, order))
 
 
 def list_nodes(request: Request) -> IntArray:
@@ -35,18 +32,20 @@ def list_nodes(request: Request) -> IntArray:
     free = [count_nodes(level, request.admitted) for level in levels]
     place = _places(request, free)
     inside = request.admitted
+    # from the preferred level to ever broader ones: the first domain that holds the whole job
     for level, room, at in zip(reversed(levels), reversed(free), reversed(place), strict=True):
         roomy = np.flatnonzero(room >= request.grid.cells)
         if len(roomy):
             inside = inside & (level.domain_of == roomy[np.argmin(at[roomy])])
             break
     nodes = np.flatnonzero(inside).astype(np.int32)
+    # steps of a tenth, as KAI scores from 0 to 10
     score = 10 * (place[-1][request.level.domain_of[nodes]] + 1) // len(request.level)
     return nodes[np.lexsort((ranks_of(request.cluster.names)[nodes], -score))]
 
 
 def _places(request: Request, free: list[IntArray]) -> list[IntArray]:
-    """Place of each domain in its level when siblings are sorted by free nodes, then by name."""
+    """Return the place of each domain in its level when siblings are sorted by free nodes, then by name."""
     places: list[IntArray] = []
     for level, room, rank in zip(request.cluster.levels, free, domain_ranks(request.cluster.levels), strict=False):
         broader = places[-1][level.parent_of] if places else np.zeros(len(level), dtype=np.int32)
@@ -54,3 +53,6 @@ def _places(request: Request, free: list[IntArray]) -> list[IntArray]:
         place[np.lexsort((rank, room, broader))] = np.arange(len(level), dtype=np.int32)
         places.append(place)
     return places
+
+
+kai = partial(Heuristic, "kai", "KAI 0.14: tightest domain that fits, else the roomiest first", list_nodes)

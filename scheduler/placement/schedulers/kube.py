@@ -14,23 +14,18 @@ opportunistic batching of identical pods.  The search runs in 16 threads, so whe
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from scheduler.placement.admission import BoolArray
-from scheduler.placement.heuristic import Heuristic, RankOrder, Request, by_rank
+from scheduler.placement.heuristic import Heuristic, Request
 from scheduler.placement.node_order import by_name
 from topology.cluster import IntArray
 
 
-def kube_scheduler(*, order: RankOrder = "job") -> Heuristic:
-    """Make the algorithm of the entry point ``kube-scheduler``."""
-    return Heuristic(
-        "kube-scheduler", "kube-scheduler 1.36 alone: any free node of a moving sample", by_rank(list_nodes, order)
-    )
-
-
 def list_nodes(request: Request) -> IntArray:
-    """Return nodes in the order of ranks, drawn at random from the window of each pod."""
+    """Return nodes in the order of ranks, each drawn at random from the window of its pod."""
     rng = np.random.default_rng(request.seed)
     window = Window(by_name(request.cluster), request.admitted)
     chosen = np.empty(request.grid.cells, dtype=np.int32)
@@ -43,17 +38,12 @@ def list_nodes(request: Request) -> IntArray:
 
 def sample_size(nodes: int) -> int:
     """Return how many feasible nodes are enough for one pod in a cluster of that many nodes."""
-    if nodes <= 100:
-        return nodes
-    return max(100, nodes * max(5, 50 - nodes // 125) // 100)
+    # at least 100 nodes, and percentOfNodesToScore: 50 percent, less one for every 125 nodes, at least 5
+    return min(nodes, max(100, nodes * max(5, 50 - nodes // 125) // 100))
 
 
 class Window:
-    """The moving view of a list of nodes.
-
-    :param nodes: all nodes in the order of the scheduler's list, shape [listed].
-    :param admitted: shape [nodes of the cluster].
-    """
+    """The moving view of a list of nodes, which has those of the cluster in the scheduler's order."""
 
     def __init__(self, nodes: IntArray, admitted: BoolArray) -> None:
         self._nodes = nodes
@@ -68,6 +58,7 @@ class Window:
         feasible = np.flatnonzero(self._free)
         ahead = int(np.searchsorted(feasible, self._start))
         seen = np.roll(feasible, -ahead)[: self._enough]
+        # a search that had to look at every node ends where it began
         if len(feasible) >= self._enough:
             self._start = (int(seen[-1]) + 1) % len(self._nodes)
         return self._nodes[seen]
@@ -75,3 +66,8 @@ class Window:
     def take(self, node: int) -> None:
         """Mark the node as in use from now on."""
         self._free[self._position[node]] = False
+
+
+kube_scheduler = partial(
+    Heuristic, "kube-scheduler", "kube-scheduler 1.36 alone: any free node of a moving sample", list_nodes
+)

@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from scheduler.placement.heuristic import Heuristic, RankOrder, Request, by_rank
+from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import by_path, domain_ranks
 from topology.capacity import count_nodes
 from topology.cluster import IntArray
@@ -47,33 +47,23 @@ def kueue(*, required: bool = False, slices: SliceOf = "none", order: RankOrder 
     asked = "the whole job in one domain" if required else "few domains, best fit for the last"
     if slices != "none":
         asked = f"{slices.upper()} consecutive ranks share a domain"
-    return Heuristic(name, f"Kueue 0.15 TAS: {asked}", by_rank(choose, order))
+    return Heuristic(name, f"Kueue 0.15 TAS: {asked}", choose, order)
 
 
 required = partial(kueue, required=True)
-"""Entry point ``kueue-required``."""
-
+# consecutive ranks are PP groups along the rows, DP groups down the columns
 slice_p = partial(kueue, slices="p", order="rows")
-"""Entry point ``kueue-slice-p``; ranks along the rows, so that a slice is a PP group."""
-
 slice_d = partial(kueue, slices="d", order="columns")
-"""Entry point ``kueue-slice-d``; ranks down the columns, so that a slice is a DP group."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """The levels of the cluster with the hosts as the last one.
+    """The levels of the cluster with the hosts as the last one."""
 
-    :param free: for each depth, shape [domains], free hosts.
-    :param slices: for each depth, shape [domains], whole slices; zero below the slice level.
-    :param rank: for each depth, shape [domains], place in the order of names.
-    :param parent: for each depth, shape [domains], domain one level broader.
-    """
-
-    free: list[IntArray]
-    slices: list[IntArray]
-    rank: list[IntArray]
-    parent: list[IntArray]
+    free: list[IntArray]  # for each depth, shape [domains], free hosts
+    slices: list[IntArray]  # for each depth, shape [domains], whole slices; zero below the slice level
+    rank: list[IntArray]  # for each depth, shape [domains], place in the order of names
+    parent: list[IntArray]  # for each depth, shape [domains], domain one level broader
 
     def children(self, depth: int, domains: IntArray) -> IntArray:
         """Return the domains one level closer: most slices first, then fewest free hosts, then by name."""
@@ -119,6 +109,7 @@ def _grow(request: Request, hosts: IntArray, slice_size: int, slice_depth: int) 
     parent = [level.parent_of for level in levels] + [levels[-1].domain_of[hosts]]
     rank = [*domain_ranks(levels), np.arange(len(hosts), dtype=np.int32)]
     free = [*(count_nodes(level, request.admitted) for level in levels), np.ones_like(hosts)]
+    # slices are counted at their own level and summed up above it; below it none is
     slices = [np.zeros_like(count) for count in free]
     slices[slice_depth] = free[slice_depth] // slice_size
     for depth in range(slice_depth, 0, -1):

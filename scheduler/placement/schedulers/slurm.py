@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from scheduler.placement.admission import BoolArray
-from scheduler.placement.heuristic import Heuristic, RankOrder, Request, by_rank
+from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import by_natural_name
 from topology.capacity import count_nodes
 from topology.cluster import IntArray, Level
@@ -33,11 +33,6 @@ Segment = Literal["none", "p", "d"]
 """``--segment``: none, as many nodes as a PP group has, as many as a DP group has."""
 
 
-def slurm_tree(*, order: RankOrder = "job") -> Heuristic:
-    """Make the algorithm of the entry point ``slurm-tree``."""
-    return Heuristic("slurm-tree", "Slurm topology/tree: leaf switch by leaf switch, best fit", by_rank(_tree, order))
-
-
 def slurm_block(*, segment: Segment = "none", order: RankOrder = "job") -> Heuristic:
     """Make Slurm with the domains of the job's level as base blocks; as it is, entry point ``slurm-block``."""
 
@@ -48,14 +43,7 @@ def slurm_block(*, segment: Segment = "none", order: RankOrder = "job") -> Heuri
     name, what = "slurm-block", "the fewest blocks, the last by best fit"
     if segment != "none":
         name, what = f"slurm-segment-{segment}", f"segments of {segment.upper()} nodes, each in the tightest block"
-    return Heuristic(name, f"Slurm topology/block: {what}", by_rank(choose, order))
-
-
-segment_p = partial(slurm_block, segment="p", order="rows")
-"""Entry point ``slurm-segment-p``; ranks along the rows, so that a segment is a PP group."""
-
-segment_d = partial(slurm_block, segment="d", order="columns")
-"""Entry point ``slurm-segment-d``; ranks down the columns, so that a segment is a DP group."""
+    return Heuristic(name, f"Slurm topology/block: {what}", choose, order)
 
 
 def _tree(request: Request) -> IntArray:
@@ -105,6 +93,7 @@ def place_segment(free: IntArray, need: int, base: int) -> dict[int, int]:
     :param base: nodes of a base block, the same for all (of uneven blocks, the smallest).
     :returns: block -> nodes; empty = no aggregate has room.
     """
+    # the smallest aggregate, of 2 to this power, that could hold the segment
     size = ceil(log2(ceil(need / base)))
     width = 1 << size if size <= BLOCK_LEVELS else len(free)
     inner = 1 << min(size - 1, BLOCK_LEVELS) if size > 0 else 1
@@ -123,10 +112,8 @@ def place_segment(free: IntArray, need: int, base: int) -> dict[int, int]:
 def _fill(free: IntArray, blocks: range, need: int, *, inner: int, budget: int) -> dict[int, int]:
     """Take base blocks one after another: next to blocks in use, then best fit, of the aggregate before the block.
 
-    Best fit = the fewest free nodes that hold the rest, else the most; of equal ones the last.
-
-    :param inner: blocks of an aggregate.
-    :param budget: aggregates that may be touched.
+    Best fit = the fewest free nodes that hold the rest, else the most; of equal ones the last.  An aggregate has
+    ``inner`` blocks, and ``budget`` of them may be touched.
     """
     around = dict.fromkeys({block // inner for block in blocks}, 0)
     for block in blocks:
@@ -156,8 +143,8 @@ def _fit(room: int, need: int) -> tuple[bool, int]:
 class LeafSwitches:
     """Free nodes below every switch, which leaf switches are in use, and the choice of the next one in topology/tree.
 
-    Of two leaf switches, climbing from them to where their paths meet: the one whose switch holds what is left of the
-    job is better, of two that do the one with fewer free nodes, and where neither does the one with more.  A leaf
+    Of two leaf switches, climbing from them to where their paths meet: the one with a switch that holds what is left of
+    the job is better, of two that do the one with fewer free nodes, and where neither does the one with more.  A leaf
     replaces the best one so far if it is as far from the leaves in use and better, or closer and under a switch that
     holds the rest.  Leaves are tried in the order of the cluster.
 
@@ -234,3 +221,9 @@ def _paths(levels: tuple[Level, ...]) -> list[tuple[int, ...]]:
         column = level.parent_of[column]
         columns.append(column)
     return list(zip(*(c.tolist() for c in reversed(columns)), strict=True))
+
+
+slurm_tree = partial(Heuristic, "slurm-tree", "Slurm topology/tree: leaf switch by leaf switch, best fit", _tree)
+# consecutive ranks are PP groups along the rows, DP groups down the columns
+segment_p = partial(slurm_block, segment="p", order="rows")
+segment_d = partial(slurm_block, segment="d", order="columns")

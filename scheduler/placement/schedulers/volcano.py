@@ -9,7 +9,7 @@ HyperNodes are the domains of the levels, tier 1 the closest, below one HyperNod
   (bin-packing).  Inside, pods are placed one by one.
 - **soft**: pods are placed one by one on the whole cluster.
 - *One by one*: a pod sees a sample of the free nodes (:mod:`scheduler.placement.schedulers.kube`).  Best is the node
-  whose tier-1 HyperNode is closest to the HyperNode that holds the gang so far (lowest tier of the lowest common one);
+  with its tier-1 HyperNode closest to the HyperNode that holds the gang so far (lowest tier of the lowest common one);
   among equals the one with most pods of the gang in its tier-1 HyperNode; among those one at random.  The sample moves
   on with each pod: a gang that has left its first domain is at the mercy of what the next pod happens to see.
 - **partitions**: groups of consecutive ranks, each held to one domain, placed one after another into the domain that
@@ -28,7 +28,7 @@ from typing import Literal
 
 import numpy as np
 
-from scheduler.placement.heuristic import Heuristic, RankOrder, Request, by_rank
+from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import by_name
 from scheduler.placement.schedulers.kube import Window
 from topology.cluster import FloatArray, IntArray
@@ -36,20 +36,6 @@ from topology.errors import Infeasible
 
 TIE = 1e-9
 """Scores closer than this are equal."""
-
-
-def volcano_hard(*, order: RankOrder = "job") -> Heuristic:
-    """Make the algorithm of the entry point ``volcano-hard``."""
-    return Heuristic(
-        "volcano-hard", "Volcano 1.14 hard mode: the closest HyperNode with room, bin-packed", by_rank(_hard, order)
-    )
-
-
-def volcano_soft(*, order: RankOrder = "job") -> Heuristic:
-    """Make the algorithm of the entry point ``volcano-soft``."""
-    return Heuristic(
-        "volcano-soft", "Volcano 1.14 soft mode: pod by pod, close to the pods before", by_rank(_soft, order)
-    )
 
 
 def volcano_partitions(*, of: Literal["p", "d"], order: RankOrder) -> Heuristic:
@@ -61,15 +47,9 @@ def volcano_partitions(*, of: Literal["p", "d"], order: RankOrder) -> Heuristic:
     return Heuristic(
         f"volcano-partition-{of}",
         f"Volcano 1.14 partitions: {of.upper()} consecutive ranks share a domain, bin-packed",
-        by_rank(choose, order),
+        choose,
+        order,
     )
-
-
-partition_p = partial(volcano_partitions, of="p", order="rows")
-"""Entry point ``volcano-partition-p``; ranks along the rows, so that a partition is a PP group."""
-
-partition_d = partial(volcano_partitions, of="d", order="columns")
-"""Entry point ``volcano-partition-d``; ranks down the columns, so that a partition is a DP group."""
 
 
 def _soft(request: Request) -> IntArray:
@@ -134,6 +114,7 @@ def _one_by_one(request: Request, tiers: list[IntArray], listed: IntArray, rng: 
     for rank in range(request.grid.cells):
         seen = window.look()
         tier = _common_tier(tiers, seen, int(chosen[0]), gang_tier) if rank else np.zeros(len(seen), dtype=np.int32)
+        # closeness counts first: pods of the gang nearby add at most 1 to the score of the nearest
         score = -tier.astype(np.float64)
         nearest = score == score.max()
         score[nearest] += pods_in[tiers[0][seen[nearest]]] / request.grid.cells
@@ -154,3 +135,12 @@ def _common_tier(tiers: list[IntArray], nodes: IntArray, first: int, gang_tier: 
     for tier in range(len(tiers) - 1, gang_tier - 1, -1):
         common[tiers[tier][nodes] == tiers[tier][first]] = tier
     return common
+
+
+volcano_hard = partial(
+    Heuristic, "volcano-hard", "Volcano 1.14 hard mode: the closest HyperNode with room, bin-packed", _hard
+)
+volcano_soft = partial(Heuristic, "volcano-soft", "Volcano 1.14 soft mode: pod by pod, close to the pods before", _soft)
+# consecutive ranks are PP groups along the rows, DP groups down the columns
+partition_p = partial(volcano_partitions, of="p", order="rows")
+partition_d = partial(volcano_partitions, of="d", order="columns")

@@ -15,8 +15,6 @@ from scheduler.job import Family
 from scheduler.placement.seating.parcel import Parcel
 from topology.cluster import IntArray
 
-Score = tuple[float, ...]
-
 _ROUNDS = 3
 """Rounds of improvement; two settle nearly all instances."""
 
@@ -26,39 +24,29 @@ class Weights:
     """What spread at one level costs.
 
     :param soft: family -> weight of the job's soft terms at this level: part of the job's objective, so it comes first.
-    :param affinity: family -> alpha and beta: Eq. 2 one level down.
     """
 
     soft: Mapping[Family, float]
-    affinity: Mapping[Family, float]
+    affinity: Mapping[Family, float]  # family -> alpha and beta: Eq. 2 one level down
 
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """One way to share a parcel out.
+    """One way to share a parcel out."""
 
-    :param child: shape [blocks], the child of each block.
-    :param touched: family -> shape [groups of the parcel], children each group touches.
-    :param used: number of children in use.
-    """
-
-    child: IntArray
-    touched: Mapping[Family, IntArray]
-    used: int
+    child: IntArray  # shape [blocks], the child of each block
+    touched: Mapping[Family, IntArray]  # family -> shape [groups of the parcel], children each group touches
+    used: int  # number of children in use
 
 
 def measure(parcel: Parcel, child: IntArray) -> Filling:
     """Measure the spread of a filling."""
-    child_of_cell = child[parcel.block_of_cell]
-    children = len(parcel.capacities)
-    return Filling(
-        child,
-        {family: groups.touched(child_of_cell, children) for family, groups in parcel.groups.items()},
-        len(np.unique(child)),
-    )
+    child_of_cell, children = child[parcel.block_of_cell], len(parcel.capacities)
+    touched = {family: groups.touched(child_of_cell, children) for family, groups in parcel.groups.items()}
+    return Filling(child, touched, len(np.unique(child)))
 
 
-def local_score(filling: Filling, weights: Weights) -> Score:
+def local_score(filling: Filling, weights: Weights) -> tuple[float, ...]:
     """Return how good a filling is when nothing is known of the other domains; less is better."""
     worst = {family: float(touched.max()) for family, touched in filling.touched.items()}
     mean = {family: float(touched.mean()) for family, touched in filling.touched.items()}
@@ -94,6 +82,7 @@ def choose_fillings(
         changed = False
         for i in open_parcels:
             _add(totals, parcels[i], chosen[i], -1)
+            # without the parcel: what the other domains cost whatever it does
             worst = {family: int(total.max()) for family, total in totals.items()}
             best = min(options[i], key=lambda filling: _score(totals, worst, parcels[i], filling, weights))
             changed |= best is not chosen[i]
@@ -111,7 +100,7 @@ def _add(totals: Mapping[Family, IntArray], parcel: Parcel, filling: Filling, si
 
 def _score(
     totals: Mapping[Family, IntArray], others: Mapping[Family, int], parcel: Parcel, filling: Filling, weights: Weights
-) -> Score:
+) -> tuple[float, ...]:
     """Return the score of the whole job with this filling; ``others`` is the worst spread without the parcel."""
     worst, mean = {}, {}
     for family, total in totals.items():
@@ -121,7 +110,9 @@ def _score(
     return _rated(worst, mean, filling.used, weights)
 
 
-def _rated(worst: Mapping[Family, float], mean: Mapping[Family, float], used: int, weights: Weights) -> Score:
+def _rated(
+    worst: Mapping[Family, float], mean: Mapping[Family, float], used: int, weights: Weights
+) -> tuple[float, ...]:
     """Return the score of spreads: soft terms, Eq. 2 of the worst, then of the mean, then touches and children."""
 
     def weighed(by: Mapping[Family, float], spreads: Mapping[Family, float]) -> float:

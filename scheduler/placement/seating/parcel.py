@@ -1,28 +1,30 @@
-"""A parcel: the blocks that one domain holds, and the children of the domain that share them out."""
+"""A parcel: the blocks that one domain holds, shared out among the children of the domain."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.job import Family
+from scheduler.placement.admission import BoolArray
 from topology.cluster import IntArray
+
+_MOST_BANDS = 24
+"""Numbers of shelves tried in either direction: all small ones, then ever fewer."""
+
+_MOST_WHOLE = 8
+"""Fillings in whole segments are tried up to this number of shelves."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParcelGroups:
-    """The communication groups of one family that have cells in a parcel.
+    """The communication groups of one family that have cells in a parcel."""
 
-    :param ids: shape [groups], their numbers in the whole job.
-    :param of_cell: shape [cells], index into ``ids``.
-    """
-
-    ids: IntArray
-    of_cell: IntArray
+    ids: IntArray  # shape [groups], their numbers in the whole job
+    of_cell: IntArray  # shape [cells], index into `ids`
 
     def touched(self, child_of_cell: IntArray, children: int) -> IntArray:
         """Return how many children each group touches, shape [groups]."""
@@ -34,20 +36,13 @@ class ParcelGroups:
 
 @dataclass(frozen=True)
 class Parcel:
-    """What one domain has to share out among its children.
+    """What one domain has to share out among its children."""
 
-    :param rows: shape [blocks], the block row of each block.
-    :param columns: shape [blocks], the block column of each block.
-    :param capacities: shape [children], blocks each child can take; descending, none of them zero.
-    :param block_of_cell: shape [cells], the block each cell of the parcel belongs to.
-    :param groups: the communication groups whose spread matters.
-    """
-
-    rows: IntArray
-    columns: IntArray
-    capacities: IntArray
-    block_of_cell: IntArray
-    groups: Mapping[Family, ParcelGroups]
+    rows: IntArray  # shape [blocks], the block row of each block
+    columns: IntArray  # shape [blocks], the block column of each block
+    capacities: IntArray  # shape [children], blocks each child can take; descending, none of them zero
+    block_of_cell: IntArray  # shape [cells], the block each cell of the parcel belongs to
+    groups: Mapping[Family, ParcelGroups]  # the communication groups whose spread matters
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -68,6 +63,7 @@ class Parcel:
         row, column = _number(self.rows), _number(self.columns)
         mask = np.zeros((int(row.max()) + 1, int(column.max()) + 1), dtype=np.bool_)
         mask[row, column] = True
+        # a full rectangle is one piece
         if mask.all():
             return np.zeros_like(row), row, column
         row_piece, column_piece = _number_rows(mask), _number_rows(mask.T)
@@ -84,10 +80,10 @@ class Parcel:
         """Permutations of the blocks that leave the spread of a filling as it is and change which row or column bears
         it: rows, or columns, of every piece mirrored, or moved on by half of them.
 
-        :returns: shape [blocks] each: the block whose place each block takes; the first changes nothing.
+        :returns: shape [blocks] each: each block takes the place of the block named; the first changes nothing.
         """
         piece, row, column = self.pieces
-        height, width = extent(piece, row), extent(piece, column)
+        height, width = _extent(piece, row), _extent(piece, column)
         positions = (
             (row, column),
             (height - 1 - row, column),
@@ -104,12 +100,8 @@ class Parcel:
         return tuple(turns)
 
 
-def extent(piece: IntArray, position: IntArray) -> IntArray:
-    """Return the rows (or columns) of the piece of each block, shape [blocks].
-
-    :param piece: shape [blocks].
-    :param position: shape [blocks], row (or column) of each block within its piece.
-    """
+def _extent(piece: IntArray, position: IntArray) -> IntArray:
+    """Return the rows (or columns) of the piece of each block, given its row (or column) within it; shapes [blocks]."""
     most = np.zeros(int(piece.max()) + 1, dtype=np.int32)
     np.maximum.at(most, piece, position + 1)
     return most[piece]
@@ -120,8 +112,64 @@ def _number(values: IntArray) -> IntArray:
     return np.unique(values, return_inverse=True)[1].astype(np.int32)
 
 
-def _number_rows(mask: npt.NDArray[np.bool_]) -> IntArray:
+def _number_rows(mask: BoolArray) -> IntArray:
     """Return the kind of each row of a table, equal rows alike; kinds numbered by first appearance."""
     packed = np.packbits(mask, axis=1)
     _, first, kind = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[kind.ravel()].astype(np.int32)
+
+
+def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
+    """Yield fillings that need no search, shape [blocks] each: the child of each block.
+
+    A shelf is a band of rows.  It is filled column after column, back and forth in turn, so that a child of c nodes
+    takes about c / height columns of it.  One shelf for each row is the row-by-row fill, one shelf of all rows the
+    column-by-column fill; the same with rows and columns exchanged.  Filled to the brim, children straddle shelves and
+    columns; filled in whole segments (a column within a shelf), they waste a little room and no spread.
+    """
+    piece, row, column = parcel.pieces
+    for across, along in ((row, column), (column, row)):
+        depth = _extent(piece, across)
+        for bands in _band_counts(int(depth.max())):
+            band = across * np.minimum(bands, depth) // depth
+            yield _to_the_brim(parcel, piece, band, along, across)
+            if bands <= _MOST_WHOLE and (whole := _in_segments(parcel, piece, band, along)) is not None:
+                yield whole
+
+
+def _band_counts(most: int) -> list[int]:
+    """Return the numbers of bands that cut ``most`` lines in really different ways: one for each height of a band."""
+    counts = sorted({-(-most // -(-most // bands)) for bands in range(1, most + 1)})
+    if len(counts) <= _MOST_BANDS:
+        return counts
+    return sorted({counts[i] for i in np.geomspace(1, len(counts), _MOST_BANDS).astype(int) - 1})
+
+
+def _to_the_brim(parcel: Parcel, piece: IntArray, band: IntArray, along: IntArray, across: IntArray) -> IntArray:
+    order = np.lexsort((across, np.where(band % 2, -along, along), band, piece))
+    child = np.empty(len(parcel), dtype=np.int32)
+    child[order] = np.searchsorted(np.cumsum(parcel.capacities), np.arange(len(parcel)), side="right")
+    return child
+
+
+def _in_segments(parcel: Parcel, piece: IntArray, band: IntArray, along: IntArray) -> IntArray | None:
+    """Put each segment whole in one child; ``None`` when the children have not that many segments."""
+    child = np.empty(len(parcel), dtype=np.int32)
+    left = parcel.capacities.copy()
+    shelf = piece * (int(band.max()) + 1) + band
+    for one in np.unique(shelf):
+        members = np.flatnonzero(shelf == one)
+        width = int(along[members].max()) + 1
+        height = len(members) // width
+        done = 0
+        while done < width:
+            fits = left // height
+            enough = np.flatnonzero(fits >= width - done)
+            chosen = int(enough[fits[enough].argmin()]) if enough.size else int(fits.argmax())
+            taken = min(int(fits[chosen]), width - done)
+            if not taken:
+                return None
+            child[members[(along[members] >= done) & (along[members] < done + taken)]] = chosen
+            left[chosen] -= taken * height
+            done += taken
+    return child

@@ -13,16 +13,8 @@ from scheduler.job import FAMILIES, Family, Job
 from scheduler.objective import spread
 from scheduler.placement.admission import BoolArray
 from scheduler.placement.blocks import Blocks, blocks_at, capacity_by_level
-from scheduler.placement.seating.choose import (
-    Filling,
-    Weights,
-    choose_fillings,
-    local_score,
-    measure,
-    without_twins,
-)
-from scheduler.placement.seating.parcel import Parcel, ParcelGroups
-from scheduler.placement.seating.shelves import shelf_fillings
+from scheduler.placement.seating.choose import Filling, Weights, choose_fillings, local_score, measure, without_twins
+from scheduler.placement.seating.parcel import Parcel, ParcelGroups, shelf_fillings
 from topology.cluster import Cluster, IntArray, Level
 
 GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
@@ -57,11 +49,10 @@ def refine(
 ) -> IntArray:
     """Share the cells of every domain of one level out among its children.
 
-    :param depth: index of the level that ``domain_of_cell`` speaks of.
+    :param depth: of the level of the domains.
     :param domain_of_cell: shape [rows, columns].
     :param pool: shape [nodes], the nodes that may be used; they have room for all cells in whole blocks.
-    :param solve_grid: exact search for one rectangle; ``None`` = none.
-    :param seconds: wall-clock limit of all exact searches together.
+    :param solve_grid: exact search for one rectangle; ``None`` = none; ``seconds``: limit of all of them together.
     :returns: shape [rows, columns], the domain of the next level.
     """
     closer = cluster.levels[depth + 1]
@@ -69,19 +60,23 @@ def refine(
     capacity = capacity_by_level(cluster, job, pool)[depth + 1] // blocks.size
     sites = list(_sites(job, closer, blocks, domain_of_cell=domain_of_cell, capacity=capacity))
     families = _families(job)
-    weights = Weights(
-        soft={family: _soft_weight(job, family, closer) for family in families},
-        affinity={"dp": job.alpha, "pp": job.beta},
-    )
-    in_one_domain = _scaled(weights, job, domain_of_cell)
-    exact = _Exact(solve_grid, in_one_domain, monotonic() + seconds)
+    soft = dict.fromkeys(families, 0.0)
+    for count in job.counts:
+        if count.level == closer.name and count.family in soft:
+            soft[count.family] += count.weight
+    weights = Weights(soft, affinity={"dp": job.alpha, "pp": job.beta})
+    # for one domain alone: a column touches S domains, so a child more in each costs S times
+    spreads = {family: spread(job.grid.groups[family], domain_of_cell) for family in weights.affinity}
+    in_one_domain = Weights(weights.soft, {f: weight * spreads[f] for f, weight in weights.affinity.items()})
+    deadline = monotonic() + seconds
     options: list[list[Filling]] = [[] for _ in sites]
     known: dict[tuple[bytes, ...], list[Filling]] = {}
     largest_first = sorted(range(len(sites)), key=lambda i: (-len(sites[i].parcel), i))
     for done, i in enumerate(largest_first):
         parcel = sites[i].parcel
         if parcel.shape not in known:
-            known[parcel.shape] = _options(parcel, in_one_domain, exact, others=len(sites) - done)
+            seconds = (deadline - monotonic()) / (len(sites) - done)
+            known[parcel.shape] = _options(parcel, in_one_domain, solve_grid, seconds)
         options[i] = known[parcel.shape]
     group_counts = {family: _group_count(job, family) for family in families}
     parcels = [site.parcel for site in sites]
@@ -101,10 +96,6 @@ def _families(job: Job) -> list[Family]:
 
 def _group_count(job: Job, family: Family) -> int:
     return int(job.grid.groups[family].max()) + 1
-
-
-def _soft_weight(job: Job, family: Family, level: Level) -> float:
-    return sum(count.weight for count in job.counts if (count.family, count.level) == (family, level.name))
 
 
 def _sites(job: Job, closer: Level, blocks: Blocks, *, domain_of_cell: IntArray, capacity: IntArray) -> Iterator[_Site]:
@@ -136,56 +127,37 @@ def _groups(of_cell: IntArray) -> ParcelGroups:
     return ParcelGroups(ids, inner.astype(np.int32))
 
 
-def _scaled(weights: Weights, job: Job, domain_of_cell: IntArray) -> Weights:
-    """Return weights for one domain alone: a column touches S domains, so a child more in each costs S times."""
-    groups = job.grid.groups
-    scaled = {family: weight * spread(groups[family], domain_of_cell) for family, weight in weights.affinity.items()}
-    return Weights(weights.soft, scaled)
+def _exact_filling(parcel: Parcel, weights: Weights, solve: GridSolver | None, seconds: float) -> IntArray | None:
+    """Solve the rectangles of a parcel one by one, the largest first, each on what the ones before left.
 
-
-class _Exact:
-    """Exact fillings within what is left of the time."""
-
-    def __init__(self, solve: GridSolver | None, weights: Weights, deadline: float) -> None:
-        self._solve = solve
-        self._alpha = weights.affinity["dp"] / (sum(weights.affinity.values()) or 1.0)
-        self._deadline = deadline
-
-    def filling(self, parcel: Parcel, *, others: int) -> IntArray | None:
-        """Return the child of each block, shape [blocks]: the rectangles of the parcel solved one by one, the largest
-        first, each on what the ones before left.
-
-        :param others: number of parcels that share the time that is left.
-        """
-        seconds = (self._deadline - monotonic()) / others
-        if self._solve is None or seconds <= 0.0:
+    :returns: shape [blocks], the child of each block; ``None`` = none in time.
+    """
+    piece, row, column = parcel.pieces
+    sizes = np.bincount(piece)
+    if solve is None or seconds <= 0.0 or len(sizes) > _MOST_PIECES:
+        return None
+    alpha = weights.affinity["dp"] / (sum(weights.affinity.values()) or 1.0)
+    child = np.empty(len(parcel), dtype=np.int32)
+    left = parcel.capacities.copy()
+    for one in np.argsort(-sizes, kind="stable"):
+        members = np.flatnonzero(piece == one)
+        roomy = np.argsort(-left, kind="stable")
+        roomy = roomy[left[roomy] > 0]
+        rows, columns = int(row[members].max()) + 1, int(column[members].max()) + 1
+        answer = solve(rows, columns, tuple(left[roomy].tolist()), alpha, seconds * len(members) / len(parcel))
+        if answer is None:
             return None
-        piece, row, column = parcel.pieces
-        sizes = np.bincount(piece)
-        if len(sizes) > _MOST_PIECES:
-            return None
-        child = np.empty(len(parcel), dtype=np.int32)
-        left = parcel.capacities.copy()
-        for one in np.argsort(-sizes, kind="stable"):
-            members = np.flatnonzero(piece == one)
-            roomy = np.argsort(-left, kind="stable")
-            roomy = roomy[left[roomy] > 0]
-            shape = int(row[members].max()) + 1, int(column[members].max()) + 1
-            capacities = tuple(int(c) for c in left[roomy])
-            answer = self._solve(*shape, capacities, self._alpha, seconds * len(members) / len(parcel))
-            if answer is None:
-                return None
-            child[members] = roomy[answer[row[members], column[members]]]
-            left -= np.bincount(child[members], minlength=len(left)).astype(left.dtype)
-        return child
+        child[members] = roomy[answer[row[members], column[members]]]
+        left -= np.bincount(child[members], minlength=len(left)).astype(left.dtype)
+    return child
 
 
-def _options(parcel: Parcel, weights: Weights, exact: _Exact, *, others: int) -> list[Filling]:
+def _options(parcel: Parcel, weights: Weights, solve: GridSolver | None, seconds: float) -> list[Filling]:
     """Return the fillings of one parcel, the best first."""
     if len(parcel) <= parcel.capacities[0]:
         return [measure(parcel, np.zeros(len(parcel), dtype=np.int32))]
     fillings = [measure(parcel, child) for child in shelf_fillings(parcel)]
-    if (child := exact.filling(parcel, others=others)) is not None:
+    if (child := _exact_filling(parcel, weights, solve, seconds)) is not None:
         fillings.append(measure(parcel, child))
     fillings.sort(key=lambda filling: local_score(filling, weights))
     kept = without_twins(fillings)[:_KEPT]
@@ -197,8 +169,7 @@ def _best_fit(child: IntArray, capacities: IntArray, total: IntArray) -> IntArra
     the least room left over, and a child that is all free is not broken into while another fits.
 
     :param child: shape [blocks].
-    :param capacities: shape [children], descending.
-    :param total: shape [children], blocks the child could take if no node of it were in use.
+    :param capacities: shape [children], descending; ``total``: the same if no node were in use.
     """
     loads = np.bincount(child, minlength=len(capacities))
     free = np.ones(len(capacities), dtype=np.bool_)

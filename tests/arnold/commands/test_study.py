@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.placement.baselines.fits import gpu_packing
+from scheduler.placement.baselines import gpu_packing
 from scheduler.study import table1
 
 Arnold = Callable[..., Any]
@@ -104,3 +104,9 @@ def test_bad_usage(arnold: Arnold, arguments: list[str], said: str) -> None:
     assert ran.code == 2
     assert said in ran.err
     assert ran.out == ""
+
+
+@pytest.mark.parametrize("study", ["table1", "fragmented"])
+def test_the_time_limit_says_what_it_limits(arnold: Arnold, study: str) -> None:
+    """A study runs many searches: the help says that the limit is one search's, not the study's."""
+    assert "for each algorithm on each cluster" in " ".join(arnold("study", study, "--help").out.split())

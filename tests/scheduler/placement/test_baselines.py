@@ -7,8 +7,7 @@ import pytest
 
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import Outcome, run
-from scheduler.placement.baselines.fits import best_fit, gpu_packing, random_fit
-from scheduler.placement.baselines.topo_aware import topo_aware
+from scheduler.placement.baselines import best_fit, gpu_packing, random_fit, topo_aware
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node

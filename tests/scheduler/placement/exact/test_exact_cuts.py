@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.bands import column_bands
+from scheduler.placement.exact.bands import _lay_out, column_bands, cut_rows
 from scheduler.placement.exact.bounds import fewest_domains
 from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.exact.cuts import _lay_out, cut_rows
 from scheduler.placement.exact.problem import GridProblem
 from tests.scheduler.placement.exact.tiny import Planted, alike, feasible, planted, problems
 from topology.cluster import IntArray

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from scheduler.objective import spread
-from scheduler.placement.moves.relabel import relabel
+from scheduler.placement.moves.renamed_bands import relabel
 from topology.cluster import IntArray
 
 OLD = np.array([[0, 0, 1], [0, 2, 2], [3, 3, 2], [3, 0, 1]], dtype=np.int32)

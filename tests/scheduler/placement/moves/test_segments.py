@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.objective import spread
 from scheduler.placement.admission import BoolArray
-from scheduler.placement.moves.segments import bands_of, move_segments
+from scheduler.placement.moves.renamed_bands import bands_of, move_segments
 from scheduler.placement.types import Limits
 from topology.cluster import IntArray
 

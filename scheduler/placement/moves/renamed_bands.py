@@ -1,7 +1,9 @@
-"""Few moves where a placement has bands: columns that lie in the same domain as each other, in nearly every row.
+"""Few moves from one placement to another as good, by domains alone: renamed lines, and bands moved in segments.
 
-Most good placements are made so: with b bands a row touches b domains at most, and a column those that its band uses.
-To keep the bands and move whole *segments* (the cells of one row in one band) between domains is a problem of counts,
+Spread does not change when rows change places, or columns, or domains that can take each other's cells
+(:func:`relabel`).  And most good placements have bands, columns that lie in the same domain as each other in nearly
+every row: with b bands a row touches b domains at most, and a column those that its band uses.  To keep the bands and
+move whole *segments* (the cells of one row in one band) between domains (:func:`move_segments`) is a problem of counts,
 small whatever the number of nodes:
 
     h[j, k] = kept[j, k] + new[j, k]         segments of band j in domain k: some have cells there that stay, some not
@@ -16,22 +18,78 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.placement.admission import BoolArray
 from scheduler.placement.types import Limits
 from topology.cluster import IntArray
 
+_MOST_LINES = 2_000
+"""More rows than this are matched as they come: the assignment has rows squared arcs."""
+
 _NEARLY = 0.5
 """Columns are of one band when they agree in more than this part of the rows; losses and repairs blur the bands."""
 
 
+def relabel(new: IntArray, old: IntArray, *, room: IntArray) -> IntArray:
+    """Rename the rows, columns and domains of the new placement so that it agrees with the old one.
+
+    Each renaming that keeps most cells where they are is a linear assignment; the three take turns until nothing
+    improves.
+
+    :param new: shape [rows, columns], the domain of each cell.
+    :param old: same shape, the domain of each cell before; -1 where the cell must move anyway.
+    :param room: shape [domains], cells each domain can take.
+    :returns: same shape: as good in spread as ``new``, and with at least as many cells as before.
+    """
+    best, kept = new, _kept(new, old)
+    while True:
+        renamed = _rename_domains(best, old, room)
+        renamed = _rename_rows(renamed.T, old.T).T
+        renamed = _rename_rows(renamed, old)
+        if _kept(renamed, old) <= kept:
+            return best
+        best, kept = renamed, _kept(renamed, old)
+
+
+def _kept(new: IntArray, old: IntArray) -> int:
+    return int((new == old).sum())
+
+
+def _rename_rows(new: IntArray, old: IntArray) -> IntArray:
+    rows = len(new)
+    if rows > _MOST_LINES:
+        return new
+    agreement = np.zeros((rows, rows), dtype=np.int64)
+    for column in range(new.shape[1]):
+        agreement += old[:, column, None] == new[None, :, column]
+    return new[_assign(agreement, np.ones_like(agreement, dtype=np.bool_))]
+
+
+def _rename_domains(new: IntArray, old: IntArray, room: IntArray) -> IntArray:
+    """Rename domain k of the new placement to the domain that keeps most of its cells and can take them all."""
+    used = np.bincount(new.ravel(), minlength=len(room))
+    stays = old >= 0
+    agreement = np.zeros((len(room), len(room)), dtype=np.int64)
+    np.add.at(agreement, (new[stays], old[stays]), 1)
+    renamed: IntArray = _assign(agreement, used[:, None] <= room[None, :]).astype(np.int32)[new]
+    return renamed
+
+
+def _assign(gain: npt.NDArray[np.int64], allowed: BoolArray) -> npt.NDArray[np.int64]:
+    """Return the column of each row in a matching of greatest gain; each row may keep its own number."""
+    from ortools.graph.python import linear_sum_assignment
+
+    left, right = np.nonzero(allowed)
+    assignment = linear_sum_assignment.SimpleLinearSumAssignment()
+    assignment.add_arcs_with_cost(left, right, -gain[left, right])
+    assignment.solve()
+    return np.array([assignment.right_mate(i) for i in range(len(gain))], dtype=np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class _Segments:
-    """Segments of one band that are alike.
-
-    :param rows: their rows.
-    :param staying: domain -> cells of each that stay when the segment goes, or remains, there.
-    """
+    """Rows of one band with like segments; domain -> cells of each that stay when the segment goes, or is, there."""
 
     band: int
     rows: IntArray
@@ -39,10 +97,7 @@ class _Segments:
 
 
 def bands_of(old: IntArray) -> IntArray:
-    """Return the band of each column, shape [columns].
-
-    :param old: shape [rows, columns], the domain of each cell.
-    """
+    """Return the band of each column, shape [columns], from the domain of each cell, shape [rows, columns]."""
     band_of: list[int] = []
     firsts: list[int] = []
     for column in range(old.shape[1]):
@@ -60,11 +115,10 @@ def move_segments(
     """Find the fewest moves that keep the bands, each in at most so many domains.
 
     :param old: shape [rows, columns], the domain of each cell before.
-    :param stays: same shape, the cells whose node is still good.
+    :param stays: same shape, the cells that may keep their node.
     :param band_of: shape [columns].
     :param room: shape [domains], cells each domain can take.
     :param most: S, domains that a band may use.
-    :param limits: seconds, workers and seed of the solver.
     :returns: shape [rows, columns], the domain of each cell; ``None`` when the bands cannot be kept, or time runs out.
     """
     from ortools.sat.python import cp_model
@@ -88,6 +142,7 @@ def move_segments(
         model.add(sum(used) <= most)  # a column touches the domains of its band
         model.add(sum(counts) == rows)  # every row of the band lies in one domain
     for k in domains:
+        # segments of all bands within what the domain can take
         model.add(sum(width * counts[k] for width, counts in zip(widths, held, strict=True)) <= int(room[k]))
     pairs = list(zip(segments, kept, strict=True))
     model.maximize(sum(one.staying[k] * count for one, at in pairs for k, count in at.items()))
