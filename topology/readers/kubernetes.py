@@ -52,7 +52,7 @@ class Kubernetes:
         return bool(_MARK.match(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
-        """Read the nodes; raise :class:`UnknownName` where ``levels`` names a label that no node carries."""
+        """Read the nodes; raise an error where ``levels`` names a label that no node carries."""
         listing = _Listing(load_document(source))
         machines = listing.machines()
         labels = [machine.node.labels for machine in machines]
