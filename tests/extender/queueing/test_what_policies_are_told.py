@@ -21,7 +21,7 @@ from extender.queueing import (
     waiting_gang,
 )
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.candidate import candidate_of
+from scheduler.queue.candidate import live_candidate
 from tests.extender.things import (
     NOW,
     SPACE,
@@ -56,7 +56,7 @@ def running(state: ClusterCache) -> dict[str, Any]:
 def offers(state: ClusterCache, gang: str) -> list[list[int]]:
     """What a gang must leave free under Algorithm 1, in each attempt."""
     fleet = FleetState(state, NOW)
-    candidate = candidate_of(Arnold(), waiting_gang(state, gang_of(state, gang)), fleet, live=True)
+    candidate = live_candidate(Arnold(), waiting_gang(state, gang_of(state, gang)), fleet)
     return [[0] * len(fleet.total) if keep is None else keep.tolist() for keep in candidate.offers]
 
 
