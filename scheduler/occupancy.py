@@ -28,6 +28,7 @@ class Occupancy:
         self.size = size
         self.free: IntArray = free.copy()
         """Shape [nodes], units that no job holds."""
+        self._most_free: int | None = None
         self.promised: BoolArray = np.zeros(len(size), dtype=np.bool_)
         """Shape [nodes], whether the node is promised to a job that is not there yet."""
         self.idle: BoolArray = self.free == size
@@ -36,6 +37,13 @@ class Occupancy:
             (level.domain_of, count_nodes(level, self.idle)) for level in levels
         ]
         """For each level from broad to close: shape [nodes], the node's domain; shape [domains], idle nodes in each."""
+
+    @property
+    def most_free(self) -> int:
+        """Units that no job holds on the node that has most of them; looked for anew only after a change."""
+        if self._most_free is None:
+            self._most_free = int(self.free.max())
+        return self._most_free
 
     @property
     def available(self) -> IntArray:
@@ -53,6 +61,7 @@ class Occupancy:
             self._add(nodes[0], units)
             return
         rows = np.asarray(nodes)
+        self._most_free = None
         self.free[rows] += units
         idle = (self.free[rows] == self.size[rows]) & ~self.promised[rows]
         turned = idle.astype(np.int32) - self.idle[rows]
@@ -62,6 +71,7 @@ class Occupancy:
 
     def _add(self, node: int, units: int) -> None:
         """Change one node, without making arrays: most jobs of a trace are on one."""
+        self._most_free = None
         self.free[node] += units
         idle = bool(self.free[node] == self.size[node]) and not self.promised[node]
         if idle != self.idle[node]:

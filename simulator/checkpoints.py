@@ -1,16 +1,34 @@
-"""Checkpoints on disk: written whole or not at all, and refused by any run but their own."""
+"""The file of ``--checkpoint``: written whole or not at all, and refused by any run but its own."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
 
-from simulator.checkpoint_document import FORMAT, Checkpoint, checkpoint_text, parse_checkpoint
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from simulator.engine.engine import Engine
-from simulator.engine.snapshot import restore, snapshot
+from simulator.engine.snapshot import EngineSnapshot, restore, snapshot
 from simulator.replay import Replay, fingerprint
 from topology.errors import InvalidInput
 from topology.files import write_file
+
+FORMAT = "arnold-checkpoint-3"
+
+
+class Checkpoint(BaseModel):
+    """A run that can go on, and what it is a run of."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    format: str = Field(pattern=f"^{FORMAT}$")
+    """Name and version of this format."""
+    inputs: str
+    """SHA-256 of trace, cluster and settings: a checkpoint goes on with these and no others."""
+    wall_seconds: float = Field(ge=0)
+    """Wall time of the run so far."""
+    state: EngineSnapshot
+    """The engine."""
 
 
 class CheckpointFile:
@@ -37,16 +55,9 @@ class CheckpointFile:
         :returns: whether it goes on.
         :raises InvalidInput: the file is no checkpoint, or one of another run.
         """
-        path = Path(self._path)
-        found = path.is_file()
+        found = Path(self._path).is_file()
         if found:
-            saved = parse_checkpoint(path.read_bytes(), where=self._path)
-            if saved.inputs != self._inputs:
-                raise InvalidInput(
-                    "is the checkpoint of a run with another trace, cluster or settings",
-                    where=self._path,
-                    fix="give the same inputs as then, or name another file",
-                )
+            saved = self._read()
             restore(self._replay.engine, saved.state)
             self._wall = saved.wall_seconds
         self._since = perf_counter()
@@ -54,15 +65,33 @@ class CheckpointFile:
             self.save(self._replay.engine)
         return found
 
+    def _read(self) -> Checkpoint:
+        try:
+            saved = Checkpoint.model_validate_json(Path(self._path).read_bytes())
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the whole"
+            raise InvalidInput(
+                f"is no checkpoint of this version: {place}: {first['msg']}",
+                where=self._path,
+                fix="remove the file to begin anew, or name another one",
+            ) from None
+        if saved.inputs != self._inputs:
+            raise InvalidInput(
+                "is the checkpoint of a run with another trace, cluster or settings",
+                where=self._path,
+                fix="give the same inputs as then, or name another file",
+            )
+        return saved
+
     def save(self, engine: Engine) -> None:
         """Write the checkpoint; what stood there before stands until it is whole.
 
         :raises InvalidInput: the place cannot be written to.
         """
-        checkpoint = Checkpoint(
-            format=FORMAT, inputs=self._inputs, wall_seconds=self.wall_seconds, state=snapshot(engine)
-        )
-        write_file(self._path, checkpoint_text(checkpoint))
+        state = snapshot(engine)
+        checkpoint = Checkpoint(format=FORMAT, inputs=self._inputs, wall_seconds=self.wall_seconds, state=state)
+        write_file(self._path, checkpoint.model_dump_json().encode())
 
     def remove(self) -> None:
         """Remove the file, as the run has ended."""

@@ -20,7 +20,7 @@ from extender.plans.gang_plan import GangPlan
 from extender.queueing.fleet_state import FleetState
 from extender.queueing.queue_entries import RunningEntry, key_of_pod, waiting_gang
 from scheduler.job import Job
-from scheduler.queue.candidate import Candidate, candidate_of, closed_to
+from scheduler.queue.candidate import Candidate, closed_to, live_candidate
 from scheduler.queue.types import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, did_you_mean
@@ -112,7 +112,7 @@ def repair_question(
     question = Question(gang, plan, now, lost=lost, fixed=_running(gang, plan, lost))
     if policy is not None and state.reservations and gang.pods:
         fleet = FleetState(state, now)
-        candidate = candidate_of(policy, waiting_gang(state, gang), fleet, live=True)
+        candidate = live_candidate(policy, waiting_gang(state, gang), fleet)
         question = replace(question, candidate=candidate, closed=closed_to(candidate, fleet))
     try:
         job = plan.spec.job(str(plan.key)) or gang.job

@@ -26,7 +26,7 @@ from extender.queueing.queue_entries import waiting_pod
 from extender.texts import clip
 from extender.verbs.protocol import FilterArgs, FilterResult, PreemptArgs, PreemptResult, RawNodeList
 from scheduler.placement import node_sharing
-from scheduler.queue.candidate import candidate_of
+from scheduler.queue.candidate import live_candidate
 from scheduler.queue.types import Keep, QueuePolicy
 from topology.readers.kubernetes_pods import Pod
 
@@ -194,7 +194,7 @@ def keeps_for(state: ClusterCache, policy: QueuePolicy, pod: Pod, gpus: int, now
     """Return what a pod must leave free, for each attempt to place it."""
     if not any(one.held for one in state.reservations.values()):
         return _ALL
-    return tuple(candidate_of(policy, waiting_pod(pod, gpus), FleetState(state, now), live=True).offers)
+    return tuple(live_candidate(policy, waiting_pod(pod, gpus), FleetState(state, now)).offers)
 
 
 def reserved(state: ClusterCache, keeps: Sequence[Keep]) -> AbstractSet[str]:

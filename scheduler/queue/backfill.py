@@ -52,20 +52,25 @@ def shadow(head: Waiting, cluster: ClusterState) -> HeldNodes:
 
 def _shadow_among(usable: BoolArray, head: Waiting, cluster: ClusterState) -> HeldNodes | None:
     """Return the same among some nodes; ``None`` = by the ends that are known, the job never has room there."""
-    coming: IntArray = cluster.free.copy()
-    have = int(np.count_nonzero(usable & (coming >= head.gpus)))
-    until = cluster.now
+    now, free, needed = cluster.now, cluster.free, head.gpus
+    have = int(np.count_nonzero(usable & (free >= needed)))
+    until = now
+    # few nodes change: reading numbers one by one out of a dict is faster than out of an array
+    changed: dict[int, int] = {}
     for one in cluster.running:
-        ends = max(cluster.now, one.ends)
+        ends = one.ends if one.ends > now else now
         if ends == inf or (have >= head.nodes and ends > until):
             break
-        until = ends
+        until, units = ends, one.gpus
         for node in one.places:
-            before = int(coming[node])
-            coming[node] = before + one.gpus
-            have += bool(usable[node] and before < head.gpus <= before + one.gpus)
+            before = changed[node] if node in changed else int(free[node])
+            changed[node] = before + units
+            if before < needed <= before + units and usable[node]:
+                have += 1
     if have < head.nodes:
         return None
-    missing = np.maximum(0, head.gpus - (coming - cluster.free))
+    coming: IntArray = free.copy()
+    coming[list(changed)] = list(changed.values())
+    missing = np.maximum(0, head.gpus - (coming - free))
     keep = np.where(usable & (coming >= head.gpus), missing, 0).astype(np.int32)
     return HeldNodes(until, keep, spare=have - head.nodes)

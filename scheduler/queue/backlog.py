@@ -20,21 +20,22 @@ class Lane(Generic[J]):
     """Jobs of one kind, by rank; and their predicted times, the least first."""
 
     def __init__(self) -> None:
-        self.jobs: list[tuple[Rank, J]] = []
+        self.jobs: list[tuple[Rank, J, tuple[float, float]]] = []
+        """Rank, job, and its predicted seconds with those that it will hardly exceed; infinite where unknown."""
         self._predicted: list[float] = []
         self._high: list[float] = []
 
     def join(self, rank: Rank, job: J) -> None:
         """Add a job."""
-        insort(self.jobs, (rank, job))
-        predicted, high = times(job)
+        predicted = inf if job.predicted is None else job.predicted
+        high = inf if job.predicted_high is None else job.predicted_high
+        insort(self.jobs, (rank, job, (predicted, high)))
         insort(self._predicted, predicted)
         insort(self._high, high)
 
-    def leave(self, rank: Rank, job: J) -> None:
-        """Remove a job."""
-        del self.jobs[bisect_left(self.jobs, (rank,))]
-        predicted, high = times(job)
+    def leave(self, rank: Rank) -> None:
+        """Remove the job of that rank."""
+        _, _, (predicted, high) = self.jobs.pop(bisect_left(self.jobs, (rank,)))
         del self._predicted[bisect_left(self._predicted, predicted)]
         del self._high[bisect_left(self._high, high)]
 
@@ -42,6 +43,10 @@ class Lane(Generic[J]):
     def shortest(self) -> tuple[float, float]:
         """The least predicted time, and the least that will hardly be exceeded, maybe of two jobs; of at least one."""
         return self._predicted[0], self._high[0]
+
+    def has_shorter(self, predicted: tuple[float, float]) -> bool:
+        """Return whether any job is predicted to run shorter, by either measure."""
+        return self._predicted[0] < predicted[0] or self._high[0] < predicted[1]
 
     def next_shorter(self, place: int, predicted: float, high: float) -> int | None:
         """Return from a place on the first job that is predicted to run shorter, by either measure; ``None`` = none is.
@@ -52,18 +57,10 @@ class Lane(Generic[J]):
         if predicted == inf:
             return place if place < len(jobs) else None
         for i in range(place, len(jobs)):
-            mine, mine_high = times(jobs[i][1])
+            mine, mine_high = jobs[i][2]
             if mine < predicted or mine_high < high:
                 return i
         return None
-
-
-def times(job: Waiting) -> tuple[float, float]:
-    """Return the predicted seconds of a job and those that it will hardly exceed; infinite where they are unknown."""
-    return (
-        inf if job.predicted is None else job.predicted,
-        inf if job.predicted_high is None else job.predicted_high,
-    )
 
 
 class Backlog(Generic[J]):
@@ -90,9 +87,9 @@ class Backlog(Generic[J]):
         return (job for _, job in islice(self._jobs, self._front, None))
 
     @property
-    def first(self) -> J:
-        """The job of the least rank; there is one."""
-        return self._jobs[self._front][1]
+    def first(self) -> J | None:
+        """The job of the least rank; ``None`` = none waits."""
+        return self._jobs[self._front][1] if self._front < len(self._jobs) else None
 
     def ahead(self, job: J, *, most: int | None) -> tuple[J, ...]:
         """Return the first jobs of lower rank than a job.
@@ -129,8 +126,9 @@ class Backlog(Generic[J]):
             del jobs[bisect_left(jobs, (self.rank(job),), lo=self._front)]
         if self._kind is not None:
             kind = self._kind(job)
-            self.lanes[kind].leave(self.rank(job), job)
-            if not self.lanes[kind].jobs:
+            lane = self.lanes[kind]
+            lane.leave(self.rank(job))
+            if not lane.jobs:
                 del self.lanes[kind]
 
     def __contains__(self, job: J) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -23,55 +23,46 @@ from scheduler.queue.types import (
 J = TypeVar("J", bound=Waiting)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Candidate(Generic[J]):
-    """A question: whether a job has room now; and the driver's answer.
-
-    :param offers: what the job must leave free, one array for each attempt; the first attempt that finds room counts.
-        None at all = it may not start now.
-    :param ahead: jobs before it for which something is kept.
-    :param passing: whether any job may pass one that waits.
-    :param emptying: its own zone will be clear when those have gone that are leaving or may be stopped.
-    :param victims: asked as if these had left; they are to be stopped if there is room then.
-    :param trial: nothing is to be started.
-    :param found: the answer; ``None`` = there is none, and the job is left out of this pass.
-    :param possible: of a live cluster, whether the job would have room if the cluster were empty.
-    """
+    """A question: whether a job has room now; and the driver's answer."""
 
     job: J
-    offers: Iterable[Keep] = (None,)
-    ahead: Sequence[J] = ()
-    passing: bool = True
-    emptying: bool = False
-    victims: Sequence[Running] = ()
-    trial: bool = False
-    found: bool | None = None
-    possible: bool = True
+    offers: Iterable[Keep]
+    """What the job must leave free, one array for each attempt; the first attempt that finds room counts.  None at all
+    = it may not start now."""
+    # A default that is not set by the constructor costs nothing: replays make hundreds of thousands of candidates.
+    ahead: Sequence[J] = field(default=(), init=False)
+    """Jobs before it for which something is kept."""
+    passing: bool = field(default=True, init=False)
+    """Whether any job may pass one that waits."""
+    emptying: bool = field(default=False, init=False)
+    """Its own zone will be clear when those have gone that are leaving or may be stopped."""
+    victims: Sequence[Running] = field(default=(), init=False)
+    """Asked as if these had left; they are to be stopped if there is room then."""
+    trial: bool = field(default=False, init=False)
+    """Nothing is to be started."""
+    found: bool | None = field(default=None, init=False)
+    """The answer; ``None`` = there is none, and the job is left out of this pass."""
+    possible: bool = field(default=True, init=False)
+    """Of a live cluster, whether the job would have room if the cluster were empty."""
 
 
-def candidate_of(
-    policy: QueuePolicy,
-    job: J,
-    cluster: ClusterState,
-    *,
-    seen: Waiting | None = None,
-    holds: Sequence[HeldNodes] = (),
-    live: bool,
+def live_candidate(
+    policy: QueuePolicy, job: J, cluster: ClusterState, *, holds: Sequence[HeldNodes] = ()
 ) -> Candidate[J]:
-    """Return the question on which terms a job may start now.
+    """Return the question on which terms a job may start now on a live cluster (``scheduler.queue.dispatch``).
 
-    :param seen: the job as the policy is to see it; ``None`` = as it is.
     :param holds: for those before it.
-    :param live: whether the cluster is a real one (``scheduler.queue.dispatch``).
     """
-    seen = job if seen is None else seen
-    if not live:
-        return Candidate(job, policy.offers(seen, cluster, holds))
-    if seen.preemptible and any(one.claimed and one.name != job.reservation for one in cluster.reservations):
-        seen = QueuedJob.of(seen, preemptible=False)
+    seen: Waiting = job
+    if job.preemptible and any(one.claimed and one.name != job.reservation for one in cluster.reservations):
+        seen = QueuedJob.of(job, preemptible=False)
     offers = policy.offers(seen, cluster, holds)
     emptying = _is_being_emptied(job, cluster)
-    return Candidate(job, tuple(islice(offers, 1) if emptying else offers), emptying=emptying)
+    candidate = Candidate(job, tuple(islice(offers, 1) if emptying else offers))
+    candidate.emptying = emptying
+    return candidate
 
 
 def closed_to(candidate: Candidate[J], cluster: ClusterState) -> tuple[CapacityReservation, ...]:

@@ -30,14 +30,14 @@ change while the solver works.  Hence four differences, all of them here:
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 from operator import itemgetter
 from typing import Generic, TypeVar
 
-from scheduler.queue.backlog import Backlog, Lane, times
-from scheduler.queue.candidate import Candidate, candidate_of
+from scheduler.queue.backlog import Backlog, Lane
+from scheduler.queue.candidate import Candidate, live_candidate
 from scheduler.queue.types import ClusterState, HeldNodes, QueuedJob, QueuePolicy, Rank, Waiting
 
 J = TypeVar("J", bound=Waiting)
@@ -68,7 +68,9 @@ class Dispatch(Generic[J]):
     @property
     def due(self) -> bool:
         """Whether a pass could change anything: room was given back, or a job came, since the last."""
-        return bool(self._fresh) or (self.freed and len(self.backlog) > 0)
+        if self._fresh:
+            return True
+        return self.freed and self.backlog.first is not None
 
     def join(self, job: J) -> None:
         """Add a job that waits."""
@@ -79,47 +81,49 @@ class Dispatch(Generic[J]):
         """Ask one pass over the jobs that wait."""
         self._hopeless.clear()
         self._holds = ((), ())  # what is kept depends on the time too
-        if not self.live and not self.policy.passing:
-            return self._in_order()
-        return self._with_passing()
+        if self.live:
+            return self._on_a_live_cluster()
+        return self._with_passing() if self.policy.passing else self._in_order()
 
     def _in_order(self) -> Generator[Candidate[J], None, None]:
         """Ask one after the other, until one has no room."""
-        backlog = self.backlog
+        backlog, cluster, offers = self.backlog, self.cluster, self.policy.offers
         self._fresh.clear()
-        while len(backlog) and (self.freed or backlog.first is not self.stuck):
-            job = backlog.first
-            if self.cluster.may_fit(job):
-                candidate = candidate_of(self.policy, job, self.cluster, live=False)
+        while (job := backlog.first) is not None and (self.freed or job is not self.stuck):
+            if cluster.may_fit(job):
+                candidate = Candidate(job, offers(job, cluster, ()))
                 yield candidate
                 if candidate.found:
                     continue
-            if not (yield from self._make_room(job)):
-                self.stuck = job
-                break
+            if (stopping := self._stopping(job)) is not None:
+                yield stopping
+                if stopping.found:
+                    continue
+            self.stuck = job
+            break
         self.freed = False
 
     def _with_passing(self) -> Generator[Candidate[J], None, None]:
         """Ask those behind a blocked job too: all of them, or those that came since if nothing else has changed."""
         rank, stuck = self.backlog.rank, self.stuck
         fresh = sorted(self._fresh, key=rank)
-        everyone = self.freed or self.live or stuck is None or (bool(fresh) and rank(fresh[0]) < rank(stuck))
+        everyone = self.freed or stuck is None or (bool(fresh) and rank(fresh[0]) < rank(stuck))
         self.freed = False
         self._fresh.clear()
-        if self.live:
-            yield from self._on_a_live_cluster()
-        elif everyone:
-            yield from self._all()
-        else:
-            yield from self._those(fresh)
-        self.stuck = self.backlog.first if len(self.backlog) else None
+        yield from self._all() if everyone else self._those(fresh)
+        self.stuck = self.backlog.first
 
     def _those(self, jobs: Iterable[J]) -> Generator[Candidate[J], None, None]:
         """Ask those that came since, by rank; the others have no room."""
         for job in jobs:
-            ahead = self.backlog.ahead(job, most=self.policy.claims)
-            if not (yield from self._has_room(job, ahead)) and (yield from self._make_room(job)):
-                return
+            candidate = None
+            if self._may_fit(job):
+                candidate = self._candidate(job, self.backlog.ahead(job, most=self.policy.claims))
+                yield candidate
+            if (candidate is None or not candidate.found) and (stopping := self._stopping(job)) is not None:
+                yield stopping
+                if stopping.found:
+                    return
 
     def _all(self) -> Generator[Candidate[J], None, None]:
         """Ask all by rank; of those of one kind, after one without room only those predicted to run shorter."""
@@ -129,14 +133,26 @@ class Dispatch(Generic[J]):
         heapify(heads)
         while heads:
             _, lane, place, shorter_than = heappop(heads)
-            job = lane.jobs[place][1]
-            if not (yield from self._has_room(job, blocked)):
-                if (yield from self._make_room(job)):
-                    return
+            _, job, predicted = lane.jobs[place]
+            may_fit = found = self._may_fit(job)
+            if may_fit:
+                candidate = self._candidate(job, blocked)
+                yield candidate
+                found = bool(candidate.found)
+            if not found:
+                if (stopping := self._stopping(job)) is not None:
+                    yield stopping
+                    if stopping.found:
+                        return
                 if claims is None or len(blocked) < claims:
                     blocked.append(job)
-                shorter_than = times(job)
-                if not (yield from self._may_pass(lane, job, blocked)):
+                shorter_than = predicted
+                # one as short as the shortest of the kind is tried, since most often that has no room either
+                if not may_fit or not lane.has_shorter(predicted):
+                    continue
+                trial = self._candidate(job, blocked, predicted=lane.shortest)
+                yield trial
+                if not trial.found:
                     continue
             following = lane.next_shorter(place, *shorter_than)
             if following is not None:
@@ -145,6 +161,8 @@ class Dispatch(Generic[J]):
     def _on_a_live_cluster(self) -> Generator[Candidate[J], None, None]:
         """Ask all by rank, those too that come meanwhile; the first blocked one again whenever the cluster changed."""
         rank = self.backlog.rank
+        self.freed = False
+        self._fresh.clear()
         coming = [(rank(job), job) for job in self.backlog]
         blocked = list[J]()
         version = -1
@@ -158,8 +176,8 @@ class Dispatch(Generic[J]):
                 yield candidate
                 if candidate.found or not candidate.possible:
                     break
-                if candidate.found is False and blocked[0] in self.backlog:
-                    yield from self._make_room(blocked[0])
+                if candidate.found is False:
+                    yield from self._stopping_while_it_waits(blocked[0])
                 continue
             asked_again = False
             for job in self._fresh:
@@ -177,61 +195,58 @@ class Dispatch(Generic[J]):
             yield candidate
             if candidate.found is False and candidate.possible:
                 insort(blocked, job, key=rank)
-                # while the answer was awaited the job may have gone
-                if candidate.passing and job in self.backlog:
-                    yield from self._make_room(job)
+                if candidate.passing:
+                    yield from self._stopping_while_it_waits(job)
         self.freed = True
 
     def _live_candidate(self, job: J, before: Sequence[J]) -> Candidate[J]:
         if before and not self.policy.passing:
-            return Candidate(job, (), before[:1], passing=False)
+            candidate = Candidate(job, ())
+            candidate.ahead, candidate.passing = before[:1], False
+            return candidate
         ahead = before[: self.policy.claims]
-        candidate = candidate_of(self.policy, job, self.cluster, holds=self._holds_for(ahead), live=True)
+        candidate = live_candidate(self.policy, job, self.cluster, holds=self._holds_for(ahead))
         candidate.ahead = ahead
         return candidate
 
-    def _has_room(self, job: J, ahead: Sequence[J]) -> Generator[Candidate[J], None, bool]:
-        """Ask whether a job has room; quickly where it cannot have any."""
-        if not self._may_fit(job):
-            return False
-        candidate = candidate_of(self.policy, job, self.cluster, holds=self._holds_for(ahead), live=False)
-        yield candidate
-        return bool(candidate.found)
+    def _candidate(self, job: J, ahead: Sequence[J], *, predicted: tuple[float, float] | None = None) -> Candidate[J]:
+        """Return the question whether a job has room now, where all happens at once.
 
-    def _make_room(self, job: J) -> Generator[Candidate[J], None, bool]:
-        """Ask whether a job without room has some when those are stopped that the policy names.
-
-        :returns: whether they were stopped.
+        :param predicted: seconds, expected and hardly exceeded: only a trial, as if the job were to run so long.
         """
+        seen: Waiting = job
+        if predicted is not None:
+            seen = QueuedJob.of(job, predicted=predicted[0], predicted_high=predicted[1])
+        candidate = Candidate(job, self.policy.offers(seen, self.cluster, self._holds_for(ahead)))
+        candidate.trial = predicted is not None
+        return candidate
+
+    def _stopping(self, job: J) -> Candidate[J] | None:
+        """Return the question whether a job without room has some when those are stopped that the policy names."""
         victims = self.policy.victims(job, self.cluster)
         if not victims or all(one.leaving for one in victims):
-            return False
-        candidate = candidate_of(self.policy, job, self.cluster, live=self.live)
+            return None
+        if self.live:
+            candidate = live_candidate(self.policy, job, self.cluster)
+        else:
+            candidate = Candidate(job, self.policy.offers(job, self.cluster, ()))
         candidate.victims = sorted(victims, key=lambda one: (one.started, one.key))
-        yield candidate
-        return bool(candidate.found)
+        return candidate
+
+    def _stopping_while_it_waits(self, job: J) -> Iterator[Candidate[J]]:
+        """Yield the same, unless the job has gone while its answer was awaited."""
+        if job in self.backlog and (stopping := self._stopping(job)) is not None:
+            yield stopping
 
     def _may_fit(self, job: J) -> bool:
+        """Return whether enough is free for a job; false for all of its shape until the pass is over."""
         shape = (job.nodes, job.gpus)
-        if shape not in self._hopeless and not self.cluster.may_fit(job):
-            self._hopeless.add(shape)
-        return shape not in self._hopeless
-
-    def _may_pass(self, lane: Lane[J], job: J, blocked: Sequence[J]) -> Generator[Candidate[J], None, bool]:
-        """Ask whether one of its kind may pass a job without room: it would have to be predicted to run shorter.
-
-        A job as short as the shortest of the kind is tried, since most often that has no room either.
-        """
-        (predicted, high), (least, least_high) = times(job), lane.shortest
-        if not self._may_fit(job) or (least >= predicted and least_high >= high):
+        if shape in self._hopeless:
             return False
-        shortest = QueuedJob.of(job, predicted=least, predicted_high=least_high)
-        candidate = candidate_of(
-            self.policy, job, self.cluster, seen=shortest, holds=self._holds_for(blocked), live=False
-        )
-        candidate.trial = True
-        yield candidate
-        return bool(candidate.found)
+        if self.cluster.may_fit(job):
+            return True
+        self._hopeless.add(shape)
+        return False
 
     def _holds_for(self, ahead: Sequence[J]) -> Sequence[HeldNodes]:
         """Return what is kept for those ahead, found anew when the cluster has changed or they are others."""

@@ -1,8 +1,7 @@
 """The simulation: time goes from instant to instant, and at the end of each the production policy is asked.
 
-All of a run is in one :class:`Engine`; nothing is kept in modules.  It decides nothing: which job is asked is the
-business of the dispatch pass and its policy, where a job goes that of the pool, what happens to nodes and how fast jobs
-run that of the hooks.
+All of a run is in one :class:`Engine`, which decides nothing: which job is asked is the business of the dispatch pass,
+where a job goes that of the pool, what happens to nodes and how fast jobs run that of the hooks.
 
 Two rules say that a run diverges, both on what happened, not on a forecast:
 
@@ -89,20 +88,15 @@ class Overload:
             )
         if self._years and engine.events - self._looked >= LOOK:
             self._looked = engine.events
-            return self._too_much_waits(engine)
+            years = sum(job.units * job.left for job in engine.backlog) / max(1, engine.pool.capacity) / YEAR
+            if years > self._years:
+                gpus = engine.pool.capacity / UNITS
+                return Diverged(
+                    f"{len(engine.backlog):,} jobs wait with work for {years:,.0f} years of all {gpus:,.0f} GPUs",
+                    where="overload",
+                    fix="give a larger cluster, lower --scale-load, or allow more with --max-backlog-years",
+                )
         return None
-
-    def _too_much_waits(self, engine: Engine) -> Diverged | None:
-        waiting = sum(job.units * job.left for job in engine.backlog)
-        years = waiting / max(1, engine.pool.capacity) / YEAR
-        if years <= self._years:
-            return None
-        gpus = engine.pool.capacity / UNITS
-        return Diverged(
-            f"{len(engine.backlog):,} jobs wait with work for {years:,.0f} years of all {gpus:,.0f} GPUs",
-            where="overload",
-            fix="give a larger cluster, lower --scale-load, or allow more with --max-backlog-years",
-        )
 
 
 class Engine(SimulatedCluster):
@@ -135,6 +129,7 @@ class Engine(SimulatedCluster):
         self.out: set[int] = set()
         self.flags: dict[int, float] = {}
         self.begun = False
+        self.expect_arrival(after=0)
         self.events = 0
         self.completed = 0
         self.policy_seconds = 0.0
@@ -149,47 +144,50 @@ class Engine(SimulatedCluster):
                 if job.record.announced is not None:
                     time = min(float(job.record.announced), job.submitted)
                     self.queue.add(time, EventPhase.ANNOUNCEMENT, job.key)
-        if self.jobs:
-            self.queue.add(self.jobs[0].submitted, EventPhase.ARRIVAL, 0)
         self._expect()
 
     @property
     def over(self) -> bool:
         """Whether all jobs have ended, or nothing happens any more."""
         self.begin()
-        return self.completed == len(self.jobs) or not self.queue.heap
+        return self.completed == len(self.jobs) or not (self.queue.heap or self._arrives < inf)
 
     def peek(self) -> float:
         """Return the time of the next event; infinite when the run is over."""
-        return inf if self.over else self.queue.heap[0][0]
+        return inf if self.over else min([self._arrives, *(event[0] for event in self.queue.heap[:1])])
 
-    def step(self) -> None:
-        """Go on by one instant: all its events, then the dispatch pass.  The run is not over."""
+    def step(self, instants: int = 1) -> None:
+        """Go on by so many instants, or to the end: each has its events, its submissions, then the dispatch passes."""
         heap, jobs, dispatch = self.queue.heap, self.jobs, self.dispatch
-        now = heap[0][0]
-        for observer in self.observers if now > self.now else ():
-            observer.elapsed(self, now)
-        self.now = max(self.now, now)
-        while heap and heap[0][0] == now:
-            _, phase, _, number, version = heappop(heap)
-            if phase == EventPhase.RELEASE:
-                job = jobs[number]
-                if job.version != version:
-                    continue
-                self._release(job)
-            elif phase == EventPhase.ARRIVAL:
-                self._arrive(number)
-            elif phase == EventPhase.ANNOUNCEMENT:
-                self._announce(jobs[number])
-            else:
-                self._happen()
-            self.events += 1
-        if dispatch.due:
-            before = perf_counter()
+        release, announcement = EventPhase.RELEASE, EventPhase.ANNOUNCEMENT
+        while instants and self.completed < len(jobs) and (heap or self._arrives < inf):
+            instants -= 1
+            now = self._arrives
+            if heap and heap[0][0] < now:
+                now = heap[0][0]
+            if now > self.now:
+                for observer in self.observers:
+                    observer.elapsed(self, now)
+                self.now = now
+            while heap and heap[0][0] == now:
+                _, phase, _, number, version = heappop(heap)
+                if phase == release:
+                    job = jobs[number]
+                    if job.version != version:
+                        continue
+                    self._release(job)
+                elif phase == announcement:
+                    self._announce(jobs[number])
+                else:
+                    self._happen()
+                self.events += 1
+            while self._arrives == now < inf:
+                self._arrive(jobs[self.arrived])
             while dispatch.due:
+                before = perf_counter()
                 for candidate in dispatch.candidates():
                     self._answer(candidate)
-            self.policy_seconds += perf_counter() - before
+                self.policy_seconds += perf_counter() - before
 
     def run(self, watch: Watch | None = None, *, overload: Overload | None = None) -> None:
         """Go on until all jobs have ended, or nothing happens any more.
@@ -200,10 +198,7 @@ class Engine(SimulatedCluster):
         watch, overload = watch or Watch(), overload or Overload()
         shown = saved = monotonic()
         while not self.over:
-            for _ in range(INSTANTS):
-                self.step()
-                if not self.queue.heap or self.completed == len(self.jobs):
-                    break
+            self.step(INSTANTS)
             now = monotonic()
             if watch.progress is not None and now >= shown + 0.1:
                 watch.progress(self)
@@ -217,18 +212,23 @@ class Engine(SimulatedCluster):
             if interrupted:
                 raise KeyboardInterrupt
 
+    def expect_arrival(self, *, after: int) -> None:
+        """Expect the submission that follows so many others."""
+        self.arrived = after
+        self._arrives = self.jobs[after].submitted if after < len(self.jobs) else inf
+
     def _answer(self, candidate: Candidate[SimJob]) -> None:
         """Place a job if there is room for it now, or once others are stopped."""
-        job, live = candidate.job, self.dispatch.live
-        victims = [one for one in candidate.victims if isinstance(one, SimJob)]
+        job, pool, live = candidate.job, self.pool, self.dispatch.live
+        victims = [one for one in candidate.victims if isinstance(one, SimJob)] if candidate.victims else ()
         for victim in victims:
-            self.pool.give(victim)
+            pool.give(victim)
         found = None
         for keep in candidate.offers:
-            if (found := self.pool.find(job, keep)) is not None:
+            if (found := pool.find(job, keep)) is not None:
                 break
         for victim in victims:
-            self.pool.take(victim)
+            pool.take(victim)
         candidate.found = found is not None
         if found is not None and not candidate.trial:
             for victim in victims:
@@ -237,17 +237,17 @@ class Engine(SimulatedCluster):
             if not (victims and live):
                 self.start(job, found)
         elif live:
-            candidate.possible = self.pool.possible(job)
+            candidate.possible = pool.possible(job)
 
-    def _arrive(self, key: int) -> None:
-        """Submit a job, and expect the next one."""
-        job = self.jobs[key]
-        self.join(job)
+    def _arrive(self, job: SimJob) -> None:
+        """Submit the next job."""
+        self.events += 1
+        job.state = JobState.WAITING
+        self.dispatch.join(job)
+        self.expect_arrival(after=self.arrived + 1)
         if job.reservation:
             mine = job.reservation
             self.reservations = [replace(one, claimed=one.claimed or one.name == mine) for one in self.reservations]
-        if key + 1 < len(self.jobs):
-            self.queue.add(self.jobs[key + 1].submitted, EventPhase.ARRIVAL, key + 1)
 
     def _release(self, job: SimJob) -> None:
         """End a job, or let go one that was stopped a while ago."""

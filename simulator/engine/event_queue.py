@@ -1,4 +1,4 @@
-"""What will happen: a heap ordered by (time, phase, sequence)."""
+"""What will happen to jobs that were submitted, and to nodes: a heap ordered by (time, phase, sequence)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Event = tuple[float, int, int, int, int]
 
 
 class EventPhase(IntEnum):
-    """What comes first at one instant: what gives room, then what takes it away, then the jobs that want some.
+    """What comes first at one instant: what gives room, then what takes it away.
 
-    Scheduling, the last phase, is no event: it follows whenever an instant is over.
+    Submissions, which come next, stand in the trace in their order already.  Scheduling, the last, follows whenever an
+    instant is over.
     """
 
     RELEASE = 0
     REPAIR = 1
     FAILURE = 2
     ANNOUNCEMENT = 3
-    ARRIVAL = 4
 
 
 class EventQueue:

@@ -126,7 +126,7 @@ class NodePool:
     def may_fit(self, job: SimJob) -> bool:
         """Return whether enough nodes have enough free."""
         if job.nodes == 1:
-            return bool(self.free.max() >= job.gpus)
+            return self.occupancy.most_free >= job.gpus
         return most_together(self.cluster, self.usable(job) & (self.free >= job.gpus)) >= job.nodes
 
     def possible(self, job: SimJob) -> bool:

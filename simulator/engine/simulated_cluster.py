@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from scheduler.queue.backlog import Backlog
 from scheduler.queue.dispatch import Dispatch
-from scheduler.queue.types import BoolArray, CapacityReservation, QueuePolicy, Waiting
+from scheduler.queue.types import CapacityReservation, QueuePolicy
 from simulator.engine.event_queue import EventPhase, EventQueue
 from simulator.engine.hooks import FromScratch, Pace, Recovery, Why
 from simulator.engine.pools import Found, Pool
@@ -39,6 +39,7 @@ class SimulatedCluster:
         drain_seconds: float | None = None,
     ) -> None:
         self.jobs, self.pool, self.policy = jobs, pool, policy
+        self.usable, self.may_fit = pool.usable, pool.may_fit
         self.recovery, self.pace = recovery or FromScratch(), pace
         self._drain_seconds = drain_seconds
         self.queue = EventQueue()
@@ -80,25 +81,12 @@ class SimulatedCluster:
         """Shape [nodes], the trunk of each; ``None`` = a job may span the cluster."""
         return self.pool.trunk_of
 
-    def usable(self, job: Waiting) -> BoolArray:
-        """Shape [nodes], which could host a part of the job if the cluster were empty."""
-        return self.pool.usable(job)
-
-    def may_fit(self, job: SimJob) -> bool:
-        """Return whether enough is free."""
-        return self.pool.may_fit(job)
-
     # What happens to jobs
-
-    def join(self, job: SimJob) -> None:
-        """Let a job wait."""
-        job.state = JobState.WAITING
-        self.dispatch.join(job)
 
     def start(self, job: SimJob, found: Found) -> None:
         """Give a job its nodes; it leaves the backlog."""
         now = self.now
-        self.backlog.leave(job)
+        self.dispatch.backlog.leave(job)
         job.state = JobState.RUNNING
         job.places, job.spread = found.places, found.spread
         job.started = now
@@ -147,7 +135,8 @@ class SimulatedCluster:
         job.left = work - min(max(kept, 0.0), work)
         job.places = ()
         job.foresee(kept)
-        self.join(job)
+        job.state = JobState.WAITING
+        self.dispatch.join(job)
 
     def lift(self, name: str) -> None:
         """Give up the zone of a large job that has its nodes."""
@@ -184,7 +173,8 @@ class SimulatedCluster:
         if self._ending is not None:
             del self._ending[bisect_left(self._ending, (job.ends, job.key))]
         job.version += 1
-        self.room_given()
+        self.version += 1
+        self.dispatch.freed = True
         if changes:
             self.adjust(changes)
 

@@ -60,7 +60,7 @@ def snapshot(engine: Engine) -> EngineSnapshot:
         policy_seconds=engine.policy_seconds,
         sequence=engine.queue.sequence,
         queue=tuple(engine.queue.heap),
-        jobs=tuple(job.progress for job in engine.jobs if job.state is not JobState.COMING),
+        jobs=tuple(job.progress for job in engine.jobs[: engine.arrived]),
         active=tuple(engine.active),
         announced=tuple(job.key for job in engine.jobs if job.reservation),
         reservations=tuple(engine.reservations),
@@ -82,6 +82,7 @@ def restore(engine: Engine, saved: EngineSnapshot) -> None:
     engine.begun = True
     engine.now, engine.events, engine.completed = saved.now, saved.events, saved.completed
     engine.policy_seconds = saved.policy_seconds
+    engine.expect_arrival(after=len(saved.jobs))
     engine.queue = EventQueue(saved.queue, sequence=saved.sequence)
     for key in saved.announced:
         engine.jobs[key].reservation = engine.jobs[key].record.job_id

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
 
-from simulator.replay import COUNT_ONLY, ReplaySettings, fingerprint
+from simulator.replay import fingerprint
+from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.traces import JobTrace
 from topology.cluster import Cluster
 

@@ -14,7 +14,7 @@ from extender.plans.gang_plan import GangPlan, PlanPhase
 from extender.queueing.fleet_state import FleetState, UsableRows
 from extender.queueing.queue_entries import claimed, gang_for, reservation_for, running_jobs, waiting_gang
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.candidate import candidate_of
+from scheduler.queue.candidate import live_candidate
 from tests.extender.things import (
     NOW,
     SPACE,
@@ -49,7 +49,7 @@ def running(state: ClusterCache) -> dict[str, Any]:
 def offers(state: ClusterCache, gang: str) -> list[list[int]]:
     """What a gang must leave free under Algorithm 1, in each attempt."""
     fleet = FleetState(state, NOW)
-    candidate = candidate_of(Arnold(), waiting_gang(state, gang_of(state, gang)), fleet, live=True)
+    candidate = live_candidate(Arnold(), waiting_gang(state, gang_of(state, gang)), fleet)
     return [[0] * len(fleet.total) if keep is None else keep.tolist() for keep in candidate.offers]
 
 
