@@ -13,26 +13,24 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from simulator.cost.assumptions import of_tiers, of_volumes
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.fairness import max_min_rates
-from simulator.cost.group_crossings import stretch_of_hops
-from simulator.cost.reduction import node_bandwidth, tier_excess
-from simulator.cost.step import (
-    Communication,
-    flat_step,
-    ideal_communication,
-    on_one_node,
-    pipeline_seconds,
-    step_time,
-)
+from simulator.cost.step import flat_step, on_one_node
 from simulator.cost.tier_demand import Flows, TierDemand, demands_of
-from simulator.cost.tiers import Oversubscription, Tier, calibrated, tiers_of
-from simulator.cost.traffic import traffic_of
+from simulator.cost.tiers import (
+    Oversubscription,
+    Tier,
+    crossing_step,
+    oversubscription_assumption,
+    oversubscription_of,
+    tiers_of,
+)
 from simulator.cost.types import PlacedJob, StepTime
-from topology.cluster import Cluster, FloatArray
+from topology.cluster import Cluster, FloatArray, IntArray
 from topology.errors import InvalidInput
 from topology.graph import GPU_BANDWIDTH, uplinks
+
+SAME = 1e-9
+"""Two levels of rates closer than this share of themselves are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +69,26 @@ class SharedFlows:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """As :attr:`~simulator.cost.types.CommModel.assumptions`."""
+        """Return what has to be true, a sentence each."""
         return (
             "Every link between domains is shared max-min fairly; all that hangs on a switch shares its uplinks, of "
             "which none is hit by more flows than another.",
             "Jobs meet in the same phase of their steps: reductions share links with reductions, pipelines with "
             "pipelines, and all send all the time.",
-            of_tiers(self._calibration, self._oversubscription),
-            *of_volumes(self._calibration),
+            oversubscription_assumption(self._oversubscription, self._calibration),
+            *self._calibration.volume_assumptions,
         )
 
     def step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> StepTime:
-        """As :meth:`~simulator.cost.types.CommModel.step_time`."""
+        """Return a step of a job while others run."""
         return self.step_times([placed, *others])[0]
 
     def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:
-        """As :meth:`~simulator.cost.types.CommModel.relative_step_time`."""
+        """Return by what the placement stretches the job while others run."""
         return self.step_time(placed, others).relative
 
     def step_times(self, running: Sequence[PlacedJob]) -> list[StepTime]:
-        """As :meth:`~simulator.cost.types.CommModel.step_times`.
+        """Return a step of each of the jobs that run together.
 
         :raises InvalidInput: the jobs do not run on one cluster.
         """
@@ -109,24 +107,14 @@ class SharedFlows:
         return [job.step for job in known]
 
     def _slow_down(self, placed: PlacedJob, known: _Known, dp: Sequence[FloatArray], pp: Sequence[FloatArray]) -> None:
-        """Add the step of a job that crosses domains.
+        """Note the step of a job that crosses domains, if it got something else than before.
 
         :param dp: for each tier, shape [columns], stretch of each DP group; ``pp`` the same for PP groups.
         """
         got = b"".join(stretch.tobytes() for stretch in (*dp, *pp))
-        if got == known.got:
-            return
-        traffic, bandwidth = traffic_of(placed.job, placed.model), node_bandwidth(placed)
-        ideal = ideal_communication(placed)
-        excess = tier_excess((demand.columns, stretch) for demand, stretch in zip(known.demands, dp, strict=True))
-        domains = [(demand.domains, stretch) for demand, stretch in zip(known.demands, pp, strict=True)]
-        rows, columns = placed.nodes.shape
-        hops = stretch_of_hops(domains, (rows, columns), around=placed.chunks > 1) * traffic.pp / bandwidth
-        found = Communication(
-            dp=ideal.dp + 2.0 * traffic.dp / bandwidth * float(excess.max()),
-            pp=pipeline_seconds(hops, microbatches=traffic.microbatches, chunks=placed.chunks),
-        )
-        known.step, known.got = step_time(placed, found, ideal, self._calibration), got
+        if got != known.got:
+            crossings = [demand.crossing for demand in known.demands]
+            known.step, known.got = crossing_step(placed, crossings, dp, pp, self._calibration), got
 
     def _network_of(self, running: Sequence[PlacedJob]) -> _Network:
         """Return the network of the cluster on which all run; clusters that differ in what is free or flagged are the
@@ -137,7 +125,7 @@ class SharedFlows:
             raise InvalidInput("jobs that share links are placed on different clusters", fix="place all on one cluster")
         network = self._network
         if network is None or network.cluster.levels is not first.levels or network.cluster.gpus is not first.gpus:
-            ratios = calibrated(first, self._calibration) if self._oversubscription is None else self._oversubscription
+            ratios = oversubscription_of(first, self._oversubscription, self._calibration)
             tiers = tiers_of(first, ratios)
             upwards = uplinks(first, oversubscription=ratios)
             capacity = [upwards[tier.level.name] for tier in tiers]
@@ -157,7 +145,7 @@ class SharedFlows:
 
 
 def _stretches(asked: Sequence[Flows], capacity: FloatArray, bandwidth: FloatArray) -> list[FloatArray]:
-    """By what each group of each job is slowed across one tier.
+    """Return by what each group of each job is slowed across one tier.
 
     :param asked: for each job.
     :param capacity: GB/s of each link.
@@ -179,3 +167,35 @@ def _stretches(asked: Sequence[Flows], capacity: FloatArray, bandwidth: FloatArr
         np.append(stretch[first[j] : first[j + 1]], 1.0)[flows.flow_of]  # -1, the last: not slowed
         for j, flows in enumerate(asked)
     ]
+
+
+def max_min_rates(
+    links: IntArray, flows: IntArray, lanes: FloatArray, *, capacity: FloatArray, most: FloatArray
+) -> FloatArray:
+    """Return max-min fair rates of flows that share links; a flow of rate r takes ``lanes * r`` of a link.
+
+    By progressive filling: all flows grow at the same pace until a link is full or a flow has all it can use; those
+    stop, the others go on (Bertsekas and Gallager, "Data Networks", 2nd edition, section 6.5.2).  In the end no flow
+    can have more without taking it from one that has no more.
+
+    :param links: shape [uses], the link of each use.
+    :param flows: shape [uses], the flow of each use.
+    :param lanes: shape [uses], above 0.
+    :param capacity: shape [links], above 0.
+    :param most: shape [flows], the largest rate that each flow can use, above 0 and finite.
+    :returns: shape [flows], in the unit of ``capacity`` and ``most``.
+    """
+    rates = np.zeros(len(most))
+    grows = np.ones(len(most), dtype=bool)
+    while grows.any():
+        growing = np.bincount(links, weights=lanes * grows[flows], minlength=len(capacity))
+        settled = np.bincount(links, weights=lanes * rates[flows], minlength=len(capacity))
+        fills_at = np.full(len(capacity), np.inf)
+        np.divide(np.maximum(capacity - settled, 0.0), growing, out=fills_at, where=growing > 0.0)
+        level = min(float(fills_at.min(initial=np.inf)), float(most[grows].min()))
+        stops = most <= level * (1.0 + SAME)
+        stops[flows[fills_at[links] <= level * (1.0 + SAME)]] = True
+        stops &= grows
+        rates[stops] = np.minimum(level, most[stops])
+        grows &= ~stops
+    return rates

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.cost.group_crossings import GroupCrossings, columns_at, hops_of
-from simulator.cost.tiers import Tier
+from simulator.cost.tiers import Crossing, Tier, hops_of
 from simulator.cost.types import PlacedJob
 from topology.cluster import FloatArray, IntArray
 
@@ -39,13 +38,9 @@ class Flows:
 
 @dataclass(frozen=True, slots=True)
 class TierDemand:
-    """What a job asks of one tier.
+    """What a job asks of one tier."""
 
-    :param domains: shape [rows, columns], domain of each cell.
-    """
-
-    domains: IntArray
-    columns: GroupCrossings
+    crossing: Crossing
     dp: Flows
     pp: Flows
 
@@ -55,33 +50,29 @@ def demands_of(placed: PlacedJob, tiers: Sequence[Tier]) -> tuple[TierDemand, ..
     domains = [tier.level.domain_of[placed.nodes] for tier in tiers]
     if not any((of_cell != of_cell[0, 0]).any() for of_cell in domains):
         return ()
-    sizes = [len(tier.level) for tier in tiers]
-    around = placed.chunks > 1
-    return tuple(_demand(domains[i:], sizes[i:], around=around) for i in range(len(tiers)))
+    # each with the number of its domains: a flow holds the links of all closer tiers too
+    sized = [(of_cell, len(tier.level)) for of_cell, tier in zip(domains, tiers, strict=True)]
+    found = []
+    for i, of_cell in enumerate(domains):
+        crossing = Crossing.of(of_cell)
+        dp = np.hstack([_reduction(crossing, *at) for at in sized[i:]])
+        pp = np.hstack([_hops(of_cell, *at, around=placed.around) for at in sized[i:]])
+        found.append(TierDemand(crossing, _flows(dp), _flows(pp)))
+    return tuple(found)
 
 
-def _demand(domains: Sequence[IntArray], sizes: Sequence[int], *, around: bool) -> TierDemand:
-    columns = columns_at(domains[0])
-    return TierDemand(
-        domains=domains[0],
-        columns=columns,
-        dp=_flows(np.hstack([_reduction(columns, domains[0], *at) for at in zip(domains, sizes, strict=True)])),
-        pp=_flows(np.hstack([_hops(domains[0], *at, around=around) for at in zip(domains, sizes, strict=True)])),
-    )
-
-
-def _reduction(columns: GroupCrossings, tier: IntArray, domains: IntArray, size: int) -> FloatArray:
+def _reduction(crossing: Crossing, domains: IntArray, size: int) -> FloatArray:
     """Return lanes of DP groups that cross a tier, at each domain of that or a closer one.
 
     A closer domain carries the part of the lanes that its nodes are of the tier's domain.
     """
     count = domains.shape[1]
     column = np.broadcast_to(np.arange(count), domains.shape)
-    crosses = columns.touched[column] > 1
+    tier, crosses = crossing.domains, crossing.touched[column] > 1
     here = np.zeros((count, int(tier.max()) + 1))
     np.add.at(here, (column, tier), 1.0)
     lanes = np.zeros((count, size))
-    np.add.at(lanes, (column, domains), crosses * columns.fewest[column] / here[column, tier])
+    np.add.at(lanes, (column, domains), crosses * crossing.fewest[column] / here[column, tier])
     return lanes
 
 

@@ -8,7 +8,9 @@ from typing import Protocol
 
 from scheduler.affinity import Model
 from scheduler.job import Job
+from simulator.cost.traffic import Traffic, traffic_of
 from topology.cluster import Cluster, IntArray
+from topology.graph import GPU_BANDWIDTH
 from topology.plugins import PluginGroup
 
 
@@ -27,6 +29,21 @@ class PlacedJob:
     nodes: IntArray
     model: Model | None = None
     chunks: int = 1
+
+    @property
+    def around(self) -> bool:
+        """Whether the last stage sends back to the first: the interleaved schedule."""
+        return self.chunks > 1
+
+    @property
+    def traffic(self) -> Traffic:
+        """What the job sends between nodes in a step."""
+        return traffic_of(self.job, self.model)
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes a second between a node of the job and the network, one way."""
+        return self.job.gpus_per_node * GPU_BANDWIDTH * 1e9
 
 
 @dataclass(frozen=True, slots=True)
