@@ -9,9 +9,8 @@ from pathlib import Path
 
 from scheduler.study.executors import Executor
 from simulator.run_lock import held_alone
-from simulator.study.run_row import Row, run_point
 from simulator.study.study_file import INPUTS, Journal, point_of, read_rows, write_rows
-from simulator.study.study_plan import Inputs, StudyPoint, study_fingerprint
+from simulator.study.study_run import Inputs, Row, StudyPoint, run_point, study_fingerprint
 from topology.errors import InvalidInput
 
 
@@ -46,36 +45,23 @@ def sweep(
     :raises InvalidInput: the file has rows of other inputs, or another study is writing it.
     :raises ArnoldError: a run cannot begin, or a worker died; rows that are done are kept in the journal.
     """
-    with nullcontext() if out is None else held_alone(out):
-        return _sweep(inputs, points, executor, title=title, version=version, out=out, step=step)
-
-
-def _sweep(
-    inputs: Inputs,
-    points: Sequence[StudyPoint],
-    executor: Executor,
-    *,
-    title: str,
-    version: str,
-    out: str | None,
-    step: Callable[[str], None],
-) -> Swept:
     mark = study_fingerprint(inputs, version=version)
-    journal = None if out is None else Journal(out, mark)
-    done = _there(out, mark, journal)
-    todo = [point for point in points if point not in done]
-    try:
-        for row in executor.run(run_point, inputs, todo) if todo else ():
-            done[point_of(row)] = row
+    with nullcontext() if out is None else held_alone(out):
+        journal = None if out is None else Journal(out, mark)
+        done = _there(out, mark, journal)
+        todo = [point for point in points if point not in done]
+        try:
+            for row in executor.run(run_point, inputs, todo) if todo else ():
+                done[point_of(row)] = row
+                if journal is not None:
+                    journal.add(row)
+                step("{policy}, {algorithm}, {cluster}, load {load:g}, seed {seed}".format_map(row))
+        finally:
             if journal is not None:
-                journal.add(row)
-            step(_said(row))
-    finally:
-        if journal is not None:
-            journal.close()
-    if out is not None and journal is not None:
-        write_rows(out, done.values(), inputs=mark, title=title)
-        journal.remove()
+                journal.close()
+        if out is not None and journal is not None:
+            write_rows(out, done.values(), inputs=mark, title=title)
+            journal.remove()
     return Swept([done[point] for point in points], len(todo))
 
 
@@ -91,7 +77,3 @@ def _there(out: str | None, mark: str, journal: Journal | None) -> dict[StudyPoi
                 fix="name another file, or remove this one",
             )
     return done | (journal.read() if journal is not None else {})
-
-
-def _said(row: Row) -> str:
-    return f"{row['policy']}, {row['algorithm']}, {row['cluster']}, load {row['load']:g}, seed {row['seed']}"

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from simulator.study.compared import Comparison
-from simulator.study.groups import compare
-from simulator.study.run_row import COLUMNS, Row
-from simulator.study.study_plan import StudyPoint
+from simulator.study.compared import Comparison, compare
+from simulator.study.study_run import COLUMNS, Row, StudyPoint
 from topology.errors import InvalidInput
 from topology.files import write_file
 

@@ -17,9 +17,9 @@ from arnold.pages.replay.panels import panels
 from arnold.pages.replay.spread_table import spread_rows
 from arnold.pages.replay.waits import wait_chart, wait_rows
 from simulator.results.bucket_integrals import round_step
+from simulator.results.distribution import NAMES, size_class
 from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import RunSummary
-from simulator.results.size_class import NAMES, size_class
 from simulator.results.time_series import time_series
 from simulator.study.compared import Comparison
 from topology.drawing.cluster_page import domain_tip, node_data
@@ -168,8 +168,11 @@ def _colours() -> str:
 
 
 def _headline(past: RunHistory, summary: RunSummary) -> str:
-    wait = "none waited" if summary.wait is None or not summary.wait.max else f"mean wait {duration(summary.wait.mean)}"
-    return f"{plural(summary.jobs, 'job')} on {past.capacity:,.0f} GPUs: {percent(summary.utilization)} in use, {wait}"
+    wait = summary.wait_seconds
+    said = f"mean wait {duration(wait.mean)}" if wait is not None and wait.max else "none waited"
+    return (
+        f"{plural(summary.jobs, 'job')} on {past.capacity:,.0f} GPUs: {percent(summary.utilization)} in use, {said}"
+    )
 
 
 def _lead(past: RunHistory, summary: RunSummary, told: Told) -> list[str]:
@@ -188,9 +191,9 @@ def _lead(past: RunHistory, summary: RunSummary, told: Told) -> list[str]:
 
 def _facts(past: RunHistory, summary: RunSummary, told: Told) -> list[tuple[str, str, str]]:
     """Return tiles: large number, what it is, small print."""
-    wait, jct = summary.wait, summary.jct
+    wait, jct = summary.wait_seconds, summary.jct_seconds
     facts = [
-        (duration(summary.makespan), "makespan", "first submission to last end"),
+        (duration(summary.makespan_seconds), "makespan", "first submission to last end"),
         (percent(summary.utilization), "utilisation", f"of {past.capacity:,.0f} GPUs over the makespan"),
         (duration(wait.mean if wait else None), "mean wait", f"95% up to {duration(wait.p95 if wait else None)}"),
         (duration(jct.mean if jct else None), "mean completion", f"95% up to {duration(jct.p95 if jct else None)}"),
@@ -204,6 +207,5 @@ def _facts(past: RunHistory, summary: RunSummary, told: Told) -> list[tuple[str,
     if told.fragmentation is not None:
         facts.append((percent(told.fragmentation), "fragmentation", "of free GPUs, on nodes partly in use"))
     if summary.spread is not None:
-        dp, pp = summary.spread
-        facts.append((number(dp), "mean DP spread", f"PP spread {number(pp)}; of gangs"))
+        facts.append((number(summary.spread.dp), "mean DP spread", f"PP spread {number(summary.spread.pp)}; of gangs"))
     return facts

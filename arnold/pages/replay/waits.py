@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from arnold.pages.row_chart import ChartRow, row_chart
 from simulator.engine.sim_job import SimJob
-from simulator.results.distribution import Distribution, distribution
-from simulator.results.size_class import NAMES, size_class
+from simulator.results.distribution import NAMES, Distribution, distribution, waits_by_size
 from topology.quantities import duration, percent, plural
 
 LEAST = 1.0
@@ -31,15 +28,11 @@ class WaitRow(NamedTuple):
 
 def wait_rows(jobs: Sequence[SimJob]) -> list[WaitRow]:
     """Return a row for each class that has jobs that started."""
-    started = [job for job in jobs if np.isfinite(job.first_start)]
-    classes = size_class([job.record.gpus for job in started])
-    waits = np.array([job.first_start - job.submitted for job in started])
-    rows = []
-    for i, name in enumerate(NAMES):
-        of_class = waits[classes == i]
-        if (found := distribution(of_class)) is not None:
-            rows.append(WaitRow(name, len(of_class), float((of_class > 0).mean()), found))
-    return rows
+    return [
+        WaitRow(name, len(waits), float((waits > 0).mean()), found)
+        for name, waits in zip(NAMES, waits_by_size(jobs), strict=True)
+        if (found := distribution(waits)) is not None
+    ]
 
 
 def wait_chart(rows: Sequence[WaitRow]) -> str:
