@@ -15,7 +15,8 @@ from benchmarks.commands import run_command
 from benchmarks.growth import draw_power, exponent, save
 from benchmarks.public_data import public_data
 from benchmarks.report import Promise, promises, section, table
-from simulator.replay import ReplaySettings, prepare
+from simulator.replay import prepare
+from simulator.replay_settings import ReplaySettings
 from simulator.traces import JobTrace, read_trace, scale_load
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node

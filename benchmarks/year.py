@@ -10,7 +10,8 @@ from benchmarks.report import Promise, promises, section, table
 from simulator.failures.cluster_failures import FailureSettings
 from simulator.failures.failure_process import FailureModel
 from simulator.failures.rates import RATES
-from simulator.replay import ReplaySettings, prepare
+from simulator.replay import prepare
+from simulator.replay_settings import ReplaySettings
 from simulator.results.run_ettr import run_ettr
 from simulator.traces import JobTrace
 from simulator.workload import WorkloadSpec, generate

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated
+from dataclasses import dataclass
 
 import numpy as np
-from annotated_types import Gt, Interval
 
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.policies import POLICIES
@@ -21,42 +19,12 @@ from simulator.engine.pools import Disagreement, GpuPool, Pool
 from simulator.failures.checkpoint_pace import CheckpointPace
 from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
 from simulator.prediction import predict_all
+from simulator.replay_settings import COUNT_ONLY, NO_COST, ReplaySettings
 from simulator.traces import JobTrace, check_against
 from simulator.traces.cluster_fit import usable_gpus
 from topology.cluster import Cluster
 from topology.errors import InvalidInput, TraceFormatError
 from topology.flags import HEALTHY
-
-COUNT_ONLY = "none"
-"""The algorithm that places nothing: GPUs are counted."""
-
-NO_COST = "none"
-"""The model of communication under which jobs run as long as the trace says, but for slow nodes."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplaySettings:
-    """What decides in a replay, and what it knows: options of ``arnold simulate``."""
-
-    policy: str = field(default="fifo", metadata={"metavar": "NAME"})
-    """Which job is tried next, and which may pass others."""
-    algorithm: str = field(default="exact", metadata={"metavar": "NAME"})
-    """Where gangs go; none = GPUs are counted, no nodes."""
-    placement_seconds: Annotated[float, Gt(0)] = field(
-        default=1.0, metadata={"option": "--time-limit", "metavar": "SECONDS"}
-    )
-    """Seconds for each placement; then the best so far."""
-    predictor: str = field(default="oracle", metadata={"metavar": "NAME"})
-    """What the scheduler is told of run times: oracle, estimate, history, boosting."""
-    cost: str = field(default=NO_COST, metadata={"metavar": "NAME"})
-    """What spread costs jobs: none = nothing, spread, alpha-beta, hierarchical, flows. Slow nodes cost the same in all
-    of them."""
-    level: str | None = field(default=None, metadata={"metavar": "NAME", "default": "broadest with several"})
-    """Level whose domains spread counts."""
-    seed: Annotated[int, Interval(ge=0, le=2**31 - 1)] = field(default=0, metadata={"metavar": "N"})
-    """Same seed, same run."""
-    failures: FailureSettings | None = field(default=None, metadata={"option": False})
-    """What goes wrong; ``None`` = nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

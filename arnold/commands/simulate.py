@@ -19,7 +19,7 @@ from arnold.commands.output import emit_json
 from arnold.commands.place import complete_algorithm
 from arnold.commands.replay_files import ReplayFiles, write_replay
 from arnold.commands.trace_options import TraceOptions
-from simulator.replay import ReplaySettings
+from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidTopology
 
 if TYPE_CHECKING:

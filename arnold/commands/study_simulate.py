@@ -12,7 +12,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
 from arnold.commands.output import console, emit_json, plain, progress, table
 from arnold.commands.trace_options import TraceOptions
-from simulator.replay import ReplaySettings
+from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:

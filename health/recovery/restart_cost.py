@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 RestartKind = Literal["requeue", "hot-update"]
 
 
@@ -43,6 +41,8 @@ def restart_seconds(machines: float, kind: RestartKind) -> float:
 
     :param machines: above 0.
     """
+    import numpy as np
+
     sizes = np.log2([cost.machines for cost in RESTART_COSTS])
     seconds = [cost.requeue if kind == "requeue" else cost.hot_update for cost in RESTART_COSTS]
     return float(np.interp(np.log2(machines), sizes, seconds))

@@ -14,8 +14,8 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from health.recovery.machines import Count, Positive
 from topology.errors import InvalidInput
+from topology.field_types import AtLeastOne, Count
 from topology.json_record import JsonRecord
 
 PUBLISHED: Mapping[int, int] = {128: 2, 256: 2, 512: 3, 1024: 4}
@@ -54,7 +54,7 @@ class RateRange(JsonRecord):
 class StandbyPool(JsonRecord):
     """The pool of one job."""
 
-    machines: Positive
+    machines: AtLeastOne
     """Machines of the job."""
     pool: Count
     """The fewest machines that cover a day's failures with the probability asked for."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from simulator.gang_shape import node_size
-from simulator.job_record import JobRecord
-from simulator.workload import WorkloadSpec, generate
-from topology.cluster import Cluster
+if TYPE_CHECKING:
+    from simulator.job_record import JobRecord
+    from topology.cluster import Cluster
 
 DAY = 86_400.0
 
@@ -40,6 +38,11 @@ def background_jobs(
     :param seconds: for how long they are submitted.
     :param longest: run times are cut to it, seconds.
     """
+    import numpy as np
+
+    from simulator.gang_shape import node_size
+    from simulator.workload import WorkloadSpec, generate
+
     gpus = int(cluster.gpus.sum())
     spec = WorkloadSpec(
         days=seconds / DAY,

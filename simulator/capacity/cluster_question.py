@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Interval
 
@@ -12,11 +12,14 @@ from scheduler.placement.types import ALGORITHMS
 from simulator.capacity.capacity_question import A, CapacityQuestion
 from simulator.capacity.job_shape import JobShape, numbers_between_x, parse_shape, usual_shapes
 from simulator.capacity.largest_job import Prober
-from simulator.gang_shape import node_size
-from topology.cluster import Cluster
 from topology.errors import InvalidInput
 from topology.field_types import Seed, Share
-from topology.generate import fragment, minipods
+
+if TYPE_CHECKING:
+    from topology.cluster import Cluster
+else:
+    # no option is made of a cluster, and reading the options imports no numpy
+    Cluster = Any
 
 NO_OPTION = {"option": False}
 """Metadata of fields for scripts, which no option of a command sets."""
@@ -41,6 +44,8 @@ class ClusterQuestion(CapacityQuestion[A]):
 
         :raises InvalidInput: ``made`` is no size.
         """
+        from topology.generate import minipods
+
         if self.cluster is not None:
             return self.cluster.emptied()
         count, size = parse_minipods(self.made)
@@ -67,6 +72,8 @@ class ShapesQuestion(ClusterQuestion[A]):
     @cached_property
     def now(self) -> Cluster:
         """The cluster as it is."""
+        from topology.generate import fragment
+
         return fragment(self.empty, self.busy_share, self.seed) if self.cluster is None else self.cluster
 
     @property
@@ -83,6 +90,8 @@ class ShapesQuestion(ClusterQuestion[A]):
 
         :raises InvalidJob: one is no shape.
         """
+        from simulator.gang_shape import node_size
+
         gpus = node_size(self.now)
         return tuple(parse_shape(shape, gpus_per_node=gpus) for shape in self.shapes) or usual_shapes(gpus)
 

@@ -12,16 +12,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
-import numpy as np
-
-from scheduler.objective import job_level
-from scheduler.placement.admission import admissible
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import NO_OPTION, ShapesQuestion
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.largest_job import FAMILIES, Family, LargestJob, Prober
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
-from topology.capacity import count_nodes
 from topology.field_types import AtLeastOne, Count, Share
 from topology.json_record import JsonRecord
 from topology.quantities import plural
@@ -111,6 +106,12 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
 
     def compute(self, step: Callable[[str], None]) -> FragmentationAnswer:
         """Return what the exact algorithm places now and on the empty cluster."""
+        import numpy as np
+
+        from scheduler.objective import job_level
+        from scheduler.placement.admission import admissible
+        from topology.capacity import count_nodes
+
         now, empty = self.prober(self.now), self.prober(self.empty)
         rows = []
         for shape in self.job_shapes:
@@ -131,6 +132,10 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         )
 
     def _shape(self, now: Prober, empty: Prober, shape: JobShape) -> ShapeLeft:
+        from scheduler.objective import job_level
+        from scheduler.placement.admission import admissible
+        from topology.capacity import count_nodes
+
         probe, most = shape.job(1, level=self.level), now.most_rows(shape)
         free = count_nodes(job_level(self.now, probe), admissible(self.now, probe))
         families: tuple[Family, ...] = ("pp", "dp") if shape.row > 1 else ("dp",)

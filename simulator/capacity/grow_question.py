@@ -9,29 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import numpy as np
 from annotated_types import Interval
 
-from scheduler.objective import job_level
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.queue.policies import POLICIES
 from simulator.capacity.background_jobs import DAY, BackgroundJobs, background_jobs
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import ShapesQuestion
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.largest_job import LargestJob, Prober
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
-from simulator.engine.engine import Engine
-from simulator.engine.node_pool import NodePool
-from simulator.results.distribution import Distribution, wait_times
-from topology.cluster import Cluster
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, Count
-from topology.generate import with_domain
 from topology.json_record import JsonRecord
 from topology.quantities import plural
+
+if TYPE_CHECKING:
+    from simulator.results.distribution import Distribution
+    from topology.cluster import Cluster
 
 SHARE = 0.9
 """Size of the job whose objective is compared, as a share of the nodes that are free today."""
@@ -147,6 +143,11 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
 
     def compute(self, step: Callable[[str], None]) -> GrowAnswer:
         """Return what each cluster holds, and how long jobs wait on it."""
+        import numpy as np
+
+        from scheduler.objective import job_level
+        from topology.generate import with_domain
+
         level = job_level(self.now, self.job_shapes[0].job(1, level=self.level))
         added = self.domain_nodes or int(np.bincount(np.bincount(level.domain_of)).argmax())
         rows = []
@@ -196,6 +197,11 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
 
     def _waits(self, cluster: Cluster) -> Distribution | None:
         """Return how long jobs of the workload wait on the empty cluster."""
+        from scheduler.queue.policies import POLICIES
+        from simulator.engine.engine import Engine
+        from simulator.engine.node_pool import NodePool
+        from simulator.results.distribution import wait_times
+
         limits, packing = Limits(seed=self.seed, workers=1), ALGORITHMS.load("gpu-packing")
         room = NodePool(cluster.emptied(), algorithm=packing, limits=limits, level=self.level)
         engine = Engine(self.workload.records, room, POLICIES.load(self.policy))

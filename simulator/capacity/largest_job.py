@@ -6,16 +6,16 @@ A job with fewer rows never needs a larger spread than one with more, so halving
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from scheduler.outcome import Outcome, run
-from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from simulator.capacity.job_shape import JobShape
-from topology.capacity import most_together
-from topology.cluster import Cluster
 from topology.field_types import AtLeastOne, Count
 from topology.json_record import JsonRecord
+
+if TYPE_CHECKING:
+    from scheduler.outcome import Outcome
+    from topology.cluster import Cluster
 
 Family = Literal["dp", "pp"]
 FAMILIES: tuple[Family, ...] = ("pp", "dp")
@@ -53,6 +53,9 @@ class Prober:
 
     def most_rows(self, shape: JobShape) -> int:
         """Return the number of PP groups for which there are nodes, whatever their spread."""
+        from scheduler.placement.admission import admissible
+        from topology.capacity import most_together
+
         return most_together(self.cluster, admissible(self.cluster, shape.job(1))) // shape.row
 
     def place(self, shape: JobShape, rows: int, alpha: float) -> Outcome:
@@ -61,6 +64,8 @@ class Prober:
         :raises InvalidJob: the shape does not cut into nodes.
         :raises UnknownName: the cluster has no such level.
         """
+        from scheduler.outcome import run
+
         key = (shape, rows, alpha)
         if key not in self._known:
             job = shape.job(rows, alpha=alpha, level=self.level)

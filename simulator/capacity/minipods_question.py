@@ -10,23 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import numpy as np
 from annotated_types import Interval
 
-from scheduler.outcome import run
 from scheduler.placement.types import ALGORITHMS, Limits
 from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.minipods_throughput import LEVEL, MEASURED, Placed, model_assumptions, throughput
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, known, text_table
 from simulator.confidence import half_width
-from topology.cluster import Cluster
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, NotNegative, Share
-from topology.generate import fragment, minipods
 from topology.json_record import JsonRecord
+
+if TYPE_CHECKING:
+    from topology.cluster import Cluster
 
 SIZES = (32, 64, 128, 256, 512, 1024)
 """Usual nodes of a minipod."""
@@ -164,6 +163,8 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
 
     def compute(self, step: Callable[[str], None]) -> MinipodsAnswer:
         """Return every algorithm on every cluster."""
+        from topology.generate import fragment, minipods
+
         cells = []
         for size in self.minipod_sizes:
             step(f"minipods of {size} nodes")
@@ -186,11 +187,15 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
         )
 
     def _place(self, name: str, cluster: Cluster, shape: JobShape, rows: int) -> Placed:
+        from scheduler.outcome import run
+
         job = shape.job(rows, alpha=self.alpha, level=LEVEL)
         return cluster, job, run(ALGORITHMS.load(name), cluster, job, Limits(seconds=self.time_limit, workers=1))
 
     def _cell(self, name: str, size: int, placed: Sequence[Sequence[Placed]], ratio: float | None) -> MinipodCell:
         """Return the cell of one algorithm, from its placements by seed."""
+        import numpy as np
+
         count = max(1, round(self.nodes / size))
         throughputs = [kept for seed in placed if (kept := throughput(seed, ratio if count > 1 else 1.0)) is not None]
         outcomes = [outcome for seed in placed for _, _, outcome in seed]
@@ -244,6 +249,8 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
 
     def _cut_short(self, found: MinipodsAnswer) -> Iterator[str]:
         """Yield a sentence for each algorithm that ran out of time."""
+        import numpy as np
+
         for name in self.algorithms:
             share = float(np.mean([found.cell(name, size, None).cut_short for size in self.minipod_sizes]))
             if share:

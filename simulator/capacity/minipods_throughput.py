@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-from scheduler.job import Job
-from scheduler.outcome import Outcome
-from simulator.cost.alpha_beta import alpha_beta
 from simulator.cost.calibration import PUBLISHED
-from simulator.cost.hierarchical import hierarchical
-from simulator.cost.types import CommModel, PlacedJob
-from topology.cluster import Cluster
+
+if TYPE_CHECKING:
+    from scheduler.job import Job
+    from scheduler.outcome import Outcome
+    from simulator.cost.types import CommModel
+    from topology.cluster import Cluster
 
 MEASURED = PUBLISHED.send_recv_stretch
 """The ratio that the measured loss of send-recv between minipods amounts to, 3.33 (arXiv 2509.15940, section 4)."""
 
 LEVEL = "minipod"
 
-Placed = tuple[Cluster, Job, Outcome]
+Placed: TypeAlias = "tuple[Cluster, Job, Outcome]"
 """A job on one state of a cluster, and where an algorithm put it."""
 
 
@@ -27,6 +28,10 @@ def throughput(placed: Sequence[Placed], ratio: float | None) -> float | None:
     :param ratio: oversubscription between minipods, at least 1; ``None`` = the loss that was measured between them.
     :returns: ``None`` where no job has a place.
     """
+    from simulator.cost.alpha_beta import alpha_beta
+    from simulator.cost.hierarchical import hierarchical
+    from simulator.cost.types import PlacedJob
+
     tiers = {} if ratio is None or ratio == 1.0 else {LEVEL: ratio}
     model: CommModel = alpha_beta() if ratio is None else hierarchical(oversubscription=tiers)
     kept = weight = 0.0
@@ -39,6 +44,9 @@ def throughput(placed: Sequence[Placed], ratio: float | None) -> float | None:
 
 def model_assumptions() -> tuple[str, ...]:
     """Return what the two models of communication take for granted, each line once where they agree."""
+    from simulator.cost.alpha_beta import alpha_beta
+    from simulator.cost.hierarchical import hierarchical
+
     tiers, measured = hierarchical(oversubscription={}), alpha_beta()
     own = [line for line in tiers.assumptions if not line.startswith("Oversubscription")]
     other = [line for line in measured.assumptions if line not in own]

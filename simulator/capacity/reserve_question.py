@@ -14,21 +14,15 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Interval
 
-from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits
-from scheduler.queue.policies import POLICIES
 from simulator.capacity.background_jobs import BackgroundJobs, background_jobs
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import NO_OPTION, ClusterQuestion
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.reserve_replay import HOUR, SAMPLE, LargeAndSmall, ReservePolicy, ReserveSample, replay_policy
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
-from simulator.engine.engine import Engine
-from simulator.engine.node_pool import NodePool
-from simulator.gang_shape import node_size
 from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
-from topology.capacity import most_together
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, Count
 from topology.quantities import plural
@@ -96,6 +90,8 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
     @cached_property
     def shape_and_rows(self) -> tuple[JobShape, int]:
         """Shape and PP groups of the large job, on nodes of the cluster's usual size."""
+        from simulator.gang_shape import node_size
+
         return parse_job(self.job, gpus_per_node=node_size(self.empty))
 
     @property
@@ -114,6 +110,9 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
 
         :raises InvalidInput: it does not fit even on the empty cluster.
         """
+        from scheduler.placement.admission import admissible
+        from topology.capacity import most_together
+
         shape, rows = self.shape_and_rows
         nodes, size = shape.row * rows, shape.gpus_per_node
         usable = most_together(self.empty, admissible(self.empty, shape.job(1)))
@@ -146,6 +145,10 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
 
     def compute(self, step: Callable[[str], None]) -> ReserveAnswer:
         """Return what one replay for each policy came to."""
+        from scheduler.queue.policies import POLICIES
+        from simulator.engine.engine import Engine
+        from simulator.engine.node_pool import NodePool
+
         (shape, rows), large = self.shape_and_rows, self.large
         records = sorted([*self.others.records, large], key=lambda record: record.submit)
         predictions = predict_all(records, self.predictor)

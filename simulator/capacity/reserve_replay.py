@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from scheduler.job import Job
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm, Proposal
-from simulator.engine.engine import Engine
 from simulator.engine.sim_job import UNITS, SimJob
-from simulator.engine.simulated_cluster import SimulatedCluster
-from simulator.job_record import JobRecord
-from topology.cluster import Cluster
 from topology.field_types import Count, Share
 from topology.json_record import JsonRecord
+
+if TYPE_CHECKING:
+    from scheduler.job import Job
+    from simulator.engine.engine import Engine
+    from simulator.engine.simulated_cluster import SimulatedCluster
+    from simulator.job_record import JobRecord
+    from topology.cluster import Cluster
 
 HOUR = 3_600.0
 
@@ -111,6 +111,8 @@ class ZoneRecorder:
 
     def elapsed(self, cluster: SimulatedCluster, until: float) -> None:
         """Take the samples of a stretch of time in which nothing changes."""
+        import numpy as np
+
         begin = self.announced - WATCHED + SAMPLE * len(self.samples)
         if begin > min(until, self.end):
             return
@@ -143,6 +145,8 @@ def replay_policy(
     :param zone: nodes to watch, by their indices.
     :param horizon: time at which the others stop submitting, seconds.
     """
+    import numpy as np
+
     arrives = large.submit
     announced = arrives if large.announced is None else large.announced
     recorder = ZoneRecorder(zone, owner=large.job_id, announced=announced, end=horizon)
@@ -170,6 +174,8 @@ def replay_policy(
 
 def _wait(others: Sequence[SimJob], begin: float, end: float) -> float:
     """Return the mean hours that jobs submitted in a stretch of time waited; 0 where there are none."""
+    import numpy as np
+
     waits = [
         (job.first_start - job.submitted) / HOUR
         for job in others

@@ -16,8 +16,6 @@ from heapq import heappop, heappush
 from math import floor, inf
 from typing import Any, Literal
 
-import numpy as np
-
 from simulator.engine.hooks import Incident, Setback, Why
 from simulator.engine.sim_job import UNITS, SimJob
 from simulator.failures.expected_ettr import best_interval
@@ -186,6 +184,8 @@ class ClusterFailures:
 
     def _draw(self) -> None:
         """Draw the failures of the next window."""
+        import numpy as np
+
         stream = np.random.SeedSequence((self._seed, self._window))
         for_failures, for_spells = (np.random.default_rng(one) for one in stream.spawn(2))
         count, model, begin = len(self._nodes), self.settings.model, self._drawn_until

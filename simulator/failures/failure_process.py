@@ -7,12 +7,14 @@ slow spells) has a generator of its own, so that asking for slow nodes does not 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from simulator.failures.failure_kinds import MIXES, FailureKind, Mix
 from simulator.failures.rates import HOUR, RATES, FailureRate
 from simulator.failures.slow_spells import Slowness
+
+if TYPE_CHECKING:
+    import numpy as np
 
 REPAIR_HOURS = 24.0
 """Mean hours until a technician has a node back: our assumption, a day; say your own."""
@@ -56,6 +58,8 @@ def draw_breakdowns(model: FailureModel, *, nodes: int, horizon: float, rng: np.
 
     :param horizon: seconds.
     """
+    import numpy as np
+
     count = int(rng.poisson(model.rate.per_second(nodes) * horizon))
     times = np.sort(rng.uniform(0.0, horizon, count))
     which = rng.integers(0, nodes, count)

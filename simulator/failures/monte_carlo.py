@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.confidence import half_width
 from simulator.failures.checkpointing import Checkpoints
 from simulator.failures.expected_ettr import Losses
 
-RepairTimes = Callable[[np.random.Generator], float]
+if TYPE_CHECKING:
+    import numpy as np
+
+RepairTimes: TypeAlias = "Callable[[np.random.Generator], float]"
 """Draws the seconds of one repair."""
 
 
@@ -73,6 +75,8 @@ def simulate_ettr(
     :param spares: ``None`` = a replacement is always at hand.
     :param repair: times of repair; needed with ``spares``.
     """
+    import numpy as np
+
     streams = np.random.SeedSequence(seed).spawn(runs)
     made = [_run(losses, span, np.random.default_rng(stream), spares, repair) for stream in streams]
     ettr = [run.ettr for run in made]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from simulator.failures.rates import DAY, HOUR
+
+if TYPE_CHECKING:
+    import numpy as np
 
 CONTINUITY = 240.0
 """Seconds that the same machine must stand out (Minder, arXiv 2411.01791)."""
@@ -60,6 +62,8 @@ def draw_spells(slowness: Slowness, *, nodes: int, horizon: float, rng: np.rando
 
     :param horizon: seconds.
     """
+    import numpy as np
+
     count = int(rng.poisson(slowness.per_thousand_node_days / 1_000.0 / DAY * nodes * horizon))
     since = np.sort(rng.uniform(0.0, horizon, count))
     which = rng.integers(0, nodes, count)

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simulator.engine.engine import Diverged
-from simulator.replay import COUNT_ONLY, ReplaySettings, fingerprint, prepare
+from simulator.replay import fingerprint, prepare
+from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.results.attempt_log import log_attempts
 from simulator.results.distribution import NAMES, Distribution, waits_by_size
 from simulator.results.run_history import run_history

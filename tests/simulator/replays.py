@@ -10,7 +10,8 @@ from typing import Any
 from simulator.engine.hooks import Incident, Setback, Why
 from simulator.engine.sim_job import SimJob
 from simulator.job_record import JobRecord
-from simulator.replay import COUNT_ONLY, Replay, ReplaySettings, prepare
+from simulator.replay import Replay, prepare
+from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.results.attempt_log import log_attempts
 from simulator.results.run_history import RunHistory, run_history
 from simulator.traces import JobTrace

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from arnold.commands.capacity_questions import QUESTIONS
+
 Arnold = Callable[..., Any]
 
 HEAVY = {"numpy", "pydantic", "rich", "yaml", "ortools", "matplotlib", "networkx", "jinja2", "ClusterShell"}
@@ -27,9 +29,11 @@ def test_help_imports_nothing_heavy() -> None:
     assert not HEAVY & {name.partition(".")[0] for name in out.splitlines()}
 
 
-@pytest.mark.parametrize(
-    "name", ["place", "explain", "compare", "repair", "stragglers", "study table1", "flags export"]
-)
+COMPUTING = ["place", "explain", "compare", "repair", "stragglers", "study table1", "flags export"]
+SIMULATING = ["simulate", "study simulate", *(f"capacity {question}" for question in QUESTIONS)]
+
+
+@pytest.mark.parametrize("name", COMPUTING + SIMULATING)
 def test_help_of_a_command_computes_nothing(name: str) -> None:
     """The options are read from dataclasses whose modules import numpy only where they compute."""
     line = [*name.split(), "--help"]

@@ -17,7 +17,8 @@ from simulator.cost.hierarchical import hierarchical
 from simulator.cost.shared_flows import SharedFlows
 from simulator.cost.types import COMM_MODELS, CommModel, PlacedJob
 from simulator.job_record import JobRecord
-from simulator.replay import ReplaySettings, prepare
+from simulator.replay import prepare
+from simulator.replay_settings import ReplaySettings
 from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from tests.simulator.cost.placed import pods, put, slowed

@@ -16,7 +16,8 @@ from simulator.failures.failure_process import FailureModel
 from simulator.failures.rates import DAY, RATES, failure_rate
 from simulator.failures.slow_spells import Slowness
 from simulator.job_record import JobRecord
-from simulator.replay import Replay, ReplaySettings, prepare
+from simulator.replay import Replay, prepare
+from simulator.replay_settings import ReplaySettings
 from simulator.results.run_ettr import run_ettr
 from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
