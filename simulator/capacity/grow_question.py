@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from annotated_types import Interval
 
 from scheduler.placement.types import ALGORITHMS, Limits
-from simulator.capacity.background_jobs import DAY, BackgroundJobs, background_jobs
 from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.capacity.cluster_question import ShapesQuestion
-from simulator.capacity.job_shape import JobShape
-from simulator.capacity.largest_job import LargestJob, Prober
+from simulator.capacity.cluster_question import DAY, BackgroundJobs, ShapesQuestion, background_jobs
+from simulator.capacity.job_shape import JobShape, LargestJob, Prober
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, Count

@@ -15,9 +15,8 @@ from typing import Annotated, ClassVar
 from annotated_types import Interval
 
 from scheduler.placement.types import Limits
-from simulator.capacity.background_jobs import BackgroundJobs, background_jobs
 from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.capacity.cluster_question import NO_OPTION, ClusterQuestion
+from simulator.capacity.cluster_question import NO_OPTION, BackgroundJobs, ClusterQuestion, background_jobs
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.reserve_replay import HOUR, SAMPLE, LargeAndSmall, ReservePolicy, ReserveSample, replay_policy
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
