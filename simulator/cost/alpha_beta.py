@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from scheduler.objective import job_level
 from simulator.cost.calibration import PUBLISHED, Calibration
+from simulator.cost.hierarchical import Crossing, hops_of
 from simulator.cost.step import Communication, Independent, pipeline_seconds, reduction_seconds, step_time
-from simulator.cost.tiers import Crossing, hops_of
 from simulator.cost.types import PlacedJob, StepTime
 from topology.cluster import FloatArray, IntArray
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.cost.traffic import MICROBATCHES_A_STAGE
+from simulator.cost.types import MICROBATCHES_A_STAGE
 
 
 @dataclass(frozen=True, slots=True)
