@@ -2,8 +2,8 @@
 
 A tier is a level of the tree whose links upwards carry less than those below it.  A DP group of n nodes with k domains
 of a level, w nodes in the one with fewest, reduces in three turns: inside the domains, between them with w nodes of
-each side by side, inside again.  With bandwidth B of a node and stretch rho of the tier (its ratio times those of closer
-tiers)
+each side by side, inside again.  With bandwidth B of a node and stretch rho of the tier (its ratio times those of
+closer tiers)
 
     T = 2 V / B * [ (n - 1) / n + sum over tiers of (k - 1) / k * (rho - rho of the next closer tier) / w ]
 
