@@ -48,32 +48,28 @@ def sweep(
     mark = study_fingerprint(inputs, version=version)
     with nullcontext() if out is None else held_alone(out):
         journal = None if out is None else Journal(out, mark)
-        done = _there(out, mark, journal)
+        done = {} if journal is None else _rows_there(journal) | journal.read()
         todo = [point for point in points if point not in done]
-        try:
-            for row in executor.run(run_point, inputs, todo) if todo else ():
-                done[point_of(row)] = row
-                if journal is not None:
-                    journal.add(row)
-                step("{policy}, {algorithm}, {cluster}, load {load:g}, seed {seed}".format_map(row))
-        finally:
+        for row in executor.run(run_point, inputs, todo) if todo else ():
+            done[point_of(row)] = row
             if journal is not None:
-                journal.close()
-        if out is not None and journal is not None:
-            write_rows(out, done.values(), inputs=mark, title=title)
-            journal.remove()
+                journal.add(row)
+            step("{policy}, {algorithm}, {cluster}, load {load:g}, seed {seed}".format_map(row))
+        if journal is not None:
+            write_rows(journal.out, done.values(), inputs=mark, title=title)
+            journal.path.unlink(missing_ok=True)
     return Swept([done[point] for point in points], len(todo))
 
 
-def _there(out: str | None, mark: str, journal: Journal | None) -> dict[StudyPoint, Row]:
+def _rows_there(journal: Journal) -> dict[StudyPoint, Row]:
     """Return rows of earlier studies on the same inputs."""
-    done: dict[StudyPoint, Row] = {}
-    if out is not None and Path(out).exists():
-        done, metadata = read_rows(out)
-        if metadata.get(INPUTS) != mark:
-            raise InvalidInput(
-                "has rows of another trace, cluster or setting, or of another version of this program",
-                where=out,
-                fix="name another file, or remove this one",
-            )
-    return done | (journal.read() if journal is not None else {})
+    if not Path(journal.out).exists():
+        return {}
+    rows, metadata = read_rows(journal.out)
+    if metadata.get(INPUTS) != journal.inputs:
+        raise InvalidInput(
+            "has rows of another trace, cluster or setting, or of another version of this program",
+            where=journal.out,
+            fix="name another file, or remove this one",
+        )
+    return rows

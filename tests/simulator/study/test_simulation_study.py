@@ -134,7 +134,6 @@ def test_rows_of_a_journal_of_other_inputs_are_not_taken(tmp_path: Path) -> None
     """They are left where they are and do not count."""
     journal = Journal(str(tmp_path / "s.parquet"), "one")
     journal.add(run_point(INPUTS, GRID.points[0]))
-    journal.close()
     assert Journal(str(tmp_path / "s.parquet"), "other").read() == {}
     assert list(Journal(str(tmp_path / "s.parquet"), "one").read()) == [GRID.points[0]]
 
