@@ -155,7 +155,7 @@ class Prober:
         return self._known[key]
 
     def largest(self, shape: JobShape, family: Family, spread: int) -> LargestJob:
-        """Return the largest job whose groups of a family touch at most so many domains."""
+        """Return the largest job with groups of a family that touch at most so many domains."""
         low, high, proved = 0, self.most_rows(shape) + 1, True
         while high - low > 1:
             middle = (low + high) // 2

@@ -38,7 +38,7 @@ class BusBandwidth:
     share: FloatArray
 
     def at(self, size: float, spread: npt.ArrayLike) -> FloatArray:
-        """Share of the node's bandwidth; between entries linear in log size and in spread, beyond them as at the end.
+        """Return the share of the node's bandwidth: linear in log size and in spread, beyond the entries as at the end.
 
         :param spread: any shape.
         """

@@ -1,6 +1,6 @@
 """Hierarchical: what crosses a tier is slowed by its oversubscription, as if every node below sent at once.
 
-A tier is a level of the tree whose links upwards carry less than those below it.  A DP group of n nodes with k domains
+A tier is a level of the tree with links upwards that carry less than those below.  A DP group of n nodes with k domains
 of a level, w nodes in the one with fewest, reduces in three turns: inside the domains, between them with w nodes of
 each side by side, inside again.  With bandwidth B of a node and stretch rho of the tier (its ratio times those of
 closer tiers)
@@ -123,7 +123,7 @@ def crossing_step(
     pp: Sequence[FloatArray | float],
     calibration: Calibration,
 ) -> StepTime:
-    """Return the step of a job whose groups are slowed where they cross tiers.
+    """Return the step of a job with groups that are slowed where they cross tiers.
 
     :param crossings: for each tier, from the broadest to the closest, as the next two.
     :param dp: by what DP groups are slowed there: shape [columns] or one number.  A broader tier is taken as at least

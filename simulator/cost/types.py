@@ -162,7 +162,7 @@ class CommModel(Protocol):
         """Return a step of each of the jobs that run together, in their order: links are shared out once."""
 
     def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:
-        """By what the placement stretches the job, at least 1; see :attr:`StepTime.relative`."""
+        """Return by what the placement stretches the job, at least 1; see :attr:`StepTime.relative`."""
 
 
 COMM_MODELS: PluginGroup[CommModel] = PluginGroup(

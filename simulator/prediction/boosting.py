@@ -67,7 +67,7 @@ class Encoder:
             self._codes.append({word: code for code, word in enumerate(ranked[:MOST_WORDS])})
 
     def matrix(self, requests: Sequence[Request]) -> FloatArray:
-        """Shape [requests, features], NaN where unknown."""
+        """Return shape [requests, features], NaN where unknown."""
         rows = []
         for request in requests:
             words = zip(self._codes, request[len(NUMBERS) :], strict=True)

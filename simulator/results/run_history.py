@@ -1,4 +1,4 @@
-"""A finished run as columns: who held which nodes from when to when, who waited, which nodes were away.
+"""A finished run as columns: which job held which nodes from when to when, which waited, which nodes were away.
 
 Everything that is drawn or exported over time comes from here, computed once the run is over; while it goes on nothing
 is sampled, and what is shown is exact.

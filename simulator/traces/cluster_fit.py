@@ -1,6 +1,6 @@
 """Whether a trace and a cluster belong together, said before anything runs.
 
-A job that no state of the cluster can hold would wait for ever, and under first-in-first-out everybody behind it too.
+A job that no state of the cluster can hold would wait for ever, and under first-in-first-out all behind it too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAMED = 3
 
 
 def check_against(trace: JobTrace, cluster: Cluster, *, lenient: bool = False) -> JobTrace:
-    """Return the trace, once it is sure that every job of it fits into the cluster when nobody else is there.
+    """Return the trace, once it is sure that every job of it fits into the cluster when no other is there.
 
     Nodes that are faulty count for nothing, of the others the GPUs that are free now.
 
@@ -48,7 +48,7 @@ def check_against(trace: JobTrace, cluster: Cluster, *, lenient: bool = False) -
 
 
 def usable_gpus(cluster: Cluster) -> IntArray:
-    """Shape [nodes], GPUs that jobs can use: those that are free now, none of a faulty node.
+    """Return GPUs that jobs can use, shape [nodes]: those that are free now, none of a faulty node.
 
     :raises InvalidTopology: there are none at all.
     """

@@ -72,7 +72,7 @@ def _kept(reader: TraceReader, source: ByteStream, bad_rows: BadRows) -> Iterato
 
 
 def _unique(numbered: Iterable[Numbered], source: ByteStream, bad_rows: BadRows) -> Iterator[JobRecord]:
-    """Yield jobs whose id was not there before."""
+    """Yield jobs with an id that was not there before."""
     seen: dict[str, int] = {}
     for line, record in numbered:
         first = seen.setdefault(record.job_id, line)

@@ -62,7 +62,7 @@ class WorkloadSpec:
     :param rhythm: how much the rate of submission swings over the day, 0 to below 1.
     :param max_gpus: larger jobs are not made; the smaller sizes of their kind take their place.
     :param kinds: the kinds of jobs that are made.
-    :param preemptible: the kinds whose jobs may be stopped and queued again.
+    :param preemptible: the kinds of jobs that may be stopped and queued again.
     :param announce_gpus: jobs from this size on are announced before they are submitted; ``None`` = none is.
     :param announce_seconds: how long before.
     """

@@ -2,7 +2,7 @@
 
 Published are figures of the whole and two shares for evaluation and pretraining.  The rest is chosen here, and said:
 
-- *sizes* of each kind are powers of two whose mean over all kinds is the published one;
+- *sizes* of each kind are powers of two; their mean over all kinds is the published one;
 - *run times* are log-normal.  Those of pretraining and of the other jobs (debugging, fine-tuning) depend on how the job
   ends, such that both the shares of jobs and the shares of GPU time come out by status; those of evaluation do not, and
   have the median that gives the published one of the whole;
@@ -48,7 +48,7 @@ class LogNormal:
         return self.median * math.exp(self.sigma**2 / 2)
 
     def below(self, seconds: float) -> float:
-        """Share of run times below so many seconds."""
+        """Return the share of run times below so many seconds."""
         return NormalDist().cdf(math.log(seconds / self.median) / self.sigma)
 
     @classmethod
@@ -86,7 +86,7 @@ class JobKind:
         return sum(share * self.seconds[status].mean for status, share in self.status.items())
 
     def below(self, seconds: float) -> float:
-        """Share of jobs that run less than so many seconds."""
+        """Return the share of jobs that run less than so many seconds."""
         return sum(share * self.seconds[status].below(seconds) for status, share in self.status.items())
 
     @property
@@ -131,7 +131,7 @@ def kinds_of(published: Published) -> tuple[JobKind, ...]:
 def _seconds_by_status(
     gpu_time: float, sizes: Mapping[int, float], status: Mapping[Status, float], parts: Mapping[Status, float]
 ) -> dict[Status, LogNormal]:
-    """Return run times of a kind whose jobs take ``gpu_time`` GPU seconds each, divided by status as ``parts``."""
+    """Return run times of a kind with jobs of ``gpu_time`` GPU seconds each, divided by status as ``parts``."""
     mean = gpu_time / sum(gpus * part for gpus, part in sizes.items())
     return {each: LogNormal.of_mean(mean * parts[each] / status[each], SIGMA) for each in STATUSES}
 

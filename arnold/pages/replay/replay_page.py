@@ -1,4 +1,4 @@
-"""The page of a replay: the cluster over time, what was used and who waited, what spread and failures cost."""
+"""The page of a replay: the cluster over time, what was used, how long jobs waited, what spread and failures cost."""
 
 from __future__ import annotations
 
