@@ -33,16 +33,11 @@ def check_against(trace: JobTrace, cluster: Cluster, *, lenient: bool = False) -
     """
     free = np.sort(usable_gpus(cluster))
     size = node_size(cluster)
-    reasons = {}
-    for record in trace.records:
-        if reason := misfit(record, size, free):
-            reasons[record.job_id] = reason
+    reasons = {record.job_id: reason for record in trace.records if (reason := misfit(record, size, free))}
     if not reasons:
         return trace
-    if not lenient:
-        raise TraceFormatError(_complaint(list(reasons.values())), where=trace.source, fix=_FIX)
     kept = tuple(record for record in trace.records if record.job_id not in reasons)
-    if not kept:
+    if not (lenient and kept):
         raise TraceFormatError(_complaint(list(reasons.values())), where=trace.source, fix=_FIX)
     return trace.replace(records=kept, dropped=trace.dropping(TOO_LARGE, len(reasons)))
 
