@@ -59,11 +59,13 @@ def command(
     """
     from importlib.metadata import version
 
+    from scheduler.study.executors import local_executor
     from simulator.study.compared import StudyDocument, compare
+    from simulator.study.on_dask import OnDask
     from simulator.study.replay_sweep import sweep
     from simulator.study.study_run import StudyGrid, check_names
 
-    executor = _executor(jobs, dask)
+    executor: Executor = local_executor(jobs) if dask is None else OnDask(dask)
     page = options.pop("html")
     policies, algorithms = _names(options.pop("policies")), _names(options.pop("algorithms"))
     grid = StudyGrid(policies, algorithms, _cluster_names(options["clusters"]), _loads(loads), range(seeds))
@@ -85,13 +87,6 @@ def command(
     else:
         _show(compared)
         console().print(f"\n{len(points):,} runs, {swept.made:,} of them made now.")
-
-
-def _executor(jobs: int, dask: str | None) -> Executor:
-    from scheduler.study.executors import local_executor
-    from simulator.study.on_dask import OnDask
-
-    return local_executor(jobs) if dask is None else OnDask(dask)
 
 
 def _names(text: str) -> list[str]:

@@ -139,15 +139,15 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
 
     def _shape(self, now: Prober, empty: Prober, shape: JobShape) -> ShapeLeft:
         most, (_, free) = now.most_rows(shape), self.domains
-        families: tuple[Family, ...] = ("pp", "dp") if shape.row > 1 else ("dp",)
+        families: tuple[Family, ...] = ("pp", "dp") if shape.pp > 1 else ("dp",)
         return ShapeLeft(
             shape=shape.name,
             tp=shape.tp,
             pp=shape.pp,
-            most_nodes=most * shape.row,
+            most_nodes=most * shape.pp,
             largest=tuple(now.largest(shape, family, k) for family in families for k in self.spreads),
-            too_small=int(free[free < shape.row].sum()),
-            left_over=int((free % shape.row).sum()),
+            too_small=int(free[free < shape.pp].sum()),
+            left_over=int((free % shape.pp).sum()),
             sizes=tuple(self._sized(now, empty, shape, share) for share in self.shares if int(share * most) >= 1),
         )
 
@@ -157,7 +157,7 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         spread, objective = found.evaluation, found.objective
         return SizedJob(
             share=share,
-            nodes=rows * shape.row,
+            nodes=rows * shape.pp,
             dp=None if spread is None else spread.dp,
             pp=None if spread is None else spread.pp,
             objective=objective,

@@ -183,13 +183,13 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
     def _shape(self, prober: Prober, shape: JobShape, rows: int) -> GrownShape:
         most = prober.most_rows(shape)
         # a PP group of one node is always whole: nothing to search for
-        whole = prober.largest(shape, "pp", 1) if shape.row > 1 else LargestJob("pp", 1, most, proved=True)
+        whole = prober.largest(shape, "pp", 1) if shape.pp > 1 else LargestJob("pp", 1, most, proved=True)
         return GrownShape(
             shape=shape.name,
-            most_nodes=most * shape.row,
+            most_nodes=most * shape.pp,
             whole_nodes=whole.nodes,
             whole_proved=whole.proved,
-            job_nodes=rows * shape.row,
+            job_nodes=rows * shape.pp,
             objective=prober.place(shape, rows, self.alpha).objective if rows <= most else None,
         )
 

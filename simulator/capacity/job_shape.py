@@ -37,7 +37,7 @@ class JobShape:
     tp: int = 8
     """Tensor-parallel degree, a divisor of the GPUs of a node."""
     pp: int = 8
-    """Pipeline stages."""
+    """Pipeline stages: nodes of one PP group."""
     gpus_per_node: int = 8
     """GPUs of the nodes that the job runs on."""
 
@@ -45,11 +45,6 @@ class JobShape:
     def name(self) -> str:
         """``8x16``: tp and pp."""
         return f"{self.tp}x{self.pp}"
-
-    @property
-    def row(self) -> int:
-        """Nodes of one PP group: one for each stage."""
-        return self.pp
 
     def job(self, rows: int, *, alpha: float = DEFAULT_ALPHA, level: str | None = None) -> Job:
         """Return the job with so many PP groups.
@@ -137,7 +132,7 @@ class Prober:
         from scheduler.placement.admission import admissible
         from topology.capacity import most_together
 
-        return most_together(self.cluster, admissible(self.cluster, shape.job(1))) // shape.row
+        return most_together(self.cluster, admissible(self.cluster, shape.job(1))) // shape.pp
 
     def place(self, shape: JobShape, rows: int, alpha: float) -> Outcome:
         """Return what the algorithm makes of a job.
@@ -165,4 +160,4 @@ class Prober:
                 low = middle
             else:
                 high, proved = middle, outcome.status in ("optimal", "infeasible")
-        return LargestJob(family, spread, low * shape.row, proved)
+        return LargestJob(family, spread, low * shape.pp, proved)

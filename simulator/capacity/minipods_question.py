@@ -128,7 +128,7 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        largest = max(shape.row * rows for shape, rows in self.sized_jobs)
+        largest = max(shape.pp * rows for shape, rows in self.sized_jobs)
         free = self.nodes - round(self.busy_share * self.nodes)
         if largest > free:
             raise InvalidInput(
@@ -182,7 +182,7 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
             busy_share=self.busy_share,
             seeds=self.seeds,
             alpha=self.alpha,
-            jobs=tuple(StudiedJob(shape.name, rows, rows * shape.row) for shape, rows in self.sized_jobs),
+            jobs=tuple(StudiedJob(shape.name, rows, rows * shape.pp) for shape, rows in self.sized_jobs),
             cells=tuple(cells),
         )
 

@@ -38,19 +38,15 @@ class Calibration:
     overlap: float = 0.0
 
     @property
-    def collective_stretch(self) -> float:
-        """By what the slowest collective takes longer: ``1 / (1 - loss)``, 1.20."""
-        return 1.0 / (1.0 - self.collective_loss)
-
-    @property
     def send_recv_stretch(self) -> float:
-        """The same for send-recv, 3.33: every node sends between minipods at once, so this is the oversubscription."""
+        """By what send-recv takes longer, 3.33; every node sends at once, so this is the oversubscription."""
         return 1.0 / (1.0 - self.send_recv_loss)
 
     @property
     def spread_cost(self) -> float:
         """Share of the step that one more minipod costs: what collectives lose for each, of communication; 1.64 %."""
-        return self.communication_share * (self.collective_stretch - 1.0) / (self.full_loss_from - 1)
+        collective_stretch = 1.0 / (1.0 - self.collective_loss)
+        return self.communication_share * (collective_stretch - 1.0) / (self.full_loss_from - 1)
 
     @property
     def compute_assumptions(self) -> tuple[str, ...]:

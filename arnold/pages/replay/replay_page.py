@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from arnold.exports.frames import Frames, frames
+from arnold.exports.frames import frames
 from arnold.pages.cards import ChartCard, card_of
 from arnold.pages.replay.comparison import comparison_cards
 from arnold.pages.replay.job_tables import chosen_jobs, job_data, spread_rows, wait_chart, wait_rows
@@ -138,7 +138,8 @@ def _map(past: RunHistory, plan: Layout) -> tuple[int, dict[str, Any]]:
     change = np.diff(owner, axis=0, prepend=np.zeros((1, owner.shape[1]), dtype=np.int32))
     data = {
         "times": [round(time, 1) for time in found.times.tolist()],
-        "start": liveliest(found),
+        # the page begins at the first instant at which most jobs are seen
+        "start": int(np.argmax([len(np.unique(row)) for row in found.owner])),
         "cells": _packed(change.astype("<i4").tobytes() + share.tobytes()),
         "classes": _packed_json(size_class(gpus).tolist()),
         "named": _packed_json({"place": kept.tolist(), **job_data(jobs, past.origin)}),
@@ -153,11 +154,6 @@ def _packed_json(value: Any) -> str:
 def _packed(data: bytes) -> str:
     """Return much data in little text: deflated and in base64; ``unpack`` in simulation.js reads it."""
     return b64encode(zlib.compress(data, 9)).decode("ascii")
-
-
-def liveliest(found: Frames) -> int:
-    """Return the first instant at which most jobs are seen: there the page begins."""
-    return int(np.argmax([len(np.unique(row)) for row in found.owner]))
 
 
 def _why_no_map(past: RunHistory, plan: Layout | None) -> str:
