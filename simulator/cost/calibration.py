@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.cost.types import MICROBATCHES_A_STAGE
-
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
@@ -60,6 +58,9 @@ class Calibration:
     @property
     def volume_assumptions(self) -> tuple[str, ...]:
         """What every model assumes that knows volumes."""
+        # here: an option's default is made of these figures, and its help imports no numpy
+        from simulator.cost.types import MICROBATCHES_A_STAGE
+
         hidden = f"{self.overlap:.0%}" if self.overlap else "Nothing"
         return (
             *self.compute_assumptions,
