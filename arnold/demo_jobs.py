@@ -22,7 +22,7 @@ def demo_jobs(cluster: Cluster, seed: int) -> Mapping[str, str]:
 
     Evaluation jobs of one node and a minute are left out: there would be ten of them for every job that shows anything.
     """
-    from simulator.traces.job_table import write_jobs
+    from simulator.traces.job_table_readers import write_jobs
     from simulator.workload import WorkloadSpec, generate
 
     spec = WorkloadSpec(

@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.job_record import JobRecord
 from simulator.prediction.boosting import BIN
-from simulator.prediction.job_ends import Ends
+from simulator.prediction.predicted_trace import Ends
 from simulator.prediction.types import Predictor
 
 SPLIT = 0.9

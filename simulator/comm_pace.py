@@ -32,21 +32,21 @@ class CommPace:
         self._slowed: dict[int, float] = {}
 
     def started(self, job: SimJob) -> Mapping[int, float]:
-        """Return its own pace; and that of all that share links with it."""
+        """Return the pace of the job; and that of all that share links with it."""
         self._add(job)
         if job.key in self._singles:
             return {job.key: self._of_single(job.key)}
         return self._all() if self._model.shares_links else {job.key: self._alone(job.key)}
 
     def stopped(self, job: SimJob) -> Mapping[int, float]:
-        """That of all that shared links with it."""
+        """Return the pace of all that shared links with it."""
         if self._singles.pop(job.key, None) is not None:
             return {}
         del self._placed[job.key]
         return self._all() if self._model.shares_links else {}
 
     def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
-        """That of the jobs on a node which has become slow, or healthy again."""
+        """Return the pace of the jobs on a node which has become slow, or healthy again."""
         self._slowed[node] = slowdown
         self._set(node, slowdown)
         there = [key for key, placed in self._placed.items() if (placed.nodes == node).any()]

@@ -132,7 +132,7 @@ def _show(
 
         write_file(html, answer_page(sheet, answer))
     if svg is not None:
-        from arnold.pages.capacity.answer_chart import picture
+        from arnold.pages.capacity.answer_page import picture
 
         write_file(svg, picture(sheet.charts[0]))
     if as_json:

@@ -10,14 +10,15 @@ import click
 from arnold.commands.cluster_options import FILE, finite, gpus_option, load_state
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
-from arnold.commands.output import console, emit_json, plain, progress
+from arnold.commands.output import console, emit_json, plain, progress, table
 from arnold.commands.trace_options import TraceOptions
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from scheduler.study.executors import Executor
-    from simulator.study.study_plan import Inputs, StudyGrid
+    from simulator.study.compared import ComparedMetric, Comparison, RunGroup
+    from simulator.study.study_run import Inputs
 
 EXAMPLES = """\b
 Examples:
@@ -27,7 +28,7 @@ Examples:
 """
 
 
-@click.command("simulate", cls=JsonCommand, document="arnold.documents.study_answer:StudyDocument", epilog=EXAMPLES)
+@click.command("simulate", cls=JsonCommand, document="simulator.study.compared:StudyDocument", epilog=EXAMPLES)
 @click.option(
     "--cluster", "clusters", required=True, multiple=True, type=FILE, metavar="FILE", help="A cluster; repeat it."
 )
@@ -58,16 +59,16 @@ def command(
     """
     from importlib.metadata import version
 
-    from arnold.commands.study_simulate_text import show
-    from arnold.documents.study_answer import study_document
-    from simulator.study.groups import compare
+    from scheduler.study.executors import local_executor
+    from simulator.study.compared import StudyDocument, compare
+    from simulator.study.on_dask import OnDask
     from simulator.study.replay_sweep import sweep
-    from simulator.study.study_plan import check_names
+    from simulator.study.study_run import StudyGrid, check_names
 
-    executor = _executor(jobs, dask)
+    executor: Executor = local_executor(jobs) if dask is None else OnDask(dask)
     page = options.pop("html")
-    named = options.pop("policies"), options.pop("algorithms")
-    grid = _grid(*named, clusters=options["clusters"], loads=loads, seeds=seeds)
+    policies, algorithms = _names(options.pop("policies")), _names(options.pop("algorithms"))
+    grid = StudyGrid(policies, algorithms, _cluster_names(options["clusters"]), _loads(loads), range(seeds))
     check_names(grid)
     inputs = _inputs(options)
     title = plain(Path(inputs.trace.source).name)
@@ -82,23 +83,10 @@ def command(
 
         write_file(page, study_page(compared, notes=_notes(inputs, seeds)))
     if as_json:
-        emit_json(study_document(compared, runs=len(points), made=swept.made))
+        emit_json(StudyDocument(title=title, runs=len(points), made=swept.made, groups=compared.groups))
     else:
-        show(compared)
+        _show(compared)
         console().print(f"\n{len(points):,} runs, {swept.made:,} of them made now.")
-
-
-def _executor(jobs: int, dask: str | None) -> Executor:
-    from scheduler.study.executors import local_executor
-    from simulator.study.on_dask import OnDask
-
-    return local_executor(jobs) if dask is None else OnDask(dask)
-
-
-def _grid(policies: str, algorithms: str, *, clusters: tuple[str, ...], loads: str, seeds: int) -> StudyGrid:
-    from simulator.study.study_plan import StudyGrid
-
-    return StudyGrid(_names(policies), _names(algorithms), _cluster_names(clusters), _loads(loads), range(seeds))
 
 
 def _names(text: str) -> list[str]:
@@ -124,7 +112,7 @@ def _loads(text: str) -> list[float]:
 
 
 def _inputs(options: dict[str, Any]) -> Inputs:
-    from simulator.study.study_plan import Inputs
+    from simulator.study.study_run import Inputs
 
     files, hours, jobs = options["clusters"], options["resample"], take(TraceOptions, options)
     loaded = [load_state(file, gpus_per_node=options["gpus_per_node"]) for file in files]
@@ -146,3 +134,35 @@ def _notes(inputs: Inputs, seeds: int) -> list[str]:
     if seeds > 1:
         return ["All seeds replay the same jobs: bands show what is drawn besides, such as random placement."]
     return []
+
+
+def _show(compared: Comparison) -> None:
+    """Print two tables: times, and everything else; what is the same in all runs is said once."""
+    from topology.quantities import label_of
+
+    out = console()
+    several = len(compared.loads) > 1
+    times = [metric for metric in compared.differing if metric.kind == "seconds"]
+    others = [metric for metric in compared.differing if metric.kind != "seconds"]
+    for metrics, title in ((times, f"{compared.title}: mean over seeds ± half of its 95% interval"), (others, "")):
+        if not metrics:
+            continue
+        load = ("load",) if several else ()
+        rows = table("", *load, "runs", *(_lower(metric.title) for metric in metrics), title=title)
+        for group in compared.groups:
+            runs = str(group.runs) + (f" +{group.diverged} diverged" if group.diverged else "")
+            scale = (f"{group.load:g}",) if several else ()
+            rows.add_row(group.name, *scale, runs, *(_cell(group, metric) for metric in metrics))
+        out.print(rows)
+    if same := ", ".join(f"{_lower(metric.title)} {label_of(value, metric.kind)}" for metric, value in compared.same):
+        out.print(f"The same in all runs: {same}.")
+
+
+def _cell(group: RunGroup, metric: ComparedMetric) -> str:
+    band = group.metrics.get(metric.column)
+    return "-" if band is None else band.label(metric.kind)
+
+
+def _lower(title: str) -> str:
+    """Return a title inside a line; acronyms stay."""
+    return title if title[:2].isupper() else title[0].lower() + title[1:]

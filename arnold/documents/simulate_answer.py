@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated
-
-from annotated_types import Ge, Interval
+from dataclasses import dataclass, fields
+from typing import Any
 
 from simulator.results.distribution import Distribution
-from simulator.results.run_summary import RunSummary
+from simulator.results.run_summary import MeanSpread, RunSummary
+from topology.field_types import Count, NotNegative, Share
 from topology.json_record import JsonRecord
-
-Count = Annotated[int, Ge(0)]
-Seconds = Annotated[float, Ge(0)]
-Share = Annotated[float, Interval(ge=0, le=1)]
-
-
-@dataclass(frozen=True, slots=True)
-class MeanSpread(JsonRecord):
-    """Mean over gangs of the largest number of domains that a group touches."""
-
-    dp: Annotated[float, Ge(1)]
-    """Over the DP groups of each gang."""
-    pp: Annotated[float, Ge(1)]
-    """Over its PP groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +39,9 @@ class SimulateDocument(JsonRecord):
     """GPU-seconds of work that counted over those from first start to end."""
     spread: MeanSpread | None
     """Of jobs on several nodes; null = there were none, or GPUs were only counted."""
-    policy_seconds: Seconds
+    policy_seconds: NotNegative
     """Wall time inside the scheduler: queue policy and placement."""
-    wall_seconds: Seconds
+    wall_seconds: NotNegative
     """Wall time of the run, reading the inputs left out."""
     events: Count
     """Submissions, ends, announcements, failures and repairs."""
@@ -70,33 +55,10 @@ class SimulateDocument(JsonRecord):
     """Share of the work that the GPUs held would have done at the pace of the trace, lost to slower steps."""
 
 
-def simulate_document(
-    summary: RunSummary,
-    *,
-    policy: str,
-    dropped: Mapping[str, int],
-    policy_seconds: float,
-    wall_seconds: float,
-    events: int,
-) -> SimulateDocument:
-    """Return the document of a run."""
-    return SimulateDocument(
-        policy=policy,
-        jobs=summary.jobs,
-        completed=summary.completed,
-        dropped=dropped,
-        makespan_seconds=summary.makespan,
-        wait_seconds=summary.wait,
-        jct_seconds=summary.jct,
-        utilization=summary.utilization,
-        fragmentation=summary.fragmentation,
-        ettr=summary.ettr,
-        spread=None if summary.spread is None else MeanSpread(*summary.spread),
-        policy_seconds=policy_seconds,
-        wall_seconds=wall_seconds,
-        events=events,
-        allocation=summary.allocation,
-        goodput=summary.goodput,
-        ettr_worst_hour=summary.ettr_worst_hour,
-        throughput_lost=summary.throughput_lost,
-    )
+def simulate_document(summary: RunSummary, **others: Any) -> SimulateDocument:
+    """Return the document of a run.
+
+    :param others: the fields that the summary does not have.
+    """
+    known = {one.name: getattr(summary, one.name) for one in fields(SimulateDocument) if one.name not in others}
+    return SimulateDocument(**known, **others)

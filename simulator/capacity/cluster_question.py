@@ -1,25 +1,31 @@
-"""Questions about one cluster, as it is or made up, and about jobs of certain shapes on it."""
+"""Questions about one cluster, as it is or made up, about jobs of certain shapes on it, and the other jobs there."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Interval
 
 from scheduler.placement.types import ALGORITHMS
 from simulator.capacity.capacity_question import A, CapacityQuestion
-from simulator.capacity.job_shape import JobShape, numbers_between_x, parse_shape, usual_shapes
-from simulator.capacity.largest_job import Prober
+from simulator.capacity.job_shape import JobShape, Prober, numbers_between_x, parse_shape, usual_shapes
 from topology.errors import InvalidInput
 from topology.field_types import Seed, Share
 
 if TYPE_CHECKING:
+    from simulator.job_record import JobRecord
     from topology.cluster import Cluster
 else:
     # no option is made of a cluster, and reading the options imports no numpy
     Cluster = Any
+
+DAY = 86_400.0
+
+GENERATED_NODE = 8
+"""GPUs of the nodes that the generator of workloads divides its jobs over."""
 
 NO_OPTION = {"option": False}
 """Metadata of fields for scripts, which no option of a command sets."""
@@ -110,3 +116,50 @@ def parse_minipods(made: str) -> tuple[int, int]:
         fix = "give minipods and the nodes of each, for example 22x93"
         raise InvalidInput(f"{made[:40]!r} is no size", where="--made", fix=fix)
     return sizes[0], sizes[1]
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundJobs:
+    """Jobs in order of submission."""
+
+    records: tuple[JobRecord, ...]
+    asked: float
+    """GPU time that the jobs ask for, as a share of the cluster's."""
+
+
+def background_jobs(
+    cluster: Cluster, *, load: float, seconds: float, seed: int, longest: float = inf
+) -> BackgroundJobs:
+    """Draw jobs of debugging, fine-tuning and small training, 8 to 256 GPUs.
+
+    More jobs are made than are wanted, and a random part of them is kept: so the share comes out as asked for, however
+    few the jobs and however much run times are cut.  On nodes of another size than the generator's they are data
+    parallel.
+
+    :param load: GPU time wanted, as a share of what the cluster has.
+    :param seconds: for how long they are submitted.
+    :param longest: run times are cut to it, seconds.
+    """
+    import numpy as np
+
+    from simulator.gang_shape import node_size
+    from simulator.workload import WorkloadSpec, generate
+
+    gpus = int(cluster.gpus.sum())
+    spec = WorkloadSpec(
+        days=seconds / DAY,
+        gpus=gpus,
+        # four times what is wanted, for most run times may be cut; the generator takes 10 at most
+        load=min(10.0, 4.0 * load),
+        seed=seed,
+        kinds=("other",),
+        max_gpus=max(GENERATED_NODE, gpus // 4),
+    )
+    made = [replace(one, duration=min(one.duration, longest)) for one in generate(spec)]
+    if node_size(cluster) != GENERATED_NODE:
+        made = [replace(one, parallelism=None) for one in made]
+    order = np.random.default_rng((seed, 1)).permutation(len(made))
+    asked = np.cumsum([made[i].gpus * made[i].duration for i in order]) / (gpus * seconds)
+    kept = min(len(made), int(np.searchsorted(asked, load)) + 1)
+    records = tuple(made[i] for i in sorted(order[:kept].tolist()))
+    return BackgroundJobs(records, float(asked[kept - 1]) if kept else 0.0)

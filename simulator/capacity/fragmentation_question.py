@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import ClassVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, ClassVar
 
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import NO_OPTION, ShapesQuestion
-from simulator.capacity.job_shape import JobShape
-from simulator.capacity.largest_job import FAMILIES, Family, LargestJob, Prober
+from simulator.capacity.job_shape import FAMILIES, Family, JobShape, LargestJob, Prober
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
 from topology.field_types import AtLeastOne, Count, Share
 from topology.json_record import JsonRecord
 from topology.quantities import plural
+
+if TYPE_CHECKING:
+    from topology.cluster import IntArray, Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,17 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
     shares: tuple[Share, ...] = field(default=(0.25, 0.5, 0.75, 0.9), metadata=NO_OPTION)
     """Sizes of the jobs that are placed, as shares of the free nodes."""
 
+    @cached_property
+    def domains(self) -> tuple[Level, IntArray]:
+        """The level that counts, and the nodes of each of its domains that a gang may use."""
+        from scheduler.objective import job_level
+        from scheduler.placement.admission import admissible
+        from topology.capacity import count_nodes
+
+        probe = self.job_shapes[0].job(1, level=self.level)
+        level = job_level(self.now, probe)
+        return level, count_nodes(level, admissible(self.now, probe))
+
     @property
     def steps(self) -> int:
         """One for each shape."""
@@ -106,47 +119,35 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
 
     def compute(self, step: Callable[[str], None]) -> FragmentationAnswer:
         """Return what the exact algorithm places now and on the empty cluster."""
-        import numpy as np
-
-        from scheduler.objective import job_level
-        from scheduler.placement.admission import admissible
-        from topology.capacity import count_nodes
-
         now, empty = self.prober(self.now), self.prober(self.empty)
-        rows = []
+        level, free = self.domains
+        shapes = []
         for shape in self.job_shapes:
             step(f"shape {shape.name}")
-            rows.append(self._shape(now, empty, shape))
-        probe = self.job_shapes[0].job(1, level=self.level)
-        level, admitted = job_level(self.now, probe), admissible(self.now, probe)
+            shapes.append(self._shape(now, empty, shape))
         return FragmentationAnswer(
             verdict="",
             assumptions=(),
             cluster=self.cluster_name,
             level=level.name,
             nodes=len(self.now),
-            free=int(np.count_nonzero(admitted)),
-            free_by_domain=tuple(sorted(count_nodes(level, admitted).tolist(), reverse=True)),
+            free=int(free.sum()),
+            free_by_domain=tuple(sorted(free.tolist(), reverse=True)),
             alpha=self.alpha,
-            shapes=tuple(rows),
+            shapes=tuple(shapes),
         )
 
     def _shape(self, now: Prober, empty: Prober, shape: JobShape) -> ShapeLeft:
-        from scheduler.objective import job_level
-        from scheduler.placement.admission import admissible
-        from topology.capacity import count_nodes
-
-        probe, most = shape.job(1, level=self.level), now.most_rows(shape)
-        free = count_nodes(job_level(self.now, probe), admissible(self.now, probe))
-        families: tuple[Family, ...] = ("pp", "dp") if shape.row > 1 else ("dp",)
+        most, (_, free) = now.most_rows(shape), self.domains
+        families: tuple[Family, ...] = ("pp", "dp") if shape.pp > 1 else ("dp",)
         return ShapeLeft(
             shape=shape.name,
             tp=shape.tp,
             pp=shape.pp,
-            most_nodes=most * shape.row,
+            most_nodes=most * shape.pp,
             largest=tuple(now.largest(shape, family, k) for family in families for k in self.spreads),
-            too_small=int(free[free < shape.row].sum()),
-            left_over=int((free % shape.row).sum()),
+            too_small=int(free[free < shape.pp].sum()),
+            left_over=int((free % shape.pp).sum()),
             sizes=tuple(self._sized(now, empty, shape, share) for share in self.shares if int(share * most) >= 1),
         )
 
@@ -156,7 +157,7 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         spread, objective = found.evaluation, found.objective
         return SizedJob(
             share=share,
-            nodes=rows * shape.row,
+            nodes=rows * shape.pp,
             dp=None if spread is None else spread.dp,
             pp=None if spread is None else spread.pp,
             objective=objective,

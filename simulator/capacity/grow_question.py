@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from annotated_types import Interval
 
 from scheduler.placement.types import ALGORITHMS, Limits
-from simulator.capacity.background_jobs import DAY, BackgroundJobs, background_jobs
 from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.capacity.cluster_question import ShapesQuestion
-from simulator.capacity.job_shape import JobShape
-from simulator.capacity.largest_job import LargestJob, Prober
+from simulator.capacity.cluster_question import DAY, BackgroundJobs, ShapesQuestion, background_jobs
+from simulator.capacity.job_shape import JobShape, LargestJob, Prober
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, Count
@@ -132,7 +130,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
 
     @cached_property
     def rows_compared(self) -> list[int]:
-        """PP groups of the job of each shape whose objective is compared."""
+        """PP groups of the job of each shape that the objective is compared of."""
         today = self.prober(self.now)
         return [max(1, int(SHARE * today.most_rows(shape))) for shape in self.job_shapes]
 
@@ -185,13 +183,13 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
     def _shape(self, prober: Prober, shape: JobShape, rows: int) -> GrownShape:
         most = prober.most_rows(shape)
         # a PP group of one node is always whole: nothing to search for
-        whole = prober.largest(shape, "pp", 1) if shape.row > 1 else LargestJob("pp", 1, most, proved=True)
+        whole = prober.largest(shape, "pp", 1) if shape.pp > 1 else LargestJob("pp", 1, most, proved=True)
         return GrownShape(
             shape=shape.name,
-            most_nodes=most * shape.row,
+            most_nodes=most * shape.pp,
             whole_nodes=whole.nodes,
             whole_proved=whole.proved,
-            job_nodes=rows * shape.row,
+            job_nodes=rows * shape.pp,
             objective=prober.place(shape, rows, self.alpha).objective if rows <= most else None,
         )
 

@@ -1,12 +1,30 @@
-"""Shapes of jobs: what a training job looks like when its size is left open."""
+"""Shapes of jobs, what a training job looks like when its size is left open; and the largest job of a shape that fits.
+
+The production algorithm is asked for larger and larger jobs.  One with fewer rows never needs a larger spread than one
+with more, so halving the distance finds the largest.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 from scheduler.job import DEFAULT_ALPHA, Job, Parallelism
+from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.errors import InvalidJob
+from topology.field_types import AtLeastOne, Count
+from topology.json_record import JsonRecord
+
+if TYPE_CHECKING:
+    from scheduler.outcome import Outcome
+    from topology.cluster import Cluster
+
+Family = Literal["dp", "pp"]
+FAMILIES: tuple[Family, ...] = ("pp", "dp")
+
+ALPHA: dict[Family, float] = {"dp": 1.0, "pp": 0.0}
+"""The affinity with which the algorithm minimises the spread of one family alone."""
 
 # bounded, as int() refuses numbers of thousands of digits
 _NUMBER = re.compile(r"[0-9]{1,7}")
@@ -19,7 +37,7 @@ class JobShape:
     tp: int = 8
     """Tensor-parallel degree, a divisor of the GPUs of a node."""
     pp: int = 8
-    """Pipeline stages."""
+    """Pipeline stages: nodes of one PP group."""
     gpus_per_node: int = 8
     """GPUs of the nodes that the job runs on."""
 
@@ -27,11 +45,6 @@ class JobShape:
     def name(self) -> str:
         """``8x16``: tp and pp."""
         return f"{self.tp}x{self.pp}"
-
-    @property
-    def row(self) -> int:
-        """Nodes of one PP group: one for each stage."""
-        return self.pp
 
     def job(self, rows: int, *, alpha: float = DEFAULT_ALPHA, level: str | None = None) -> Job:
         """Return the job with so many PP groups.
@@ -85,3 +98,66 @@ def numbers_between_x(text: str, *limits: int) -> tuple[int, ...] | None:
         return None
     numbers = tuple(map(int, parts))
     return numbers if all(0 < number <= limit for number, limit in zip(numbers, limits, strict=True)) else None
+
+
+@dataclass(frozen=True, slots=True)
+class LargestJob(JsonRecord):
+    """The largest job whose groups touch few domains."""
+
+    family: Family
+    """Whose groups."""
+    spread: AtLeastOne
+    """Domains that each of them may touch."""
+    nodes: Count
+    """Nodes of the job; 0 = none fits."""
+    proved: bool
+    """No larger one fits; false = the algorithm ran out of time on a larger one."""
+
+
+@dataclass
+class Prober:
+    """Places jobs of growing size on one cluster by one algorithm, and none of them twice."""
+
+    cluster: Cluster
+    algorithm: PlacementAlgorithm
+    seconds: float = 0.3
+    """Time limit of each placement."""
+    level: str | None = None
+    """Level whose domains count; ``None`` = the broadest with several."""
+    seed: int = 0
+    _known: dict[tuple[JobShape, int, float], Outcome] = field(default_factory=dict)
+
+    def most_rows(self, shape: JobShape) -> int:
+        """Return the number of PP groups for which there are nodes, whatever their spread."""
+        from scheduler.placement.admission import admissible
+        from topology.capacity import most_together
+
+        return most_together(self.cluster, admissible(self.cluster, shape.job(1))) // shape.pp
+
+    def place(self, shape: JobShape, rows: int, alpha: float) -> Outcome:
+        """Return what the algorithm makes of a job.
+
+        :raises InvalidJob: the shape does not cut into nodes.
+        :raises UnknownName: the cluster has no such level.
+        """
+        from scheduler.outcome import run
+
+        key = (shape, rows, alpha)
+        if key not in self._known:
+            job = shape.job(rows, alpha=alpha, level=self.level)
+            limits = Limits(seconds=self.seconds, seed=self.seed, workers=1)
+            self._known[key] = run(self.algorithm, self.cluster, job, limits)
+        return self._known[key]
+
+    def largest(self, shape: JobShape, family: Family, spread: int) -> LargestJob:
+        """Return the largest job with groups of a family that touch at most so many domains."""
+        low, high, proved = 0, self.most_rows(shape) + 1, True
+        while high - low > 1:
+            middle = (low + high) // 2
+            outcome = self.place(shape, middle, ALPHA[family])
+            found = None if outcome.evaluation is None else getattr(outcome.evaluation, family)
+            if found is not None and found <= spread:
+                low = middle
+            else:
+                high, proved = middle, outcome.status in ("optimal", "infeasible")
+        return LargestJob(family, spread, low * shape.pp, proved)

@@ -25,7 +25,7 @@ from topology.field_types import AtLeastOne, NotNegative, Share
 from topology.json_record import JsonRecord
 
 if TYPE_CHECKING:
-    from topology.cluster import Cluster
+    pass
 
 SIZES = (32, 64, 128, 256, 512, 1024)
 """Usual nodes of a minipod."""
@@ -128,7 +128,7 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        largest = max(shape.row * rows for shape, rows in self.sized_jobs)
+        largest = max(shape.pp * rows for shape, rows in self.sized_jobs)
         free = self.nodes - round(self.busy_share * self.nodes)
         if largest > free:
             raise InvalidInput(
@@ -137,9 +137,8 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
                 fix="choose smaller jobs, a larger cluster or a smaller --busy-share",
             )
         if beyond := [size for size in self.sizes if size > self.nodes]:
-            raise InvalidInput(
-                f"a minipod of {beyond[0]:,} nodes", where="--size", fix=f"choose from 1 to {self.nodes:,} nodes"
-            )
+            fix = f"choose from 1 to {self.nodes:,} nodes"
+            raise InvalidInput(f"a minipod of {beyond[0]:,} nodes", where="--size", fix=fix)
 
     @cached_property
     def sized_jobs(self) -> tuple[tuple[JobShape, int], ...]:
@@ -163,15 +162,18 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
 
     def compute(self, step: Callable[[str], None]) -> MinipodsAnswer:
         """Return every algorithm on every cluster."""
+        from scheduler.outcome import run
         from topology.generate import fragment, minipods
 
+        jobs = [shape.job(rows, alpha=self.alpha, level=LEVEL) for shape, rows in self.sized_jobs]
+        limits = Limits(seconds=self.time_limit, workers=1)
         cells = []
         for size in self.minipod_sizes:
             step(f"minipods of {size} nodes")
             empty = minipods(minipods=max(1, round(self.nodes / size)), nodes=self.nodes)
             states = [fragment(empty, self.busy_share, seed) for seed in range(self.seeds)]
             for name in self.algorithms:
-                placed = [[self._place(name, state, *job) for job in self.sized_jobs] for state in states]
+                placed = [[(one, job, run(ALGORITHMS.load(name), one, job, limits)) for job in jobs] for one in states]
                 cells += [self._cell(name, size, placed, ratio) for ratio in self.columns]
         # stable: sizes and oversubscriptions stay in their order
         cells.sort(key=lambda cell: (self.algorithms.index(cell.algorithm), cell.minipod_nodes))
@@ -182,15 +184,9 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
             busy_share=self.busy_share,
             seeds=self.seeds,
             alpha=self.alpha,
-            jobs=tuple(StudiedJob(shape.name, rows, rows * shape.row) for shape, rows in self.sized_jobs),
+            jobs=tuple(StudiedJob(shape.name, rows, rows * shape.pp) for shape, rows in self.sized_jobs),
             cells=tuple(cells),
         )
-
-    def _place(self, name: str, cluster: Cluster, shape: JobShape, rows: int) -> Placed:
-        from scheduler.outcome import run
-
-        job = shape.job(rows, alpha=self.alpha, level=LEVEL)
-        return cluster, job, run(ALGORITHMS.load(name), cluster, job, Limits(seconds=self.time_limit, workers=1))
 
     def _cell(self, name: str, size: int, placed: Sequence[Sequence[Placed]], ratio: float | None) -> MinipodCell:
         """Return the cell of one algorithm, from its placements by seed."""
@@ -199,7 +195,7 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
         count = max(1, round(self.nodes / size))
         throughputs = [kept for seed in placed if (kept := throughput(seed, ratio if count > 1 else 1.0)) is not None]
         outcomes = [outcome for seed in placed for _, _, outcome in seed]
-        spreads = [outcome.evaluation for outcome in outcomes if outcome.evaluation is not None]
+        spreads = [found for outcome in outcomes if (found := outcome.evaluation) is not None]
         return MinipodCell(
             algorithm=name,
             minipod_nodes=size,

@@ -15,9 +15,8 @@ from typing import Annotated, ClassVar
 from annotated_types import Interval
 
 from scheduler.placement.types import Limits
-from simulator.capacity.background_jobs import BackgroundJobs, background_jobs
 from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.capacity.cluster_question import NO_OPTION, ClusterQuestion
+from simulator.capacity.cluster_question import NO_OPTION, BackgroundJobs, ClusterQuestion, background_jobs
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.reserve_replay import HOUR, SAMPLE, LargeAndSmall, ReservePolicy, ReserveSample, replay_policy
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
@@ -114,7 +113,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
         from topology.capacity import most_together
 
         shape, rows = self.shape_and_rows
-        nodes, size = shape.row * rows, shape.gpus_per_node
+        nodes, size = shape.pp * rows, shape.gpus_per_node
         usable = most_together(self.empty, admissible(self.empty, shape.job(1)))
         if nodes > usable:
             raise InvalidInput(
@@ -157,7 +156,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
         policies = []
         for name in self.policies:
             step(name)
-            room = NodePool(self.empty, algorithm=LargeAndSmall(shape.row * rows), limits=limits)
+            room = NodePool(self.empty, algorithm=LargeAndSmall(shape.pp * rows), limits=limits)
             engine = Engine(records, room, POLICIES.load(name), predictions=predictions)
             zone = zone or engine.pool.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
             policies.append(replay_policy(engine, name, large, zone=zone, horizon=self.horizon))
@@ -165,7 +164,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
             verdict="",
             assumptions=(),
             cluster_nodes=len(self.empty),
-            nodes=shape.row * rows,
+            nodes=shape.pp * rows,
             zone=len(zone),
             notice_hours=self.notice_hours,
             jobs=len(self.others.records),

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-Shape = Literal["line", "step", "dots", "dashes"]
-
 R = TypeVar("R")
 
 
@@ -41,7 +39,7 @@ class Series:
     name: str
     points: Sequence[tuple[float, float | None]]
     """x and y; y is ``None`` where there is nothing to draw, which breaks a line."""
-    shape: Shape = "line"
+    shape: Literal["line", "step", "dots", "dashes"] = "line"
     errors: Sequence[float] = ()
     """Half the height of an error bar at each point; empty = none."""
 

@@ -32,7 +32,7 @@ ROWS = 12
 SECONDS = {"metavar": "SECONDS"}
 
 NEVER = 8.766e9
-"""Hours, a million years: what JSON and people read as the mean time to failure of a job that never fails."""
+"""Hours, a million years: what JSON has as the mean time to failure of a job that never fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,14 +223,15 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
 
     def assumptions(self, found: SparesAnswer) -> Sequence[str]:
         """Return what rate, restart, repair and Monte Carlo take for granted."""
+        by_rate = found.mttf_hours_at_1024_gpus
+        mean = f"a mean time to failure of {by_rate:.1f} h" if by_rate < NEVER else "no failure ever"
         best = " (the best interval, sqrt(2 w / (N r)))" if self.job_checkpoint_interval is None else ""
         return (
             f"{found.rate.per_thousand_node_days:.3g} failures per 1,000 node-days, the same for every node and at "
             f"random; source: {found.rate.source}.",
-            f"At {MEASURED_MTTF_GPUS:,} GPUs this rate gives a mean time to failure of "
-            f"{found.mttf_hours_at_1024_gpus:.1f} h; jobs of that size on RSC-1 measured {MEASURED_MTTF_HOURS} h, "
-            "which no rate that is the same for all nodes explains: where nodes fail again and again, plan with a "
-            "higher rate.",
+            f"At {MEASURED_MTTF_GPUS:,} GPUs this rate gives {mean}; jobs of that size on RSC-1 measured "
+            f"{MEASURED_MTTF_HOURS} h, which no rate that is the same for all nodes explains: where nodes fail again "
+            "and again, plan with a higher rate.",
             f"A failure costs {found.restart_seconds:g} s (detection, requeue or hot update, reload) and the work "
             f"since the last checkpoint; one is written {_every(found)}{best} and takes {found.checkpoint_write:g} s.",
             f"A failed node is away for {found.repair_hours:g} h on average (exponential; the formula does not depend "
@@ -246,9 +247,9 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
     def sheet(self, answer: SparesAnswer) -> Sheet:
         """Return the job, ETTR by number of spares, and the curve of the formula with the dots of the Monte Carlo."""
         unlimited = f"{answer.ettr_with_unlimited_spares:.4f}, exact {answer.exact_ettr_with_unlimited_spares:.4f}"
-        by_rate = f"{answer.mttf_hours_at_1024_gpus:.1f} h by the rate"
+        by_rate = f"{_hours(answer.mttf_hours_at_1024_gpus, digits=1)} by the rate"
         job = {
-            "mean time to failure": f"{answer.mttf_hours:.2f} h",
+            "mean time to failure": _hours(answer.mttf_hours, digits=2),
             f"the same at {MEASURED_MTTF_GPUS:,} GPUs": f"{by_rate}, {MEASURED_MTTF_HOURS} h measured on RSC-1",
             "nodes away on average": f"{answer.nodes_away:.2f}",
             "checkpoint interval": _every(answer).removeprefix("every "),
@@ -278,6 +279,10 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
             (TextTable("The job", ("", "value"), list(job.items())), text_table(title, rows, columns)),
             (Chart(title, "spares", "ETTR", series, ceiling=1.0, percent=True, lines=mark),),
         )
+
+
+def _hours(hours: float, *, digits: int) -> str:
+    return f"{hours:.{digits}f} h" if hours < NEVER else "never"
 
 
 def _every(answer: SparesAnswer) -> str:

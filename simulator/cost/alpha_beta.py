@@ -1,20 +1,61 @@
-"""Alpha-beta: each collective at the bus bandwidth that a table has for its size and its spread."""
+"""Alpha-beta: each collective at the bus bandwidth that a table has for its size and its spread.
+
+The table is as NCCL tests print it, read between its lines; the built-in one is drawn from the four figures of the
+characterisation.  A transfer of S bytes takes ``alpha + S / beta``, so its bandwidth is ``beta * S / (S + S_half)``
+with ``S_half = alpha * beta``; what size saturates it fixes S_half.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.objective import job_level
-from simulator.cost.assumptions import of_volumes
-from simulator.cost.bus_bandwidth import BusBandwidth, drawn
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.group_crossings import columns_at, hops_of, spread_of_rows
-from simulator.cost.independent import Independent
-from simulator.cost.reduction import node_bandwidth, reduction_seconds
-from simulator.cost.step import Communication, pipeline_seconds, step_time
-from simulator.cost.traffic import traffic_of
+from simulator.cost.hierarchical import Crossing, hops_of
+from simulator.cost.step import Communication, Independent, pipeline_seconds, reduction_seconds, step_time
 from simulator.cost.types import PlacedJob, StepTime
-from topology.cluster import IntArray
+from topology.cluster import FloatArray, IntArray
+
+SIZES: FloatArray = np.exp2(np.arange(10.0, 37.0))
+"""1 KiB to 64 GiB."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BusBandwidth:
+    """One collective.
+
+    :param sizes: ascending, bytes that a node gives.
+    :param spreads: ascending, minipods that the group touches, from 1 on.
+    :param share: shape [sizes, spreads], bus bandwidth as a share of the node's bandwidth.
+    """
+
+    sizes: FloatArray
+    spreads: FloatArray
+    share: FloatArray
+
+    def at(self, size: float, spread: npt.ArrayLike) -> FloatArray:
+        """Return the share of the node's bandwidth: linear in log size and in spread, beyond the entries as at the end.
+
+        :param spread: any shape.
+        """
+        log_size = np.log(size) if size > 0 else -np.inf
+        of_size = [np.interp(log_size, np.log(self.sizes), column) for column in self.share.T]
+        return np.asarray(np.interp(np.asarray(spread, dtype=np.float64), self.spreads, np.array(of_size)))
+
+
+def drawn(collective: Literal["all-reduce", "send-recv"], calibration: Calibration) -> BusBandwidth:
+    """Return the built-in table of a collective."""
+    is_reduction = collective == "all-reduce"
+    loss = calibration.collective_loss if is_reduction else calibration.send_recv_loss
+    saturation = calibration.collective_saturation if is_reduction else calibration.send_recv_saturation
+    half = saturation * (1.0 - calibration.saturated) / calibration.saturated
+    spreads = np.arange(1.0, calibration.full_loss_from + 1.0)
+    left = 1.0 - loss * (spreads - 1.0) / (calibration.full_loss_from - 1.0)
+    return BusBandwidth(SIZES, spreads, np.outer(SIZES / (SIZES + half), left))
 
 
 def alpha_beta(
@@ -31,21 +72,23 @@ def alpha_beta(
     transfers = send_recv or drawn("send-recv", calibration)
 
     def price(placed: PlacedJob) -> StepTime:
-        traffic, bandwidth = traffic_of(placed.job, placed.model), node_bandwidth(placed)
-        rows = len(placed.nodes)
+        traffic, bandwidth = placed.traffic, placed.bandwidth
         domains = job_level(placed.cluster, placed.job).domain_of[placed.nodes]
-        one, other = hops_of(domains, around=placed.chunks > 1)
-        spreads = np.where(one != other, spread_of_rows(domains)[:, None], 1)
+        one, other = hops_of(domains, around=placed.around)
+        ordered = np.sort(domains, axis=1)
+        of_row = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1, keepdims=True)
+        # a hop inside a minipod loses nothing, however many the rest of its PP group touches
+        spreads = np.where(one != other, of_row, 1)
 
         def communication(dp_spread: int, hop_spread: IntArray) -> Communication:
             share = float(reductions.at(traffic.dp, dp_spread))
             hops = traffic.pp / (bandwidth * transfers.at(traffic.pp, hop_spread))
             return Communication(
-                dp=reduction_seconds(traffic, rows, bandwidth * share),
+                dp=reduction_seconds(placed, bandwidth * share),
                 pp=pipeline_seconds(hops, microbatches=traffic.microbatches, chunks=placed.chunks),
             )
 
-        found = communication(int(columns_at(domains).touched.max()), spreads)
+        found = communication(int(Crossing.of(domains).touched.max()), spreads)
         ideal = communication(1, np.ones((1, spreads.shape[1]), dtype=np.int32))
         return step_time(placed, found, ideal, calibration)
 
@@ -57,7 +100,7 @@ def alpha_beta(
             f"minipod up to {calibration.full_loss_from}; send-recv, when it crosses between minipods, up to "
             f"{calibration.send_recv_loss:.0%}.",
             "A hop inside a minipod loses nothing, wherever the rest of its PP group lies.",
-            *of_volumes(calibration),
+            *calibration.volume_assumptions,
             "Others on the network are as they were when the bandwidth was measured.",
         ),
         price,

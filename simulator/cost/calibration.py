@@ -1,4 +1,4 @@
-"""Every number that the models are calibrated on, with its source.
+"""Every number that the models are calibrated on, with its source; and the sentences that several models assume.
 
 All are of the Arnold paper's characterisation (arXiv 2509.15940, section 4: NCCL tests, and the share of communication
 in production steps) or, where that is silent, of a source that is named.  None is of its evaluation: what aligning
@@ -36,19 +36,42 @@ class Calibration:
     overlap: float = 0.0
 
     @property
-    def collective_stretch(self) -> float:
-        """By what the slowest collective takes longer: ``1 / (1 - loss)``, 1.20."""
-        return 1.0 / (1.0 - self.collective_loss)
-
-    @property
     def send_recv_stretch(self) -> float:
-        """The same for send-recv, 3.33: every node sends between minipods at once, so this is the oversubscription."""
+        """By what send-recv takes longer, 3.33; every node sends at once, so this is the oversubscription."""
         return 1.0 / (1.0 - self.send_recv_loss)
 
     @property
     def spread_cost(self) -> float:
         """Share of the step that one more minipod costs: what collectives lose for each, of communication; 1.64 %."""
-        return self.communication_share * (self.collective_stretch - 1.0) / (self.full_loss_from - 1)
+        collective_stretch = 1.0 / (1.0 - self.collective_loss)
+        return self.communication_share * (collective_stretch - 1.0) / (self.full_loss_from - 1)
+
+    @property
+    def compute_assumptions(self) -> tuple[str, ...]:
+        """What every model assumes."""
+        return (
+            f"Without spread, communication between nodes is {self.communication_share:.0%} of the step; compute is "
+            f"what is left, and all of it on one node.",
+            "The slowest node stretches compute, by the same factor in every model, and nothing else.",
+        )
+
+    @property
+    def volume_assumptions(self) -> tuple[str, ...]:
+        """What every model assumes that knows volumes."""
+        # here: an option's default is made of these figures, and its help imports no numpy
+        from simulator.cost.types import MICROBATCHES_A_STAGE
+
+        hidden = f"{self.overlap:.0%}" if self.overlap else "Nothing"
+        return (
+            *self.compute_assumptions,
+            "Of the network only the proportions matter.",
+            "Gradients are reduced once a step, activations sent for each microbatch; expert and context parallel "
+            "traffic is not counted.",
+            "A job that does not say what it trains sends what a 7B model sends, in "
+            f"{MICROBATCHES_A_STAGE} microbatches for each pipeline stage unless it says how many.",
+            f"{hidden} of the reduction of gradients is hidden behind compute.",
+            "The slowest DP group and the slowest PP group set the pace.",
+        )
 
 
 PUBLISHED = Calibration()

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from scheduler.objective import job_level, spread
-from simulator.cost.assumptions import of_compute
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.independent import Independent
-from simulator.cost.step import flat_step
+from simulator.cost.step import Independent, flat_step
 from simulator.cost.types import PlacedJob, StepTime
 
 
 def no_cost(calibration: Calibration = PUBLISHED) -> Independent:
-    """Return communication costs the same wherever a job lies."""
+    """Return the model in which communication costs the same wherever a job lies."""
     return Independent(
         "none",
         "place has no effect; slow nodes cost what they cost in all models",
         (
             "Where a job lies makes no difference to its step, but for the slowest of its nodes.",
-            *of_compute(calibration),
+            *calibration.compute_assumptions,
         ),
         lambda placed: flat_step(placed, calibration),
     )
@@ -30,11 +28,11 @@ def spread_counters(calibration: Calibration = PUBLISHED) -> Independent:
     def price(placed: PlacedJob) -> StepTime:
         job, flat = placed.job, flat_step(placed, calibration)
         domains = job_level(placed.cluster, job).domain_of[placed.nodes]
-        groups = job.grid.groups
+        groups, unit = job.grid.groups, flat.ideal * cost
         return StepTime(
             compute=flat.compute,
-            dp=flat.dp + flat.ideal * cost * job.alpha * (spread(groups["dp"], domains) - 1),
-            pp=flat.pp + flat.ideal * cost * job.beta * (spread(groups["pp"], domains) - 1),
+            dp=flat.dp + unit * job.alpha * (spread(groups["dp"], domains) - 1),
+            pp=flat.pp + unit * job.beta * (spread(groups["pp"], domains) - 1),
             ideal=flat.ideal,
         )
 
@@ -47,7 +45,7 @@ def spread_counters(calibration: Calibration = PUBLISHED) -> Independent:
             f"That share is what a collective loses for each further minipod, when communication is "
             f"{calibration.communication_share:.0%} of the step.",
             "Volumes, sizes and who else runs make no difference.",
-            *of_compute(calibration),
+            *calibration.compute_assumptions,
         ),
         price,
     )

@@ -1,25 +1,153 @@
 """Hierarchical: what crosses a tier is slowed by its oversubscription, as if every node below sent at once.
 
-A group of n nodes with k domains of a level, w nodes in the one with fewest, reduces in three turns: inside the
-domains, between them with w nodes of each side by side, inside again.  With bandwidth B of a node and stretch rho of
-the tier (its ratio times those of closer tiers)
+A tier is a level of the tree with links upwards that carry less than those below.  A DP group of n nodes with k domains
+of a level, w nodes in the one with fewest, reduces in three turns: inside the domains, between them with w nodes of
+each side by side, inside again.  With bandwidth B of a node and stretch rho of the tier (its ratio times those of
+closer tiers)
 
     T = 2 V / B * [ (n - 1) / n + sum over tiers of (k - 1) / k * (rho - rho of the next closer tier) / w ]
 
 which for equal domains is what the three turns take, and for no oversubscription the flat ``2 (n - 1) / n * V / B``.
+A hop of a PP group is slowed as much as the broadest boundary that it crosses says.
 """
 
 from __future__ import annotations
 
-from simulator.cost.assumptions import of_tiers, of_volumes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.group_crossings import columns_at, stretch_of_hops
-from simulator.cost.independent import Independent
-from simulator.cost.reduction import node_bandwidth, tier_excess
-from simulator.cost.step import Communication, ideal_communication, pipeline_seconds, step_time
-from simulator.cost.tiers import Oversubscription, calibrated, tiers_of
-from simulator.cost.traffic import traffic_of
+from simulator.cost.step import Communication, Independent, ideal_communication, pipeline_seconds, step_time
 from simulator.cost.types import PlacedJob, StepTime
+from topology.cluster import Cluster, FloatArray, IntArray, Level
+from topology.errors import InvalidInput
+
+Oversubscription = Mapping[str, float]
+"""Level -> ratio of bandwidth below its switches to bandwidth upwards; levels left out have 1.  As for
+:func:`topology.graph.uplinks`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """One such level.
+
+    :param stretch: by what a transfer that leaves a domain of the level is slower than one that does not leave any,
+        when every node below sends at once: the ratios of this level and of all closer ones multiplied.
+    """
+
+    level: Level
+    stretch: float
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Where the groups of a placed job lie, and what its DP groups touch, at one level.
+
+    :param domains: shape [rows, columns], domain of each cell.
+    :param touched: shape [columns], number of domains of each DP group.
+    :param fewest: shape [columns], cells in the domain that has fewest of them, at least 1.
+    """
+
+    domains: IntArray
+    touched: IntArray
+    fewest: IntArray
+
+    @staticmethod
+    def of(domains: IntArray) -> Crossing:
+        """Count what each DP group touches."""
+        columns, width = domains.shape[1], int(domains.max()) + 1
+        pairs = domains.T.astype(np.int64) + np.arange(columns)[:, None] * width
+        found, cells = np.unique(pairs.ravel(), return_counts=True)
+        group = found // width
+        fewest = np.full(columns, domains.shape[0], dtype=np.int32)
+        np.minimum.at(fewest, group, cells.astype(np.int32))
+        return Crossing(domains, np.bincount(group, minlength=columns).astype(np.int32), fewest)
+
+
+def oversubscription_of(cluster: Cluster, given: Oversubscription | None, calibration: Calibration) -> Oversubscription:
+    """Return ratios that are given; else what send-recv shows, at the broadest level with more than one domain."""
+    if given is not None:
+        return given
+    return {cluster.default_level().name: calibration.send_recv_stretch} if cluster.levels else {}
+
+
+def oversubscription_assumption(given: Oversubscription | None, calibration: Calibration) -> str:
+    """Return how narrow the tiers are, in a sentence."""
+    if given is None:
+        return (
+            f"Minipods have {calibration.send_recv_stretch:.3g} times less bandwidth upwards than below: what "
+            f"send-recv loses when all nodes send between minipods.  Closer levels are not oversubscribed."
+        )
+    return f"Oversubscription: {', '.join(f'{level} {ratio:g}' for level, ratio in given.items()) or 'none anywhere'}."
+
+
+def tiers_of(cluster: Cluster, oversubscription: Oversubscription) -> tuple[Tier, ...]:
+    """Return the oversubscribed levels, from the broadest to the closest.
+
+    :raises UnknownName: no level is called that.
+    :raises InvalidInput: a ratio below 1.
+    """
+    for name, ratio in oversubscription.items():
+        cluster.level(name)
+        if not ratio >= 1.0:
+            raise InvalidInput(
+                f"the oversubscription of {name} is {ratio}", where=name, fix="a ratio is at least 1; 1 = none"
+            )
+    tiers: list[Tier] = []
+    stretch = 1.0
+    for level in reversed(cluster.levels):
+        if oversubscription.get(level.name, 1.0) > 1.0:
+            stretch *= oversubscription[level.name]
+            tiers.append(Tier(level, stretch))
+    return tuple(reversed(tiers))
+
+
+def hops_of(cells: IntArray, *, around: bool) -> tuple[IntArray, IntArray]:
+    """Return the two ends of each hop of each PP group.
+
+    :param cells: shape [rows, columns], anything of each cell.
+    :param around: with the hop from the last column back to the first (interleaved schedule).
+    :returns: twice shape [rows, hops].
+    """
+    if around and cells.shape[1] > 1:
+        return cells, np.roll(cells, -1, axis=1)
+    return cells[:, :-1], cells[:, 1:]
+
+
+def crossing_step(
+    placed: PlacedJob,
+    crossings: Sequence[Crossing],
+    dp: Sequence[FloatArray | float],
+    pp: Sequence[FloatArray | float],
+    calibration: Calibration,
+) -> StepTime:
+    """Return the step of a job with groups that are slowed where they cross tiers.
+
+    :param crossings: for each tier, from the broadest to the closest, as the next two.
+    :param dp: by what DP groups are slowed there: shape [columns] or one number.  A broader tier is taken as at least
+        as slow as a closer one.
+    :param pp: the same of PP groups, shape [rows].
+    """
+    traffic, ideal = placed.traffic, ideal_communication(placed)
+    excess: FloatArray = np.zeros(1)
+    closer: FloatArray = np.ones(1)
+    slowed = np.ones(hops_of(placed.nodes, around=placed.around)[0].shape)
+    for crossing, of_columns, of_rows in reversed(list(zip(crossings, dp, pp, strict=True))):
+        touched = crossing.touched
+        stretch = np.where(touched > 1, np.maximum(of_columns, closer), closer)
+        excess = excess + (touched - 1) / touched * (stretch - closer) / crossing.fewest
+        closer = stretch
+        one, other = hops_of(crossing.domains, around=placed.around)
+        of_hops = np.broadcast_to(np.reshape(of_rows, (-1, 1)), slowed.shape)
+        slowed = np.where(one != other, np.maximum(slowed, of_hops), slowed)
+    hops = slowed * traffic.pp / placed.bandwidth
+    found = Communication(
+        dp=ideal.dp + 2.0 * traffic.dp / placed.bandwidth * float(excess.max()),
+        pp=pipeline_seconds(hops, microbatches=traffic.microbatches, chunks=placed.chunks),
+    )
+    return step_time(placed, found, ideal, calibration)
 
 
 def hierarchical(
@@ -31,19 +159,11 @@ def hierarchical(
     """
 
     def price(placed: PlacedJob) -> StepTime:
-        ratios = calibrated(placed.cluster, calibration) if oversubscription is None else oversubscription
-        tiers = tiers_of(placed.cluster, ratios)
-        traffic, bandwidth = traffic_of(placed.job, placed.model), node_bandwidth(placed)
-        rows, columns = placed.nodes.shape
-        ideal = ideal_communication(placed)
-        domains = [(tier.level.domain_of[placed.nodes], tier.stretch) for tier in tiers]
-        hops = stretch_of_hops(domains, (rows, columns), around=placed.chunks > 1) * traffic.pp / bandwidth
-        excess = tier_excess((columns_at(of_cell), stretch) for of_cell, stretch in domains)
-        found = Communication(
-            dp=ideal.dp + 2.0 * traffic.dp / bandwidth * float(excess.max()),
-            pp=pipeline_seconds(hops, microbatches=traffic.microbatches, chunks=placed.chunks),
-        )
-        return step_time(placed, found, ideal, calibration)
+        cluster = placed.cluster
+        tiers = tiers_of(cluster, oversubscription_of(cluster, oversubscription, calibration))
+        crossings = [Crossing.of(tier.level.domain_of[placed.nodes]) for tier in tiers]
+        stretch = [tier.stretch for tier in tiers]
+        return crossing_step(placed, crossings, stretch, stretch, calibration)
 
     return Independent(
         "hierarchical",
@@ -51,9 +171,9 @@ def hierarchical(
         (
             "Every node below an oversubscribed switch sends upwards at once, so that each has its share and no more: "
             "a busy cluster.",
-            of_tiers(calibration, oversubscription),
+            oversubscription_assumption(oversubscription, calibration),
             "Gradients are reduced inside the domains of a tier first, then between them, all nodes side by side.",
-            *of_volumes(calibration),
+            *calibration.volume_assumptions,
         ),
         price,
     )

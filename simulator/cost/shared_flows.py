@@ -3,6 +3,11 @@
 Each tier is shared out by itself, once among the reductions of all jobs and once among their pipelines; within one the
 links of all closer tiers count too.  What a flow gets says by what its groups are stretched; the step follows as in the
 hierarchical model, with the stretch that each group really sees in place of the oversubscription.
+
+A DP group that touches several domains of a tier reduces between them with w nodes of each side by side, w being the
+nodes in the domain that has fewest: w lanes up and down at each domain that it touches.  A PP group has a lane at a
+domain for each hop that leaves it, forward and backward passes taking turns.  Groups that ask for the same are one
+flow.
 """
 
 from __future__ import annotations
@@ -13,26 +18,52 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from simulator.cost.assumptions import of_tiers, of_volumes
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.fairness import max_min_rates
-from simulator.cost.group_crossings import stretch_of_hops
-from simulator.cost.reduction import node_bandwidth, tier_excess
-from simulator.cost.step import (
-    Communication,
-    flat_step,
-    ideal_communication,
-    on_one_node,
-    pipeline_seconds,
-    step_time,
+from simulator.cost.hierarchical import (
+    Crossing,
+    Oversubscription,
+    Tier,
+    crossing_step,
+    hops_of,
+    oversubscription_assumption,
+    oversubscription_of,
+    tiers_of,
 )
-from simulator.cost.tier_demand import Flows, TierDemand, demands_of
-from simulator.cost.tiers import Oversubscription, Tier, calibrated, tiers_of
-from simulator.cost.traffic import traffic_of
+from simulator.cost.step import flat_step, on_one_node
 from simulator.cost.types import PlacedJob, StepTime
-from topology.cluster import Cluster, FloatArray
+from topology.cluster import Cluster, FloatArray, IntArray
 from topology.errors import InvalidInput
 from topology.graph import GPU_BANDWIDTH, uplinks
+
+SAME = 1e-9
+"""Two levels of rates closer than this share of themselves are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flows:
+    """Flows of one family of a job across one tier.
+
+    :param flow_of: shape [groups], the flow that a group is of; -1 = it stays inside a domain.
+    :param count: number of flows.
+    :param links: shape [uses], the link of each use, numbered over the tier and all closer ones.
+    :param flows: shape [uses], the flow of each use.
+    :param lanes: shape [uses], of all groups of the flow together.
+    """
+
+    flow_of: IntArray
+    count: int
+    links: IntArray
+    flows: IntArray
+    lanes: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class TierDemand:
+    """What a job asks of one tier."""
+
+    crossing: Crossing
+    dp: Flows
+    pp: Flows
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +102,26 @@ class SharedFlows:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """As :attr:`~simulator.cost.types.CommModel.assumptions`."""
+        """Return what has to be true, a sentence each."""
         return (
             "Every link between domains is shared max-min fairly; all that hangs on a switch shares its uplinks, of "
             "which none is hit by more flows than another.",
             "Jobs meet in the same phase of their steps: reductions share links with reductions, pipelines with "
             "pipelines, and all send all the time.",
-            of_tiers(self._calibration, self._oversubscription),
-            *of_volumes(self._calibration),
+            oversubscription_assumption(self._oversubscription, self._calibration),
+            *self._calibration.volume_assumptions,
         )
 
     def step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> StepTime:
-        """As :meth:`~simulator.cost.types.CommModel.step_time`."""
+        """Return a step of a job while others run."""
         return self.step_times([placed, *others])[0]
 
     def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:
-        """As :meth:`~simulator.cost.types.CommModel.relative_step_time`."""
+        """Return by what the placement stretches the job while others run."""
         return self.step_time(placed, others).relative
 
     def step_times(self, running: Sequence[PlacedJob]) -> list[StepTime]:
-        """As :meth:`~simulator.cost.types.CommModel.step_times`.
+        """Return a step of each of the jobs that run together.
 
         :raises InvalidInput: the jobs do not run on one cluster.
         """
@@ -109,24 +140,14 @@ class SharedFlows:
         return [job.step for job in known]
 
     def _slow_down(self, placed: PlacedJob, known: _Known, dp: Sequence[FloatArray], pp: Sequence[FloatArray]) -> None:
-        """Add the step of a job that crosses domains.
+        """Note the step of a job that crosses domains, if it got something else than before.
 
         :param dp: for each tier, shape [columns], stretch of each DP group; ``pp`` the same for PP groups.
         """
         got = b"".join(stretch.tobytes() for stretch in (*dp, *pp))
-        if got == known.got:
-            return
-        traffic, bandwidth = traffic_of(placed.job, placed.model), node_bandwidth(placed)
-        ideal = ideal_communication(placed)
-        excess = tier_excess((demand.columns, stretch) for demand, stretch in zip(known.demands, dp, strict=True))
-        domains = [(demand.domains, stretch) for demand, stretch in zip(known.demands, pp, strict=True)]
-        rows, columns = placed.nodes.shape
-        hops = stretch_of_hops(domains, (rows, columns), around=placed.chunks > 1) * traffic.pp / bandwidth
-        found = Communication(
-            dp=ideal.dp + 2.0 * traffic.dp / bandwidth * float(excess.max()),
-            pp=pipeline_seconds(hops, microbatches=traffic.microbatches, chunks=placed.chunks),
-        )
-        known.step, known.got = step_time(placed, found, ideal, self._calibration), got
+        if got != known.got:
+            crossings = [demand.crossing for demand in known.demands]
+            known.step, known.got = crossing_step(placed, crossings, dp, pp, self._calibration), got
 
     def _network_of(self, running: Sequence[PlacedJob]) -> _Network:
         """Return the network of the cluster on which all run; clusters that differ in what is free or flagged are the
@@ -137,7 +158,7 @@ class SharedFlows:
             raise InvalidInput("jobs that share links are placed on different clusters", fix="place all on one cluster")
         network = self._network
         if network is None or network.cluster.levels is not first.levels or network.cluster.gpus is not first.gpus:
-            ratios = calibrated(first, self._calibration) if self._oversubscription is None else self._oversubscription
+            ratios = oversubscription_of(first, self._oversubscription, self._calibration)
             tiers = tiers_of(first, ratios)
             upwards = uplinks(first, oversubscription=ratios)
             capacity = [upwards[tier.level.name] for tier in tiers]
@@ -156,8 +177,71 @@ class SharedFlows:
         return self._known[placed]
 
 
+def demands_of(placed: PlacedJob, tiers: Sequence[Tier]) -> tuple[TierDemand, ...]:
+    """Return what a job asks of each tier, from the broadest to the closest; nothing at all if it crosses none."""
+    domains = [tier.level.domain_of[placed.nodes] for tier in tiers]
+    if not any((of_cell != of_cell[0, 0]).any() for of_cell in domains):
+        return ()
+    # each with the number of its domains: a flow holds the links of all closer tiers too
+    sized = [(of_cell, len(tier.level)) for of_cell, tier in zip(domains, tiers, strict=True)]
+    found = []
+    for i, of_cell in enumerate(domains):
+        crossing = Crossing.of(of_cell)
+        dp = np.hstack([_reduction(crossing, *at) for at in sized[i:]])
+        pp = np.hstack([_hops(of_cell, *at, around=placed.around) for at in sized[i:]])
+        found.append(TierDemand(crossing, _flows(dp), _flows(pp)))
+    return tuple(found)
+
+
+def _reduction(crossing: Crossing, domains: IntArray, size: int) -> FloatArray:
+    """Return lanes of DP groups that cross a tier, at each domain of that or a closer one.
+
+    A closer domain carries the part of the lanes that its nodes are of the tier's domain.
+    """
+    count = domains.shape[1]
+    column = np.broadcast_to(np.arange(count), domains.shape)
+    tier, crosses = crossing.domains, crossing.touched[column] > 1
+    here = np.zeros((count, int(tier.max()) + 1))
+    np.add.at(here, (column, tier), 1.0)
+    lanes = np.zeros((count, size))
+    np.add.at(lanes, (column, domains), crosses * crossing.fewest[column] / here[column, tier])
+    return lanes
+
+
+def _hops(tier: IntArray, domains: IntArray, size: int, *, around: bool) -> FloatArray:
+    """Return lanes of PP groups at each domain: hops across the tier that leave it, or that enter it, whichever are
+    more.
+    """
+    one, other = hops_of(tier, around=around)
+    source, target = hops_of(domains, around=around)
+    row = np.broadcast_to(np.arange(len(tier))[:, None], one.shape)
+    out, into = np.zeros((2, len(tier), size))
+    np.add.at(out, (row, source), one != other)
+    np.add.at(into, (row, target), one != other)
+    return np.maximum(out, into)
+
+
+def _flows(lanes: FloatArray) -> Flows:
+    """Return groups with the same lanes made one flow.
+
+    :param lanes: shape [groups, links].
+    """
+    crossing = np.flatnonzero(lanes.any(axis=1))
+    flow_of = np.full(len(lanes), -1, dtype=np.int32)
+    kinds, which, members = np.unique(lanes[crossing], axis=0, return_inverse=True, return_counts=True)
+    flow_of[crossing] = which.ravel()
+    flows, links = np.nonzero(kinds)
+    return Flows(
+        flow_of=flow_of,
+        count=len(kinds),
+        links=links.astype(np.int32),
+        flows=flows.astype(np.int32),
+        lanes=(kinds * members[:, None])[flows, links],
+    )
+
+
 def _stretches(asked: Sequence[Flows], capacity: FloatArray, bandwidth: FloatArray) -> list[FloatArray]:
-    """By what each group of each job is slowed across one tier.
+    """Return by what each group of each job is slowed across one tier.
 
     :param asked: for each job.
     :param capacity: GB/s of each link.
@@ -179,3 +263,35 @@ def _stretches(asked: Sequence[Flows], capacity: FloatArray, bandwidth: FloatArr
         np.append(stretch[first[j] : first[j + 1]], 1.0)[flows.flow_of]  # -1, the last: not slowed
         for j, flows in enumerate(asked)
     ]
+
+
+def max_min_rates(
+    links: IntArray, flows: IntArray, lanes: FloatArray, *, capacity: FloatArray, most: FloatArray
+) -> FloatArray:
+    """Return max-min fair rates of flows that share links; a flow of rate r takes ``lanes * r`` of a link.
+
+    By progressive filling: all flows grow at the same pace until a link is full or a flow has all it can use; those
+    stop, the others go on (Bertsekas and Gallager, "Data Networks", 2nd edition, section 6.5.2).  In the end no flow
+    can have more without taking it from one that has no more.
+
+    :param links: shape [uses], the link of each use.
+    :param flows: shape [uses], the flow of each use.
+    :param lanes: shape [uses], above 0.
+    :param capacity: shape [links], above 0.
+    :param most: shape [flows], the largest rate that each flow can use, above 0 and finite.
+    :returns: shape [flows], in the unit of ``capacity`` and ``most``.
+    """
+    rates = np.zeros(len(most))
+    grows = np.ones(len(most), dtype=bool)
+    while grows.any():
+        growing = np.bincount(links, weights=lanes * grows[flows], minlength=len(capacity))
+        settled = np.bincount(links, weights=lanes * rates[flows], minlength=len(capacity))
+        fills_at = np.full(len(capacity), np.inf)
+        np.divide(np.maximum(capacity - settled, 0.0), growing, out=fills_at, where=growing > 0.0)
+        level = min(float(fills_at.min(initial=np.inf)), float(most[grows].min()))
+        stops = most <= level * (1.0 + SAME)
+        stops[flows[fills_at[links] <= level * (1.0 + SAME)]] = True
+        stops &= grows
+        rates[stops] = np.minimum(level, most[stops])
+        grows &= ~stops
+    return rates

@@ -9,17 +9,42 @@ the stages and back, each later one for the slowest hop of its PP group.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from scheduler.job import stage_slowdown
 from simulator.cost.calibration import Calibration
-from simulator.cost.reduction import node_bandwidth, reduction_seconds
-from simulator.cost.traffic import traffic_of
 from simulator.cost.types import PlacedJob, StepTime
 from topology.cluster import FloatArray
 from topology.flags import HEALTHY
+
+
+@dataclass(frozen=True, slots=True)
+class Independent:
+    """A model of communication in which jobs do not disturb each other: a price for each placed job.
+
+    :param price: of a job on more than one node; on one node nothing is sent, and no model differs.
+    """
+
+    name: str
+    summary: str
+    assumptions: tuple[str, ...]
+    price: Callable[[PlacedJob], StepTime]
+    shares_links: bool = False
+
+    def step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> StepTime:  # noqa: ARG002
+        """Return a step of a job, whatever others run."""
+        return on_one_node(placed) if placed.nodes.size == 1 else self.price(placed)
+
+    def step_times(self, running: Sequence[PlacedJob]) -> list[StepTime]:
+        """Return a step of each job."""
+        return [self.step_time(placed) for placed in running]
+
+    def relative_step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> float:  # noqa: ARG002
+        """Return by what the placement stretches the job."""
+        return self.step_time(placed).relative
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +57,15 @@ class Communication:
 
     dp: float
     pp: float
+
+
+def reduction_seconds(placed: PlacedJob, bandwidth: float) -> float:
+    """Return all-reduce of a DP group of n nodes: ``2 (n - 1) / n * V / B``, which no algorithm undercuts.
+
+    :param bandwidth: B, bytes a second of each node.
+    """
+    rows = len(placed.nodes)
+    return 2.0 * (rows - 1) / rows * placed.traffic.dp / bandwidth
 
 
 def pipeline_seconds(hops: FloatArray, *, microbatches: int, chunks: int = 1) -> float:
@@ -56,7 +90,7 @@ def slowest_node(placed: PlacedJob) -> float:
     if not placed.cluster.flags:
         return HEALTHY
     factor = float(placed.cluster.slowdown[placed.nodes.ravel()].max())
-    traffic = traffic_of(placed.job, placed.model)
+    traffic = placed.traffic
     known = traffic.microbatches if traffic.known_microbatches else None
     return float(stage_slowdown(factor, stages=traffic.stages, microbatches=known))
 
@@ -75,41 +109,33 @@ def flat_step(placed: PlacedJob, calibration: Calibration) -> StepTime:
 def step_time(placed: PlacedJob, found: Communication, ideal: Communication, calibration: Calibration) -> StepTime:
     """Return the step of a job on more than one node.
 
+    Compute is what makes all communication, hidden or not, its share s of the ideal step: with overlap o and C of
+    compute, dp + pp is s of C + (1 - o) * dp + pp.  There is always more compute than is hidden behind it.
+
     :param found: communication as placed.
     :param ideal: communication of the same job without spread.
     """
-    compute = calibrated_compute(ideal, calibration)
+    share, overlap = calibration.communication_share, calibration.overlap
+    compute = (1.0 - share) / share * (ideal.dp + ideal.pp) + overlap * ideal.dp
+
+    def exposed(dp: float) -> float:
+        # a share of a reduction is hidden, if there is as much compute to hide behind
+        return dp - min(overlap * dp, compute)
+
     return StepTime(
         compute=compute * slowest_node(placed),
-        dp=_exposed(found.dp, compute, calibration.overlap),
+        dp=exposed(found.dp),
         pp=found.pp,
-        ideal=compute + _exposed(ideal.dp, compute, calibration.overlap) + ideal.pp,
+        ideal=compute + exposed(ideal.dp) + ideal.pp,
     )
 
 
-def calibrated_compute(ideal: Communication, calibration: Calibration) -> float:
-    """Return the compute that makes all communication, hidden or not, its share of the ideal step.
-
-    With share s, overlap o and C of compute: dp + pp is s of C + (1 - o) * dp + pp.  There is always more compute than
-    is hidden behind it.
-    """
-    share, overlap = calibration.communication_share, calibration.overlap
-    return (1.0 - share) / share * (ideal.dp + ideal.pp) + overlap * ideal.dp
-
-
-def _exposed(dp: float, compute: float, overlap: float) -> float:
-    """Return what is not hidden of a reduction: a share of it is, if there is as much compute to hide behind."""
-    return dp - min(overlap * dp, compute)
-
-
 def ideal_communication(placed: PlacedJob) -> Communication:
-    """Of the same job without spread, all nodes at their full bandwidth."""
-    traffic, bandwidth = traffic_of(placed.job, placed.model), node_bandwidth(placed)
-    rows, columns = placed.nodes.shape
-    hops = columns if placed.chunks > 1 and columns > 1 else columns - 1
+    """Return communication of the same job without spread, all nodes at their full bandwidth."""
+    traffic, columns = placed.traffic, placed.nodes.shape[1]
+    hops = columns if placed.around and columns > 1 else columns - 1
+    each = np.full((1, hops), traffic.pp / placed.bandwidth)
     return Communication(
-        dp=reduction_seconds(traffic, rows, bandwidth),
-        pp=pipeline_seconds(
-            np.full((1, hops), traffic.pp / bandwidth), microbatches=traffic.microbatches, chunks=placed.chunks
-        ),
+        dp=reduction_seconds(placed, placed.bandwidth),
+        pp=pipeline_seconds(each, microbatches=traffic.microbatches, chunks=placed.chunks),
     )

@@ -5,12 +5,17 @@ what the job requests and who owns it, and takes a band from bagging.  It does n
 of the bags is scikit-learn's histogram gradient boosting on the number of the bin, by squared error, the measure that
 the paper reports.
 
+Of a request the paper takes CPUs, GPUs and drives, and the department of the owner.  Here: GPUs, nodes, CPUs, memory
+and the user's estimate as numbers (missing where a trace has none), and group (the department) and queue as categories.
+No trace has drives.
+
 It learns from jobs that have ended, and from nothing else: the model is fitted anew when their number has grown by
 half.  Long jobs end late, so early models think that jobs are shorter than they are.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -18,10 +23,20 @@ from typing import Any
 import numpy as np
 
 from simulator.job_record import JobRecord
-from simulator.prediction.features import NUMBERS, Encoder, FloatArray, Request, request_of
 from simulator.prediction.similar_jobs import SimilarJobs
 from simulator.prediction.types import Prediction
+from topology.cluster import FloatArray
 from topology.errors import InvalidInput
+
+NUMBERS = ("gpus", "nodes", "cpus", "memory", "estimate")
+WORDS = ("group", "queue")
+"""Fields of a job that are its features."""
+
+Request = tuple[Any, ...]
+"""Values of :data:`NUMBERS`, ``None`` = unknown, and of :data:`WORDS`."""
+
+MOST_WORDS = 250
+"""Categories of one feature (the library takes up to 255); rarer ones count as unknown."""
 
 BIN = 600.0
 """Seconds of a bin."""
@@ -34,6 +49,30 @@ GROWTH = 1.5
 
 BAND = (0.1, 0.9)
 """Quantiles over the bags that make the band."""
+
+
+def request_of(record: JobRecord) -> Request:
+    """Return the features of a job, before words become numbers."""
+    return tuple(getattr(record, name) for name in (*NUMBERS, *WORDS))
+
+
+class Encoder:
+    """Words of past requests as numbers, from 0 for the most frequent; words never seen are unknown."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._codes: list[dict[str, int]] = []
+        for column in range(len(NUMBERS), len(NUMBERS) + len(WORDS)):
+            counts = Counter(request[column] for request in requests)
+            ranked = sorted(counts, key=lambda word: (-counts[word], word))
+            self._codes.append({word: code for code, word in enumerate(ranked[:MOST_WORDS])})
+
+    def matrix(self, requests: Sequence[Request]) -> FloatArray:
+        """Return shape [requests, features], NaN where unknown."""
+        rows = []
+        for request in requests:
+            words = zip(self._codes, request[len(NUMBERS) :], strict=True)
+            rows.append([*request[: len(NUMBERS)], *(codes.get(word) for codes, word in words)])
+        return np.array(rows, dtype=np.float64).reshape(len(requests), len(NUMBERS) + len(WORDS))
 
 
 class Boosting:
@@ -108,9 +147,8 @@ class _Bag:
     def __init__(self, features: FloatArray, bins: FloatArray, *, seed: int) -> None:
         boosting = _boosting()
         self._mean = float(bins.mean())
-        self._columns = [
-            column for column in range(features.shape[1]) if len(np.unique(_known(features[:, column]))) > 1
-        ]
+        different = [np.unique(column[~np.isnan(column)]).size for column in features.T]
+        self._columns = [column for column, values in enumerate(different) if values > 1]
         self._model = None
         if self._columns:
             model = boosting(
@@ -130,10 +168,6 @@ class _Bag:
         return np.maximum(0.0, bins)
 
 
-def _known(values: FloatArray) -> FloatArray:
-    return values[~np.isnan(values)]
-
-
 def _boosting() -> Any:
     try:
         from sklearn.ensemble import HistGradientBoostingRegressor
@@ -147,7 +181,7 @@ def _boosting() -> Any:
 
 
 def _one_thread() -> AbstractContextManager[Any]:
-    """Return trees this small gain nothing from threads, and lose much where other processes are busy."""
+    """Return a context without threads: trees this small lose by them where other processes are busy."""
     from threadpoolctl import threadpool_limits
 
     limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="openmp")

@@ -7,11 +7,25 @@ it, and a checkpoint has nothing to keep.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterator, Sequence
 
 from simulator.job_record import JobRecord
-from simulator.prediction.job_ends import Ends
 from simulator.prediction.types import PREDICTORS, Prediction, Predictor
+
+
+class Ends:
+    """Jobs in order of their ends, as if each had run from its submission; each is handed out once."""
+
+    def __init__(self, records: Sequence[JobRecord]) -> None:
+        self._heap = [(record.submit + record.duration, place) for place, record in enumerate(records)]
+        heapq.heapify(self._heap)
+        self._records = records
+
+    def before(self, time: float) -> Iterator[JobRecord]:
+        """Yield those that ended by ``time`` and were not handed out yet."""
+        while self._heap and self._heap[0][0] <= time:
+            yield self._records[heapq.heappop(self._heap)[1]]
 
 
 def predict_all(records: Sequence[JobRecord], predictor: Predictor | str) -> dict[str, Prediction]:

@@ -1,4 +1,4 @@
-"""A finished run as columns: who held which nodes from when to when, who waited, which nodes were away.
+"""A finished run as columns: which job held which nodes from when to when, which waited, which nodes were away.
 
 Everything that is drawn or exported over time comes from here, computed once the run is over; while it goes on nothing
 is sampled, and what is shown is exact.
@@ -111,6 +111,8 @@ def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> Run
         if cluster is not None
         else np.zeros(0)
     )
+    present = [(job.key, job.first_start, min(job.end, end)) for job in engine.jobs if isfinite(job.first_start)]
+    waits = [(job.key, begin, until) for job in engine.jobs for begin, until in _waits(job, end) if until > begin]
     return RunHistory(
         jobs=engine.jobs,
         cluster=cluster,
@@ -118,37 +120,29 @@ def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> Run
         length=max(end - origin, 1e-9),
         capacity=engine.pool.capacity / UNITS,
         usable=usable,
-        attempts=_attempts(engine, log, origin, end, placed=cluster is not None),
-        present=_present(engine.jobs, origin, end),
-        waits=_waits(engine.jobs, origin, end),
-        away=_away(log, origin, end),
+        attempts=_attempts(engine.jobs, list(_rows(engine.jobs, log, end)), origin, placed=cluster is not None),
+        present=_spans(present, origin),
+        waits=_spans(waits, origin),
+        away=_spans(_away(log, origin, end), origin),
     )
 
 
-_Row = tuple[int, float, float, float, float, float, tuple[int, int], int, Sequence[int]]
-"""Job, begin, works, counts, end, pace, spread, why, places."""
+_Row = tuple[int, float, float, float, float, float, int, int, int, Sequence[int]]
+"""Job, begin, works, counts, end, pace, DP and PP spread, why, places."""
 
 
-def _attempts(engine: Engine, log: AttemptLog, origin: float, end: float, *, placed: bool) -> Attempts:
-    rows = list(_rows(engine.jobs, log, end))
-    jobs = [engine.jobs[row[0]] for row in rows]
-    places = [row[8] if placed else () for row in rows]
-    times = np.array([row[1:5] for row in rows], dtype=np.float64).reshape(-1, 4) - origin
-    return Attempts(
-        job=np.array([row[0] for row in rows], dtype=np.int32),
-        begin=times[:, 0],
-        works=times[:, 1],
-        counts=times[:, 2],
-        end=times[:, 3],
-        gpus=np.array([job.units for job in jobs], dtype=np.float64) / UNITS,
-        each=np.array([job.gpus for job in jobs], dtype=np.float64) / UNITS,
-        pace=np.array([row[5] for row in rows], dtype=np.float64),
-        dp=np.array([row[6][0] for row in rows], dtype=np.int32),
-        pp=np.array([row[6][1] for row in rows], dtype=np.int32),
-        why=np.array([row[7] for row in rows], dtype=np.int32),
-        first=np.concatenate([[0], np.cumsum([len(nodes) for nodes in places])]).astype(np.int32),
-        places=np.array([node for nodes in places for node in nodes], dtype=np.int32),
+def _attempts(jobs: Sequence[SimJob], rows: Sequence[_Row], origin: float, *, placed: bool) -> Attempts:
+    # whole numbers among them are exact as floats
+    table = np.array([row[:9] for row in rows], dtype=np.float64).reshape(-1, 9)
+    job, dp, pp, why = table[:, (0, 6, 7, 8)].T.astype(np.int32)
+    begin, works, counts, end = table[:, 1:5].T - origin
+    gpus, each = (
+        np.array([getattr(jobs[row[0]], name) for row in rows], dtype=np.float64) / UNITS for name in ("units", "gpus")
     )
+    places = [row[9] if placed else () for row in rows]
+    first = np.concatenate([[0], np.cumsum([len(nodes) for nodes in places])]).astype(np.int32)
+    there = np.array([node for nodes in places for node in nodes], dtype=np.int32)
+    return Attempts(job, begin, works, counts, end, gpus, each, table[:, 5], dp, pp, why, first, there)
 
 
 def _rows(jobs: Sequence[SimJob], log: AttemptLog, end: float) -> Iterator[_Row]:
@@ -158,7 +152,7 @@ def _rows(jobs: Sequence[SimJob], log: AttemptLog, end: float) -> Iterator[_Row]
         pace = (one.end - works) / worked if worked > 0 else nan
         counts = works + max(0.0, one.kept - one.before) * pace if worked > 0 else works
         spread = one.spread or (0, 0)
-        yield one.key, one.begin, works, counts, one.end, pace, spread, _WHY[one.why], one.places
+        yield one.key, one.begin, works, counts, one.end, pace, *spread, _WHY[one.why], one.places
     for job in jobs:
         if job.state not in (JobState.DONE, JobState.RUNNING):
             continue
@@ -166,19 +160,10 @@ def _rows(jobs: Sequence[SimJob], log: AttemptLog, end: float) -> Iterator[_Row]
         works = min(job.started + job.delay, until)
         worked = job.record.duration - log.kept(job.key) - job.left
         pace = (until - works) / worked if worked > 0 else nan
-        yield job.key, job.started, works, until, until, pace, job.spread or (0, 0), ENDED, job.places
+        yield job.key, job.started, works, until, until, pace, *(job.spread or (0, 0)), ENDED, job.places
 
 
-def _present(jobs: Sequence[SimJob], origin: float, end: float) -> Spans:
-    return _spans([(job.key, job.first_start, min(job.end, end)) for job in jobs if isfinite(job.first_start)], origin)
-
-
-def _waits(jobs: Sequence[SimJob], origin: float, end: float) -> Spans:
-    rows = [(job.key, begin, until) for job in jobs for begin, until in _waits_of(job, end) if until > begin]
-    return _spans(rows, origin)
-
-
-def _waits_of(job: SimJob, end: float) -> Iterator[tuple[float, float]]:
+def _waits(job: SimJob, end: float) -> Iterator[tuple[float, float]]:
     starts = [begin for begin, _ in job.runs]
     if job.state in (JobState.DONE, JobState.RUNNING):
         starts.append(job.started)
@@ -190,7 +175,7 @@ def _waits_of(job: SimJob, end: float) -> Iterator[tuple[float, float]]:
         yield since, end
 
 
-def _away(log: AttemptLog, origin: float, end: float) -> Spans:
+def _away(log: AttemptLog, origin: float, end: float) -> list[tuple[int, float, float]]:
     rows: list[tuple[int, float, float]] = []
     since: dict[int, float] = {}
     for incident in log.incidents:
@@ -200,8 +185,7 @@ def _away(log: AttemptLog, origin: float, end: float) -> Spans:
             since.setdefault(incident.node, max(incident.time, origin))
         elif incident.kind == "up" and incident.node in since:
             rows.append((incident.node, since.pop(incident.node), incident.time))
-    rows += [(node, begin, end) for node, begin in since.items()]
-    return _spans(rows, origin)
+    return rows + [(node, begin, end) for node, begin in since.items()]
 
 
 def _spans(rows: Sequence[tuple[int, float, float]], origin: float) -> Spans:

@@ -4,42 +4,45 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isnan
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge
 
 from simulator.engine.sim_job import JobState
 from simulator.results.distribution import Distribution, distribution, wait_times
 from simulator.results.run_ettr import gpu_seconds_worked, run_ettr, worst_ettr
 from simulator.results.run_history import RunHistory
 from simulator.results.time_series import time_series
+from topology.json_record import JsonRecord
+
+
+@dataclass(frozen=True, slots=True)
+class MeanSpread(JsonRecord):
+    """Mean over gangs of the largest number of domains that a group touches."""
+
+    dp: Annotated[float, Ge(1)]
+    """Over the DP groups of each gang."""
+    pp: Annotated[float, Ge(1)]
+    """Over its PP groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """What a run was like; the formulas are in docs/metrics.md.  ``None`` = there was nothing of which to say it.
 
-    :param jobs: of the trace, those that were dropped left out.
-    :param completed: that ended.
-    :param makespan: seconds from the first submission to the last end.
-    :param wait: seconds from submission to the first start, of jobs that started.
-    :param jct: seconds from submission to the end, of jobs that ended.
-    :param utilization: GPU-seconds held over GPUs times makespan.
-    :param allocation: GPU-seconds held over those of nodes that were not away.
-    :param fragmentation: of free GPU-seconds, the share on nodes of which another part was in use.
-    :param goodput: GPU-seconds of work of jobs that ended, at the trace's pace, over GPUs times makespan.
-    :param ettr: GPU-seconds of work that counted over those from first start to end; of jobs that ended.
-    :param ettr_worst_hour: ETTR of the hour in which it was least.
-    :param throughput_lost: share of the work that the GPUs held would have done at the trace's pace.
-    :param spread: mean DP and PP spread of gangs that ended.
+    Fields are called as in the answer of ``arnold simulate``, which says more of them
+    (``arnold.documents.simulate_answer``), and as the columns of a study.
+
     :param failures: attempts that a failure cut short.
     :param preemptions: attempts that the policy cut short.
     """
 
     jobs: int
     completed: int
-    makespan: float | None
-    wait: Distribution | None
-    jct: Distribution | None
+    makespan_seconds: float | None
+    wait_seconds: Distribution | None
+    jct_seconds: Distribution | None
     utilization: float | None
     allocation: float | None
     fragmentation: float | None
@@ -47,7 +50,7 @@ class RunSummary:
     ettr: float | None
     ettr_worst_hour: float | None
     throughput_lost: float | None
-    spread: tuple[float, float] | None
+    spread: MeanSpread | None
     failures: int
     preemptions: int
 
@@ -61,9 +64,9 @@ def run_summary(history: RunHistory) -> RunSummary:
     return RunSummary(
         jobs=len(history.jobs),
         completed=len(ended),
-        makespan=history.length if ended else None,
-        wait=wait_times(history.jobs),
-        jct=distribution([job.end - job.submitted for job in ended]),
+        makespan_seconds=history.length if ended else None,
+        wait_seconds=wait_times(history.jobs),
+        jct_seconds=distribution([job.end - job.submitted for job in ended]),
         utilization=float(whole.utilization[0]) if ended else None,
         allocation=_known(whole.allocation[0]),
         fragmentation=_known(whole.fragmentation[0]),
@@ -71,7 +74,7 @@ def run_summary(history: RunHistory) -> RunSummary:
         ettr=run_ettr(history.jobs),
         ettr_worst_hour=worst_ettr(history),
         throughput_lost=_known(whole.lost[0]),
-        spread=(sum(dp for dp, _ in gangs) / len(gangs), sum(pp for _, pp in gangs) / len(gangs)) if gangs else None,
+        spread=MeanSpread(*(sum(each) / len(gangs) for each in zip(*gangs, strict=True))) if gangs else None,
         failures=int(whole.failures[0]),
         preemptions=int(whole.preemptions[0]),
     )

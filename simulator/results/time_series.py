@@ -120,7 +120,7 @@ def _lost(attempts: Attempts, edges: FloatArray) -> FloatArray:
 
 
 def _fragmentation(history: RunHistory, edges: FloatArray, free: FloatArray, width: FloatArray) -> FloatArray:
-    """Free GPUs on nodes of which another part is in use, over all that are free."""
+    """Return free GPUs on nodes of which another part is in use, over all that are free."""
     if history.cluster is None:
         return np.full(len(width), np.nan)
     whole = history.usable == history.cluster.gpus

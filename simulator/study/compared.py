@@ -1,19 +1,23 @@
-"""Several runs side by side: what a study found, in the form in which pages and tables show it."""
+"""What the rows of a study say together: runs that differ in the seed alone, with means and intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Gt
 
 from simulator.confidence import half_width
 from topology.cluster import FloatArray
+from topology.field_types import Count, NotNegative
 from topology.json_record import JsonRecord
-from topology.quantities import Kind
+from topology.quantities import Kind, label_of
+
+if TYPE_CHECKING:
+    from simulator.study.study_run import Row
 
 
 class ComparedMetric(NamedTuple):
@@ -49,13 +53,17 @@ class Band(JsonRecord):
 
     mean: float
     """Over the runs of the group."""
-    half: Annotated[float, Ge(0)]
+    half: NotNegative
     """Half of the 95 % interval of the mean, by Student's t; 0 with one run."""
 
     @staticmethod
     def of(values: Sequence[float]) -> Band | None:
-        """Of the runs of a group; ``None`` = no run has the number."""
+        """Return the band of a number of some runs; ``None`` = no run has it."""
         return Band(fmean(values), half_width(values)) if values else None
+
+    def label(self, kind: Kind) -> str:
+        """Return mean and half of the interval as people read them."""
+        return label_of(self.mean, kind) + (f" ± {label_of(self.half, kind)}" if self.half else "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +76,7 @@ class Bands:
 
     @staticmethod
     def of(runs: Sequence[FloatArray]) -> Bands:
-        """Of runs over the same buckets."""
+        """Return the bands of runs over the same buckets."""
         means, halves = [], []
         for column in np.array(runs, dtype=np.float64).T:
             known = column[~np.isnan(column)].tolist()
@@ -78,43 +86,66 @@ class Bands:
         return Bands(mean, np.maximum(mean - half, 0.0), mean + half)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RunGroup:
-    """Runs that differ in their seed alone.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRuns(JsonRecord):
+    """Runs that differ in their seed alone."""
 
-    :param name: what tells it from the others of its load: policy, algorithm, cluster, as far as they vary.
-    :param seeds: runs that came to an end.
-    :param diverged: runs that did not.
-    :param bands: by column of :data:`METRICS`.
-    :param against: the same for the differences from the first group of this load, seed by seed: runs of one seed have
-        the same jobs, so these are known better than the means; empty in the first group.
+    name: str
+    """What tells it from the others of its load."""
+    policy: str
+    """Of the queue."""
+    algorithm: str
+    """Of placement; `none` = GPUs were only counted."""
+    cluster: str
+    """Name of its file, without folder and suffix where that tells it from the others."""
+    load: Annotated[float, Gt(0)]
+    """Scale of the load."""
+    runs: Count
+    """That came to an end."""
+    diverged: Count
+    """That were ended because they would not."""
+    metrics: Mapping[str, Band]
+    """By column of the rows; a number that no run has is left out."""
+    against: Mapping[str, Band]
+    """Differences from the first group of this load, seed by seed; empty in the first group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RunGroup(ComparedRuns):
+    """The same runs, with their curves.
+
     :param waiting: jobs that wait, over time; ``None`` = no run came to an end.
     :param allocation: share of GPUs held, over time.
     """
 
-    name: str
-    policy: str
-    algorithm: str
-    cluster: str
-    load: float
-    seeds: int
-    diverged: int
-    bands: Mapping[str, Band | None]
-    against: Mapping[str, Band | None]
     waiting: Bands | None
     allocation: Bands | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyDocument(JsonRecord):
+    """Many replays of a trace."""
+
+    title: str
+    """Name of the trace."""
+    runs: Count
+    """Runs that were asked for."""
+    made: Count
+    """Of these, made now; the others were there."""
+    groups: tuple[ComparedRuns, ...]
+    """In order of policy, algorithm, cluster, load."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """A study.
+    """What a study found.
 
-    :param groups: in the order of the study.
+    :param groups: in order of policy, algorithm, cluster and load as they first appear.
     :param windows: load -> seconds that its time series span.
     """
 
     title: str
-    groups: Sequence[RunGroup]
+    groups: tuple[RunGroup, ...]
     windows: Mapping[float, float]
 
     @property
@@ -135,10 +166,58 @@ class Comparison:
 
     def _values(self, metric: ComparedMetric) -> set[float]:
         """Return different values of a metric, those on the ends of its intervals included."""
-        bands = [band for group in self.groups if (band := group.bands.get(metric.column)) is not None]
+        bands = [band for group in self.groups if (band := group.metrics.get(metric.column)) is not None]
         return {round(end, 9) for band in bands for end in (band.mean - band.half, band.mean + band.half)}
 
     @property
     def names(self) -> list[str]:
         """Names of groups, without the load."""
         return list(dict.fromkeys(group.name for group in self.groups))
+
+
+def compare(rows: Sequence[Row], *, title: str) -> Comparison:
+    """Return what rows of a study say together."""
+    by_key: dict[tuple[str, str, str, float], list[Row]] = {}
+    for row in rows:
+        by_key.setdefault((row["policy"], row["algorithm"], row["cluster"], row["load"]), []).append(row)
+    varies = [len({key[i] for key in by_key}) > 1 for i in range(3)]
+    first: dict[float, list[Row]] = {}
+    groups = []
+    for key, members in by_key.items():
+        name = ", ".join(part for part, several in zip(key[:3], varies, strict=True) if several)
+        groups.append(_group(key, name or key[0], members, first.setdefault(key[3], members)))
+    windows: dict[float, float] = {}
+    for row in rows:
+        windows.setdefault(row["load"], row["window_seconds"] or 1.0)
+    return Comparison(title, tuple(groups), windows)
+
+
+def _group(key: tuple[str, str, str, float], name: str, rows: Sequence[Row], first: Sequence[Row]) -> RunGroup:
+    """Return a group.
+
+    :param first: rows of the first group of the same load.
+    """
+    ended = [row for row in rows if row["outcome"] == "ended"]
+    metrics, against = {}, {}
+    for column in (metric.column for metric in METRICS):
+        found = {row["seed"]: row[column] for row in ended if row[column] is not None}
+        # runs of one seed have the same jobs: differences are known better than means
+        other = {row["seed"]: row[column] for row in first if row["outcome"] == "ended" and row[column] is not None}
+        metrics[column] = Band.of(list(found.values()))
+        against[column] = Band.of([found[seed] - other[seed] for seed in found if seed in other])
+    curves = {
+        name: Bands.of([np.array(row[name], dtype=np.float64) for row in ended]) if ended else None
+        for name in ("waiting", "allocation")
+    }
+    return RunGroup(
+        name=name,
+        policy=key[0],
+        algorithm=key[1],
+        cluster=key[2],
+        load=key[3],
+        runs=len(ended),
+        diverged=len(rows) - len(ended),
+        metrics={column: band for column, band in metrics.items() if band},
+        against={} if first is rows else {column: band for column, band in against.items() if band},
+        **curves,
+    )

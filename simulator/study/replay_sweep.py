@@ -9,9 +9,8 @@ from pathlib import Path
 
 from scheduler.study.executors import Executor
 from simulator.run_lock import held_alone
-from simulator.study.run_row import Row, run_point
 from simulator.study.study_file import INPUTS, Journal, point_of, read_rows, write_rows
-from simulator.study.study_plan import Inputs, StudyPoint, study_fingerprint
+from simulator.study.study_run import Inputs, Row, StudyPoint, run_point, study_fingerprint
 from topology.errors import InvalidInput
 
 
@@ -46,52 +45,31 @@ def sweep(
     :raises InvalidInput: the file has rows of other inputs, or another study is writing it.
     :raises ArnoldError: a run cannot begin, or a worker died; rows that are done are kept in the journal.
     """
-    with nullcontext() if out is None else held_alone(out):
-        return _sweep(inputs, points, executor, title=title, version=version, out=out, step=step)
-
-
-def _sweep(
-    inputs: Inputs,
-    points: Sequence[StudyPoint],
-    executor: Executor,
-    *,
-    title: str,
-    version: str,
-    out: str | None,
-    step: Callable[[str], None],
-) -> Swept:
     mark = study_fingerprint(inputs, version=version)
-    journal = None if out is None else Journal(out, mark)
-    done = _there(out, mark, journal)
-    todo = [point for point in points if point not in done]
-    try:
+    with nullcontext() if out is None else held_alone(out):
+        journal = None if out is None else Journal(out, mark)
+        done = {} if journal is None else _rows_there(journal) | journal.read()
+        todo = [point for point in points if point not in done]
         for row in executor.run(run_point, inputs, todo) if todo else ():
             done[point_of(row)] = row
             if journal is not None:
                 journal.add(row)
-            step(_said(row))
-    finally:
+            step("{policy}, {algorithm}, {cluster}, load {load:g}, seed {seed}".format_map(row))
         if journal is not None:
-            journal.close()
-    if out is not None and journal is not None:
-        write_rows(out, done.values(), inputs=mark, title=title)
-        journal.remove()
+            write_rows(journal.out, done.values(), inputs=mark, title=title)
+            journal.path.unlink(missing_ok=True)
     return Swept([done[point] for point in points], len(todo))
 
 
-def _there(out: str | None, mark: str, journal: Journal | None) -> dict[StudyPoint, Row]:
+def _rows_there(journal: Journal) -> dict[StudyPoint, Row]:
     """Return rows of earlier studies on the same inputs."""
-    done: dict[StudyPoint, Row] = {}
-    if out is not None and Path(out).exists():
-        done, metadata = read_rows(out)
-        if metadata.get(INPUTS) != mark:
-            raise InvalidInput(
-                "has rows of another trace, cluster or setting, or of another version of this program",
-                where=out,
-                fix="name another file, or remove this one",
-            )
-    return done | (journal.read() if journal is not None else {})
-
-
-def _said(row: Row) -> str:
-    return f"{row['policy']}, {row['algorithm']}, {row['cluster']}, load {row['load']:g}, seed {row['seed']}"
+    if not Path(journal.out).exists():
+        return {}
+    rows, metadata = read_rows(journal.out)
+    if metadata.get(INPUTS) != journal.inputs:
+        raise InvalidInput(
+            "has rows of another trace, cluster or setting, or of another version of this program",
+            where=journal.out,
+            fix="name another file, or remove this one",
+        )
+    return rows

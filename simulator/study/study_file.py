@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from simulator.study.compared import Comparison
-from simulator.study.groups import compare
-from simulator.study.run_row import COLUMNS, Row
-from simulator.study.study_plan import StudyPoint
+from simulator.study.compared import Comparison, compare
+from simulator.study.study_run import COLUMNS, Row, StudyPoint
 from topology.errors import InvalidInput
 from topology.files import write_file
 
@@ -21,8 +20,6 @@ TITLE = "arnold.title"
 
 LARGEST = 1e18
 """No run makes a larger number, in seconds or jobs; the sum of squares of what is smaller is a float too."""
-
-_TYPES = {str: "string", float: "float64", int: "int64"}
 
 
 def point_of(row: Mapping[str, Any]) -> StudyPoint:
@@ -75,19 +72,14 @@ def write_rows(path: str, rows: Iterable[Row], *, inputs: str, title: str) -> No
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    types = {str: pa.string(), float: pa.float64(), int: pa.int64(), list: pa.list_(pa.float64())}
     ordered = sorted(rows, key=point_of)
-    fields = [(name, _type(kind)) for name, kind in COLUMNS.items()]
+    fields = [(name, types[kind]) for name, kind in COLUMNS.items()]
     schema = pa.schema(fields, metadata={INPUTS: inputs, TITLE: title})
     arrays = [pa.array([row[field.name] for row in ordered], type=field.type) for field in schema]
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_arrays(arrays, schema=schema), buffer, compression="zstd")
     write_file(path, buffer.getvalue())
-
-
-def _type(kind: type) -> Any:
-    import pyarrow as pa
-
-    return pa.list_(pa.float64()) if kind is list else pa.type_for_alias(_TYPES[kind])
 
 
 def read_comparison(path: str) -> Comparison:
@@ -101,29 +93,32 @@ def read_comparison(path: str) -> Comparison:
     return compare(list(rows.values()), title=metadata.get(TITLE, Path(path).stem))
 
 
+@dataclass(frozen=True, slots=True)
 class Journal:
     """Rows that are done while a study goes on: a line of JSON each, on disk before the next run ends.
 
-    :param path: of the Parquet file beside which it lies.
+    :param out: the Parquet file beside which it lies.
     :param inputs: fingerprint; rows of others are not taken.
     """
 
-    def __init__(self, path: str, inputs: str) -> None:
-        self._path = Path(f"{path}.unfinished")
-        self._inputs = inputs
-        self._file: TextIO | None = None
+    out: str
+    inputs: str
+
+    @property
+    def path(self) -> Path:
+        """The file of the journal."""
+        return Path(f"{self.out}.unfinished")
 
     def read(self) -> dict[StudyPoint, Row]:
         """Return rows of a broken study; a line that was cut off is left out."""
         rows: dict[StudyPoint, Row] = {}
-        if not self._path.is_file():
-            return rows
-        for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
+        text = self.path.read_text(encoding="utf-8", errors="replace") if self.path.is_file() else ""
+        for line in text.splitlines():
             try:
                 document = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(document, dict) and document.get("inputs") == self._inputs:
+            if isinstance(document, dict) and document.get("inputs") == self.inputs:
                 rows[point_of(document["row"])] = document["row"]
         return rows
 
@@ -132,28 +127,14 @@ class Journal:
 
         :raises InvalidInput: the place cannot be written to.
         """
+        line = json.dumps({"inputs": self.inputs, "row": row}, allow_nan=False)
         try:
-            if self._file is None:
-                broken = self._path.is_file() and not self._path.read_bytes().endswith(b"\n")
-                self._file = self._path.open("a", encoding="utf-8")
-                if broken:
-                    self._file.write("\n")
-            self._file.write(json.dumps({"inputs": self._inputs, "row": row}, allow_nan=False) + "\n")
-            self._file.flush()
+            with self.path.open("a", encoding="utf-8") as file:
+                # the line before may have been cut off; an empty one is passed over
+                file.write(f"\n{line}\n")
         except OSError as error:
             raise InvalidInput(
                 f"cannot be written: {error.strerror}",
-                where=str(self._path),
+                where=str(self.path),
                 fix="choose a folder that may be written to",
             ) from error
-
-    def close(self) -> None:
-        """Close the file: nothing more is added."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def remove(self) -> None:
-        """Finish: all rows are in the file."""
-        self.close()
-        self._path.unlink(missing_ok=True)

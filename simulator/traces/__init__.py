@@ -1,9 +1,17 @@
 """Public job traces in their own formats, read as JobRecords."""
 
 from simulator.traces.cluster_fit import check_against
-from simulator.traces.job_trace import JobTrace
-from simulator.traces.time_window import parse_window
+from simulator.traces.job_trace import JobTrace, max_gpus, merge, parse_window, resampled, scale_load, window
 from simulator.traces.trace_loading import read_trace
-from simulator.traces.trace_transforms import max_gpus, merge, scale_load, window
 
-__all__ = ["JobTrace", "check_against", "max_gpus", "merge", "parse_window", "read_trace", "scale_load", "window"]
+__all__ = [
+    "JobTrace",
+    "check_against",
+    "max_gpus",
+    "merge",
+    "parse_window",
+    "read_trace",
+    "resampled",
+    "scale_load",
+    "window",
+]

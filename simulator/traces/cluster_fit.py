@@ -1,6 +1,6 @@
 """Whether a trace and a cluster belong together, said before anything runs.
 
-A job that no state of the cluster can hold would wait for ever, and under first-in-first-out everybody behind it too.
+A job that no state of the cluster can hold would wait for ever, and under first-in-first-out all behind it too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAMED = 3
 
 
 def check_against(trace: JobTrace, cluster: Cluster, *, lenient: bool = False) -> JobTrace:
-    """Return the trace, once it is sure that every job of it fits into the cluster when nobody else is there.
+    """Return the trace, once it is sure that every job of it fits into the cluster when no other is there.
 
     Nodes that are faulty count for nothing, of the others the GPUs that are free now.
 
@@ -33,22 +33,17 @@ def check_against(trace: JobTrace, cluster: Cluster, *, lenient: bool = False) -
     """
     free = np.sort(usable_gpus(cluster))
     size = node_size(cluster)
-    reasons = {}
-    for record in trace.records:
-        if reason := misfit(record, size, free):
-            reasons[record.job_id] = reason
+    reasons = {record.job_id: reason for record in trace.records if (reason := misfit(record, size, free))}
     if not reasons:
         return trace
-    if not lenient:
-        raise TraceFormatError(_complaint(list(reasons.values())), where=trace.source, fix=_FIX)
     kept = tuple(record for record in trace.records if record.job_id not in reasons)
-    if not kept:
+    if not (lenient and kept):
         raise TraceFormatError(_complaint(list(reasons.values())), where=trace.source, fix=_FIX)
     return trace.replace(records=kept, dropped=trace.dropping(TOO_LARGE, len(reasons)))
 
 
 def usable_gpus(cluster: Cluster) -> IntArray:
-    """Shape [nodes], GPUs that jobs can use: those that are free now, none of a faulty node.
+    """Return GPUs that jobs can use, shape [nodes]: those that are free now, none of a faulty node.
 
     :raises InvalidTopology: there are none at all.
     """

@@ -1,20 +1,192 @@
-"""Readers of our own columns (:mod:`simulator.traces.job_table`) as CSV, JSON lines and Parquet."""
+"""Our own columns as CSV, JSON lines and Parquet: their readers, and jobs written as CSV.
+
+They are called as the fields of :class:`~simulator.job_record.JobRecord`, except that the time of submission is
+``submit_time`` (``submit`` is understood) and that parallelism has a column for each degree.  Instead of ``duration`` a
+file may have ``start_time`` and ``end_time``: so what a simulation wrote as its jobs is a trace again.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from io import StringIO
 from typing import Any
 
-from simulator.traces.job_table import REQUIRED, JobRows, canonical, likeness
+from scheduler.job import FAMILIES, Parallelism
+from simulator.job_record import JobRecord
+from simulator.traces.job_fields import Clock, number, optional, record, status, whole
 from simulator.traces.types import Numbered
-from topology.errors import TraceFormatError
+from topology.errors import InvalidJob, TraceFormatError, did_you_mean
 from topology.tables.bad_rows import BadRow, BadRows
 from topology.tables.byte_stream import ByteStream
 from topology.tables.text_rows import CsvRows, header_of, json_objects
 
+REQUIRED = ("job_id", "submit_time", "duration", "gpus")
+TIMES = ("start_time", "end_time")
+OPTIONAL = (
+    "nodes",
+    "user",
+    "queue",
+    "group",
+    "cpus",
+    "memory",
+    "status",
+    "priority",
+    "preemptible",
+    "announced",
+    "estimate",
+    "model",
+    *FAMILIES,
+    *TIMES,
+)
+SAME = {"submit": "submit_time", "duration_seconds": "duration"}
+"""Other names of columns; the second is what a simulation writes."""
+
 PARQUET = b"PAR1"
 """First bytes of a Parquet file."""
+
+MISSPELT = 0.85
+"""Likeness from which an unknown column is taken for a misspelt one."""
+
+YES = frozenset({"true", "yes", "1"})
+NO = frozenset({"false", "no", "0", ""})
+
+
+def likeness(columns: Collection[str]) -> float:
+    """Return the share of the required columns that are there."""
+    names = {SAME.get(name, name) for name in columns}
+    if names.issuperset(TIMES):
+        names.add("duration")
+    return sum(name in names for name in REQUIRED) / len(REQUIRED)
+
+
+def canonical(columns: Collection[str], *, where: str, bad_rows: BadRows) -> list[str]:
+    """Return the columns by their first names, once it is sure that all that must be there are.
+
+    :raises TraceFormatError: one is missing, or written twice, or looks like one that is misspelt.
+    """
+    names = [SAME.get(name, name) for name in columns]
+    known = (*REQUIRED, *OPTIONAL)
+    for name in REQUIRED:
+        if name in names or (name == "duration" and set(TIMES) <= set(names)):
+            continue
+        meant = did_you_mean(name, [other for other in names if other not in known])
+        raise TraceFormatError(
+            f"the column {name!r} is missing; a trace has {','.join(REQUIRED)}",
+            where=where,
+            fix=f"{meant}Rename it to {name!r}" if meant else f"add the column {name!r}, or say --format",
+        )
+    others = [name for name in names if name not in known]
+    for name in others:
+        absent = [other for other in known if other not in names]
+        if close := get_close_matches(name.lower(), absent, n=1, cutoff=MISSPELT):
+            raise TraceFormatError(
+                f"the column {name!r} looks like {close[0]!r}",
+                where=where,
+                fix=f"did you mean {close[0]!r}? Rename it, or leave it out",
+            )
+    for other, name in SAME.items():
+        if other in columns and name in columns:
+            raise TraceFormatError(f"has both {other} and {name}", where=where, fix="keep one of the two")
+    if others:
+        bad_rows.note(f"Columns that were not read: {', '.join(sorted(others))}.")
+    return names
+
+
+class JobRows:
+    """Makes jobs of rows of named cells.  Cells are text or, from Parquet and JSON, values."""
+
+    def __init__(self, bad_rows: BadRows) -> None:
+        self._clock = Clock(bad_rows)
+
+    def job(self, cells: Mapping[str, Any]) -> JobRecord:
+        """Return the job of one row.
+
+        :raises BadRow: it says what no job can be.
+        """
+        job_id = _text(cells, "job_id")
+        submit = self._clock.seconds(cells.get("submit_time"), "submit_time")
+        nodes = cells.get("nodes")
+        return record(
+            job_id=job_id,
+            submit=submit,
+            duration=self._duration(cells, job_id, submit),
+            gpus=number(cells.get("gpus"), "gpus"),
+            nodes=None if nodes in ("", None) else whole(nodes, "nodes"),
+            user=_text(cells, "user"),
+            queue=_text(cells, "queue"),
+            group=_text(cells, "group"),
+            cpus=_amount(cells, "cpus"),
+            memory=_amount(cells, "memory"),
+            status=status(_text(cells, "status")),
+            priority=whole(cells.get("priority") or 0, "priority"),
+            preemptible=_flag(cells, "preemptible"),
+            announced=self._announced(cells, job_id, submit),
+            estimate=_amount(cells, "estimate"),
+            parallelism=_parallelism(cells),
+            model=_text(cells, "model"),
+        )
+
+    def _duration(self, cells: Mapping[str, Any], job_id: str, submit: float) -> float:
+        begin, end = cells.get("start_time"), cells.get("end_time")
+        started = None if begin in ("", None) else self._clock.seconds(begin, "start_time")
+        ended = None if end in ("", None) else self._clock.seconds(end, "end_time")
+        for time, event in ((started, "starts"), (ended, "ends")):
+            if time is not None and time < submit:
+                raise BadRow(
+                    "submitted too late",
+                    f"job {job_id} {event} at {time:.15g} and is submitted at {submit:.15g}",
+                    fix="give times in their order: submit_time, start_time, end_time",
+                )
+        if cells.get("duration") not in ("", None):
+            return number(cells["duration"], "duration")
+        if started is None or ended is None:
+            raise BadRow("has not ended", f"job {job_id} has not ended", fix="give its duration")
+        return ended - started
+
+    def _announced(self, cells: Mapping[str, Any], job_id: str, submit: float) -> float | None:
+        if cells.get("announced") in ("", None):
+            return None
+        announced = self._clock.seconds(cells["announced"], "announced")
+        if announced > submit:
+            raise BadRow(
+                "announced too late",
+                f"job {job_id} is announced at {announced:.15g}, after its submission at {submit:.15g}",
+                fix="announce a job at or before its submission",
+            )
+        return announced
+
+
+def _text(cells: Mapping[str, Any], column: str) -> str:
+    value = cells.get(column)
+    return "" if value is None else str(value)
+
+
+def _amount(cells: Mapping[str, Any], column: str) -> float | None:
+    value = optional(cells.get(column), column)
+    if value is not None and value < 0:
+        raise BadRow("negative amount", f"{column} is {value:g}", fix=f"give {column} from 0 up, or leave it empty")
+    return value
+
+
+def _flag(cells: Mapping[str, Any], column: str) -> bool:
+    word = _text(cells, column).lower()
+    if word not in YES | NO:
+        raise BadRow("not true or false", f"{column} is {word[:60]!r}", fix="write true or false")
+    return word in YES
+
+
+def _parallelism(cells: Mapping[str, Any]) -> Parallelism | None:
+    degrees: dict[str, Any] = {name: whole(cells[name], name) for name in FAMILIES if cells.get(name) not in ("", None)}
+    if not degrees:
+        return None
+    try:
+        return Parallelism(**degrees)
+    except InvalidJob as error:
+        raise BadRow("parallelism", error.message, fix=error.fix) from None
 
 
 class JobCsv:
@@ -93,3 +265,33 @@ class JobParquet:
 
         rows = parquet_rows(source, lambda names: canonical(names, where=source.name, bad_rows=bad_rows))
         return bad_rows.keep(rows, JobRows(bad_rows).job, source)
+
+
+def write_jobs(records: Sequence[JobRecord]) -> str:
+    """Return jobs as the CSV that ``--format csv`` reads; columns of which no job says anything are left out.
+
+    The order of ranks of a parallelism is not written: the format has no column for it.
+    """
+    rows = [_cells(record) for record in records]
+    columns = [name for name in (*REQUIRED, *OPTIONAL) if name in REQUIRED or any(name in row for row in rows)]
+    text = StringIO()
+    writer = csv.DictWriter(text, fieldnames=columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _cells(record: JobRecord) -> dict[str, str]:
+    """Return what a job says beyond what holds where a cell is empty."""
+    said = {one.name: value for one in fields(JobRecord) if (value := getattr(record, one.name)) != one.default}
+    said["submit_time"] = said.pop("submit")
+    degrees = said.pop("parallelism", None)
+    if degrees is not None:
+        # A degree that is left out is 1; one has to be there for a parallelism to be.
+        said |= {name: size for name in FAMILIES if (size := getattr(degrees, name)) > 1 or name == "tp"}
+    return {name: _plain(value) for name, value in said.items()}
+
+
+def _plain(value: object) -> str:
+    """Return the shortest text that reads back as the same value; whole numbers without a fraction."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -40,7 +40,7 @@ class Pai2023:
     summary = "openb_pod_list_*.csv: name,cpu_milli,memory_mib,num_gpu,gpu_milli,...,creation_time,deletion_time,..."
 
     def likeness(self, head: bytes) -> float:
-        """Share of the columns that the header has."""
+        """Return the share of the columns that the header has."""
         return share(header_of(head), COLUMNS)
 
     def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:

@@ -27,7 +27,7 @@ class Philly:
     summary = "a CSV with the columns timestamp,duration,num_gpus,gpu_time,cluster"
 
     def likeness(self, head: bytes) -> float:
-        """Share of the columns that the header has."""
+        """Return the share of the columns that the header has."""
         return share(header_of(head), COLUMNS)
 
     def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_trace import JobTrace, in_order
-from simulator.traces.trace_formats import recognise
 from simulator.traces.types import TRACE_READERS, Numbered, TraceReader
 from topology.errors import TraceFormatError
 from topology.tables.bad_rows import BadRow, BadRows
 from topology.tables.byte_stream import ByteStream, CutOff, open_stream
+
+NEARLY = 0.5
+"""Likeness from which a reader is asked what is wrong with a file that no reader recognises."""
 
 
 def read_trace(path: str | Path, *, format: str | None = None, lenient: bool = False) -> JobTrace:
@@ -40,6 +42,24 @@ def read_trace(path: str | Path, *, format: str | None = None, lenient: bool = F
     return JobTrace(in_order(records), dict(bad_rows.dropped), source.name, reader.name, tuple(bad_rows.notes))
 
 
+def recognise(source: ByteStream) -> TraceReader:
+    """Return the reader of a file, by its content.
+
+    :raises TraceFormatError: no reader, or more than one, recognises it.
+    """
+    readers = [TRACE_READERS.load(name) for name in TRACE_READERS.names()]
+    likeness = [reader.likeness(source.head) for reader in readers]
+    best = max(likeness, default=0.0)
+    fitting = [reader for reader, like in zip(readers, likeness, strict=True) if like == best]
+    if best >= NEARLY and len(fitting) == 1:
+        return fitting[0]
+    if best == 1.0:
+        names = " and ".join(reader.name for reader in fitting)
+        raise TraceFormatError(f"looks like {names} at once", where=source.name, fix="say which with --format")
+    known = "; ".join(f"{reader.name}: {reader.summary}" for reader in readers)
+    raise TraceFormatError("is in no format that is known", where=source.name, fix=f"give one of these ({known})")
+
+
 def _kept(reader: TraceReader, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
     """Yield the jobs of a reader; of a file that is cut off those before the cut, where reading is lenient."""
     try:
@@ -52,7 +72,7 @@ def _kept(reader: TraceReader, source: ByteStream, bad_rows: BadRows) -> Iterato
 
 
 def _unique(numbered: Iterable[Numbered], source: ByteStream, bad_rows: BadRows) -> Iterator[JobRecord]:
-    """Yield jobs whose id was not there before."""
+    """Yield jobs with an id that was not there before."""
     seen: dict[str, int] = {}
     for line, record in numbered:
         first = seen.setdefault(record.job_id, line)

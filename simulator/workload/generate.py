@@ -12,22 +12,25 @@ Beyond the fit (:mod:`simulator.workload.job_kinds`) a few things are assumed, f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.job_record import JobRecord
-from simulator.workload.arrivals import DAY, arrivals
-from simulator.workload.job_kinds import STATUSES, JobKind, kinds_of
+from simulator.workload.job_kinds import JobKind, kinds_of
 from simulator.workload.models import grids
-from simulator.workload.published import KALOS
-from simulator.workload.spec import WorkloadSpec
+from simulator.workload.published import KALOS, STATUSES
+from topology.cluster import FloatArray
 from topology.errors import InvalidInput, TooLarge
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
+KindName = Literal["evaluation", "other", "pretraining"]
+KINDS: tuple[KindName, ...] = ("evaluation", "other", "pretraining")
+
+DAY = 86_400.0
+PEAK = 15.0
+"""Hour of the day with most submissions: the afternoon."""
 
 USERS = 24
 """Users of a kind."""
@@ -45,6 +48,36 @@ MAX_JOBS = 10_000_000
 
 CPUS_PER_GPU = 15.0
 MEMORY_PER_GPU = 125e9
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSpec:
+    """A workload to be made.
+
+    :param days: for how long jobs are submitted.
+    :param per_day: jobs submitted a day, on average; by default as many as in Kalos.
+    :param gpus: GPUs of the cluster, for ``load``.
+    :param load: GPU time asked for, as a share of what the cluster has; it sets the rate in place of ``per_day``.
+    :param seed: same seed, same jobs.
+    :param rhythm: how much the rate of submission swings over the day, 0 to below 1.
+    :param max_gpus: larger jobs are not made; the smaller sizes of their kind take their place.
+    :param kinds: the kinds of jobs that are made.
+    :param preemptible: the kinds of jobs that may be stopped and queued again.
+    :param announce_gpus: jobs from this size on are announced before they are submitted; ``None`` = none is.
+    :param announce_seconds: how long before.
+    """
+
+    days: float = KALOS.days
+    per_day: float = KALOS.jobs / KALOS.days
+    gpus: int | None = None
+    load: float | None = None
+    seed: int = 0
+    rhythm: float = 0.0
+    max_gpus: int = KALOS.gpus_max
+    kinds: tuple[KindName, ...] = KINDS
+    preemptible: tuple[KindName, ...] = ()
+    announce_gpus: int | None = None
+    announce_seconds: float = 4 * 3600.0
 
 
 def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
@@ -100,6 +133,21 @@ def check(spec: WorkloadSpec) -> None:
     ):
         if not fits:
             raise InvalidInput(f"{name} is {getattr(spec, name)}", where=name, fix=fix)
+
+
+def arrivals(generator: np.random.Generator, *, per_day: float, days: float, rhythm: float = 0.0) -> FloatArray:
+    """Return times of submission in seconds from 0, ascending.
+
+    The rate is ``per_day * (1 + rhythm * cos(2 pi (t - peak) / day))``; times of a process with the largest rate are
+    thinned to it (Lewis and Shedler, 1979).
+
+    :param rhythm: 0 = the same all day, below 1.
+    """
+    most = per_day * (1 + rhythm)
+    times = np.sort(generator.random(generator.poisson(most * days)) * days * DAY)
+    rate = 1 + rhythm * np.cos(2 * np.pi * (times / DAY - PEAK / 24))
+    kept: FloatArray = times[generator.random(len(times)) * (1 + rhythm) < rate]
+    return kept
 
 
 def _wanted(spec: WorkloadSpec) -> list[JobKind]:
@@ -170,9 +218,10 @@ def _jobs(kind: JobKind, times: FloatArray, generator: np.random.Generator, spec
     return records
 
 
-def _people(score: FloatArray, generator: np.random.Generator) -> tuple[IntArray, IntArray]:
+def _people(score: FloatArray, generator: np.random.Generator) -> tuple[list[int], list[int]]:
     """Return user and group of each job, by the blurred quantile of its run time; names in no order of habits."""
     blurred = HABIT * score + np.sqrt(1 - HABIT**2) * generator.standard_normal(len(score))
     cuts = [NormalDist().inv_cdf(i / USERS) for i in range(1, USERS)]
     habit = np.searchsorted(cuts, blurred)
-    return generator.permutation(USERS)[habit], generator.permutation(GROUPS)[habit * GROUPS // USERS]
+    users, groups = generator.permutation(USERS)[habit], generator.permutation(GROUPS)[habit * GROUPS // USERS]
+    return users.tolist(), groups.tolist()

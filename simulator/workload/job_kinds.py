@@ -2,7 +2,7 @@
 
 Published are figures of the whole and two shares for evaluation and pretraining.  The rest is chosen here, and said:
 
-- *sizes* of each kind are powers of two whose mean over all kinds is the published one;
+- *sizes* of each kind are powers of two; their mean over all kinds is the published one;
 - *run times* are log-normal.  Those of pretraining and of the other jobs (debugging, fine-tuning) depend on how the job
   ends, such that both the shares of jobs and the shares of GPU time come out by status; those of evaluation do not, and
   have the median that gives the published one of the whole;
@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from simulator.job_record import Status
-from simulator.workload.published import Published
-
-STATUSES: tuple[Status, ...] = ("completed", "cancelled", "failed")
+from simulator.workload.published import STATUSES, Published
 
 SIGMA = 1.3
 """Standard deviation of the logarithm of run times of pretraining and other jobs: 90 % lie within a factor of 8.5."""
@@ -50,7 +48,7 @@ class LogNormal:
         return self.median * math.exp(self.sigma**2 / 2)
 
     def below(self, seconds: float) -> float:
-        """Share of run times below so many seconds."""
+        """Return the share of run times below so many seconds."""
         return NormalDist().cdf(math.log(seconds / self.median) / self.sigma)
 
     @classmethod
@@ -88,7 +86,7 @@ class JobKind:
         return sum(share * self.seconds[status].mean for status, share in self.status.items())
 
     def below(self, seconds: float) -> float:
-        """Share of jobs that run less than so many seconds."""
+        """Return the share of jobs that run less than so many seconds."""
         return sum(share * self.seconds[status].below(seconds) for status, share in self.status.items())
 
     @property
@@ -120,54 +118,26 @@ def kinds_of(published: Published) -> tuple[JobKind, ...]:
         for status in STATUSES
     }
     total = published.gpu_time_mean
-    pretraining = _kind_by_status(
-        "pretraining",
-        pretraining_share,
-        PRETRAINING_SIZES,
-        PRETRAINING_STATUS,
-        gpu_time=total * pretraining_time,
-        parts=pretraining_parts,
-        priority=2,
-    )
-    other = _kind_by_status(
-        "other",
-        other_share,
-        OTHER_SIZES,
-        OTHER_STATUS,
-        gpu_time=total * other_time,
-        parts=published.gpu_time_share,
-        priority=1,
-    )
-    run_time = _evaluation_seconds(published, pretraining, other, evaluation_share)
-    evaluation = JobKind(
-        "evaluation",
-        evaluation_share,
-        EVALUATION_SIZES,
-        evaluation_status,
-        dict.fromkeys(STATUSES, run_time),
-        priority=0,
-    )
+    sizes, status, times = PRETRAINING_SIZES, PRETRAINING_STATUS, pretraining_parts
+    seconds = _seconds_by_status(total * pretraining_time / pretraining_share, sizes, status, times)
+    pretraining = JobKind("pretraining", pretraining_share, sizes, status, seconds, priority=2)
+    seconds = _seconds_by_status(total * other_time / other_share, OTHER_SIZES, OTHER_STATUS, published.gpu_time_share)
+    other = JobKind("other", other_share, OTHER_SIZES, OTHER_STATUS, seconds, priority=1)
+    seconds = dict.fromkeys(STATUSES, _evaluation_seconds(published, pretraining, other, evaluation_share))
+    evaluation = JobKind("evaluation", evaluation_share, EVALUATION_SIZES, evaluation_status, seconds, priority=0)
     return evaluation, other, pretraining
 
 
-def _kind_by_status(
-    name: str,
-    share: float,
-    sizes: Mapping[int, float],
-    status: Mapping[Status, float],
-    *,
-    gpu_time: float,
-    parts: Mapping[Status, float],
-    priority: int,
-) -> JobKind:
-    """Return a kind whose jobs take ``gpu_time`` GPU seconds for each job of all, divided by status as ``parts``."""
-    mean = gpu_time / share / sum(gpus * part for gpus, part in sizes.items())
-    seconds = {each: LogNormal.of_mean(mean * parts[each] / status[each], SIGMA) for each in STATUSES}
-    return JobKind(name, share, sizes, status, seconds, priority)
+def _seconds_by_status(
+    gpu_time: float, sizes: Mapping[int, float], status: Mapping[Status, float], parts: Mapping[Status, float]
+) -> dict[Status, LogNormal]:
+    """Return run times of a kind with jobs of ``gpu_time`` GPU seconds each, divided by status as ``parts``."""
+    mean = gpu_time / sum(gpus * part for gpus, part in sizes.items())
+    return {each: LogNormal.of_mean(mean * parts[each] / status[each], SIGMA) for each in STATUSES}
 
 
 def _evaluation_seconds(published: Published, pretraining: JobKind, other: JobKind, share: float) -> LogNormal:
-    """Run times of evaluation that give the mean and the median of the whole.
+    """Return run times of evaluation that give the mean and the median of the whole.
 
     With z the normal quantile at which the published median m lies among them: ``ln m = mu + sigma z`` and
     ``ln mean = mu + sigma^2 / 2`` give ``sigma = z + sqrt(z^2 + 2 ln(mean / m))``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arnold.pages.replay.comparison_page import study_page
+from arnold.pages.replay.comparison import study_page
 from arnold.pages.replay.replay_page import simulation_page
 
 __all__ = ["simulation_page", "study_page"]

@@ -1,8 +1,8 @@
-"""What a study found, as drawings: means with their intervals, and queues over time with bands."""
+"""What a study found, as drawings and as a page: means with their intervals, and queues over time with bands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,39 @@ import numpy as np
 from arnold.pages.line_chart import ChartCard, ChartLine, LineChart, card_of
 from arnold.pages.row_chart import ChartRow, row_chart
 from simulator.study.compared import Band, ComparedMetric, Comparison, RunGroup
+from topology.drawing.templates import render
 from topology.quantities import Kind, label_of, plural
 
 MOST_DRAWN = 8
 """Groups that are drawn: as many as there are colours."""
+
+
+def study_page(compared: Comparison, *, notes: Sequence[str] = ()) -> str:
+    """Return one self-contained page; same input, same text."""
+    charts, data = comparison_cards(compared)
+    shown = compared.differing
+    runs = sum(group.runs + group.diverged for group in compared.groups)
+    left_out = compared.names[MOST_DRAWN:]
+    said = [*notes]
+    if same := ", ".join(f"{metric.title} {label_of(value, metric.kind)}" for metric, value in compared.same):
+        said.append(f"The same in all runs: {same}.")
+    if left_out:
+        said.append(f"Drawn are the first {MOST_DRAWN}; the table has all. Not drawn: {', '.join(left_out)}.")
+    return render(
+        "arnold.pages.replay",
+        "study.html.j2",
+        styles=("pages.css", "charts.css", "replay.css"),
+        scripts=("charts.js",),
+        title=compared.title,
+        headline=f"{plural(len(compared.names), 'way')} to schedule one trace",
+        lead=f"{plural(runs, 'run')}: {plural(len(compared.groups), 'group')} of runs that differ in the seed alone.",
+        charts=charts,
+        columns=[metric.title for metric in shown],
+        loads=len(compared.loads) > 1,
+        rows=[_cells(group, shown) for group in compared.groups],
+        sentences=said,
+        data={"length": compared.windows[compared.loads[-1]], "edges": [0.0, 1.0], "charts": data},
+    )
 
 
 def comparison_cards(compared: Comparison) -> tuple[list[ChartCard], dict[str, Any]]:
@@ -25,13 +54,8 @@ def comparison_cards(compared: Comparison) -> tuple[list[ChartCard], dict[str, A
     return [*cards, *map(card_of, charts)], data
 
 
-def in_words(band: Band, kind: Kind) -> str:
-    """Return a mean and half of its interval."""
-    return f"{label_of(band.mean, kind)} ± {label_of(band.half, kind)}" if band.half else label_of(band.mean, kind)
-
-
 def _metric(compared: Comparison, metric: ComparedMetric, colours: Mapping[str, int]) -> ChartCard | None:
-    found = [(group, band) for group in compared.groups if (band := group.bands.get(metric.column))]
+    found = [(group, band) for group in compared.groups if (band := group.metrics.get(metric.column))]
     found = [(group, band) for group, band in found if group.name in colours]
     if not found:
         return None
@@ -49,7 +73,7 @@ def _metric(compared: Comparison, metric: ComparedMetric, colours: Mapping[str, 
 
 
 def _row(group: RunGroup, band: Band, kind: Kind, colour: int) -> ChartRow:
-    tip = f"{group.name}\n{in_words(band, kind)}\n{plural(group.seeds, 'run')}"
+    tip = f"{group.name}\n{band.label(kind)}\n{plural(group.runs, 'run')}"
     stem = (band.mean - band.half, band.mean + band.half)
     return ChartRow(group.name, f"l{colour}", band.mean, stem, tip)
 
@@ -62,7 +86,7 @@ def _curve(name: str, colour: int, points: list[tuple[float, Band]], kind: Kind)
         [load for load, _ in points],
         [band.mean for band in bands],
         band=([max(band.mean - band.half, 0.0) for band in bands], [band.mean + band.half for band in bands]),
-        tips=[f"{name}, load {load:g}\n{in_words(band, kind)}" for load, band in points],
+        tips=[f"{name}, load {load:g}\n{band.label(kind)}" for load, band in points],
     )
 
 
@@ -85,3 +109,19 @@ def _over_time(compared: Comparison, colours: Mapping[str, int]) -> Iterator[Lin
             lines.append(ChartLine(group.name, colour, edges, bands.mean.tolist(), shape="step", band=ends))
         if lines:
             yield LineChart(title, lines, kind, f"c-{name}", f"{note}{said} Bands: 95% over seeds.")
+
+
+def _cells(group: RunGroup, columns: Sequence[ComparedMetric]) -> tuple[str, str, str, list[tuple[str, str, str]]]:
+    """Return name, load, runs, and mean, half width and difference from the first group of each column."""
+    cells = []
+    for metric in columns:
+        band, other = group.metrics.get(metric.column), group.against.get(metric.column)
+        if band is None:
+            cells.append(("-", "", ""))
+            continue
+        mean, _, half = band.label(metric.kind).partition(" ± ")
+        sign = "+" if other and other.mean > 0 else ""
+        difference = f"{sign}{label_of(other.mean, metric.kind)} ± {label_of(other.half, metric.kind)}" if other else ""
+        cells.append((mean, f"± {half}" if half else "", difference))
+    runs = str(group.runs) + (f" (+{group.diverged} diverged)" if group.diverged else "")
+    return group.name, f"{group.load:g}x", runs, cells

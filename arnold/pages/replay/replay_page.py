@@ -1,27 +1,28 @@
-"""The page of a replay: the cluster over time, what was used and who waited, what spread and failures cost."""
+"""The page of a replay: the cluster over time, what was used, how long jobs waited, what spread and failures cost."""
 
 from __future__ import annotations
 
+import json
+import zlib
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from arnold.exports.frames import Frames, frames
+from arnold.exports.frames import frames
 from arnold.pages.line_chart import ChartCard, card_of
 from arnold.pages.replay.comparison import comparison_cards
-from arnold.pages.replay.deflated import packed_frames, packed_json
-from arnold.pages.replay.job_list import chosen_jobs, job_data
+from arnold.pages.replay.job_tables import chosen_jobs, job_data, spread_rows, wait_chart, wait_rows
 from arnold.pages.replay.panels import panels
-from arnold.pages.replay.spread_table import spread_rows
-from arnold.pages.replay.waits import wait_chart, wait_rows
 from simulator.results.bucket_integrals import round_step
+from simulator.results.distribution import NAMES, size_class
 from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import RunSummary
-from simulator.results.size_class import NAMES, size_class
 from simulator.results.time_series import time_series
 from simulator.study.compared import Comparison
+from topology.cluster import Cluster
 from topology.drawing.cluster_page import domain_tip, node_data
 from topology.drawing.labels import inventory
 from topology.drawing.layout import Layout, layout
@@ -67,18 +68,23 @@ def simulation_page(past: RunHistory, summary: RunSummary, told: Told, *, compar
 
     :param compared: other runs, of a study, to stand beside this one.
     """
+    cluster = past.cluster
     over_time = time_series(past, step=round_step(past.length, BUCKETS))
-    charts, missing = panels(over_time, placed=past.cluster is not None)
-    plan = layout(past.cluster) if past.cluster is not None else None
-    map_data, seen = _map(past, plan) if plan is not None and len(plan.nodes) else ({}, 0)
-    listed = chosen_jobs(past.jobs)
-    waits = wait_rows(past.jobs)
+    charts, missing = panels(over_time, placed=cluster is not None)
+    plan = layout(cluster) if cluster is not None else None
+    drawing, seen = "", 0
+    nodes: dict[str, Any] = {}
+    map_data: dict[str, Any] = {}
+    if cluster is not None and plan is not None and len(plan.nodes):
+        drawing, nodes = _drawing(cluster, plan), node_data(cluster, plan)
+        seen, map_data = _map(past, plan)
+    listed, waits = chosen_jobs(past.jobs), wait_rows(past.jobs)
     beside, compared_data = comparison_cards(compared) if compared is not None else ([], {})
     by_size = ChartCard("Wait by size of job", BY_SIZE, wait_chart(waits))
     return render(
         "arnold.pages.replay",
         "simulation.html.j2",
-        raw={"cluster": _drawing(past, plan) if map_data and plan is not None else "", "sizes_style": _colours()},
+        raw={"cluster": drawing, "sizes_style": _colours()},
         styles=("pages.css", "charts.css", "replay.css"),
         scripts=("modes.js", "charts.js", "simulation.js"),
         charts=[*map(card_of, charts), by_size],
@@ -99,20 +105,18 @@ def simulation_page(past: RunHistory, summary: RunSummary, told: Told, *, compar
         jobs=len(past.jobs),
         bucket=duration(float(over_time.edges[1] - over_time.edges[0])),
         data={
-            **(node_data(past.cluster, plan) if past.cluster is not None and plan is not None and map_data else {}),
+            **nodes,
             "origin": past.origin,
             "length": past.length,
             "edges": [round(edge, 3) for edge in over_time.edges.tolist()],
             "charts": {chart.key: chart.data for chart in charts} | compared_data,
             "map": map_data,
-            "jobs": packed_json(job_data(listed, past.origin)),
+            "jobs": _packed_json(job_data(listed, past.origin)),
         },
-    )  # fmt: skip
+    )
 
 
-def _drawing(past: RunHistory, plan: Layout) -> str:
-    cluster = past.cluster
-    assert cluster is not None
+def _drawing(cluster: Cluster, plan: Layout) -> str:
     return svg_drawing(
         plan,
         np.zeros(len(cluster), dtype=np.int32),
@@ -123,33 +127,33 @@ def _drawing(past: RunHistory, plan: Layout) -> str:
     )
 
 
-def _map(past: RunHistory, plan: Layout) -> tuple[dict[str, Any], int]:
-    """Return what the script knows of the map, and how many jobs are on it."""
+def _map(past: RunHistory, plan: Layout) -> tuple[int, dict[str, Any]]:
+    """Return how many jobs are on the map, and what the script knows of it."""
     found = frames(past)
-    kept = _named(past, found)
     gpus = np.array([past.jobs[key].record.gpus for key in found.jobs])
+    kept = np.sort(np.argsort(-gpus, kind="stable")[:MOST_NAMED])
     jobs = [past.jobs[key] for key in found.jobs[kept].tolist()]
+    owner, share = found.owner[:, plan.nodes], found.share[:, plan.nodes]
+    # owners as differences from the frame before, int32 little-endian, then shares
+    change = np.diff(owner, axis=0, prepend=np.zeros((1, owner.shape[1]), dtype=np.int32))
     data = {
         "times": [round(time, 1) for time in found.times.tolist()],
-        "start": liveliest(found),
-        "cells": packed_frames(found.owner[:, plan.nodes], found.share[:, plan.nodes]),
-        "classes": packed_json(size_class(gpus).tolist()),
-        "named": packed_json({"place": np.flatnonzero(kept).tolist(), **job_data(jobs, past.origin)}),
+        # the page begins at the first instant at which most jobs are seen
+        "start": int(np.argmax([len(np.unique(row)) for row in found.owner])),
+        "cells": _packed(change.astype("<i4").tobytes() + share.tobytes()),
+        "classes": _packed_json(size_class(gpus).tolist()),
+        "named": _packed_json({"place": kept.tolist(), **job_data(jobs, past.origin)}),
     }
-    return data, len(found.jobs)
+    return len(found.jobs), data
 
 
-def liveliest(found: Frames) -> int:
-    """Return the first instant at which most jobs are seen: there the page begins."""
-    return int(np.argmax([len(np.unique(row)) for row in found.owner]))
+def _packed_json(value: Any) -> str:
+    return _packed(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
 
 
-def _named(past: RunHistory, found: Frames) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return bool [jobs of the map]: the largest of them, by GPUs."""
-    gpus = np.array([past.jobs[key].record.gpus for key in found.jobs])
-    kept = np.zeros(len(gpus), dtype=np.bool_)
-    kept[np.argsort(-gpus, kind="stable")[:MOST_NAMED]] = True
-    return kept
+def _packed(data: bytes) -> str:
+    """Return much data in little text: deflated and in base64; ``unpack`` in simulation.js reads it."""
+    return b64encode(zlib.compress(data, 9)).decode("ascii")
 
 
 def _why_no_map(past: RunHistory, plan: Layout | None) -> str:
@@ -168,8 +172,9 @@ def _colours() -> str:
 
 
 def _headline(past: RunHistory, summary: RunSummary) -> str:
-    wait = "none waited" if summary.wait is None or not summary.wait.max else f"mean wait {duration(summary.wait.mean)}"
-    return f"{plural(summary.jobs, 'job')} on {past.capacity:,.0f} GPUs: {percent(summary.utilization)} in use, {wait}"
+    wait = summary.wait_seconds
+    said = f"mean wait {duration(wait.mean)}" if wait is not None and wait.max else "none waited"
+    return f"{plural(summary.jobs, 'job')} on {past.capacity:,.0f} GPUs: {percent(summary.utilization)} in use, {said}"
 
 
 def _lead(past: RunHistory, summary: RunSummary, told: Told) -> list[str]:
@@ -188,9 +193,9 @@ def _lead(past: RunHistory, summary: RunSummary, told: Told) -> list[str]:
 
 def _facts(past: RunHistory, summary: RunSummary, told: Told) -> list[tuple[str, str, str]]:
     """Return tiles: large number, what it is, small print."""
-    wait, jct = summary.wait, summary.jct
+    wait, jct = summary.wait_seconds, summary.jct_seconds
     facts = [
-        (duration(summary.makespan), "makespan", "first submission to last end"),
+        (duration(summary.makespan_seconds), "makespan", "first submission to last end"),
         (percent(summary.utilization), "utilisation", f"of {past.capacity:,.0f} GPUs over the makespan"),
         (duration(wait.mean if wait else None), "mean wait", f"95% up to {duration(wait.p95 if wait else None)}"),
         (duration(jct.mean if jct else None), "mean completion", f"95% up to {duration(jct.p95 if jct else None)}"),
@@ -204,6 +209,5 @@ def _facts(past: RunHistory, summary: RunSummary, told: Told) -> list[tuple[str,
     if told.fragmentation is not None:
         facts.append((percent(told.fragmentation), "fragmentation", "of free GPUs, on nodes partly in use"))
     if summary.spread is not None:
-        dp, pp = summary.spread
-        facts.append((number(dp), "mean DP spread", f"PP spread {number(pp)}; of gangs"))
+        facts.append((number(summary.spread.dp), "mean DP spread", f"PP spread {number(summary.spread.pp)}; of gangs"))
     return facts

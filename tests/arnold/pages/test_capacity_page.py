@@ -7,8 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from arnold.pages.capacity.answer_chart import chart_of, picture
-from arnold.pages.capacity.answer_page import answer_page
+from arnold.pages.capacity.answer_page import answer_page, chart_of, picture
 from arnold.pages.line_chart import plot_of
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable

@@ -16,9 +16,8 @@ import pytest
 from arnold.exports.frames import frames
 from arnold.pages.line_chart import ChartLine, LineChart, line_chart
 from arnold.pages.replay import simulation_page
-from arnold.pages.replay.job_list import chosen_jobs
+from arnold.pages.replay.job_tables import chosen_jobs, wait_rows
 from arnold.pages.replay.replay_page import Told
-from arnold.pages.replay.waits import wait_rows
 from simulator.engine.hooks import Incident
 from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import run_summary

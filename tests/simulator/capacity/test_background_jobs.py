@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.capacity.background_jobs import BackgroundJobs, background_jobs
+from simulator.capacity.cluster_question import BackgroundJobs, background_jobs
 from tests.simulator.clusters import racks
 from topology.generate import minipods
 

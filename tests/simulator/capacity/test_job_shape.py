@@ -25,8 +25,8 @@ def test_any_shape_there_and_back(tp: int, pp: int, rows: int) -> None:
     assert parse_shape(f" {shape.name.upper()} ") == shape
     assert parse_job(f"{shape.name}x{rows}") == (shape, rows)
     job = shape.job(rows)
-    assert job.grid.cells == shape.row * rows
-    assert job.parallelism.tp * job.parallelism.dp * job.parallelism.pp == 8 * shape.row * rows
+    assert job.grid.cells == shape.pp * rows
+    assert job.parallelism.tp * job.parallelism.dp * job.parallelism.pp == 8 * shape.pp * rows
 
 
 @pytest.mark.parametrize("text", ["8", "x", "0x4", "8x0", "3x4", "axb", "8x-1", ""])

@@ -132,7 +132,10 @@ def test_restarts_by_name_hang_on_the_gpus() -> None:
 
 
 def test_nothing_fails() -> None:
-    """At a rate of 0 no spare is needed, no checkpoint is written, and the interval is null in JSON."""
+    """At a rate of 0 no spare is needed, no checkpoint is written, and the interval is null in JSON.
+
+    The mean time to failure, which JSON has as a million years, is never to a person.
+    """
     question = brief(failures="0", target=0.999)
     answer = question.answer()
     assert (answer.needed, answer.nodes_away, answer.standby) == (0, 0.0, 0)
@@ -141,6 +144,11 @@ def test_nothing_fails() -> None:
     assert [row.simulated for row in answer.rows] == [1.0, 1.0]
     assert "inf" not in str(question.sheet(answer).tables)
     assert "inf" not in " ".join(answer.assumptions)
+    job = dict(question.sheet(answer).tables[0].rows)
+    assert job["mean time to failure"] == "never"
+    assert job["the same at 1,024 GPUs"] == "never by the rate, 7.9 h measured on RSC-1"
+    assert "8766000000" not in str(question.sheet(answer).tables) + " ".join(answer.assumptions)
+    assert json_data(SparesAnswer, answer)["mttf_hours"] == 1e6 * 8766
 
 
 def test_the_same_seed_is_the_same_answer() -> None:

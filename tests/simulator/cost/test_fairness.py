@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cost.fairness import max_min_rates
+from simulator.cost.shared_flows import max_min_rates
 
 Uses = list[tuple[int, int, float]]
 

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cost.alpha_beta import alpha_beta
-from simulator.cost.bus_bandwidth import BusBandwidth, drawn
+from simulator.cost.alpha_beta import BusBandwidth, alpha_beta, drawn
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.counters import no_cost, spread_counters
 from simulator.cost.hierarchical import hierarchical

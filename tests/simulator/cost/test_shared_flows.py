@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cost.hierarchical import hierarchical
-from simulator.cost.shared_flows import SharedFlows
-from simulator.cost.tier_demand import demands_of
-from simulator.cost.tiers import tiers_of
+from simulator.cost.hierarchical import hierarchical, tiers_of
+from simulator.cost.shared_flows import SharedFlows, demands_of
 from simulator.cost.types import PlacedJob
 from tests.simulator.cost.placed import job, pods, put, slowed
 from topology.cluster import Cluster

@@ -11,7 +11,7 @@ from simulator.cost.calibration import Calibration
 from simulator.cost.counters import no_cost
 from simulator.cost.hierarchical import hierarchical
 from simulator.cost.step import pipeline_seconds
-from simulator.cost.traffic import DEFAULT_MODEL, traffic_of
+from simulator.cost.types import DEFAULT_MODEL, traffic_of
 from tests.simulator.cost.placed import TINY, job, pods, put, slowed
 
 

@@ -79,9 +79,9 @@ def test_gpu_time_held_is_work_and_what_was_lost(policy: QueuePolicy, records: l
     )
     assert exact == work + lost
     summary = summary_of(engine)
-    if summary.makespan:
+    if summary.makespan_seconds:
         # Each product of GPUs and seconds is rounded once, their sum once.
-        room = Fraction(engine.pool.capacity, UNITS) * Fraction(summary.makespan)
+        room = Fraction(engine.pool.capacity, UNITS) * Fraction(summary.makespan_seconds)
         assert summary.utilization == pytest.approx(float(exact / room), rel=1e-12)
 
 

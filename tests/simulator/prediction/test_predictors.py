@@ -12,11 +12,9 @@ import pytest
 from benchmarks.prediction_errors import evaluate
 from simulator.job_record import JobRecord
 from simulator.prediction import PREDICTORS, Prediction
-from simulator.prediction.boosting import BIN, FEWEST, Boosting
-from simulator.prediction.features import MOST_WORDS, Encoder, request_of
-from simulator.prediction.job_ends import Ends
+from simulator.prediction.boosting import BIN, FEWEST, MOST_WORDS, Boosting, Encoder, request_of
 from simulator.prediction.oracle import Oracle, UserEstimate
-from simulator.prediction.predicted_trace import predict_all
+from simulator.prediction.predicted_trace import Ends, predict_all
 from simulator.prediction.similar_jobs import UNKNOWN, SimilarJobs
 from topology.errors import InvalidInput, UnknownName
 

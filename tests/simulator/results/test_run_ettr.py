@@ -88,9 +88,9 @@ def test_a_summary_agrees_with_its_jobs(seed: int) -> None:
     jobs = made.engine.jobs
     assert summary.completed == summary.jobs == len(jobs)
     assert summary.failures + summary.preemptions == sum(len(job.runs) for job in jobs)
-    assert summary.makespan == pytest.approx(max(job.end for job in jobs) - jobs[0].submitted)
-    assert summary.wait is not None
-    assert summary.wait.mean == pytest.approx(sum(job.first_start - job.submitted for job in jobs) / len(jobs))
+    assert summary.makespan_seconds == pytest.approx(max(job.end for job in jobs) - jobs[0].submitted)
+    assert summary.wait_seconds is not None
+    assert summary.wait_seconds.mean == pytest.approx(sum(job.first_start - job.submitted for job in jobs) / len(jobs))
     assert summary.goodput is not None
     assert summary.utilization is not None
     # What of the cluster was held is more than what of it was work: the rest was lost or spent on restarts.

@@ -56,4 +56,4 @@ def test_shares_of_a_gpu_add_up() -> None:
     assert {place for job in made.engine.jobs for place in job.places} == {0}
     summary = run_summary(history)
     assert summary.utilization == pytest.approx(1.25 / 16)
-    assert summary.makespan == 10
+    assert summary.makespan_seconds == 10

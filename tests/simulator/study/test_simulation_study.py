@@ -13,15 +13,12 @@ import pytest
 from arnold.commands.run import run
 from arnold.pages.replay import study_page
 from scheduler.study.executors import Here, Processes
-from simulator.study.compared import METRICS, Band, Bands
-from simulator.study.groups import compare
+from simulator.study.compared import METRICS, Band, Bands, compare
 from simulator.study.on_dask import OnDask
 from simulator.study.replay_sweep import sweep
-from simulator.study.resample import resampled
-from simulator.study.run_row import run_point
 from simulator.study.study_file import Journal, read_comparison, read_rows, write_rows
-from simulator.study.study_plan import Inputs, StudyGrid, StudyPoint, check_names
-from simulator.traces import JobTrace
+from simulator.study.study_run import Inputs, StudyGrid, StudyPoint, check_names, run_point
+from simulator.traces import JobTrace, resampled
 from tests.simulator.clusters import racks
 from tests.simulator.replays import random_records
 from topology.errors import InvalidInput, UnknownName
@@ -137,7 +134,6 @@ def test_rows_of_a_journal_of_other_inputs_are_not_taken(tmp_path: Path) -> None
     """They are left where they are and do not count."""
     journal = Journal(str(tmp_path / "s.parquet"), "one")
     journal.add(run_point(INPUTS, GRID.points[0]))
-    journal.close()
     assert Journal(str(tmp_path / "s.parquet"), "other").read() == {}
     assert list(Journal(str(tmp_path / "s.parquet"), "one").read()) == [GRID.points[0]]
 
@@ -193,8 +189,8 @@ def test_a_run_that_diverges_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bad["outcome"] == "far too much"
     assert bad["wait_mean"] is None
     group = compare([good, bad], title="t").groups[0]
-    assert (group.seeds, group.diverged) == (1, 1)
-    assert group.bands["wait_mean"] == Band(good["wait_mean"], 0.0)
+    assert (group.runs, group.diverged) == (1, 1)
+    assert group.metrics["wait_mean"] == Band(good["wait_mean"], 0.0)
     assert study_page(compare([bad], title="t"))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scheduler.job import Parallelism
 from simulator.job_record import JobRecord
 from simulator.traces import read_trace
-from simulator.traces.job_table import write_jobs
+from simulator.traces.job_table_readers import write_jobs
 
 WORDS = st.text(st.sampled_from("ab-7,\"' é"), max_size=5).map(str.strip)
 TIMES = st.one_of(st.integers(0, 10**9).map(float), st.floats(0.0, 1e9))
