@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE, read_cluster, state_options
+from arnold.commands.cluster_options import read_cluster, state_options
 from arnold.commands.command import JsonCommand, document_at
 from arnold.commands.command_table import CommandRow, LazyGroup
-from arnold.commands.field_options import options_of, take
+from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import console, emit_json, progress, table
 from topology.errors import InvalidInput
 

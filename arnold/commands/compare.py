@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import take
 from arnold.commands.output import console, emit_json, progress, table
-from arnold.commands.place import EXIT_CODES, OUT_OF_TIME
-from arnold.commands.placement_options import instance_options, read_instance
-from scheduler.placement.types import Limits
+from arnold.commands.place import exit_code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from arnold.documents.compare_answer import CompareDocument
     from scheduler.instance import Instance
     from scheduler.outcome import Outcome
-    from scheduler.placement.types import PlacementAlgorithm
+    from scheduler.placement.types import Limits, PlacementAlgorithm
 
 EXAMPLES = """\b
 Examples:
@@ -52,10 +50,10 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
 
 
 @click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput", epilog=EXAMPLES)
-@instance_options
+@placement_inputs
 @click.option("--algorithms", metavar="A,B,..", help="Only these  [default: all].")
 @click.option("--list", is_flag=True, expose_value=False, callback=_list_algorithms, help="List the algorithms.")
-def command(*, as_json: bool, algorithms: str | None, **inputs: Any) -> int:
+def command(*, as_json: bool, algorithms: str | None, inputs: PlacementInputs) -> int:
     """Run every algorithm on one job and one cluster, best first.
 
     The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
@@ -64,9 +62,8 @@ def command(*, as_json: bool, algorithms: str | None, **inputs: Any) -> int:
     from scheduler.placement.types import ALGORITHMS
 
     names = ALGORITHMS.names() if algorithms is None else [name.strip() for name in algorithms.split(",")]
-    chosen, limits = [ALGORITHMS.load(name) for name in names], take(Limits, inputs)
-    instance = read_instance(inputs)
-    outcomes = run_all(chosen, instance, limits)
+    chosen, instance = [ALGORITHMS.load(name) for name in names], inputs.read()
+    outcomes = run_all(chosen, instance, inputs.limits)
     document = compare_document(instance, outcomes)
     if as_json:
         emit_json(document)
@@ -77,7 +74,7 @@ def command(*, as_json: bool, algorithms: str | None, **inputs: Any) -> int:
         print_head(out, instance)
         print_results(out, document)
         print_sentences(out, "Notes", document.notes)
-    return exit_code(outcomes)
+    return exit_code(*outcomes)
 
 
 def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits: Limits) -> list[Outcome]:
@@ -123,8 +120,3 @@ def print_results(out: Console, document: CompareDocument) -> None:
         out.print()
         out.print(rows)
     print_sentences(out, "Without a placement", without)
-
-
-def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """Return the best exit code of several outcomes: 0 if any has a placement."""
-    return min((EXIT_CODES.get(outcome.status, OUT_OF_TIME) for outcome in outcomes), default=OUT_OF_TIME)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
-from arnold.commands.compare import exit_code, print_results, run_all
-from arnold.commands.field_options import options_of, take
+from arnold.commands.compare import print_results, run_all
+from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import console, emit_json, progress
+from arnold.commands.place import exit_code
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
 from topology.files import check_writable, write_file
@@ -75,7 +75,7 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
         emit_json(document)
     else:
         _print(console(), instance, outcomes[0], document)
-    return exit_code(outcomes)
+    return exit_code(*outcomes)
 
 
 def _files(cluster: Cluster, job: Job, seed: int) -> dict[str, bytes]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import take
 from arnold.commands.output import console, emit_json, progress
-from arnold.commands.place import EXIT_CODES, OUT_OF_TIME, SECONDS_A_CHANGE
-from arnold.commands.placement_options import instance_options, read_instance
-from scheduler.placement.types import Limits
+from arnold.commands.place import SECONDS_A_CHANGE, exit_code
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,8 +30,8 @@ Examples:
 
 
 @click.command("explain", cls=JsonCommand, document="arnold.documents.explain_answer:ExplainDocument", epilog=EXAMPLES)
-@instance_options
-def command(*, as_json: bool, **inputs: Any) -> int:
+@placement_inputs
+def command(*, as_json: bool, inputs: PlacementInputs) -> int:
     """Say why a placement cannot be better, or why the job does not fit and what would help.
 
     Every cheaper pair of spreads is shown with what rules it out; every suggestion was verified by solving the changed
@@ -47,11 +45,10 @@ def command(*, as_json: bool, **inputs: Any) -> int:
     from scheduler.placement.types import ALGORITHMS
     from scheduler.remedies import diagnose
 
-    solver, limits = ALGORITHMS.load("exact"), take(Limits, inputs)
-    instance = read_instance(inputs)
+    solver, instance = ALGORITHMS.load("exact"), inputs.read()
     cluster, job = instance.cluster, instance.job
     with progress(f"Explaining {job.name}") as say:
-        limits = replace(limits, progress=say)
+        limits = replace(inputs.limits, progress=say)
         outcome = run(solver, cluster, job, limits)
         diagnosis = None
         options = weigh(cluster, job, outcome, solver=solver, limits=limits)
@@ -64,7 +61,7 @@ def command(*, as_json: bool, **inputs: Any) -> int:
         emit_json(document)
     else:
         _print(console(), instance, outcome, document, compared=comparison(options))
-    return EXIT_CODES.get(outcome.status, OUT_OF_TIME)
+    return exit_code(outcome)
 
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument, *, compared: str) -> None:

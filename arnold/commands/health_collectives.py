@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.cluster_options import FILE, finite
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE, finite
 from arnold.commands.flag_file import write_flags
 from arnold.commands.output import console, emit_json, progress, table
 from topology.errors import InvalidInput

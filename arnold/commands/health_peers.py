@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE, finite
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE, finite
 from arnold.commands.flag_file import write_flags
 from arnold.commands.health_options import POSITIVE, detector_options, machines_of, settings_of
 from arnold.commands.output import console, emit_json, progress, table

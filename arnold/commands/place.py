@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.cluster_options import FILE
+from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import take
+from arnold.commands.field_options import FILE
 from arnold.commands.output import console, emit_json, progress, save_json
-from arnold.commands.placement_options import instance_options, read_instance
-from scheduler.placement.types import Limits
 from topology.files import write_file
 
 if TYPE_CHECKING:
@@ -46,7 +44,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
 
 
 @click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument", epilog=EXAMPLES)
-@instance_options
+@placement_inputs
 @click.option(
     "--algorithm",
     default="exact",
@@ -57,7 +55,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
 )
 @click.option("--output", type=FILE, metavar="FILE", help="Save the placement as JSON too, for `arnold repair`.")
 @click.option("--html", type=FILE, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
-def command(*, as_json: bool, algorithm: str, output: str | None, html: str | None, **inputs: Any) -> int:
+def command(*, as_json: bool, algorithm: str, output: str | None, html: str | None, inputs: PlacementInputs) -> int:
     """Find where a job goes, proved optimal or with its gap.
 
     Exits 3 if the job does not fit, 4 if time ran out with nothing valid.
@@ -65,10 +63,9 @@ def command(*, as_json: bool, algorithm: str, output: str | None, html: str | No
     from scheduler.outcome import run
     from scheduler.placement.types import ALGORITHMS
 
-    chosen, limits = ALGORITHMS.load(algorithm), take(Limits, inputs)
-    instance = read_instance(inputs)
+    chosen, instance = ALGORITHMS.load(algorithm), inputs.read()
     with progress(f"Placing {instance.job.name}") as say:
-        limits = replace(limits, progress=say)
+        limits = replace(inputs.limits, progress=say)
         outcome = run(chosen, instance.cluster, instance.job, limits)
         document = _document(instance, outcome, limits)
     if outcome.evaluation is not None:
@@ -83,7 +80,12 @@ def command(*, as_json: bool, algorithm: str, output: str | None, html: str | No
         from arnold.commands.place_text import print_placement
 
         print_placement(console(), instance, outcome, document)
-    return EXIT_CODES.get(outcome.status, OUT_OF_TIME)
+    return exit_code(outcome)
+
+
+def exit_code(*outcomes: Outcome) -> int:
+    """Return the best exit code of some outcomes: 0 if any has a placement."""
+    return min((EXIT_CODES.get(outcome.status, OUT_OF_TIME) for outcome in outcomes), default=OUT_OF_TIME)
 
 
 def _document(instance: Instance, outcome: Outcome, limits: Limits) -> PlaceDocument:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import finite
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import finite
 from arnold.commands.output import console, emit_json, table
 from arnold.commands.recover_inputs import read_machines, running_job_options
 from topology.errors import InvalidInput

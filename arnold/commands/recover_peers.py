@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE, check_stdin, cluster_options, read_cluster
+from arnold.commands.cluster_options import check_stdin, cluster_options, read_cluster
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE
 from arnold.commands.output import console, emit_json, progress, table
 
 if TYPE_CHECKING:

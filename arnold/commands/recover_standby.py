@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.cluster_options import finite
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import finite
 from arnold.commands.output import console, emit_json, table
 
 if TYPE_CHECKING:

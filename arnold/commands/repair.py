@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE, check_stdin, cluster_options, read_cluster
+from arnold.commands.cluster_options import check_stdin, cluster_options, read_cluster
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import options_of, take
+from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import console, emit_json, progress, save_json, table
 from scheduler.placement.types import Limits
 from topology.errors import UnknownName, did_you_mean

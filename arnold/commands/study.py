@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.commands.cluster_options import finite
 from arnold.commands.command import JsonCommand
 from arnold.commands.command_table import CommandRow, LazyGroup
-from arnold.commands.field_options import options_of, take
+from arnold.commands.field_options import finite, options_of, take
 from arnold.commands.output import console, emit_json, progress, table
 from scheduler.placement.types import Limits
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.commands.cluster_options import FILE, load_state, state_options
+from arnold.commands.cluster_options import ClusterFiles, state_options
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE
 from arnold.commands.output import console, emit_json, plain, progress, table
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
     from topology.writers import TOPOLOGY_WRITERS
 
     writer = TOPOLOGY_WRITERS.load(to)
-    topology = load_state(file, **state)
+    topology = ClusterFiles(file, **state).read()
     try:
         rendering = writer.write(topology.cluster)
     except InvalidInput as error:
@@ -94,7 +95,7 @@ def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **s
     from topology.drawing import draw_cluster
     from topology.text_tree import text_tree
 
-    topology = load_state(file, **state)
+    topology = ClusterFiles(file, **state).read()
     if output is not None:
         with progress("Drawing"):
             draw_cluster(topology.cluster, output, title=plain(file) if file != "-" else "Cluster")
@@ -117,7 +118,7 @@ def validate(*, as_json: bool, file: str, **state: Any) -> None:
     """
     from arnold.documents.topology_answer import validate_document
 
-    document = validate_document(load_state(file, **state), file)
+    document = validate_document(ClusterFiles(file, **state).read(), file)
     if as_json:
         emit_json(document)
     else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE
 from arnold.commands.flags.options import store_option
 from arnold.commands.output import emit_json
 

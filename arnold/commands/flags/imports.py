@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE
 from arnold.commands.flags.options import at_option, present, stamp_of
 from arnold.commands.flags.text import factor, minute
 from arnold.commands.flags.writing import changed, print_recorded

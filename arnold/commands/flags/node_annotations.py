@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE
 from arnold.commands.output import console, emit_json, table
 from topology.errors import InvalidInput
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE
 from arnold.commands.flags.options import at_option, parse_time, store_option
 from arnold.commands.flags.text import factor, minute, print_events
 from arnold.commands.output import console, emit_json, plain, table, to_json
