@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from arnold.documents.place_answer import PlaceDocument
     from scheduler.instance import Instance
     from scheduler.outcome import Outcome
+    from scheduler.placement.types import Limits
 
 EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
 OUT_OF_TIME = 4
