@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit_json, progress, table
+from arnold.commands.output import answer, progress, table
 from arnold.commands.place import exit_code
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from arnold.documents.compare_answer import CompareDocument
+    from arnold.documents.compare_answer import AlgorithmsDocument, CompareDocument
     from scheduler.instance import Instance
     from scheduler.outcome import Outcome
     from scheduler.placement.types import Limits, PlacementAlgorithm
@@ -31,22 +31,19 @@ Examples:
 
 def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Answer ``--list`` at once: it needs no instance.  Options that are missing are noticed after those given."""
-    if not wanted or context.resilient_parsing:
-        return
-    from arnold.documents.compare_answer import AlgorithmsDocument, InstalledAlgorithm
-    from scheduler.placement.types import ALGORITHMS
+    if wanted and not context.resilient_parsing:
+        from arnold.documents.compare_answer import algorithms_document
 
-    names = ALGORITHMS.names()
-    installed = tuple(InstalledAlgorithm(name=name, summary=ALGORITHMS.load(name).summary) for name in names)
-    document = AlgorithmsDocument(algorithms=installed)
-    if context.params.get("as_json"):
-        emit_json(document)
-    else:
-        rows = table("algorithm", "what it does", title="Installed algorithms", left=["what it does"])
-        for algorithm in document.algorithms:
-            rows.add_row(algorithm.name, algorithm.summary)
-        console().print(rows)
-    context.exit()
+        document = algorithms_document()
+        answer(document, lambda out: _print_algorithms(out, document), as_json=bool(context.params.get("as_json")))
+        context.exit()
+
+
+def _print_algorithms(out: Console, document: AlgorithmsDocument) -> None:
+    rows = table("algorithm", "what it does", title="Installed algorithms", left=["what it does"])
+    for algorithm in document.algorithms:
+        rows.add_row(algorithm.name, algorithm.summary)
+    out.print(rows)
 
 
 @click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput", epilog=EXAMPLES)
@@ -62,18 +59,11 @@ def command(*, as_json: bool, algorithms: str | None, inputs: PlacementInputs) -
     from scheduler.placement.types import ALGORITHMS
 
     names = ALGORITHMS.names() if algorithms is None else [name.strip() for name in algorithms.split(",")]
-    chosen, instance = [ALGORITHMS.load(name) for name in names], inputs.read()
+    chosen = [ALGORITHMS.load(name) for name in names]
+    instance = inputs.read()
     outcomes = run_all(chosen, instance, inputs.limits)
     document = compare_document(instance, outcomes)
-    if as_json:
-        emit_json(document)
-    else:
-        from arnold.commands.place_text import print_head, print_sentences
-
-        out = console()
-        print_head(out, instance)
-        print_results(out, document)
-        print_sentences(out, "Notes", document.notes)
+    answer(document, lambda out: _print(out, instance, document), as_json=as_json)
     return exit_code(*outcomes)
 
 
@@ -87,6 +77,14 @@ def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits
             outcomes.append(run(algorithm, instance.cluster, instance.job, limits))
             step(algorithm.name)
     return outcomes
+
+
+def _print(out: Console, instance: Instance, document: CompareDocument) -> None:
+    from arnold.commands.place_text import print_head, print_sentences
+
+    print_head(out, instance)
+    print_results(out, document)
+    print_sentences(out, "Notes", document.notes)
 
 
 def print_results(out: Console, document: CompareDocument) -> None:
@@ -104,19 +102,9 @@ def print_results(out: Console, document: CompareDocument) -> None:
         if result.spread is None or result.objective is None or result.ratio is None:
             without.append(f"{result.algorithm}: {status}: {result.reason}")
             continue
-        rows.add_row(
-            result.algorithm,
-            decimal(result.objective),
-            f"{result.ratio:.2f}",
-            str(result.spread.dp),
-            str(result.spread.pp),
-            str(result.domains),
-            str(result.used_flagged),
-            f"{result.solve_seconds:.3f}",
-            status,
-            style="bold" if result.ratio == 1.0 else "",
-        )
+        worth = decimal(result.objective), f"{result.ratio:.2f}", str(result.spread.dp), str(result.spread.pp)
+        counts = str(result.domains), str(result.used_flagged), f"{result.solve_seconds:.3f}"
+        rows.add_row(result.algorithm, *worth, *counts, status, style="bold" if result.ratio == 1.0 else "")
     if rows.row_count:
-        out.print()
-        out.print(rows)
+        out.print("", rows)
     print_sentences(out, "Without a placement", without)

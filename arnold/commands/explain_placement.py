@@ -10,8 +10,8 @@ import click
 
 from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit_json, progress
-from arnold.commands.place import SECONDS_A_CHANGE, exit_code
+from arnold.commands.output import answer, progress
+from arnold.commands.place import exit_code, of_a_change
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scheduler.explain import CheaperPair
     from scheduler.instance import Instance
     from scheduler.outcome import Outcome
+    from scheduler.remedies import Misfit
 
 
 EXAMPLES = """\b
@@ -27,6 +28,17 @@ Examples:
   arnold explain --cluster cluster.csv --job job.yaml
   arnold explain --cluster cluster.csv --job job.yaml --alpha 0.8 --json
 """
+
+BINDS = {
+    "nodes": "There are too few nodes, whatever the shape of the job.",
+    "hold": "There are enough nodes; a hard constraint of the job binds.",
+    "unknown": "There are enough nodes.",
+}
+EMPTY = {
+    True: "If the cluster were empty, the job would fit.",
+    False: "Even if the cluster were empty, the job would not fit.",
+    None: "Whether it would fit on the empty cluster was not settled in time.",
+}
 
 
 @click.command("explain", cls=JsonCommand, document="arnold.documents.explain_answer:ExplainDocument", epilog=EXAMPLES)
@@ -39,13 +51,13 @@ def command(*, as_json: bool, inputs: PlacementInputs) -> int:
     the job does not fit, 4 if time ran out with nothing valid.
     """
     from arnold.documents.explain_answer import explain_document
-    from scheduler.avoidance import comparison, weigh
-    from scheduler.explain import cheaper_pairs
+    from scheduler.avoidance import weigh
     from scheduler.outcome import run
     from scheduler.placement.types import ALGORITHMS
     from scheduler.remedies import diagnose
 
-    solver, instance = ALGORITHMS.load("exact"), inputs.read()
+    solver = ALGORITHMS.load("exact")
+    instance = inputs.read()
     cluster, job = instance.cluster, instance.job
     with progress(f"Explaining {job.name}") as say:
         limits = replace(inputs.limits, progress=say)
@@ -53,45 +65,42 @@ def command(*, as_json: bool, inputs: PlacementInputs) -> int:
         diagnosis = None
         options = weigh(cluster, job, outcome, solver=solver, limits=limits)
         if outcome.status == "infeasible":
-            each = replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
-            diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=each)
-    cheaper = cheaper_pairs(cluster, job, outcome)
-    document = explain_document(instance, outcome, cheaper=cheaper, options=options, diagnosis=diagnosis)
-    if as_json:
-        emit_json(document)
-    else:
-        _print(console(), instance, outcome, document, compared=comparison(options))
+            diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=of_a_change(limits))
+    document = explain_document(instance, outcome, options=options, diagnosis=diagnosis)
+    answer(document, lambda out: _print(out, instance, outcome, document), as_json=as_json)
     return exit_code(outcome)
 
 
-def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument, *, compared: str) -> None:
-    from arnold.commands.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
+def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument) -> None:
+    from arnold.commands.place_text import BAD, COLOURS, flag_sentences, print_head, print_pareto, print_sentences
 
     print_head(out, instance)
     out.print()
     out.print(document.verdict, style=COLOURS.get(outcome.status, BAD))
     if document.diagnosis is not None:
-        _print_diagnosis(out, document)
+        _print_diagnosis(out, document.diagnosis)
     elif outcome.evaluation is not None:
         print_sentences(out, _heading(document), _reasons(document.cheaper) or ["every group touches one domain"])
         print_pareto(out, instance, outcome)
-    _print_options(out, document, compared)
+    print_sentences(out, "Slow nodes: avoid them or use them", _ways(document))
+    print_sentences(out, "Why they are flagged", flag_sentences(document.flags))
     if len(document.prices) > len(document.options):
         print_sentences(out, "Slow nodes, by how slow", [price.sentence for price in document.prices])
     print_sentences(out, "Notes", document.notes)
 
 
-def _print_options(out: Console, document: ExplainDocument, compared: str) -> None:
-    """Print what avoiding slow nodes costs against using them, which they are, and why they are flagged."""
-    from arnold.commands.place_text import flag_sentences, print_sentences, shown
+def _ways(document: ExplainDocument) -> list[str]:
+    """Return what avoiding slow nodes costs against using them, and which they are."""
+    from arnold.commands.place_text import shown
+    from scheduler.avoidance import comparison
 
     lines = []
     for option in document.options:
         named = {"in use": option.used, "left out": option.left_out}
         which = "; ".join(f"{words} {shown(names)}" for words, names in named.items() if names)
         lines.append(f"{option.sentence} [{which}]")
-    print_sentences(out, "Slow nodes: avoid them or use them", [*lines, compared] if compared else lines)
-    print_sentences(out, "Why they are flagged", flag_sentences(document.flags))
+    compared = comparison(document.options)
+    return [*lines, compared] if compared else lines
 
 
 def _heading(document: ExplainDocument) -> str:
@@ -120,22 +129,9 @@ def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
     return lines
 
 
-def _print_diagnosis(out: Console, document: ExplainDocument) -> None:
+def _print_diagnosis(out: Console, diagnosis: Misfit) -> None:
     from arnold.commands.place_text import print_sentences
 
-    diagnosis = document.diagnosis
-    if diagnosis is None:
-        return
-    binds = {
-        "nodes": "There are too few nodes, whatever the shape of the job.",
-        "hold": "There are enough nodes; a hard constraint of the job binds.",
-        "unknown": "There are enough nodes.",
-    }
-    empty = {
-        True: "If the cluster were empty, the job would fit.",
-        False: "Even if the cluster were empty, the job would not fit.",
-        None: "Whether it would fit on the empty cluster was not settled in time.",
-    }
-    print_sentences(out, "Why", [binds[diagnosis.constraint], empty[diagnosis.would_fit_if_empty]])
+    print_sentences(out, "Why", [BINDS[diagnosis.constraint], EMPTY[diagnosis.would_fit_if_empty]])
     changes = [change.sentence for change in diagnosis.changes]
     print_sentences(out, "Any one of these would help", changes or ["no single change that was tried"])

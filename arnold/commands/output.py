@@ -80,6 +80,14 @@ def emit_json(document: object) -> None:
     click.echo(to_json(document))
 
 
+def answer(document: object, show: Callable[[Console], None], *, as_json: bool) -> None:
+    """Print the one JSON document of a run, or show its text."""
+    if as_json:
+        emit_json(document)
+    else:
+        show(console())
+
+
 def console() -> Console:
     """Return the console for text results, on stdout; names of users are never taken for markup."""
     from rich.console import Console

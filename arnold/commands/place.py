@@ -10,12 +10,10 @@ import click
 from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.output import console, emit_json, progress, save_json
+from arnold.commands.output import answer, progress, save_json
 from topology.files import write_file
 
 if TYPE_CHECKING:
-    from arnold.documents.place_answer import PlaceDocument
-    from scheduler.instance import Instance
     from scheduler.outcome import Outcome
     from scheduler.placement.types import Limits
 
@@ -61,41 +59,37 @@ def command(*, as_json: bool, algorithm: str, output: str | None, html: str | No
 
     Exits 3 if the job does not fit, 4 if time ran out with nothing valid.
     """
+    from arnold.commands.place_text import print_placement
+    from arnold.documents.place_answer import place_document
     from scheduler.outcome import run
     from scheduler.placement.types import ALGORITHMS
+    from scheduler.remedies import fits
 
-    chosen, instance = ALGORITHMS.load(algorithm), inputs.read()
-    with progress(f"Placing {instance.job.name}") as say:
+    solver = ALGORITHMS.load(algorithm)
+    instance = inputs.read()
+    cluster, job = instance.cluster, instance.job
+    with progress(f"Placing {job.name}") as say:
         limits = replace(inputs.limits, progress=say)
-        outcome = run(chosen, instance.cluster, instance.job, limits)
-        document = _document(instance, outcome, limits)
+        outcome = run(solver, cluster, job, limits)
+        would_fit = None
+        if outcome.status == "infeasible":
+            would_fit = fits(cluster.emptied(), job, solver=ALGORITHMS.load("exact"), limits=of_a_change(limits))
+        document = place_document(instance, outcome, would_fit_if_empty=would_fit)
     if outcome.evaluation is not None:
         save_json(document, output)
         if html is not None:
             from arnold.pages.placement import placement_page
 
-            write_file(html, placement_page(instance.cluster, instance.job, [outcome]))
-    if as_json:
-        emit_json(document)
-    else:
-        from arnold.commands.place_text import print_placement
-
-        print_placement(console(), instance, outcome, document)
+            write_file(html, placement_page(cluster, job, [outcome]))
+    answer(document, lambda out: print_placement(out, instance, outcome, document), as_json=as_json)
     return exit_code(outcome)
+
+
+def of_a_change(limits: Limits) -> Limits:
+    """Return the limits of each changed instance that is solved."""
+    return replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
 
 
 def exit_code(*outcomes: Outcome) -> int:
     """Return the best exit code of some outcomes: 0 if any has a placement."""
     return min((EXIT_CODES.get(outcome.status, OUT_OF_TIME) for outcome in outcomes), default=OUT_OF_TIME)
-
-
-def _document(instance: Instance, outcome: Outcome, limits: Limits) -> PlaceDocument:
-    from arnold.documents.place_answer import place_document
-    from scheduler.placement.types import ALGORITHMS
-    from scheduler.remedies import fits
-
-    would_fit = None
-    if outcome.status == "infeasible":
-        briefly = replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
-        would_fit = fits(instance.cluster.emptied(), instance.job, solver=ALGORITHMS.load("exact"), limits=briefly)
-    return place_document(instance, outcome, would_fit_if_empty=would_fit)

@@ -1,13 +1,12 @@
-"""What ``arnold place --json`` prints, and ``arnold repair`` reads."""
+"""What ``arnold place --json`` and ``arnold repair --json`` print, and ``arnold repair`` reads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from annotated_types import Ge, Interval
 
 from scheduler.instance import Instance
 from scheduler.job import Family
@@ -16,12 +15,12 @@ from scheduler.objective import Spread
 from scheduler.outcome import Outcome, RefusedPlacement
 from scheduler.placement.admission import flags_of_usable
 from scheduler.placement.types import ParetoPoint, PriceOption
+from scheduler.repair import Prefer, Repair
 from topology.cluster import IntArray
+from topology.field_types import Count, NotNegative, Share
 from topology.flags import HEALTHY, NodeFlag
 from topology.json_record import JsonRecord
 from topology.validate import ClusterSummary, summarise_cluster
-
-Share = Annotated[float, Interval(ge=0, le=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +29,11 @@ class PlacedCell(JsonRecord):
 
     node: str
     """Name of the node."""
-    dp: Annotated[int, Ge(0)]
+    dp: Count
     """Row of the grid: which PP group."""
-    pp: Annotated[int, Ge(0)]
+    pp: Count
     """Column of the grid: which stage, and so which DP group."""
-    node_rank: Annotated[int, Ge(0)]
+    node_rank: Count
     """Rank of the node among the job's nodes; pp * rows + dp in the default order."""
 
 
@@ -65,7 +64,7 @@ class PlaceDocument(JsonRecord):
     """PP affinity, 1 - alpha."""
     level: str
     """The level whose domains spread counts."""
-    solve_seconds: Annotated[float, Ge(0)]
+    solve_seconds: NotNegative
     """Wall time of the solver alone."""
     pareto: tuple[ParetoPoint, ...]
     """The trade between DP and PP spread, as far as known."""
@@ -87,6 +86,76 @@ class PlaceDocument(JsonRecord):
     """What is worth knowing about this run, one sentence each."""
     job: JobDocument
     """The job as it was understood."""
+    cluster: ClusterSummary
+    """The cluster as it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovedCell(JsonRecord):
+    """One cell that changes its node."""
+
+    source: str
+    """Node that it leaves."""
+    target: str
+    """Node that it goes to."""
+    dp: Count
+    """Row of the cell: which PP group."""
+    pp: Count
+    """Column of the cell: which stage."""
+    node_rank: Count
+    """Rank of the cell among the job's nodes; it does not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementWorth(JsonRecord):
+    """What a placement is worth."""
+
+    spread: Spread
+    """Spread at the level that counts."""
+    objective: float
+    """Eq. 2 plus soft constraints."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairDocument(JsonRecord):
+    """A placement after a repair."""
+
+    prefer: Prefer
+    """What came first: the fewest moved cells, or the best objective."""
+    lost: tuple[str, ...]
+    """Nodes that were lost."""
+    moves: tuple[MovedCell, ...]
+    """Cells that change their node, in order of rank; all others keep theirs."""
+    fewest_moves: int
+    """Certified: no valid placement moves fewer cells (with the best objective known, when that comes first)."""
+    moves_proved: bool
+    """Fewer moves are impossible."""
+    before: PlacementWorth
+    """The placement before nodes were lost."""
+    spread: Spread
+    """Spread now, at the level that counts."""
+    objective: float
+    """Objective now."""
+    objective_bound: float
+    """Certified: no valid placement has a smaller objective (of those with as few moves, when moves come first)."""
+    objective_proved: bool
+    """A better objective is impossible, in the same sense."""
+    level: str
+    """The level whose domains spread counts."""
+    spread_by_level: Mapping[str, Mapping[Family, int]]
+    """Largest spread of a group, for every level and family."""
+    used_flagged: tuple[str, ...]
+    """Flagged nodes in use."""
+    domains: Mapping[str, int]
+    """Cells in each domain of the level that counts."""
+    solve_seconds: NotNegative
+    """Wall time of the repair."""
+    assignment: tuple[PlacedCell, ...]
+    """One row for each cell, in order of node rank."""
+    notes: tuple[str, ...]
+    """What is worth knowing, one sentence each."""
+    job: JobDocument
+    """The job as it was saved."""
     cluster: ClusterSummary
     """The cluster as it was read."""
 
@@ -119,14 +188,47 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         flags=flags_of_usable(cluster, job),
         domains=worth.domains if worth else {},
         prices=proposal.prices,
-        assignment=placed_cells(instance, proposal.nodes),
+        assignment=_placed_cells(instance, proposal.nodes),
         notes=(*instance.notes, *outcome.notes),
         job=job_document(instance),
         cluster=summarise_cluster(cluster, instance.source),
     )
 
 
-def placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell, ...]:
+def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) -> RepairDocument:
+    """Return the document of a repair; notes of reading the cluster stand before those of the repair.
+
+    :param instance: the cluster, and the job as it was saved.
+    :param lost: names of the lost nodes.
+    """
+    names, before, after = instance.cluster.names, repair.before, repair.after
+    return RepairDocument(
+        prefer=repair.prefer,
+        lost=tuple(lost),
+        moves=tuple(
+            MovedCell(names[move.source], names[move.target], move.row, move.column, move.node_rank)
+            for move in repair.moves
+        ),
+        fewest_moves=repair.fewest_moves,
+        moves_proved=repair.moves_proved,
+        before=PlacementWorth(before.spread, before.objective),
+        spread=after.spread,
+        objective=after.objective,
+        objective_bound=repair.objective_bound,
+        objective_proved=repair.objective_proved,
+        level=instance.level.name,
+        spread_by_level=after.by_level,
+        used_flagged=tuple(names[i] for i in after.flagged),
+        domains=after.domains,
+        solve_seconds=repair.solve_seconds,
+        assignment=_placed_cells(instance, repair.nodes),
+        notes=(*instance.notes, *repair.notes),
+        job=job_document(instance),
+        cluster=summarise_cluster(instance.cluster, instance.source),
+    )
+
+
+def _placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell, ...]:
     """Return one row for each cell, in order of node rank; none without a placement.
 
     :param nodes: shape [rows, columns], index of the node of each cell.
