@@ -12,7 +12,7 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.compare import print_results, run_all
 from arnold.commands.field_options import FILE, options_of, take
-from arnold.commands.output import console, emit_json, progress
+from arnold.commands.output import answer, progress
 from arnold.commands.place import exit_code
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
     from arnold.documents.compare_answer import DemoDocument
     from scheduler.instance import Instance
-    from scheduler.job import Job
     from scheduler.outcome import Outcome
-    from topology.cluster import Cluster
 
 PAGE = "arnold-demo.html"
 
@@ -52,7 +50,7 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
     --save writes its cluster and job, a trace of a job with a slow node, and a trace of jobs: every file that the
     commands of Arnold's README use. Files of other content that are there already are an error, and stay.
     """
-    from arnold.demo_instance import demo_instance
+    from arnold.demonstration import demo_files, demo_instance
     from arnold.documents.compare_answer import DemoDocument, compare_document
     from arnold.pages.placement import placement_page
     from scheduler.instance import Instance
@@ -61,7 +59,7 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
     limits = take(Limits, options)
     cluster, job = demo_instance(limits.seed)
     instance = Instance(cluster, job, "the demo's cluster")
-    files = [] if save is None else _save(save, _files(cluster, job, limits.seed), page=output)
+    files = [] if save is None else _save(save, demo_files(cluster, job, limits.seed), page=output)
     check_writable(output)
     names = sorted(ALGORITHMS.names(), key=lambda name: name != "exact")
     if not sys.stderr.isatty():  # where a terminal shows a bar
@@ -71,20 +69,8 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
         page = placement_page(cluster, job, outcomes, title="Arnold: 9,600 GPUs on a fragmented cluster")
     write_file(output, page)
     document = DemoDocument(output, tuple(files), compare_document(instance, outcomes))
-    if as_json:
-        emit_json(document)
-    else:
-        _print(console(), instance, outcomes[0], document)
+    answer(document, lambda out: _print(out, instance, outcomes[0], document), as_json=as_json)
     return exit_code(*outcomes)
-
-
-def _files(cluster: Cluster, job: Job, seed: int) -> dict[str, bytes]:
-    """Return the content of each file to save, by name."""
-    from arnold.demo_files import demo_files
-    from arnold.demo_jobs import demo_jobs
-
-    files = {**demo_files(cluster, job), **demo_jobs(cluster, seed)}
-    return {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
 
 
 def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
@@ -146,13 +132,14 @@ def _print_what_next(out: Console, files: Sequence[str]) -> None:
 
 
 def _own_name() -> str:
-    """Return how this program is called again: ``arnold`` where that is what the shell finds, else the path of its
-    script.
+    """Return how this program is called again: ``arnold`` if the shell finds it by that name, else its script's path.
+
+    A program that was not started by its script is ``arnold`` too.
     """
     from shutil import which
 
     script = Path(sys.argv[0])
-    if script.name != "arnold" or not script.is_file():  # not started by its script
+    if script.name != "arnold" or not script.is_file():
         return "arnold"
     found = which("arnold")
     return "arnold" if found is not None and Path(found).samefile(script) else shlex.quote(str(script))
