@@ -15,8 +15,7 @@ import click
 
 from arnold.commands.command_table import arnold
 from arnold.commands.interrupts import INTERRUPTED
-from arnold.commands.output import emit_json
-from arnold.commands.standard_streams import settle_streams, silence
+from arnold.commands.output import emit_json, settle_streams, silence
 from topology.errors import ArnoldError, TooLarge
 
 FAULT = 1
