@@ -18,7 +18,7 @@ from scheduler.placement.types import ParetoPoint, PriceOption
 from scheduler.repair import Prefer, Repair
 from topology.cluster import IntArray
 from topology.field_types import Count, NotNegative, Share
-from topology.flags import HEALTHY, NodeFlag
+from topology.flags import NodeFlag
 from topology.json_record import JsonRecord
 from topology.validate import ClusterSummary, summarise_cluster
 
@@ -168,6 +168,9 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
     if outcome.status == "refused":
         raise RefusedPlacement(outcome)
     cluster, job, proposal, worth = instance.cluster, instance.job, outcome.proposal, outcome.evaluation
+    flags = flags_of_usable(cluster, job)
+    used = tuple(cluster.names[i] for i in worth.flagged) if worth else ()
+    avoided = {flag.node for flag in flags} - {*used}
     return PlaceDocument(
         status=outcome.status,
         algorithm=outcome.algorithm,
@@ -183,9 +186,9 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         solve_seconds=proposal.solve_seconds,
         pareto=proposal.corners if worth else (),
         spread_by_level=worth.by_level if worth else {},
-        avoided=_avoided(instance, proposal.nodes),
-        used_flagged=tuple(cluster.names[i] for i in worth.flagged) if worth else (),
-        flags=flags_of_usable(cluster, job),
+        avoided=tuple(sorted(avoided, key=cluster.index_of.__getitem__)) if worth else (),
+        used_flagged=used,
+        flags=flags,
         domains=worth.domains if worth else {},
         prices=proposal.prices,
         assignment=_placed_cells(instance, proposal.nodes),
@@ -239,14 +242,3 @@ def _placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCel
     rows, columns = np.unravel_index(np.argsort(grid.node_rank, axis=None), nodes.shape)
     cells = zip(nodes[rows, columns].tolist(), rows.tolist(), columns.tolist(), strict=True)
     return tuple(PlacedCell(names[node], row, column, rank) for rank, (node, row, column) in enumerate(cells))
-
-
-def _avoided(instance: Instance, nodes: IntArray | None) -> tuple[str, ...]:
-    """Return flagged nodes that a gang could have used and this one does not; none without a placement."""
-    if nodes is None:
-        return ()
-    cluster = instance.cluster
-    usable = (cluster.gpus == instance.job.gpus_per_node) & (cluster.free_gpus == cluster.gpus)
-    left_out = usable & (cluster.slowdown > HEALTHY)
-    left_out[nodes.ravel()] = False
-    return tuple(cluster.names[i] for i in np.flatnonzero(left_out))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
-from arnold.documents.json_model import JsonModel
 from health.whatif.analysis_result import Cause
 from health.whatif.blame import SlowWorker
 from topology.flags import NodeFlag
+from topology.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from health.whatif.analysis_result import Analysis, Share
 
 
-class WorkerDoc(JsonModel):
+@dataclass(frozen=True, slots=True)
+class WorkerDoc(JsonRecord):
     """A worker: a data-parallel rank's tensor-parallel group in one pipeline stage."""
 
     dp: int
@@ -25,10 +25,11 @@ class WorkerDoc(JsonModel):
     """Its pipeline stage."""
 
 
-class ShareDoc(JsonModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareDoc(JsonRecord):
     """What part of the loss some workers explain."""
 
-    workers: list[WorkerDoc]
+    workers: tuple[WorkerDoc, ...]
     """The workers."""
     without_seconds: float
     """Mean step time with these workers ideal."""
@@ -42,7 +43,8 @@ class ShareDoc(JsonModel):
     """Whether workers are ranked as for m_w, by min(S_dp, S_pp); else by S_w itself."""
 
 
-class TracedJobDoc(JsonModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedJobDoc(JsonRecord):
     """Sizes of the traced job."""
 
     dp: int
@@ -53,11 +55,12 @@ class TracedJobDoc(JsonModel):
     """Tensor-parallel ranks of a worker."""
     vpp: int
     """Model chunks of a stage."""
-    dp_ranks: list[int]
+    dp_ranks: tuple[int, ...]
     """Numbers of the data-parallel ranks, in the order of the rows of worker_slowdown."""
 
 
-class StragglersDocument(JsonModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StragglersDocument(JsonRecord):
     """The what-if analysis of one trace (arXiv 2505.05713)."""
 
     source: str
@@ -72,7 +75,7 @@ class StragglersDocument(JsonModel):
     """T: mean simulated step time."""
     ideal_step_seconds: float
     """Mean step time with every operation ideal."""
-    by_optype: dict[str, float]
+    by_optype: Mapping[str, float]
     """S_t: slowdown if all but this type of operation were ideal."""
     worker_slowdown: list[list[float]]
     """S_w, one row for each data-parallel rank, one column for each stage: slowdown if all other workers were ideal."""
@@ -82,11 +85,11 @@ class StragglersDocument(JsonModel):
     """The same for the last stage; null also where there is one stage only."""
     cause: Cause
     """What slows the job most: none below a slowdown of 1.03, unknown where no rule fits."""
-    flags: list[NodeFlag]
+    flags: tuple[NodeFlag, ...]
     """Nodes with evidence against them; empty without --nodes, and where no worker is the cause."""
     why: str
     """The numbers that led to the cause."""
-    help: list[str]
+    help: tuple[str, ...]
     """What would help."""
     slow_workers: tuple[SlowWorker, ...]
     """Workers with evidence against them, slowest first."""
@@ -102,7 +105,7 @@ class StragglersDocument(JsonModel):
     """The workers behind m_w, or those that S_w itself ranks first where only they explain most of the loss."""
     last_stage: ShareDoc | None
     """Behind m_s."""
-    steps: list[int]
+    steps: tuple[int, ...]
     """Numbers of the steps."""
     step_slowdown: list[float]
     """Simulated over ideal step time, step by step."""
@@ -112,9 +115,9 @@ class StragglersDocument(JsonModel):
     """Traced over simulated step time, minus 1: what the replay leaves out."""
     job: TracedJobDoc
     """The traced job."""
-    dropped: dict[str, int] = Field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
     """With --lenient: rows left out, by reason."""
-    notes: list[str]
+    notes: tuple[str, ...]
     """What is worth knowing about this run, one sentence each."""
 
 
@@ -126,7 +129,7 @@ def stragglers_document(
     help_: Sequence[str],
     workers: Sequence[SlowWorker],
     flags: Sequence[NodeFlag],
-    dropped: dict[str, int],
+    dropped: Mapping[str, int],
     notes: Sequence[str],
 ) -> StragglersDocument:
     """Return the document of an analysis."""
@@ -137,14 +140,14 @@ def stragglers_document(
         waste=analysis.waste,
         step_seconds=analysis.step_seconds,
         ideal_step_seconds=analysis.ideal_step_seconds,
-        by_optype=dict(analysis.by_optype),
+        by_optype=analysis.by_optype,
         worker_slowdown=analysis.worker_slowdown.tolist(),
         m_w=analysis.m_w,
         m_s=analysis.m_s,
         cause=analysis.cause,
-        flags=list(flags),
+        flags=tuple(flags),
         why=analysis.why,
-        help=list(help_),
+        help=tuple(help_),
         slow_workers=tuple(workers),
         worker_slowdown_exact=analysis.worker_slowdown_exact,
         worker_slowdown_approximate=analysis.approximate_worker_slowdown.tolist(),
@@ -152,15 +155,13 @@ def stragglers_document(
         stage_slowdown=analysis.stage_slowdown.tolist(),
         slowest=_share(analysis.slowest, analysis),
         last_stage=_share(analysis.last_stage, analysis),
-        steps=list(analysis.steps),
+        steps=analysis.steps,
         step_slowdown=analysis.step_slowdown.tolist(),
         traced_step_seconds=analysis.traced_step_seconds,
         replay_error=analysis.replay_error,
-        job=TracedJobDoc(
-            dp=analysis.dp, pp=analysis.pp, tp=analysis.tp, vpp=analysis.vpp, dp_ranks=list(analysis.dp_ranks)
-        ),
+        job=TracedJobDoc(dp=analysis.dp, pp=analysis.pp, tp=analysis.tp, vpp=analysis.vpp, dp_ranks=analysis.dp_ranks),
         dropped=dropped,
-        notes=list(notes),
+        notes=tuple(notes),
     )
 
 
@@ -168,7 +169,7 @@ def _share(share: Share | None, analysis: Analysis) -> ShareDoc | None:
     if share is None:
         return None
     return ShareDoc(
-        workers=[WorkerDoc(dp=analysis.dp_ranks[rank], stage=stage) for rank, stage in share.workers],
+        workers=tuple(WorkerDoc(analysis.dp_ranks[rank], stage) for rank, stage in share.workers),
         without_seconds=share.without_seconds,
         alone_seconds=share.alone_seconds,
         share=share.share,
