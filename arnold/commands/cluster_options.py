@@ -129,14 +129,14 @@ class PlacementInputs:
 
 def placement_inputs(command: F) -> F:
     """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``."""
-    parts = (ClusterFiles, JobFiles, Overrides, Limits)
 
     @wraps(command)
     def call(**options: Any) -> Any:
-        inputs = PlacementInputs(*(take(part, options) for part in parts))
-        return command(inputs=inputs, **options)
+        files, job, overrides = take(ClusterFiles, options), take(JobFiles, options), take(Overrides, options)
+        return command(inputs=PlacementInputs(files, job, overrides, take(Limits, options)), **options)
 
-    for part in reversed(parts):
+    # the last decorator's options stand first in the help
+    for part in (Limits, Overrides, JobFiles, ClusterFiles):
         call = options_of(part)(call)
     return cast("F", call)
 

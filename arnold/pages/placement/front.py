@@ -28,7 +28,6 @@ LEAST = 0.75
 CURVE = 80
 """Pieces of the curve of equal cost."""
 
-
 BOLD = 1.13
 """How much wider bold type is."""
 
@@ -38,23 +37,26 @@ APART = 2.5
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 
+Dots = Mapping[Pair, Sequence[str]]
+"""Names of the other algorithms that found a pair of spreads."""
+
 
 def front_chart(job: Job, outcome: Outcome, placed: Sequence[Outcome], level: str) -> str:
     """Return the chart as one ``<svg>``.
 
-    :param outcome: whose front and refutations are shown.
+    :param outcome: the one of which the front and the refutations are shown.
     :param placed: outcomes with a placement, in the order of their numbers on the page; each has a ring, ``<circle
         data-ring="number">``, of which that of ``outcome`` is seen.  Those of other algorithms are small labelled dots.
     :param level: name of the level that spread counts.
     """
-    rings = [(one.evaluation.dp, one.evaluation.pp) for one in placed if one.evaluation is not None]
+    runs = [(one, (one.evaluation.dp, one.evaluation.pp)) for one in placed if one.evaluation is not None]
     dots: dict[Pair, list[str]] = {}
-    for other, pair in zip(placed, rings, strict=True):
+    for other, pair in runs:
         if other is not outcome:
             dots.setdefault(pair, []).append(other.algorithm)
-    front = sorted((point.dp, point.pp) for point in outcome.proposal.pareto)
-    chosen = [] if outcome.evaluation is None else [(outcome.evaluation.dp, outcome.evaluation.pp)]
-    seen: list[Pair] = [*front, *rings]
+    front = [(point.dp, point.pp) for point in outcome.proposal.corners]
+    chosen = [pair for one, pair in runs if one is outcome]
+    seen: list[Pair] = [*front, *(pair for _, pair in runs)]
     across = LEAST, 1.45 * max((dp for dp, _ in seen), default=2)
     upward = LEAST, 1.3 * max((pp for _, pp in seen), default=2)
     plot = Plot(520.0, 400.0, (52.0, 16.0, 14.0, 48.0), across, upward, logarithmic=(True, True))
@@ -68,8 +70,7 @@ def front_chart(job: Job, outcome: Outcome, placed: Sequence[Outcome], level: st
         *plot.titles(f"DP spread: {levels} a DP group touches", f"PP spread: {levels} a PP group touches"),
         *(_equal_cost(job, outcome.objective, plot) if outcome.objective is not None else ()),
         *([path(stair, "stair")] if stair else ()),
-        *_dots(outcome, dots, plot),
-        *_rings(outcome, placed, rings, plot),
+        *_marks(outcome, runs, dots, plot),
         *_names(plot, [*chosen, *front], dots, chosen=chosen, stair=stair),
     ]
     return svg("chart front", plot.width, plot.height, parts, title=title)
@@ -107,30 +108,25 @@ def _stair(front: Sequence[Pair], plot: Plot) -> list[XY]:
     return [*corners, (plot.across[1], front[-1][1])]
 
 
-def _dots(outcome: Outcome, dots: Mapping[Pair, Sequence[str]], plot: Plot) -> Iterator[str]:
-    """Yield other algorithms below, the front above them."""
+def _marks(outcome: Outcome, runs: Sequence[tuple[Outcome, Pair]], dots: Dots, plot: Plot) -> Iterator[str]:
+    """Yield other algorithms below, the front above them, and a ring around each placement; one ring is seen."""
+
+    def mark(pair: Pair, radius: float, kind: str, tip: str, **more: int | bool) -> str:
+        return circle(plot.x(pair[0]), plot.y(pair[1]), radius, kind, tip=tip, **more)
+
     for pair, names in dots.items():
-        yield _circle(plot, pair, OTHER, "other", f"{', '.join(names)}\n{_spreads(pair)}")
+        yield mark(pair, OTHER, "other", f"{', '.join(names)}\n{_spreads(pair)}")
     for point in outcome.proposal.pareto:
-        pair = (point.dp, point.pp)
         kind, words = ("proved", "proved") if point.proved else ("unproved", "not proved")
-        yield _circle(plot, pair, FRONT, f"point {kind}", f"{_spreads(pair)}\n{words}")
-
-
-def _rings(outcome: Outcome, placed: Sequence[Outcome], rings: Sequence[Pair], plot: Plot) -> Iterator[str]:
-    """Yield a ring around each placement; that of the outcome is seen."""
-    for i, (one, pair) in enumerate(zip(placed, rings, strict=True)):
+        pair = (point.dp, point.pp)
+        yield mark(pair, FRONT, f"point {kind}", f"{_spreads(pair)}\n{words}")
+    for i, (one, pair) in enumerate(runs):
         tip = f"{one.algorithm}: {_spreads(pair)}"
-        yield _circle(plot, pair, CHOSEN, "chosen", tip, ring=i, hidden=one is not outcome)
+        yield mark(pair, CHOSEN, "chosen", tip, data_ring=i, hidden=one is not outcome)
 
 
 def _names(
-    plot: Plot,
-    front: Sequence[Pair],
-    dots: Mapping[Pair, Sequence[str]],
-    *,
-    chosen: Sequence[Pair],
-    stair: Sequence[XY],
+    plot: Plot, front: Sequence[Pair], dots: Dots, *, chosen: Sequence[Pair], stair: Sequence[XY]
 ) -> Iterator[str]:
     """Yield pairs beside the points of the front, names beside the dots of other algorithms, where there is room."""
     x, y = plot.x, plot.y
@@ -148,12 +144,6 @@ def _names(
 
 def _spreads(pair: Pair) -> str:
     return f"DP spread {pair[0]}, PP spread {pair[1]}"
-
-
-def _circle(
-    plot: Plot, pair: Pair, radius: float, kind: str, tip: str, *, ring: int | None = None, hidden: bool = False
-) -> str:
-    return circle(plot.x(pair[0]), plot.y(pair[1]), radius, kind, tip=tip, data_ring=ring, hidden=hidden)
 
 
 @dataclass(frozen=True, slots=True)
