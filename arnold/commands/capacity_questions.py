@@ -138,7 +138,7 @@ def _show(
     if as_json:
         emit_json(answer)
         return
-    from arnold.commands.place_text import GOOD, print_sentences
+    from arnold.commands.output import GOOD, print_sentences
 
     out = console()
     out.print(answer.verdict, style=GOOD)

@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import answer, progress, table
+from arnold.commands.output import answer, print_sentences, progress, table
 from arnold.commands.place import exit_code
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits
 
 
 def _print(out: Console, instance: Instance, document: CompareDocument) -> None:
-    from arnold.commands.place_text import print_head, print_sentences
+    from arnold.commands.place_text import print_head
 
     print_head(out, instance)
     print_results(out, document)
@@ -89,7 +89,6 @@ def _print(out: Console, instance: Instance, document: CompareDocument) -> None:
 
 def print_results(out: Console, document: CompareDocument) -> None:
     """Print the table, best objective first; below it those that found no placement, with the reason."""
-    from arnold.commands.place_text import print_sentences
     from scheduler.phrases import status_words
     from topology.quantities import decimal
 

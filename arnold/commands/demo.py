@@ -12,7 +12,7 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.compare import print_results, run_all
 from arnold.commands.field_options import FILE, options_of, take
-from arnold.commands.output import answer, progress
+from arnold.commands.output import BAD, answer, print_sentences, progress
 from arnold.commands.place import exit_code
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
@@ -104,7 +104,7 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
 
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDocument) -> None:
-    from arnold.commands.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
+    from arnold.commands.place_text import COLOURS, print_head, print_pareto
     from scheduler.phrases import verdict
 
     print_head(out, instance)

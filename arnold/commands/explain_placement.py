@@ -10,7 +10,7 @@ import click
 
 from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import answer, progress
+from arnold.commands.output import BAD, answer, print_sentences, progress
 from arnold.commands.place import exit_code, of_a_change
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def command(*, as_json: bool, inputs: PlacementInputs) -> int:
 
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument) -> None:
-    from arnold.commands.place_text import BAD, COLOURS, flag_sentences, print_head, print_pareto, print_sentences
+    from arnold.commands.place_text import COLOURS, flag_sentences, print_head, print_pareto
 
     print_head(out, instance)
     out.print()
@@ -130,7 +130,6 @@ def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
 
 
 def _print_diagnosis(out: Console, diagnosis: Misfit) -> None:
-    from arnold.commands.place_text import print_sentences
 
     print_sentences(out, "Why", [BINDS[diagnosis.constraint], EMPTY[diagnosis.would_fit_if_empty]])
     changes = [change.sentence for change in diagnosis.changes]

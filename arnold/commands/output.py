@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 PLAIN_WIDTH = 120
 """Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON."""
 
+GOOD, SO_SO, BAD = "bold green", "bold yellow", "bold red"
+"""Styles of what went well, of what may do, and of what did not."""
+
 
 ERRORS = "arnold.lookalike"
 """Name of the error handler that writes what an encoding does not have."""
@@ -76,6 +79,20 @@ def plain(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
+def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
+    """Print a titled list of sentences; nothing when there are none."""
+    from rich.table import Table
+    from rich.text import Text
+
+    if sentences:
+        out.print()
+        out.print(Text(title, "bold"))
+        rows = Table.grid(padding=(0, 1))
+        for sentence in sentences:
+            rows.add_row("  -", plain(sentence))
+        out.print(rows)
+
+
 def save_json(document: object, file: str | None) -> None:
     """Write a document to a file, if one is named.
 
@@ -84,7 +101,8 @@ def save_json(document: object, file: str | None) -> None:
     from topology.files import write_file
 
     if file is not None:
-        write_file(file, to_json(document) + "\n")
+        text = to_json(document) + "\n"
+        write_file(file, text)
 
 
 def emit_json(document: object) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arnold.commands.output import plain, table
+from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences, table
 from scheduler.job import FAMILIES
 from scheduler.objective import objective_of
 from scheduler.phrases import verdict
@@ -38,7 +38,6 @@ LONGEST_FLAGS = 8
 BAR = 10
 """Characters of the bar of a domain of which all is taken."""
 
-GOOD, SO_SO, BAD = "bold green", "bold yellow", "bold red"
 COLOURS = {"optimal": GOOD, "feasible": SO_SO}
 
 EMPTY = {True: "It would fit if the cluster were empty.", False: "It would not fit even if the cluster were empty."}
@@ -99,20 +98,6 @@ def print_pareto(out: Console, instance: Instance, outcome: Outcome) -> None:
         cost = decimal(objective_of(instance.job, point.dp, point.pp))
         rows.add_row(str(point.dp), str(point.pp), cost, remark.strip(), style="bold" if here else "")
     out.print("", rows)
-
-
-def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
-    """Print a titled list of sentences; nothing when there are none."""
-    from rich.table import Table
-    from rich.text import Text
-
-    if sentences:
-        out.print()
-        out.print(Text(title, "bold"))
-        rows = Table.grid(padding=(0, 1))
-        for sentence in sentences:
-            rows.add_row("  -", plain(sentence))
-        out.print(rows)
 
 
 def _print_domains(out: Console, instance: Instance, nodes: IntArray) -> None:

@@ -141,7 +141,7 @@ def _looks(dumps: Sequence[str], *, rounds: bool) -> list[list[str]]:
 
 
 def _print(document: EvictDocument) -> None:
-    from arnold.commands.place_text import BAD, GOOD, SO_SO, print_sentences
+    from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences
 
     out = console()
     out.print(document.verdict, style=GOOD if document.unit is None else SO_SO if document.doubt else BAD)

@@ -67,7 +67,7 @@ def command(*, as_json: bool, placement: str, level: str | None, **inputs: Any) 
 
 
 def _print(document: CheckpointPeersDocument) -> None:
-    from arnold.commands.place_text import GOOD, SO_SO, print_sentences
+    from arnold.commands.output import GOOD, SO_SO, print_sentences
 
     out = console()
     out.print(document.verdict, style=SO_SO if document.conflict else GOOD)

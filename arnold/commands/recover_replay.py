@@ -88,7 +88,7 @@ def command(
 
 
 def _print(document: ReplayDocument, machines: Machines) -> None:
-    from arnold.commands.place_text import BAD, GOOD, SO_SO, print_sentences
+    from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences
     from health.recovery.eviction_words import machine_names
 
     out = console()

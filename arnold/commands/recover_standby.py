@@ -90,7 +90,7 @@ def _note(switch: int | None) -> str:
 
 
 def _print(document: StandbyDocument) -> None:
-    from arnold.commands.place_text import GOOD, print_sentences
+    from arnold.commands.output import GOOD, print_sentences
 
     out = console()
     out.print(document.verdict, style=GOOD)

@@ -11,7 +11,7 @@ import click
 from arnold.commands.cluster_options import check_stdin, cluster_options, read_cluster
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
-from arnold.commands.output import answer, progress, save_json, table
+from arnold.commands.output import GOOD, answer, print_sentences, progress, save_json, table
 from scheduler.placement.types import Limits
 from topology.errors import UnknownName, did_you_mean
 
@@ -94,7 +94,6 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
 
 
 def _print(out: Console, document: RepairDocument) -> None:
-    from arnold.commands.place_text import GOOD, print_sentences
     from topology.quantities import decimal, plural
 
     fewer = "fewer are impossible" if document.moves_proved else f"{document.fewest_moves} at least"

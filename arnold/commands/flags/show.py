@@ -159,7 +159,7 @@ def _print_show(document: HeldFlagsDocument) -> None:
 
 
 def _print_why(document: WhyFlaggedDocument) -> None:
-    from arnold.commands.place_text import print_sentences
+    from arnold.commands.output import print_sentences
 
     out = console()
     if document.since is None:
