@@ -73,6 +73,7 @@ def command(*, as_json: bool, algorithm: str, output: str | None, html: str | No
         outcome = run(solver, cluster, job, limits)
         would_fit = None
         if outcome.status == "infeasible":
+            # asked of exact, whatever was chosen: the rule of another algorithm may refuse what fits
             would_fit = fits(cluster.emptied(), job, solver=ALGORITHMS.load("exact"), limits=of_a_change(limits))
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
     if outcome.evaluation is not None:

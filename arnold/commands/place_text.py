@@ -108,7 +108,7 @@ def _print_domains(out: Console, instance: Instance, nodes: IntArray) -> None:
     used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
     title = f"Cells in {plural(len(used), level.name)}"
     rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"], spare=[""])
-    for k in used[:LONGEST]:
+    for k in used[:LONGEST]:  # the fullest domains
         names = shown(cluster.names[i] for i in np.sort(nodes[domain == k]))
         filled = round(BAR * cells[k] / usable[k]) if usable[k] else 0
         bar = "█" * filled + "░" * (BAR - filled)

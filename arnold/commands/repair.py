@@ -82,6 +82,7 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
     """
     from topology.hostlist import expand_hostlist
 
+    # a node whose own name has brackets or commas is that node
     listed = ([text] if text in cluster.index_of else expand_hostlist(text, where="--lost") for text in hostlists)
     names = list(dict.fromkeys(name for part in listed for name in part))
     if stranger := next((name for name in names if name not in cluster.index_of), None):

@@ -43,7 +43,7 @@ def run(args: Sequence[str]) -> int:
 
     :returns: the exit code.
     """
-    as_json = "--json" in args
+    as_json = "--json" in args  # known before the words are parsed, which may fail
     settle_streams()
     try:
         if "_ARNOLD_COMPLETE" in os.environ:
@@ -52,7 +52,7 @@ def run(args: Sequence[str]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        silence(sys.stdout)
+        silence(sys.stdout)  # the interpreter closes it, and would complain
         return BROKEN_PIPE
     except KeyboardInterrupt:
         _say("\nInterrupted.")

@@ -239,6 +239,7 @@ def _placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCel
     if nodes is None:
         return ()
     grid, names = instance.job.grid, instance.cluster.names
+    # where rank 0, 1, ... stand in the grid
     rows, columns = np.unravel_index(np.argsort(grid.node_rank, axis=None), nodes.shape)
     cells = zip(nodes[rows, columns].tolist(), rows.tolist(), columns.tolist(), strict=True)
     return tuple(PlacedCell(names[node], row, column, rank) for rank, (node, row, column) in enumerate(cells))

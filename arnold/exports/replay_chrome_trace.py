@@ -57,7 +57,7 @@ def _events(past: RunHistory, over_time: TimeSeries, chosen: Sequence[int]) -> I
     for number, name in enumerate(names):
         yield _json({"ph": "M", "pid": number + 2, "name": "process_name", "args": {"name": name}})
         yield _json({"ph": "M", "pid": number + 2, "name": "process_sort_index", "args": {"sort_index": number + 2}})
-    lanes = _Lanes()
+    lanes = _Lanes()  # process 1 is that of the counters, 2 the first domain
     for i in chosen:
         tail = _tail(past, i)
         begin, end = float(attempts.begin[i]), float(attempts.end[i])
@@ -86,7 +86,7 @@ def _counters(over_time: TimeSeries) -> Iterator[str]:
 
 
 def _tail(past: RunHistory, i: int) -> str:
-    """Name and arguments of an attempt, to the end of its event."""
+    """Return name and arguments of an attempt, to the end of its event."""
     attempts = past.attempts
     job = past.jobs[attempts.job[i]]
     arguments: dict[str, object] = {

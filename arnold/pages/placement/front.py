@@ -57,6 +57,7 @@ def front_chart(job: Job, outcome: Outcome, placed: Sequence[Outcome], level: st
     front = [(point.dp, point.pp) for point in outcome.proposal.corners]
     chosen = [pair for one, pair in runs if one is outcome]
     seen: list[Pair] = [*front, *(pair for _, pair in runs)]
+    # room for the labels at the right and above
     across = LEAST, 1.45 * max((dp for dp, _ in seen), default=2)
     upward = LEAST, 1.3 * max((pp for _, pp in seen), default=2)
     plot = Plot(520.0, 400.0, (52.0, 16.0, 14.0, 48.0), across, upward, logarithmic=(True, True))

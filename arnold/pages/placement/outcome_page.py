@@ -127,12 +127,12 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         panel=panels[id(chosen)],
         placed=chosen.evaluation is not None,
         stages=list(enumerate(painting.stage_colours)),
-        row_colours=ramp(9),
+        row_colours=ramp(9),  # a gradient; the legend need not have every row
         interactive=interactive,
         bars=bool(plan.bars),
         choices=[one.algorithm for one in placed] if interactive and len(placed) > 1 else [],
         algorithms=_ranked(outcomes, placed),
-        best=min((one.objective or 0.0 for one in placed), default=1.0),
+        best=min((one.objective or 0.0 for one in placed), default=1.0),  # ratios are to it; 1 where there is none
         worst=max((one.objective or 0.0 for one in placed), default=1.0),
         status_words=status_words,
         gap_of=_gap,
